@@ -45,6 +45,7 @@ COMMANDS = (
     _command("Dataflows", "replace", "manager.commands.dataflows:replace"),
     _command("Dataflows", "remove", "manager.commands.dataflows:remove"),
     _command("Dataflows", "reconfigure", "manager.commands.reconfigurations:reconfigure"),
+    _command("Dataflows", "replan", "manager.commands.pipelines:replan"),
     _command("Dataflows", "list", "manager.commands.dataflows:list_dataflows"),
     _command("Dataflows", "show", "manager.commands.dataflows:show"),
     _command("Dataflows", "explain", "manager.commands.dataflows:explain"),

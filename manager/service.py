@@ -13,6 +13,7 @@ from manager.cases.defragmentation import Defragmentation
 from manager.cases.jobs import RunningJobs
 from manager.cases.operations import Operations
 from manager.cases.overview import Overview
+from manager.cases.pipelines import Pipelines
 from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
@@ -36,6 +37,7 @@ class Service:
     metrics: Metrics
     operations: Operations
     overview: Overview
+    pipelines: Pipelines
     reconfigurations: Reconfigurations
     running: RunningJobs
     savings: Savings
@@ -57,6 +59,7 @@ def service_of(tools: Tools) -> Service:
         metrics=Metrics(tools),
         operations=Operations(tools),
         overview=Overview(tools),
+        pipelines=Pipelines(tools),
         reconfigurations=Reconfigurations(tools),
         running=RunningJobs(tools),
         savings=Savings(tools),

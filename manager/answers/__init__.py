@@ -65,6 +65,15 @@ from manager.answers.journal import (
     OperationKind,
 )
 from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
+from manager.answers.plans import (
+    FigureAnswer,
+    GoalAnswer,
+    PlaceAnswer,
+    PlanAnswer,
+    ReplanAnswer,
+    ReplanForm,
+    ReplanKind,
+)
 from manager.answers.reconfigurations import (
     ChangedTaskAnswer,
     ComponentAnswer,
@@ -122,7 +131,9 @@ __all__ = [
     "EventAnswer",
     "ExplainAnswer",
     "FieldProblem",
+    "FigureAnswer",
     "FragmentationAnswer",
+    "GoalAnswer",
     "HostAnswer",
     "JobAnswer",
     "JobsOverview",
@@ -137,6 +148,8 @@ __all__ = [
     "OutputEvent",
     "OverviewAnswer",
     "Page",
+    "PlaceAnswer",
+    "PlanAnswer",
     "PointAnswer",
     "ProblemAnswer",
     "ProducerAnswer",
@@ -148,6 +161,9 @@ __all__ = [
     "ReconfigurationScope",
     "ReconfigurationState",
     "RemovalAnswer",
+    "ReplanAnswer",
+    "ReplanForm",
+    "ReplanKind",
     "ReplayConnection",
     "Replayed",
     "Role",

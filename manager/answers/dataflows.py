@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from manager.answers.base import Answer
+from manager.answers.plans import PlanAnswer
 from merge import Basis
 
 
@@ -76,6 +77,8 @@ class DataflowDetail(DataflowAnswer):
 
     tasks: tuple[TaskAnswer, ...]
     document: dict[str, Any]
+    pipeline: dict[str, Any] | None = None
+    """The document with open places of which `document` was planned, if it was."""
 
 
 class EndingStreamAnswer(Answer):
@@ -130,6 +133,8 @@ class SubmitAnswer(DataflowAnswer):
 
     reused: tuple[TaskAnswer, ...]
     started: tuple[TaskAnswer, ...]
+    plan: PlanAnswer | None = None
+    """The plan of its places, if it has any."""
 
 
 class Saving(Answer):
@@ -166,6 +171,8 @@ class ExplainAnswer(Answer):
     saving: Saving
     start: Start = Start.LATEST
     """Where it would start in its sources. With `earliest` it reuses nothing."""
+    plan: PlanAnswer | None = None
+    """The plan of its places, if it has any."""
 
 
 class Stop(StrEnum):

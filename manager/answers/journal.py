@@ -29,6 +29,7 @@ class OperationKind(StrEnum):
     RESTORE = "restore backup"
     MOVE = "move tasks"
     RECONFIGURE = "reconfigure"
+    REPLAN = "replan"
 
 
 class OperationAnswer(Answer):

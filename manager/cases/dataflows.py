@@ -28,6 +28,7 @@ from manager.answers import (
 )
 from manager.cases.base import Base, Caller, Paging, paged, tenant_of
 from manager.cases.dataflow_answers import Standing, dataflow_answer, standing_of, task_answers, types_in
+from manager.cases.plan_answers import plan_answer
 from manager.committed.sources import full_name
 from manager.committed.state import running_id
 from manager.committer.dataflow_rows import running_dataflow
@@ -38,6 +39,7 @@ from manager.observations.reports import HostSeen
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.savings.forecast import saving
 from manager.store.tables import DataflowRow, TenantRow
+from manager.submissions.pipeline_composer import Composed, PipelineComposer, Present, pipeline_in
 from manager.submissions.removal_preview import preview_removal
 
 _DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
@@ -57,15 +59,26 @@ class Dataflows(Base):
         start: Start = Start.LATEST,
     ) -> SubmitAnswer:
         """Submit a document; an operator says for which tenant. The same key and document get the same answer again."""
+        owner = tenant_of(caller, tenant)
+        composed = self._composed(owner, raw)
         submitted = self._changes.dataflows.submit(
-            tenant_of(caller, tenant), raw, who=caller.who, idempotency_key=idempotency_key, start=start
+            owner,
+            raw if composed is None else composed.document,
+            who=caller.who,
+            idempotency_key=idempotency_key,
+            start=start,
+            pipeline=None if composed is None else composed.pipeline,
         )
-        return self._submit_answer(submitted.row)
+        return self._submit_answer(submitted.row, composed)
 
     def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
         """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
-        self._own_row(caller, dataflow)
-        return self._submit_answer(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
+        row = self._own_row(caller, dataflow)
+        composed = self._composed(row.tenant, raw, dataflow)
+        if composed is None:
+            return self._submit_answer(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
+        made = self._changes.dataflows.replace(dataflow, composed.document, who=caller.who, pipeline=composed.pipeline)
+        return self._submit_answer(made, composed)
 
     def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
         """Remove a dataflow."""
@@ -144,6 +157,8 @@ class Dataflows(Base):
         with self._store.read() as session:
             if session.get(TenantRow, owner) is None:
                 raise NotFound("tenant", owner)
+        composed = self._composed(owner, raw)
+        raw = raw if composed is None else composed.document
         preview = self._changes.dataflows.explain(owner, raw, start=start)
         explanation, types = preview.explanation, types_in(raw)
         jobs = (plan.job for plan in preview.plans)
@@ -159,6 +174,7 @@ class Dataflows(Base):
             collapsed=explanation.collapses,
             saving=saving(preview.dataflow, preview.instances, measured, opened=preview.opened, job=preview.job_cores),
             start=start,
+            plan=None if composed is None else plan_answer(composed.planned, with_alternatives=True),
         )
 
     def page(  # noqa: PLR0913 - each is a filter
@@ -211,7 +227,15 @@ class Dataflows(Base):
             **self._answer(row, standing).model_dump(),
             tasks=task_answers(row, standing, self._seeing),
             document=json.loads(row.document),
+            pipeline=None if row.pipeline is None else json.loads(row.pipeline),
         )
+
+    def _composed(self, tenant: str, raw: bytes, dataflow: str | None = None) -> Composed | None:
+        """The plan of a pipeline; None for a plain document."""
+        if not pipeline_in(raw):
+            return None
+        composer = PipelineComposer(self._committer, self._store, self._tools.catalogue)
+        return composer.composed(tenant, raw, present=None if dataflow is None else Present(dataflow=dataflow))
 
     def _own_row(self, caller: Caller, dataflow: str) -> DataflowRow:
         with self._store.read() as session:
@@ -220,7 +244,7 @@ class Dataflows(Base):
             raise NotFound("dataflow", dataflow)
         return row
 
-    def _submit_answer(self, row: DataflowRow) -> SubmitAnswer:
+    def _submit_answer(self, row: DataflowRow, composed: Composed | None = None) -> SubmitAnswer:
         standing = None
         # It is committed, so it is answered, even by a manager that does not lead any more.
         with suppress(StateNotReady), self._committer.looking() as state:
@@ -230,6 +254,7 @@ class Dataflows(Base):
             **self._answer(row, standing).model_dump(),
             reused=tuple(task for task in tasks if task.reused),
             started=tuple(task for task in tasks if not task.reused),
+            plan=None if composed is None else plan_answer(composed.planned),
         )
 
     def _answers(self, rows: Iterable[DataflowRow]) -> list[DataflowAnswer]:

@@ -30,6 +30,8 @@ from manager.answers import (
     ReconfigurationAnswer,
     ReconfigurationForm,
     RemovalAnswer,
+    ReplanAnswer,
+    ReplanForm,
     Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
@@ -53,7 +55,16 @@ from manager.answers import (
 from manager.client.async_connection import AsyncServiceConnection
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
-from manager.client.requests import administration, dataflows, dead_letters, jobs, reconfigurations, reports, sources
+from manager.client.requests import (
+    administration,
+    dataflows,
+    dead_letters,
+    jobs,
+    pipelines,
+    reconfigurations,
+    reports,
+    sources,
+)
 from manager.client.requests.request import Document
 
 
@@ -105,6 +116,10 @@ class AsyncClient(AsyncServiceConnection):
     async def undo_reconfiguration(self, dataflow: str, number: str, *, dry_run: bool = False) -> ReconfigurationAnswer:
         """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
         return await self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run))
+
+    async def replan(self, dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> ReplanAnswer:
+        """Plan a running pipeline anew and apply the difference; or preview that."""
+        return await self.send(pipelines.replan(dataflow, form, dry_run=dry_run))
 
     async def explain(
         self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST

@@ -31,6 +31,8 @@ from manager.answers import (
     ReconfigurationAnswer,
     ReconfigurationForm,
     RemovalAnswer,
+    ReplanAnswer,
+    ReplanForm,
     Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
@@ -54,7 +56,16 @@ from manager.answers import (
 from manager.client.connection import ServiceConnection
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
-from manager.client.requests import administration, dataflows, dead_letters, jobs, reconfigurations, reports, sources
+from manager.client.requests import (
+    administration,
+    dataflows,
+    dead_letters,
+    jobs,
+    pipelines,
+    reconfigurations,
+    reports,
+    sources,
+)
 from manager.client.requests.request import Document
 
 
@@ -104,6 +115,10 @@ class Client(ServiceConnection):
     def undo_reconfiguration(self, dataflow: str, number: str, *, dry_run: bool = False) -> ReconfigurationAnswer:
         """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
         return self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run))
+
+    def replan(self, dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> ReplanAnswer:
+        """Plan a running pipeline anew and apply the difference; or preview that."""
+        return self.send(pipelines.replan(dataflow, form, dry_run=dry_run))
 
     def explain(self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> ExplainAnswer:
         """Preview a submission: what it would reuse, start and save."""

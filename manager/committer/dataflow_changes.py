@@ -80,7 +80,7 @@ class DataflowChanges:
         self._store = store
         self._catalogue = catalogue
 
-    def submit(
+    def submit(  # noqa: PLR0913 - each is a part of the request
         self,
         tenant: str,
         raw: bytes,
@@ -88,10 +88,12 @@ class DataflowChanges:
         who: str,
         idempotency_key: str | None = None,
         start: Start = Start.LATEST,
+        pipeline: bytes | None = None,
     ) -> Submission:
-        """Submit a document for a tenant."""
+        """Submit a document for a tenant, and with it the pipeline of which it was planned, if it was."""
         begun = time.monotonic()
-        digest = hashlib.sha256(raw if start is Start.LATEST else f"{start} ".encode() + raw).hexdigest()
+        sent = raw if pipeline is None else pipeline
+        digest = hashlib.sha256(sent if start is Start.LATEST else f"{start} ".encode() + sent).hexdigest()
         name = f"d-{secrets.token_hex(6)}"
 
         def request(dataflow: Dataflow) -> Submit | Replace:
@@ -106,6 +108,7 @@ class DataflowChanges:
             draft.take(decided.step, from_earliest=start is Start.EARLIEST)
             row = dataflow_row(draft, decided.dataflow, decided.step.change, raw)
             row.start = str(start)
+            row.pipeline = None if pipeline is None else pipeline.decode()
             write_dataflow(session, row)
             if idempotency_key is not None:
                 write_idempotency(session, draft, row, idempotency_key, digest)
@@ -117,7 +120,7 @@ class DataflowChanges:
         except _Known as known:
             return Submission(known.row, again=True)
 
-    def replace(self, dataflow: str, raw: bytes, *, who: str) -> DataflowRow:
+    def replace(self, dataflow: str, raw: bytes, *, who: str, pipeline: bytes | None = None) -> DataflowRow:
         """Swap the document of a dataflow for another; what both have in common never stops."""
         begun = time.monotonic()
         with self._store.read() as session:
@@ -138,11 +141,29 @@ class DataflowChanges:
                 check_rate(session, row.tenant, draft.now)
             check_size(session, row.tenant, dataflows=0, tasks=len(decided.dataflow.tasks) - row.tasks)
             _swap(draft, row, decided, raw)
+            row.pipeline = None if pipeline is None else pipeline.decode()
             session.add(row)
             write_down(session, draft, OperationKind.REPLACE, who=who, subject=dataflow, begun=begun)
             return row
 
         return self._committed(_Document(tenant, dataflow, raw, start, histories), request, write)
+
+    def keep_pipeline(self, dataflow: str, pipeline: bytes, *, who: str) -> DataflowRow:
+        """Keep other goals and places for a dataflow whose document has been planned of them, or soon is."""
+        begun = time.monotonic()
+
+        def read(_state: CommittedState, _now: datetime) -> DataflowRow:
+            with self._store.read() as session:
+                return running_dataflow(session, dataflow)
+
+        def write(session: Session, draft: Draft, _row: DataflowRow) -> DataflowRow:
+            row = running_dataflow(session, dataflow)
+            row.pipeline = pipeline.decode()
+            session.add(row)
+            write_down(session, draft, OperationKind.REPLAN, who=who, subject=dataflow, begun=begun)
+            return row
+
+        return self._committer.commit(read, write, scope=lambda _state, _row: TransitionScope())
 
     def remove(self, dataflow: str, *, who: str) -> DataflowRow:
         """Remove a dataflow at once."""

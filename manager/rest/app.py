@@ -24,6 +24,7 @@ from manager.rest.routes import (
     metrics,
     operations,
     overview,
+    pipelines,
     reconfigurations,
     savings,
     sessions,
@@ -41,6 +42,7 @@ ROUTERS = tuple(
     for family in (
         overview,
         dataflows,
+        pipelines,
         reconfigurations,
         sources,
         source_events,

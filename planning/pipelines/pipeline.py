@@ -1,6 +1,6 @@
 """Pipelines: documents with open places, read and turned into planning problems."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dags import AnyTaskType, Catalogue, Config, InvalidDocument, Kind, Problem, Source
@@ -30,6 +30,14 @@ from planning.shape import PAIR
 _KINDS = frozenset({UNSET, *map(kind_value, Kind)})
 
 
+Running = Callable[[Collection[str]], Sequence[RunningVertex]]
+
+
+def nothing_runs(_texts: Collection[str]) -> Sequence[RunningVertex]:
+    """What runs where nothing does."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What a pipeline is planned against."""
@@ -40,8 +48,8 @@ class Surroundings:
     sources: Mapping[str, Source]
     modules: Sequence[Module]
     """Those that the tenant may use."""
-    running: Sequence[RunningVertex] = ()
-    """What runs already, with its sources by their names."""
+    running: Running = nothing_runs
+    """What runs already, of tasks that compute what some texts say."""
     present: Mapping[str, str] = field(default_factory=dict)
     """What each place holds at present."""
 
@@ -116,6 +124,8 @@ class _Builder:
         )
         if problems := [*self.problems, *reader.problems]:
             raise InvalidDocument(problems)
+        texts = {option.computes for vertex in vertices for option in vertex.options}
+        running = self.around.running({*texts, *self._sources().values()} - {""})
         return Pipeline(
             blueprint=self.blueprint,
             problem=PlanningProblem(
@@ -123,8 +133,8 @@ class _Builder:
                 given=given,
                 vertices=vertices,
                 goals=goals,
-                running=tuple(self.around.running),
-                origins=self._origins(),
+                running=tuple(running),
+                origins=self._origins(running),
                 present=self.around.present,
             ),
             candidates={
@@ -222,14 +232,17 @@ class _Builder:
         last = self.blueprint.last(goal.at)
         return tuple(Outlet(last, port) for each in self.blueprint.spots if each.id == last for port in each.outputs)
 
-    def _origins(self) -> Mapping[str, str]:
-        running = {task.computes: task.id for task in self.around.running if not task.inputs}
-        texts = {
+    def _sources(self) -> Mapping[str, str]:
+        """What each source computes."""
+        return {
             spot.id: computes(spot.type.name, spot.type.version, spot.text)
             for spot in self.blueprint.spots
             if spot.type is not None and spot.type.is_source
         }
-        return {spot: running.get(text, text) for spot, text in texts.items()}
+
+    def _origins(self, running: Sequence[RunningVertex]) -> Mapping[str, str]:
+        known = {task.computes: task.id for task in running if not task.inputs}
+        return {spot: known.get(text, text) for spot, text in self._sources().items()}
 
     def _variables(self) -> tuple[StateVariable, ...]:
         named = {PAIR, *(FIELD + name for name in self.fields)}

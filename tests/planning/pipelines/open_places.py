@@ -52,7 +52,13 @@ def surroundings(
 ) -> Surroundings:
     """What tests plan against."""
     return Surroundings(
-        dataflow="flow", tenant="ann", catalogue=CATALOGUE, sources=SOURCES, modules=modules, running=running, **more
+        dataflow="flow",
+        tenant="ann",
+        catalogue=CATALOGUE,
+        sources=SOURCES,
+        modules=modules,
+        running=lambda _texts: running,
+        **more,
     )
 
 

@@ -1,0 +1,80 @@
+"""Plans of pipelines: what fills each place, why, and what changes when a pipeline is planned anew."""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from manager.answers.base import Answer, Form
+from manager.answers.reconfigurations import ReconfigurationAnswer
+from planning.planning_problem import Criterion
+
+
+class PlaceAnswer(Answer):
+    """A place of a pipeline, and what fills it."""
+
+    id: str
+    module: str | None
+    """The module with its version; None if it holds nothing, and is not in the document that runs."""
+    alternatives: tuple[str, ...] = ()
+    """Other modules, or `nothing`, of plans that are as good; only in previews."""
+
+
+class GoalAnswer(Answer):
+    """A goal, and what it rests on."""
+
+    goal: str
+    """Its place in the document."""
+    rests_on: tuple[str, ...]
+    """The sources, tasks and places that last set what it speaks of."""
+
+
+class FigureAnswer(Answer):
+    """What a plan reaches by one criterion."""
+
+    criterion: Criterion
+    value: int
+    """For cost, microseconds of CPU per event; for quality, thousandths."""
+    bound: int
+    """No plan reaches better. The same as the value if the plan is optimal."""
+
+
+class PlanAnswer(Answer):
+    """The plan of a pipeline."""
+
+    places: tuple[PlaceAnswer, ...]
+    goals: tuple[GoalAnswer, ...]
+    figures: tuple[FigureAnswer, ...]
+    optimal: bool
+    """False if time ran out before it was known that nothing is better."""
+    document: dict[str, Any]
+    """The plain document that it makes."""
+
+
+class ReplanKind(StrEnum):
+    """How a new plan takes effect: not at all, as one reconfiguration, or as a new document."""
+
+    NOTHING = "nothing"
+    RECONFIGURATION = "reconfiguration"
+    REPLACEMENT = "replacement"
+
+
+class ReplanForm(Form):
+    """A wish to plan a running pipeline anew."""
+
+    pipeline: dict[str, Any] | None = None
+    """The pipeline with other goals or places; as it was submitted if left out."""
+    prefer: tuple[Criterion, ...] | None = Field(default=None, max_length=len(Criterion))
+    """What is optimised this time; fewest changes, then what the pipeline prefers, if left out."""
+
+
+class ReplanAnswer(Answer):
+    """A pipeline planned anew."""
+
+    dataflow: str
+    how: ReplanKind
+    plan: PlanAnswer
+    changed: tuple[str, ...]
+    """The places that hold something else than before."""
+    reconfiguration: ReconfigurationAnswer | None = None
+    """The reconfiguration that it takes effect as, or its preview."""

@@ -1,0 +1,86 @@
+"""Pipelines of running dataflows: planned anew, so that the difference takes effect while they run."""
+
+import json
+from collections.abc import Sequence
+
+from manager.answers import ReconfigurationForm, ReplanAnswer, ReplanForm, ReplanKind
+from manager.cases.base import Base, Caller
+from manager.cases.plan_answers import plan_answer
+from manager.cases.reconfigurations import Reconfigurations
+from manager.committer.dataflow_rows import running_dataflow
+from manager.problem import Conflict, NotFound
+from manager.store.tables import DataflowRow
+from manager.submissions.edited_document import shape_problems
+from manager.submissions.pipeline_composer import Composed, PipelineComposer, Present, fillings_in
+from planning.forms.form_reader import read_form
+from planning.forms.pipeline_form import PipelineForm
+from planning.planning_problem import Criterion
+
+
+class Pipelines(Base):
+    """Pipelines, for the tenants of their dataflows and for operators."""
+
+    def replan(self, caller: Caller, dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> ReplanAnswer:
+        """Plan a running pipeline anew, and apply the difference; without a better plan everything stays as it is.
+
+        If only modules change, they do so as one reconfiguration, in which tasks keep their states. If places begin or
+        cease to hold something, the document is replaced: tasks above go on, and those below begin anew.
+        """
+        row = self._own(caller, dataflow)
+        if row.pipeline is None:
+            raise Conflict(f"the dataflow {dataflow!r} has no open places; submit a pipeline to have it planned")
+        before = fillings_in(row.document, row.pipeline)
+        composed = self._composed(row, form)
+        after = composed.planned.fillings
+        changed = tuple(place for place in after if before.get(place) != after[place])
+        answer = ReplanAnswer(
+            dataflow=dataflow,
+            how=_kind(row, composed),
+            plan=plan_answer(composed.planned, with_alternatives=dry_run),
+            changed=changed,
+        )
+        return self._apply(caller, row, composed, answer, dry_run=dry_run)
+
+    def _composed(self, row: DataflowRow, form: ReplanForm) -> Composed:
+        pipeline = row.pipeline or ""
+        raw = (pipeline if form.pipeline is None else json.dumps(form.pipeline, ensure_ascii=False)).encode()
+        criteria: Sequence[Criterion] | None = form.prefer
+        if criteria is None:
+            prefer = read_form(pipeline, PipelineForm).prefer
+            criteria = (Criterion.CHANGES, *(each for each in prefer if each is not Criterion.CHANGES))
+        present = Present(dataflow=row.id, fillings=fillings_in(row.document, pipeline))
+        composer = PipelineComposer(self._committer, self._store, self._tools.catalogue)
+        return composer.composed(row.tenant, raw, present=present, criteria=criteria)
+
+    def _apply(
+        self, caller: Caller, row: DataflowRow, composed: Composed, answer: ReplanAnswer, *, dry_run: bool
+    ) -> ReplanAnswer:
+        if not dry_run and answer.how is not ReplanKind.REPLACEMENT and composed.pipeline.decode() != row.pipeline:
+            self._changes.dataflows.keep_pipeline(row.id, composed.pipeline, who=caller.who)
+        if answer.how is ReplanKind.RECONFIGURATION:
+            changes = Reconfigurations(self._tools)
+            form = ReconfigurationForm(document=dict(composed.planned.assembled.document))
+            apply = changes.preview if dry_run else changes.begin
+            return answer.model_copy(update={"reconfiguration": apply(caller, row.id, form)})
+        if answer.how is ReplanKind.REPLACEMENT and not dry_run:
+            self._changes.dataflows.replace(row.id, composed.document, who=caller.who, pipeline=composed.pipeline)
+        return answer
+
+    def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
+        with self._store.read() as session:
+            row = running_dataflow(session, dataflow)
+        if caller.tenant not in {None, row.tenant}:
+            raise NotFound("dataflow", dataflow)
+        return row
+
+
+def _kind(row: DataflowRow, composed: Composed) -> ReplanKind:
+    document = composed.document.decode()
+    if next(shape_problems(row.document, document), None) is not None:
+        return ReplanKind.REPLACEMENT
+    same = _tasks(row.document) == _tasks(document)
+    return ReplanKind.NOTHING if same else ReplanKind.RECONFIGURATION
+
+
+def _tasks(document: str) -> dict[str, tuple[object, object]]:
+    return {task["id"]: (task["type"], task.get("config", {})) for task in json.loads(document)["tasks"]}

@@ -1,0 +1,169 @@
+"""The composer of pipelines: plans a document with open places against published modules and what runs."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import rfc8785
+
+from dags import Catalogue, InvalidDocument, Problem
+from manager.committed.sources import Readable
+from manager.committed.state import CommittedState
+from manager.committer.committer import Committer
+from manager.problem import InvalidDataflow
+from manager.store.database import Store
+from manager.submissions.canonical_document import canonical
+from manager.submissions.published_modules import modules_of
+from merge import RunningTask
+from planning.pipeline_plan import OutOfTime
+from planning.pipelines.assembly import Assembled
+from planning.pipelines.candidates import NO_OP, computes
+from planning.pipelines.pipeline import Surroundings, is_pipeline, read_pipeline
+from planning.pipelines.planned import PlannedPipeline, plan_pipeline
+from planning.planning_problem import Criterion, Inflow, Outlet, RunningVertex
+
+_LONGEST_S = 10.0
+"""A request waits no longer for the planner. What it has found by then is the plan."""
+_TOO_LONG = Problem(
+    pointer="",
+    code="planning-took-too-long",
+    message=f"no plan was found in {_LONGEST_S:g} s of search, nor that there is none",
+    remedy="name fewer modules at each place, or fix some places",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """A planned pipeline, and the documents that are kept of it."""
+
+    planned: PlannedPipeline
+    pipeline: bytes
+    """The document with open places, as it was sent."""
+
+    @property
+    def document(self) -> bytes:
+        """The plain document that runs."""
+        return json.dumps(self.planned.assembled.document, ensure_ascii=False).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """What runs of a pipeline already."""
+
+    dataflow: str = "planned"
+    fillings: Mapping[str, str] = field(default_factory=dict)
+
+
+def pipeline_in(raw: bytes) -> bool:
+    """Whether a document has open places or goals. One that cannot be read has none; it is refused as a document."""
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and is_pipeline(value)
+
+
+def fillings_in(document: str, pipeline: str) -> Mapping[str, str]:
+    """The module at each place of a pipeline whose document runs; `nothing` for a place that is not in it."""
+    modules = {task["id"]: task.get("module") for task in json.loads(document)["tasks"]}
+    places: dict[str, str] = {}
+    for entry in json.loads(pipeline)["tasks"]:
+        if "point" in entry:
+            places[entry["id"]] = modules.get(entry["id"]) or NO_OP
+        elif "gap" in entry:
+            names = [f"{entry['id']}.{number}" for number in range(1, entry["gap"]["most"] + 1)]
+            places |= {name: modules.get(name) or NO_OP for name in names}
+    return places
+
+
+class PipelineComposer:
+    """Plans pipelines; any thread may ask it."""
+
+    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
+        self._committer = committer
+        self._store = store
+        self._catalogue = catalogue
+
+    def composed(
+        self, tenant: str, raw: bytes, *, present: Present | None = None, criteria: Sequence[Criterion] | None = None
+    ) -> Composed:
+        """The best plan for a pipeline as it is now; refused with all of its problems."""
+        standing = present or Present()
+        with self._committer.looking() as state:
+            sources = state.sources
+        with self._store.read() as session:
+            modules = modules_of(session, tenant, _held(raw, standing))
+
+        def check(made: Assembled) -> Sequence[Problem]:
+            text = json.dumps(made.document, ensure_ascii=False).encode()
+            try:
+                canonical(text, dataflow=standing.dataflow, tenant=tenant, catalogue=self._catalogue, sources=sources)
+            except InvalidDataflow as refused:
+                return refused.errors
+            return ()
+
+        try:
+            pipeline = read_pipeline(
+                raw,
+                Surroundings(
+                    dataflow=standing.dataflow,
+                    tenant=tenant,
+                    catalogue=self._catalogue,
+                    sources=Readable(tenant, sources),
+                    modules=modules,
+                    running=self._running,
+                    present=standing.fillings,
+                ),
+            )
+            planned = plan_pipeline(pipeline, check, criteria, within=_LONGEST_S)
+        except InvalidDocument as refused:
+            raise InvalidDataflow(refused.problems) from refused
+        except OutOfTime as late:
+            raise InvalidDataflow([_TOO_LONG]) from late
+        return Composed(planned=planned, pipeline=raw)
+
+    def _running(self, texts: Collection[str]) -> Sequence[RunningVertex]:
+        names = {json.loads(text)[0] for text in texts}
+        with self._committer.looking() as state:
+            found = list(_matching(state, names))
+        vertices = [(task, _computes(task)) for task in found]
+        known = {str(task.instance) for task, text in vertices if text in texts}
+        return [_vertex(task, text) for task, text in vertices if str(task.instance) in known]
+
+
+def _matching(state: CommittedState, names: Collection[str]) -> Sequence[RunningTask]:
+    """The running tasks of some types that anybody may share, each after those it reads from."""
+    tasks = state.running.tasks
+    return [tasks[each] for each in sorted(tasks) if tasks[each].type.name in names and tasks[each].key.scope is None]
+
+
+def _computes(task: RunningTask) -> str:
+    return computes(task.type.name, task.type.version, rfc8785.dumps(task.config))
+
+
+def _vertex(task: RunningTask, text: str) -> RunningVertex:
+    ports: dict[str, list[Outlet]] = {}
+    for entering in task.inputs:
+        streams = [Outlet(str(entering.parent), entering.parent_port)] * entering.times
+        ports.setdefault(entering.port, []).extend(streams)
+    return RunningVertex(
+        id=str(task.instance),
+        computes=text,
+        inputs=tuple(Inflow(port, tuple(streams)) for port, streams in ports.items()),
+    )
+
+
+def _held(raw: bytes, present: Present) -> set[str]:
+    """The modules that a pipeline holds or names, deprecated or not."""
+    named = set(present.fillings.values())
+    try:
+        entries = json.loads(raw)["tasks"]
+    except (ValueError, KeyError, TypeError):
+        # It is refused when it is read.
+        return named
+    for entry in entries if isinstance(entries, list) else ():
+        for choice in ("point", "gap"):
+            place = entry.get(choice) if isinstance(entry, dict) else None
+            wanted = place.get("modules") if isinstance(place, dict) else None
+            named |= {each for each in wanted if isinstance(each, str)} if isinstance(wanted, list) else set()
+    return named

@@ -1,0 +1,173 @@
+"""Pipelines: planned when they are submitted, explained, and planned anew while they run."""
+
+import json
+from typing import Any
+
+import pytest
+
+from manager.answers import ReplanForm, ReplanKind, SubmitAnswer
+from manager.cases.base import Paging
+from manager.problem import Conflict, InvalidDataflow, NotFound
+from manager.store.tables import ModuleRow
+from planning.planning_problem import Criterion
+from tests.manager.managers import Manager, caller
+from tests.manager.managers import raw as plain
+from tests.notation import document
+from tests.planning.pipelines.open_places import MODULES, pipeline_document
+
+ANN, BOB = caller("ann"), caller("bob")
+GOAL = [{"holds": {"unit": "kelvin"}}]
+GIVEN = {"s": {"unit": "celsius"}}
+LINE = "s:source > p:point > k:sink"
+
+
+def raw(text: str, **more: Any) -> bytes:
+    """A pipeline as it is sent."""
+    written = pipeline_document(text, **more)
+    sources = json.loads(plain(document(text)))["tasks"]
+    tasks = [sent if sent["type"] == "source" else each for sent, each in zip(sources, written["tasks"], strict=True)]
+    return json.dumps({**written, "tasks": tasks}).encode()
+
+
+def publish(manager: Manager, *forms: dict[str, Any], owner: str = "") -> None:
+    """Publish modules, those of the tests' pipelines if none are named."""
+    every = forms or [json.loads(each.form.model_dump_json(exclude_unset=True)) for each in MODULES]
+    with manager.store.write() as session:
+        for each in every:
+            row = ModuleRow(
+                owner=owner, name=each["name"], version=each["version"], form=json.dumps(each), published=0.0
+            )
+            session.add(row)
+
+
+def submit(manager: Manager, text: str = LINE, **more: Any) -> SubmitAnswer:
+    """Submit a pipeline of Ann's."""
+    return manager.service.dataflows.submit(ANN, raw(text, **({"goals": GOAL, "given": GIVEN} | more)))
+
+
+def fillings(answer: Any) -> dict[str, str | None]:
+    """The module at each place."""
+    return {each.id: each.module for each in answer.plan.places}
+
+
+def test_a_pipeline_is_planned_and_runs(manager: Manager) -> None:
+    """What runs is the plain document of the plan; the pipeline is kept beside it."""
+    publish(manager)
+    answer = submit(manager)
+    assert {"p": "to-kelvin@1"} == fillings(answer)
+    found = manager.service.dataflows.get(ANN, answer.id)
+    assert found.pipeline == json.loads(raw(LINE, goals=GOAL, given=GIVEN))
+    assert ["source", "map", "sink"] == [each["type"] for each in found.document["tasks"]]
+    assert [("/goals/0", ("p",))] == [(each.goal, each.rests_on) for each in answer.plan.goals] if answer.plan else ()
+
+
+def test_an_explanation_shows_what_would_do_as_well(manager: Manager) -> None:
+    """Alternatives with the same figures, and what each goal rests on; nothing is submitted."""
+    publish(manager)
+    twin = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True)) | {"name": "kelvins"}
+    publish(manager, twin)
+    answer = manager.service.dataflows.explain(ANN, raw(LINE, goals=GOAL, given=GIVEN))
+    assert answer.plan is not None
+    (place,) = answer.plan.places
+    assert {"kelvins@1", "to-kelvin@1"} == {place.module, *place.alternatives}
+    assert not manager.service.dataflows.page(ANN, Paging()).items
+
+
+def test_of_two_plans_the_one_that_shares_more_is_chosen(manager: Manager) -> None:
+    """Bob's dataflow runs the costlier module, so Ann's pipeline uses it too."""
+    publish(manager)
+    manager.submit("bob", "s:source > a:lab:clean > k:sink")
+    clean = [{"holds": {"clean": True}}]
+    answer = submit(manager, goals=clean, given={})
+    assert {"p": "clean@1"} == fillings(answer)
+    assert {"s", "p", "k"} == {task.id for task in answer.reused}
+
+
+def test_a_tenants_modules_are_its_own(manager: Manager) -> None:
+    """Another's pipeline does not know them."""
+    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
+    publish(manager, form, owner="bob")
+    with pytest.raises(InvalidDataflow):
+        submit(manager)
+    assert {"p": "to-kelvin@1"} == fillings(manager.service.dataflows.submit(BOB, raw(LINE, goals=GOAL, given=GIVEN)))
+
+
+def test_a_new_version_takes_effect_as_one_reconfiguration(manager: Manager) -> None:
+    """A plan made anew takes the newest version, in place; a preview changes nothing."""
+    publish(manager)
+    flow = submit(manager).id
+    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
+    publish(manager, form | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
+    preview = manager.service.pipelines.replan(ANN, flow, ReplanForm(), dry_run=True)
+    assert (ReplanKind.RECONFIGURATION, ("p",)) == (preview.how, preview.changed)
+    assert "to-kelvin@1" == manager.service.dataflows.get(ANN, flow).document["tasks"][1]["module"]
+    answer = manager.service.pipelines.replan(ANN, flow, ReplanForm())
+    assert answer.reconfiguration is not None
+    assert (
+        ["p"] == [each.task for each in answer.reconfiguration.scope.tasks if each.changed]
+        if answer.reconfiguration.scope
+        else ()
+    )
+    found = manager.service.dataflows.get(ANN, flow).document["tasks"][1]
+    assert ("to-kelvin@2", {"add": 274}) == (found["module"], found["config"])
+    assert ReplanKind.NOTHING is manager.service.pipelines.replan(ANN, flow, ReplanForm()).how
+
+
+def test_a_goal_may_change_while_the_pipeline_runs(manager: Manager) -> None:
+    """A place that begins to hold something makes another document; the goals are kept with it."""
+    publish(manager)
+    flow = submit(manager, "s:source > p:point > q:point > k:sink").id
+    wanted = json.loads(
+        raw("s:source > p:point > q:point > k:sink", goals=[*GOAL, {"holds": {"clean": True}}], given=GIVEN)
+    )
+    answer = manager.service.pipelines.replan(ANN, flow, ReplanForm(pipeline=wanted))
+    assert ReplanKind.REPLACEMENT is answer.how
+    assert {"to-kelvin@1", "wipe@1"} == set(fillings(answer).values())
+    found = manager.service.dataflows.get(ANN, flow)
+    assert (wanted, 2) == (found.pipeline, found.revision)
+    relaxed = wanted | {"goals": []}
+    assert ReplanKind.NOTHING is manager.service.pipelines.replan(ANN, flow, ReplanForm(pipeline=relaxed)).how
+    assert relaxed == manager.service.dataflows.get(ANN, flow).pipeline
+
+
+def test_without_a_plan_everything_stays(manager: Manager) -> None:
+    """The refusal says which goal cannot hold; the dataflow runs on as it was."""
+    publish(manager)
+    flow = submit(manager).id
+    before = manager.service.dataflows.get(ANN, flow)
+    wanted = json.loads(raw(LINE, goals=[*GOAL, {"holds": {"clean": True}}], given=GIVEN))
+    with pytest.raises(InvalidDataflow) as refused:
+        manager.service.pipelines.replan(ANN, flow, ReplanForm(pipeline=wanted))
+    assert {"no-plan"} == {each.code for each in refused.value.errors}
+    assert before == manager.service.dataflows.get(ANN, flow)
+
+
+def test_what_is_preferred_may_change(manager: Manager) -> None:
+    """Fewest changes keep the module; cost first takes the cheaper one that came since."""
+    publish(manager)
+    flow = submit(manager).id
+    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
+    publish(manager, form | {"name": "cheap-kelvin", "cost": 0.01})
+    assert {"p": "to-kelvin@1"} == fillings(manager.service.pipelines.replan(ANN, flow, ReplanForm()))
+    cheap = manager.service.pipelines.replan(ANN, flow, ReplanForm(prefer=(Criterion.COST,)))
+    assert {"p": "cheap-kelvin@1"} == fillings(cheap)
+
+
+def test_only_its_tenant_plans_a_pipeline_anew(manager: Manager) -> None:
+    """To others it does not exist; a plain dataflow has no places."""
+    publish(manager)
+    flow = submit(manager).id
+    with pytest.raises(NotFound):
+        manager.service.pipelines.replan(BOB, flow, ReplanForm())
+    with pytest.raises(Conflict, match="no open places"):
+        manager.service.pipelines.replan(ANN, manager.submit("ann", "s:source > k:sink"), ReplanForm())
+
+
+def test_a_pipeline_is_submitted_once_under_a_key(manager: Manager) -> None:
+    """The same key and pipeline get the same dataflow, though a newer module would be planned now."""
+    publish(manager)
+    sent = raw(LINE, goals=GOAL, given=GIVEN)
+    first = manager.service.dataflows.submit(ANN, sent, idempotency_key="one").id
+    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
+    publish(manager, form | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
+    assert first == manager.service.dataflows.submit(ANN, sent, idempotency_key="one").id
