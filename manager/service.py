@@ -13,7 +13,7 @@ from manager.cases.defragmentation import Defragmentation
 from manager.cases.jobs import RunningJobs
 from manager.cases.operations import Operations
 from manager.cases.overview import Overview
-from manager.cases.pipelines import Pipelines
+from manager.cases.planned.pipelines import Pipelines
 from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions

@@ -28,7 +28,7 @@ from manager.answers import (
 )
 from manager.cases.base import Base, Caller, Paging, paged, tenant_of
 from manager.cases.dataflow_answers import Standing, dataflow_answer, standing_of, task_answers, types_in
-from manager.cases.plan_answers import plan_answer
+from manager.cases.planned.plan_answers import plan_answer
 from manager.committed.sources import full_name
 from manager.committed.state import running_id
 from manager.committer.dataflow_rows import running_dataflow

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dags import AnyTaskType
 from dags.document import TaskForm
 from planning.pipelines.blueprint import Spot
 from planning.pipelines.candidates import NO_OP
@@ -27,6 +28,7 @@ def assembled(pipeline: Pipeline, options: Mapping[str, str]) -> Assembled:
     spots = {spot.id: spot for spot in pipeline.blueprint.spots}
     present = [spot for spot in pipeline.blueprint.spots if not _is_idle(spot, options)]
     order = sorted(present, key=lambda spot: (spot.at, pipeline.blueprint.spots.index(spot)))
+    types = {spot.id: kind for spot in order if (kind := _type(pipeline, spot, options)) is not None}
     streams: list[dict[str, str]] = []
     doubled: set[str] = set()
     for spot in order:
@@ -38,7 +40,7 @@ def assembled(pipeline: Pipeline, options: Mapping[str, str]) -> Assembled:
                         doubled |= seen[origin] | passed
                         continue
                     seen[origin] = passed
-                    streams.append({"from": origin.origin, "from_port": origin.port, "to": spot.id, "to_port": port})
+                    streams.append(_stream(types, origin, spot.id, port))
     return Assembled(
         document={
             "version": 1,
@@ -49,6 +51,20 @@ def assembled(pipeline: Pipeline, options: Mapping[str, str]) -> Assembled:
         spots=tuple(spot.id for spot in order),
         doubled=frozenset(doubled),
     )
+
+
+def _type(pipeline: Pipeline, spot: Spot, options: Mapping[str, str]) -> AnyTaskType | None:
+    return spot.type if spot.choice is None else pipeline.candidates[spot.id][options[spot.id]].type
+
+
+def _stream(types: Mapping[str, AnyTaskType], origin: Outlet, to: str, port: str) -> dict[str, str]:
+    """A stream as somebody would write it: without a port that is the only one."""
+    return {
+        "from": origin.origin,
+        **({"from_port": origin.port} if len(types[origin.origin].outputs) > 1 else {}),
+        "to": to,
+        **({"to_port": port} if len(types[to].inputs) > 1 else {}),
+    }
 
 
 def _is_idle(spot: Spot, options: Mapping[str, str]) -> bool:

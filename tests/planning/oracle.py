@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from planning import All, Constraint, Criterion, Equals, Inflow, Meeting, Not, Outlet, PlanningProblem, Same, Vertex
-from planning.planning_problem import Option
+from planning.constraint import All, Constraint, Equals, Not, Same
+from planning.planning_problem import Criterion, Inflow, Meeting, Option, Outlet, PlanningProblem, Vertex
 
 State = Mapping[str, str]
 States = Mapping[Outlet, State]

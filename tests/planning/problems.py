@@ -2,20 +2,15 @@
 
 from hypothesis import strategies as st
 
-from planning import (
-    All,
-    Constraint,
-    Equals,
+from planning.constraint import All, Constraint, Equals, Not, Same, Some
+from planning.planning_problem import (
     Goal,
     Inflow,
     Meeting,
-    Not,
     Option,
     Outlet,
     PlanningProblem,
     RunningVertex,
-    Same,
-    Some,
     StateVariable,
     Vertex,
 )

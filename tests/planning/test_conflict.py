@@ -4,8 +4,10 @@ from dataclasses import replace
 
 from hypothesis import assume, given, settings
 
-from planning import All, Equals, Meeting, Option, PlanningProblem, Vertex, find_plan
 from planning.conflict import conflict, demands, keeping, remedies
+from planning.constraint import All, Equals
+from planning.planner import find_plan
+from planning.planning_problem import Meeting, Option, PlanningProblem, Vertex
 from tests.planning.oracle import answers
 from tests.planning.problems import problems
 

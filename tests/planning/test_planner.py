@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planning import Criterion, PlanningProblem, find_plan, violations
+from planning.planner import find_plan
+from planning.planning_problem import Criterion, PlanningProblem
+from planning.validator import violations
 from tests.planning.oracle import answers, best
 from tests.planning.problems import problems
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from hypothesis import assume, given, settings
 
-from planning import Criterion, PlanningProblem, find_plan
 from planning.constraint import mentioned
+from planning.planner import find_plan
+from planning.planning_problem import Criterion, PlanningProblem
 from planning.support import alternatives, supports
 from tests.planning.oracle import best
 from tests.planning.problems import problems

@@ -24,6 +24,7 @@ from manager.answers import (
     Page,
     Quota,
     ReconfigurationForm,
+    ReplanForm,
     Replayed,
     Role,
     Saving,
@@ -172,6 +173,7 @@ BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
     KeyForm: {"tenant": "ann", "note": "for the dashboard"},
     Quota: {"dataflows": 100, "tasks": 2_000, "submits_per_minute": 60},
     ReconfigurationForm: {"tasks": {"average": {"config": {"window": 20}}}},
+    ReplanForm: {"prefer": ["cost"]},
     SecretForm: {"secret": "postgresql://ann:hush@warehouse.example/readings"},
     SessionForm: {"key": NEW_KEY.key},
     SourceForm: {

@@ -23,8 +23,8 @@ DATAFLOW = {
 }
 REUSED = {"id": "a", "type": "count", "instance": 7, "reused": True, "since": AT, "failed": ""}
 STARTED = {"id": "b", "type": "output", "instance": 8, "reused": False, "since": None, "failed": ""}
-SUBMITTED = DATAFLOW | {"reused": [REUSED], "started": [STARTED]}
-DETAIL = DATAFLOW | {"tasks": [REUSED, STARTED], "document": {"name": "Schools"}}
+SUBMITTED = DATAFLOW | {"reused": [REUSED], "started": [STARTED], "plan": None}
+DETAIL = DATAFLOW | {"tasks": [REUSED, STARTED], "document": {"name": "Schools"}, "pipeline": None}
 RECONFIGURATION = {
     "id": "7",
     "state": "switching",
@@ -53,6 +53,19 @@ RECONFIGURATION = {
         "delay_seconds": 1.0,
     },
 }
+REPLANNED: dict[str, Any] = {
+    "dataflow": "d1",
+    "how": "nothing",
+    "plan": {
+        "places": [{"id": "a", "module": "clean@1", "alternatives": []}],
+        "goals": [{"goal": "/goals/0", "rests_on": ["a"]}],
+        "figures": [{"criterion": "changes", "value": 0, "bound": 0}],
+        "optimal": True,
+        "document": {"name": "Schools"},
+    },
+    "changed": [],
+    "reconfiguration": None,
+}
 REMOVAL = {
     "dataflow": "d1",
     "stops": [STARTED],
@@ -74,6 +87,7 @@ EXPLAINED = {
         "work_rests_on": {"measured": 1, "type": 0, "assumed": 1},
     },
     "start": "latest",
+    "plan": None,
 }
 EVENT = {"id": 5, "kind": "operation", "told": {"kind": "submit", "subject": "d1", "paused": None}}
 QUOTA = {"dataflows": 1, "tasks": 2, "submits_per_minute": 3}

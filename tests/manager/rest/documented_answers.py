@@ -5,6 +5,7 @@ nobody knows, a body that is too large or no JSON, a service that waits or is br
 beside it, by the code of its problem.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -52,6 +53,7 @@ def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
 
 _DOCUMENT = resources.DOCUMENT
 _PATCH = {"tasks": {"plausible": {"config": {"max": 50.0}}}}
+_HOTTER = json.loads(json.dumps(_DOCUMENT).replace('"max": 43.1', '"max": 50.5')) | {"goals": []}
 _TENANT, _QUOTA = {"name": "dora"}, {"dataflows": 1, "tasks": 4, "submits_per_minute": 0}
 _SOURCE = {
     "name": "fresh",
@@ -138,6 +140,16 @@ ROUTES: dict[str, Route] = {
             "conflict": _ask("ann", "/v1/dataflows/{alone}/reconfigurations/{abandoned}/undo"),
             "not-found": _ask("ann", "/v1/dataflows/{running}/reconfigurations/{changed}/undo"),
             "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/reconfigurations/{poors_change}/undo"),
+        },
+        waits=True,
+    ),
+    "replan": Route(
+        well=_ask("ann", "/v1/dataflows/{planned}/replan?dry_run=true", {}),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{alone}/replan", {}),
+            "invalid-dataflow": _ask("ann", "/v1/dataflows/{planned}/replan", {"pipeline": {"version": 1}}),
+            "not-found": _ask("bob", "/v1/dataflows/{planned}/replan", {}),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/replan", {"pipeline": _HOTTER}),
         },
         waits=True,
     ),

@@ -67,6 +67,7 @@ from manager.cases.defragmentation import Defragmentation
 from manager.cases.jobs import RunningJobs
 from manager.cases.operations import Operations
 from manager.cases.overview import Overview
+from manager.cases.planned.pipelines import Pipelines
 from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
@@ -97,7 +98,7 @@ from manager.service import Service
 T = TypeVar("T")
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
 _NO_TOOLS = cast("Tools", None)
-"""Nobody asks a fake for sessions or task types, or sends it events."""
+"""Nobody asks a fake for sessions, plans or task types, or sends it events."""
 
 
 class FakeService:
@@ -129,6 +130,7 @@ class FakeService:
             metrics=_FakeMetrics(self),
             operations=_FakeOperations(self),
             overview=_FakeOverview(self),
+            pipelines=Pipelines(_NO_TOOLS),
             reconfigurations=_FakeReconfigurations(self),
             running=_FakeRunningJobs(self),
             savings=_FakeSavings(self),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from manager.answers import ReconfigurationForm, ReplanAnswer, ReplanForm, ReplanKind
 from manager.cases.base import Base, Caller
-from manager.cases.plan_answers import plan_answer
+from manager.cases.planned.plan_answers import plan_answer
 from manager.cases.reconfigurations import Reconfigurations
 from manager.committer.dataflow_rows import running_dataflow
 from manager.problem import Conflict, NotFound
