@@ -46,7 +46,7 @@ chaos: $(READY)  ## kill drivers, workers and brokers for up to an hour, and loo
 slow: $(READY)  ## run the tests that take too long even for continuous integration
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
-bench: bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-reconfigure bench-console  ## run all benchmarks
+bench: bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-console  ## run all benchmarks
 
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
@@ -65,6 +65,9 @@ bench-defragment: $(READY)  ## measure how long outputs stand still while jobs a
 
 bench-reconfigure: $(READY)  ## measure how soon reconfigurations take effect; BEFORE=folder compares CPU with that checkout
 	$(BIN)/python -m benchmarks.reconfiguration $(BEFORE)
+
+bench-planner: $(READY)  ## measure how long planning takes, and what planning for reuse saves
+	$(BIN)/python -m benchmarks.planner
 
 bench-console: $(READY)  ## measure frames of the running graph in chromium
 	$(BIN)/python -m benchmarks.console

@@ -57,6 +57,8 @@ class _Search:
         # The models are clauses. Their linear relaxation says little: 20 meetings of either took half a minute with it
         # and a tenth of a second without.
         self._solver.parameters.linearization_level = 0
+        # They are narrow already; looking for more takes longer than the search.
+        self._solver.parameters.cp_model_presolve = False
         self._plan: PipelinePlan | None = None
 
     def solves(self) -> bool:

@@ -1,0 +1,26 @@
+"""The planner: how long it takes, and what planning for reuse saves.
+
+    python -m benchmarks.planner [--quick]
+
+Prints a line per measurement; the last is one JSON object.
+"""
+
+import json
+import sys
+
+from benchmarks.planner.planning_time import planning_time
+from benchmarks.planner.reuse import reuse
+from benchmarks.reconfiguration.__main__ import report
+
+
+def main(*, quick: bool) -> None:
+    """Measure everything; quickly, with fewer points."""
+    found = {
+        "planning": report("planning time", planning_time(quick=quick)),
+        "reuse": report("planning for reuse", reuse(quick=quick)),
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(quick="--quick" in sys.argv[1:])
