@@ -51,6 +51,8 @@ class DeadLetters(Base):
                 reason=row.reason,
                 events=tuple(row.events),
                 dropped=dropped.get(row.instance, 0),
+                # Not for operators: it shows lines of a source that is its owner's.
+                traceback=row.traceback if row.traceback and row.owner == caller.tenant else None,
             ),
         )
 

@@ -1,0 +1,21 @@
+"""tracebacks of published code, for its owners."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0012"
+down_revision = "0011"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the columns."""
+    op.add_column("dead_letter", sa.Column("owner", sa.Text(), nullable=False, server_default=""))
+    op.add_column("dead_letter", sa.Column("traceback", sa.Text(), nullable=False, server_default=""))
+
+
+def downgrade() -> None:
+    """Drop the columns."""
+    op.drop_column("dead_letter", "traceback")
+    op.drop_column("dead_letter", "owner")
