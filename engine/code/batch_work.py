@@ -18,7 +18,7 @@ from engine.code.cell.batch_calls import BatchOutcome, called
 from engine.code.cell.frames import frames_in
 from engine.code.cell.published import Failure, failure
 from engine.code.cell.values import WrongOutput
-from engine.code.cell.work import LOADING, Request
+from engine.code.cell.work import LOADING, CellRequest
 from engine.code.cells import cells
 from engine.code.function import (
     BATCH_SECONDS,
@@ -121,7 +121,7 @@ class Batches:
 
     def _in_cell(self, events: pa.RecordBatch, late: float) -> BatchOutcome | Failure | _Unable:
         function = self._function
-        request = Request(
+        request = CellRequest(
             digest=function.digest,
             source=self._source,
             entry=function.entry,

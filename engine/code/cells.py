@@ -4,6 +4,7 @@ The parent of the cells is started on first use, and again when it has died. Its
 worker's, and it inherits no open file. The parent forks a cell for each call, see `engine.code.cell.parent`.
 """
 
+import atexit
 import select
 import subprocess
 import sys
@@ -112,7 +113,9 @@ class Cells:
 @cache
 def cells(per: str) -> Cells:
     """The cells of this process."""
-    return Cells(per)
+    made = Cells(per)
+    atexit.register(made.close)
+    return made
 
 
 def _asked(parent: "subprocess.Popen[bytes]", message: bytes | None, seconds: float) -> bytes | None:

@@ -17,7 +17,7 @@ from engine.code.cell.event_calls import EventCalls, Outcome
 from engine.code.cell.frames import frames_in
 from engine.code.cell.parent import Ending
 from engine.code.cell.published import Failure
-from engine.code.cell.work import LOADING, Request
+from engine.code.cell.work import LOADING, CellRequest
 from engine.code.cells import cells
 from engine.code.function import (
     BATCH_SECONDS,
@@ -161,7 +161,7 @@ class _Batch:
 
     def _ending(self, first: int, end: int) -> Ending:
         function = self._function
-        request = Request(
+        request = CellRequest(
             digest=function.digest,
             source=self._source,
             entry=function.entry,

@@ -1,9 +1,9 @@
 """Code: a task that runs Python source which a tenant published."""
 
 import keyword
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, StringConstraints, ValidationInfo, model_validator
+from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, model_validator
 
 from dags import Config, Kind, Outside, Read, Schema, Schemas, TaskType
 
@@ -70,12 +70,10 @@ class CodeConfig(Config):
             raise ValueError(f"{self.entry!r} is not a name of a function; name one that the source defines")
         return self
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _in_worker(cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        made = handler(given)
-        made._outside = (info.context or {}).get("outside")  # noqa: SLF001 - its own
-        return made
+    @model_validator(mode="after")
+    def _in_worker(self, info: ValidationInfo) -> Self:
+        self._outside = (info.context or {}).get("outside")
+        return self
 
 
 def _reads(config: CodeConfig) -> tuple[Read, ...]:

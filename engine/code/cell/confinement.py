@@ -18,13 +18,20 @@ _DIE_WITH_PARENT = 1
 _RESULTS = 3
 
 
-def confine(results: int, folders: list[str]) -> int:
-    """Confine this process for good, and return the handle of its results, the only one that stays open."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
-    # What Python itself has open, such as its standard streams, leads nowhere already.
+def close_others(results: int) -> int:
+    """Close all that this process has open but the handle of its results, whose new number is returned.
+
+    Its standard streams stay too. They lead nowhere already.
+    """
     os.dup2(results, _RESULTS)
     os.closerange(_RESULTS + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return _RESULTS
+
+
+def confine(folders: list[str]) -> None:
+    """Confine this process for good. It may read these folders."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     memory = pages * resource.getpagesize() + MEMORY
     for which, most in (
@@ -39,4 +46,3 @@ def confine(results: int, folders: list[str]) -> int:
     renounce_privileges(libc)
     allow_reading(libc, folders)
     deny_others(libc)
-    return _RESULTS

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from engine.code.cell.confinement import CPU_SECONDS, confine
+from engine.code.cell.confinement import CPU_SECONDS, close_others, confine
 from engine.code.cell.file_access import forget_other_places, readable_folders
 from engine.code.cell.frames import read_frame, write_frame
 from engine.code.cell.work import LOADING, PROGRESS, work
@@ -116,11 +116,11 @@ def _cell(order: Order, progress: mmap.mmap, requests: int) -> Ending:
 def _run(request: bytes, sink: int, progress: mmap.mmap) -> None:
     """Be the cell."""
     try:
+        results = close_others(sink)
         try:
-            results = confine(sink, readable_folders())
+            confine(readable_folders())
         except BaseException as error:  # noqa: BLE001 - whatever it is, no code may run
-            with suppress(OSError):
-                os.write(sink, str(error).encode() or b"unknown")
+            os.write(results, repr(error).encode())
             os._exit(_CANNOT)
         if request:
             work(request, results, progress)

@@ -20,7 +20,7 @@ _SEND_AFTER = 0.05
 _SEND_MOST = 2_000
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Events for a function; made by the worker."""
 
     digest: str
@@ -40,7 +40,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 def work(request: bytes, results: int, progress: mmap.mmap) -> None:
     """Work a request off. Sends lists of outcomes of events, or what became of the batch."""
-    asked = msgspec.msgpack.decode(request, type=Request)
+    asked = msgspec.msgpack.decode(request, type=CellRequest)
     try:
         function = load(asked.digest, asked.source, asked.entry)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
@@ -77,7 +77,7 @@ def _send(results: int, content: Any) -> None:
     write_frame(results, msgspec.msgpack.encode(content))
 
 
-def _batch(asked: Request, function: Any) -> Any:
+def _batch(asked: CellRequest, function: Any) -> Any:
     import pyarrow as pa  # noqa: PLC0415 - only for batches, because it makes a process large
 
     from engine.code.cell.batch_calls import called  # noqa: PLC0415 - likewise
