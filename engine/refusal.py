@@ -20,7 +20,7 @@ class Refusal(NamedTuple):
     """The lines of code that led there, for the owner of the code only."""
 
 
-class Taken(NamedTuple):
+class TakeOutcome(NamedTuple):
     """What a behaviour makes of the events of a call."""
 
     emission: PortEmission
@@ -33,7 +33,7 @@ class Taken(NamedTuple):
 class RefusingBehaviour:
     """A stateless behaviour of one input and one output port; made by the task library."""
 
-    take: Callable[[pa.RecordBatch], Taken]
+    take: Callable[[pa.RecordBatch], TakeOutcome]
     owner: str
     """The tenant who may read its tracebacks."""
 

@@ -21,12 +21,12 @@ from engine.code.cell.values import WrongOutput
 from engine.code.cell.work import LOADING, CellRequest
 from engine.code.cells import cells
 from engine.code.function import (
-    BATCH_SECONDS,
+    FUNCTION_SECONDS,
     MOST_AT_ONCE,
     WRONG,
     Failed,
     Function,
-    Made,
+    FunctionOutcome,
     column_of,
     joined_pieces,
     loaded,
@@ -61,13 +61,13 @@ class Batches:
 
     def __init__(self, function: Function, *, vouched: bool) -> None:
         self._function = function
-        self._seconds = float("inf") if vouched else BATCH_SECONDS
+        self._seconds = float("inf") if vouched else FUNCTION_SECONDS
         self._call = self._in_worker if vouched else self._in_cell
 
-    def __call__(self, events: pa.RecordBatch) -> Made:
+    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
         """What the function makes of events."""
         late = time.monotonic() + self._seconds
-        pieces: list[tuple[int, Made]] = []
+        pieces: list[tuple[int, FunctionOutcome]] = []
         waiting = [(at, min(at + MOST_AT_ONCE, len(events))) for at in range(0, len(events), MOST_AT_ONCE)][::-1]
         alone = 0
         rest: Failure | None = None
@@ -90,15 +90,15 @@ class Batches:
                 waiting += [(middle, end), (first, middle)]
         return joined_pieces(pieces, self._function.fields)
 
-    def _made(self, found: BatchOutcome, count: int) -> Made:
+    def _made(self, found: BatchOutcome, count: int) -> FunctionOutcome:
         if found.kept is None:
-            return Made(np.arange(count, dtype=np.int64), found.columns, [])
+            return FunctionOutcome(np.arange(count, dtype=np.int64), found.columns, [])
         kept = np.flatnonzero(found.kept.to_numpy(zero_copy_only=False)).astype(np.int64)
-        return Made(kept, [column.filter(found.kept) for column in found.columns], [])
+        return FunctionOutcome(kept, [column.filter(found.kept) for column in found.columns], [])
 
-    def _refused(self, why: Failure, count: int) -> Made:
+    def _refused(self, why: Failure, count: int) -> FunctionOutcome:
         columns = [column_of([], kind) for kind in self._function.fields.values()]
-        return Made(np.empty(0, np.int64), columns, [refusal(at, why) for at in range(count)])
+        return FunctionOutcome(np.empty(0, np.int64), columns, [refusal(at, why) for at in range(count)])
 
     def _in_worker(self, events: pa.RecordBatch, _late: float) -> BatchOutcome | Failure | _Unable:
         function = self._loaded

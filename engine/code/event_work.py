@@ -20,12 +20,12 @@ from engine.code.cell.published import Failure
 from engine.code.cell.work import LOADING, CellRequest
 from engine.code.cells import cells
 from engine.code.function import (
-    BATCH_SECONDS,
+    FUNCTION_SECONDS,
     MOST_AT_ONCE,
     WRONG,
     Failed,
     Function,
-    Made,
+    FunctionOutcome,
     columns_of,
     joined_pieces,
     loaded,
@@ -35,7 +35,7 @@ from engine.code.function import (
 
 MOST_ENDS = 3
 """The cells that may end before their time in one batch."""
-Work: TypeAlias = Callable[[pa.RecordBatch], Made]
+Work: TypeAlias = Callable[[pa.RecordBatch], FunctionOutcome]
 """Makes something of the events of a batch, which have only the fields that the function needs."""
 
 
@@ -55,7 +55,7 @@ class EventsInWorker:
     def __init__(self, function: Function) -> None:
         self._function = function
 
-    def __call__(self, events: pa.RecordBatch) -> Made:
+    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
         """What the function makes of events."""
         calls = self._calls
         if isinstance(calls, Failure):
@@ -76,7 +76,7 @@ class EventsInCells:
     def __init__(self, function: Function) -> None:
         self._function = function
 
-    def __call__(self, events: pa.RecordBatch) -> Made:
+    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
         """What the function makes of events."""
         found = _Batch(self._function, self._source, events)
         found.work_off()
@@ -107,7 +107,7 @@ class _Batch:
         """Events that ended their cells."""
         self._until = len(events)
         """The end of the events that get a cell."""
-        self._late = time.monotonic() + BATCH_SECONDS
+        self._late = time.monotonic() + FUNCTION_SECONDS
 
     def work_off(self) -> None:
         """Find the outcome of every event."""
@@ -117,7 +117,7 @@ class _Batch:
                 self.outcomes.append(blamed)
                 continue
             if time.monotonic() > self._late:
-                rest = Failure("CodeEnded", f"the batch took over {BATCH_SECONDS:g} s, and this event had no turn")
+                rest = Failure("CodeEnded", f"the batch took over {FUNCTION_SECONDS:g} s, and this event had no turn")
                 break
             end = min([first + MOST_AT_ONCE, self._until, *(each for each in self._blamed if each > first)])
             unable = self._run(first, end)

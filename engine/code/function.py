@@ -18,7 +18,7 @@ from engine.refusal import Refusal
 
 MOST_AT_ONCE = 10_000
 """The most events that a function or a cell takes in one call."""
-BATCH_SECONDS = 20.0
+FUNCTION_SECONDS = 20.0
 """The most time that a function has for one batch, in cells."""
 WRONG = Failure("WrongOutput", "its process sends something that its function did not give")
 
@@ -69,7 +69,7 @@ def unloadable(found: Failure) -> Failure:
     return found._replace(message=f"it cannot be loaded: {found.message}")
 
 
-class Made(NamedTuple):
+class FunctionOutcome(NamedTuple):
     """What a function makes of the events of a batch."""
 
     kept: Numbers
@@ -79,7 +79,7 @@ class Made(NamedTuple):
     refusals: list[Refusal]
 
 
-def made_of(outcomes: Sequence[Outcome], fields: Mapping[str, str]) -> Made:
+def made_of(outcomes: Sequence[Outcome], fields: Mapping[str, str]) -> FunctionOutcome:
     """The columns of outcomes. Raises ValueError, TypeError or OverflowError if they are not of the fields' kinds."""
     kept = [at for at, each in enumerate(outcomes) if isinstance(each, list)]
     rows = [each for each in outcomes if isinstance(each, list)]
@@ -87,7 +87,7 @@ def made_of(outcomes: Sequence[Outcome], fields: Mapping[str, str]) -> Made:
         raise ValueError("an event has more or fewer fields than are declared")
     columns = [column_of([row[at] for row in rows], kind) for at, kind in enumerate(fields.values())]
     refusals = [refusal(at, each) for at, each in enumerate(outcomes) if isinstance(each, Failure)]
-    return Made(np.array(kept, np.int64), columns, refusals)
+    return FunctionOutcome(np.array(kept, np.int64), columns, refusals)
 
 
 def column_of(values: Sequence[Any], kind: str) -> pa.Array:
@@ -111,11 +111,11 @@ def refusal(at: int, found: Failure) -> Refusal:
     return Refusal(at, f"{error}: {found.message}", found.traceback)
 
 
-def joined_pieces(pieces: Sequence[tuple[int, Made]], fields: Mapping[str, str]) -> Made:
+def joined_pieces(pieces: Sequence[tuple[int, FunctionOutcome]], fields: Mapping[str, str]) -> FunctionOutcome:
     """What was made of consecutive pieces of a batch, each given with the index of its first event."""
     if len(pieces) == 1 and not pieces[0][0]:
         return pieces[0][1]
-    return Made(
+    return FunctionOutcome(
         np.concatenate([np.empty(0, np.int64), *(first + made.kept for first, made in pieces)]),
         [
             pa.concat_arrays([column_of([], kind), *(made.columns[at] for _, made in pieces)])

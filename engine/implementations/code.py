@@ -10,7 +10,7 @@ from engine.code.event_work import EventsInCells, EventsInWorker, Work
 from engine.code.function import Function
 from engine.code.store import NoCode
 from engine.event_streams import nothing
-from engine.refusal import RefusingBehaviour, Taken
+from engine.refusal import RefusingBehaviour, TakeOutcome
 from engine.side_effect import OutsideUnreachable
 from engine.tasks.code import CODE, CodeConfig, CodeOutput
 
@@ -26,10 +26,10 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
     names = list(config.input.needed)
     work: Work | None = None
 
-    def take(events: pa.RecordBatch) -> Taken:
+    def take(events: pa.RecordBatch) -> TakeOutcome:
         nonlocal work
         if not len(events):
-            return Taken(PortEmission(nothing(_schema(events.schema, config.output))), [])
+            return TakeOutcome(PortEmission(nothing(_schema(events.schema, config.output))), [])
         try:
             work = work or _work(config)
             made = work(events.select(names))
@@ -39,7 +39,7 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
         added = dict(zip(config.output.fields, made.columns, strict=True))
         schema = _schema(events.schema, config.output)
         columns = [added[name] if name in added else kept.column(name) for name in schema.names]
-        return Taken(PortEmission(pa.RecordBatch.from_arrays(columns, schema=schema), made.kept), made.refusals)
+        return TakeOutcome(PortEmission(pa.RecordBatch.from_arrays(columns, schema=schema), made.kept), made.refusals)
 
     return RefusingBehaviour(take=take, owner=config.owner)
 

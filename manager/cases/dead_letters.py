@@ -52,7 +52,7 @@ class DeadLetters(Base):
                 events=tuple(row.events),
                 dropped=dropped.get(row.instance, 0),
                 # Not for operators: it shows lines of a source that is its owner's.
-                traceback=row.traceback if row.traceback and row.owner == caller.tenant else None,
+                traceback=row.traceback if row.owner is not None and row.owner == caller.tenant else None,
             ),
         )
 

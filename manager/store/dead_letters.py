@@ -101,8 +101,8 @@ def keep(  # noqa: PLR0913 - four of the arguments are limits that tests lower
             events=list(letter.events),
             digest=digest,
             size=letter.size,
-            owner=letter.owner,
-            traceback=letter.traceback,
+            owner=letter.owner or None,
+            traceback=letter.traceback or None,
         )
         for digest, letter in unseen.items()
     ]

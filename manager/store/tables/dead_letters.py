@@ -29,9 +29,9 @@ class DeadLetterRow(SQLModel, table=True):
     """The digest of its content, so that a repeated letter is kept once."""
     size: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
     """Bytes of its reason, its events and its traceback."""
-    owner: str = Field(default="", sa_column=Column(Text, nullable=False, server_default=""))
-    """The owner of the published code that failed, who alone reads the traceback; empty if it was no such code."""
-    traceback: str = Field(default="", sa_column=Column(Text, nullable=False, server_default=""))
+    owner: str | None = Field(default=None, sa_column=Column(Text))
+    """The owner of the published code that failed, who alone reads the traceback; None if it was no such code."""
+    traceback: str | None = Field(default=None, sa_column=Column(Text))
 
 
 class DeadLetterReaderRow(SQLModel, table=True):

@@ -103,6 +103,14 @@ def test_each_sees_what_its_own_tasks_could_not_take(manager: Manager) -> None:
     ]
 
 
+def test_a_traceback_is_shown_to_the_owner_of_the_code_only(manager: Manager) -> None:
+    """To no other reader of the letter, and to no operator; all of them see the reason."""
+    _, _, shared = two(manager)
+    park(manager, Letter(instance=shared, port="in", batch=1, reason="no", events=[1], owner="bob", traceback="line 1"))
+    shown = [manager.service.dead_letters.page(who, Paging()).items[0] for who in (ANN, BOB, OPERATOR)]
+    assert [("no", None), ("no", "line 1"), ("no", None)] == [(each.reason, each.traceback) for each in shown]
+
+
 def test_those_of_one_dataflow_are_shown(manager: Manager) -> None:
     """A filter by dataflow shows its owner's and an operator's; to another tenant that dataflow does not exist."""
     mine, theirs, shared = two(manager)

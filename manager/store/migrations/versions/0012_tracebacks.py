@@ -11,8 +11,8 @@ depends_on = None
 
 def upgrade() -> None:
     """Add the columns."""
-    op.add_column("dead_letter", sa.Column("owner", sa.Text(), nullable=False, server_default=""))
-    op.add_column("dead_letter", sa.Column("traceback", sa.Text(), nullable=False, server_default=""))
+    op.add_column("dead_letter", sa.Column("owner", sa.Text(), nullable=True))
+    op.add_column("dead_letter", sa.Column("traceback", sa.Text(), nullable=True))
 
 
 def downgrade() -> None:
