@@ -35,7 +35,7 @@ class RefusingBehaviour:
 
     take: Callable[[pa.RecordBatch], TakeOutcome]
     owner: str
-    """The tenant who may read its tracebacks."""
+    """The tenant who may read its tracebacks; empty for operators."""
 
     def __call__(self, _port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         """The emission, without what it refuses."""

@@ -51,8 +51,8 @@ class DeadLetters(Base):
                 reason=row.reason,
                 events=tuple(row.events),
                 dropped=dropped.get(row.instance, 0),
-                # Not for operators: it shows lines of a source that is its owner's.
-                traceback=row.traceback if row.owner is not None and row.owner == caller.tenant else None,
+                # It shows lines of the source, so not even operators see that of a tenant.
+                traceback=row.traceback if row.owner == (caller.tenant or "") else None,
             ),
         )
 

@@ -101,7 +101,7 @@ def keep(  # noqa: PLR0913 - four of the arguments are limits that tests lower
             events=list(letter.events),
             digest=digest,
             size=letter.size,
-            owner=letter.owner or None,
+            owner=letter.owner if letter.traceback else None,
             traceback=letter.traceback or None,
         )
         for digest, letter in unseen.items()

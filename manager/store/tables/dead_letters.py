@@ -30,7 +30,7 @@ class DeadLetterRow(SQLModel, table=True):
     size: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
     """Bytes of its reason, its events and its traceback."""
     owner: str | None = Field(default=None, sa_column=Column(Text))
-    """The owner of the published code that failed, who alone reads the traceback; None if it was no such code."""
+    """The owner of the published code that failed, who alone reads the traceback; empty for an operator."""
     traceback: str | None = Field(default=None, sa_column=Column(Text))
 
 
