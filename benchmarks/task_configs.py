@@ -35,7 +35,7 @@ def _place(name: str) -> Config:
     return {"place": name, "owner": OWNER}
 
 
-SOURCES = {
+FUNCTIONS = {
     "event": "def entry(event):\n    return {'felt': event['temperature'] + 0.05 * event['humidity']}\n",
     "batch": "import pyarrow as pa\nimport pyarrow.compute as pc\n\n\ndef entry(batch):\n"
     "    felt = pc.add(batch['temperature'], pc.multiply(0.05, batch['humidity']))\n"
@@ -46,7 +46,7 @@ SOURCES = {
 
 def _code(per: str, *, vouched: bool) -> Config:
     return {
-        "digest": digest_of(SOURCES[per]),
+        "digest": digest_of(FUNCTIONS[per]),
         "entry": "entry",
         "per": per,
         "input": {"in": {"temperature": "float", "humidity": "float"}},

@@ -22,9 +22,9 @@ import pyarrow as pa
 from benchmarks.task_configs import (
     CONFIGS,
     EVENT_FIELDS,
+    FUNCTIONS,
     MEASUREMENTS,
     OWNER,
-    SOURCES,
     UNNAMED_FIELDS,
     VARIANTS,
     Config,
@@ -152,7 +152,7 @@ def drawn() -> pa.RecordBatch:
 
 def furnish(outside: HostOutside) -> None:
     """Put what tasks read outside where they look for it."""
-    for text in SOURCES.values():
+    for text in FUNCTIONS.values():
         Path(outside.code(digest_of(text))).parent.mkdir(exist_ok=True)
         Path(outside.code(digest_of(text))).write_text(text, encoding="utf-8")
     folder = Path(outside.place(OWNER, "blobs"))

@@ -190,5 +190,6 @@ def every_type() -> dict[str, Any]:
 def _unowned(value: Any) -> Any:
     """A config as a document has it, which does not say who owns a place."""
     if isinstance(value, dict):
-        return {name: _unowned(each) for name, each in value.items() if name != "owner"}
+        named = value.keys() & {"place", "secret"}
+        return {name: _unowned(each) for name, each in value.items() if not (named and name == "owner")}
     return value

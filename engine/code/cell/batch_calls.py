@@ -65,6 +65,18 @@ def called(function: Callable[[Any], Any], batch: pa.RecordBatch, fields: Mappin
     return BatchOutcome([_column(found, name, kind) for name, kind in fields.items()], kept)
 
 
+def warm_up() -> None:
+    """Have Arrow load and prepare what it needs for its first calls, such as pandas, if that is installed."""
+    batch = pa.record_batch({"n": [1.0, None]})
+    with pa.BufferOutputStream() as sink:
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        with pa.ipc.open_stream(sink.getvalue()) as stream:
+            batch = stream.read_next_batch()
+    doubled = called(lambda given: pa.record_batch({"m": pc.multiply(given["n"], 2.0)}), batch, {"m": "float"})
+    doubled.columns[0].to_pylist()
+
+
 def _same(one: pa.Array, other: pa.Array) -> bool:
     if pa.types.is_float64(one.type) and pa.types.is_float64(other.type):
         # As numbers, NaN differs from itself.

@@ -76,29 +76,33 @@ def main(per: str) -> None:
     nowhere = Path(tempfile.mkdtemp(prefix="braid-cell-"))
     os.chdir(nowhere)
     nowhere.rmdir()
-    for name in (*_COMMON, *(("pyarrow.compute", "numpy", "engine.code.cell.batch_calls") if per == "batch" else ())):
+    for name in _COMMON:
         importlib.import_module(name)
+    if per == "batch":
+        # Only then, because it makes the process large.
+        importlib.import_module("engine.code.cell.batch_calls").warm_up()
     forget_other_places()
     sys.argv[:] = [""]
     # Objects that no collection scans stay shared with the cells.
     gc.collect()
     gc.freeze()
     progress = mmap.mmap(-1, PROGRESS.size)
-    tried = _cell(Order(seconds=CPU_SECONDS, request=b""), progress, requests)
+    folders = readable_folders()
+    tried = _cell(Order(seconds=CPU_SECONDS, request=b""), progress, requests, folders)
     write_frame(answers, msgspec.msgpack.encode(Hello(trouble=tried.results.decode() or tried.why)))
     while (frame := read_frame(requests)) is not None:
         order = msgspec.msgpack.decode(frame, type=Order)
-        write_frame(answers, msgspec.msgpack.encode(_cell(order, progress, requests)))
+        write_frame(answers, msgspec.msgpack.encode(_cell(order, progress, requests, folders)))
 
 
-def _cell(order: Order, progress: mmap.mmap, requests: int) -> Ending:
+def _cell(order: Order, progress: mmap.mmap, requests: int, folders: list[str]) -> Ending:
     """Run a cell to its end."""
     begun = time.process_time_ns()
     PROGRESS.pack_into(progress, 0, LOADING)
     source, sink = os.pipe()
     child = os.fork()
     if not child:
-        _run(order.request, sink, progress)
+        _run(order.request, sink, progress, folders)
     os.close(sink)
     why, results = _watch(child, source, requests, order.seconds, progress)
     os.close(source)
@@ -113,12 +117,12 @@ def _cell(order: Order, progress: mmap.mmap, requests: int) -> Ending:
     )
 
 
-def _run(request: bytes, sink: int, progress: mmap.mmap) -> None:
+def _run(request: bytes, sink: int, progress: mmap.mmap, folders: list[str]) -> None:
     """Be the cell."""
     try:
         results = close_others(sink)
         try:
-            confine(readable_folders())
+            confine(folders)
         except BaseException as error:  # noqa: BLE001 - whatever it is, no code may run
             os.write(results, repr(error).encode())
             os._exit(_CANNOT)

@@ -11,6 +11,7 @@ from engine.code.cell import file_access, system_calls
 from engine.code.cell.parent import Ending
 from engine.code.cells import Cells, NoCells, cells
 from engine.code.store import CodeStore, digest_of
+from engine.spark.code_archive import pack_code
 from engine.vault import Vault
 from tests.engine.code.publication import Publication, numbers
 
@@ -239,6 +240,14 @@ def test_code_does_not_run_where_it_cannot_be_confined(monkeypatch: pytest.Monke
     own = Cells("event")
     with pytest.raises(NoCells, match=r"cannot be confined on this machine.*not pdp11"):
         own.run(b"", path=str(tmp_path / "x"), seconds=5.0)
+
+
+def test_the_parent_starts_from_the_archive_of_a_cluster_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the worker has Braid's code from its host only."""
+    monkeypatch.setattr(cells_module, "_BRAID", str(pack_code(tmp_path)))
+    own = Cells("batch")
+    assert "" == own.run(b"", path=str(tmp_path / "x"), seconds=5.0).why
+    own.close()
 
 
 def test_no_system_call_that_makes_or_reaches_anything_is_allowed() -> None:
