@@ -5,18 +5,21 @@ worker's, and it inherits no open file. The parent forks a cell for each call, s
 """
 
 import atexit
+import os
 import select
+import socket
 import subprocess
 import sys
 import time
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 import engine
 from engine.code.cell.file_access import exposing
-from engine.code.cell.frames import framed, read_frame
+from engine.code.cell.frames import framed
 from engine.code.cell.parent import Ending, Hello, Order
 from engine.task_cpu import count_elsewhere
 
@@ -32,6 +35,8 @@ _ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 _START_SECONDS = 60.0
+_MOST_MESSAGE_BYTES = 1_024
+MOST_RESULT_BYTES = 256 * 1024 * 1024
 _ANSWER_SECONDS = 10.0
 """Seconds beyond the time of a cell after which its parent counts as dead."""
 
@@ -40,68 +45,55 @@ class NoCells(RuntimeError):
     """Code cannot be run in cells here. Says why, and what to do."""
 
 
+class CellEnd(NamedTuple):
+    """The end of a cell."""
+
+    why: str
+    """What ended it, if it did not end by itself."""
+    at: int
+    """Its progress then. Not to be trusted."""
+    results: bytes
+    """The frames that it sent. Not to be trusted."""
+
+
 class Cells:
     """The cells for functions of events, or of batches."""
 
     def __init__(self, per: str) -> None:
         self._per = per
-        self._parent: subprocess.Popen[bytes] | None = None
+        self._parent: _Parent | None = None
 
     @property
     def pid(self) -> int | None:
         """The process of the parent; None before the first use."""
-        return None if self._parent is None else self._parent.pid
+        return None if self._parent is None else self._parent.process.pid
 
-    def run(self, request: bytes, *, path: str, seconds: float) -> Ending:
+    def run(self, request: bytes, *, path: str, seconds: float) -> CellEnd:
         """Work a request off in a new cell; `path` is that of a file of Braid's, which no cell may read."""
         if folder := exposing(path):
-            raise NoCells(
-                f"published code could read Braid's files, which are in {folder}; move Braid's root elsewhere"
-            )
-        order = msgspec.msgpack.encode(Order(seconds=seconds, request=request))
-        for again in (False, True):
-            parent = self._started()
-            try:
-                answer = _asked(parent, order, seconds + _ANSWER_SECONDS)
-            except OSError:
-                answer = None
-            if answer is not None:
-                ending = msgspec.msgpack.decode(answer, type=Ending)
-                count_elsewhere(ending.cpu_ns)
-                return ending
+            raise NoCells(f"published code could read Braid's files, which are in {folder}; move the root elsewhere")
+        for _ in range(2):
+            found = self._started().run(request, seconds)
+            if found is not None:
+                return found
             self.close()
-            if again:
-                break
         raise NoCells("the parent of the cells died twice; see whether the machine has memory to spare")
 
     def close(self) -> None:
         """End the parent; another is started on the next use."""
         if self._parent is not None:
-            self._parent.kill()
-            with self._parent:
-                self._parent = None
+            self._parent.end()
+            self._parent = None
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._parent is not None and self._parent.poll() is None:
+    def _started(self) -> "_Parent":
+        if self._parent is not None and self._parent.process.poll() is None:
             return self._parent
         self.close()
-        # Not `-I`, which would ignore the hash seed too. The environment has nothing else that Python heeds.
-        command = [sys.executable, "-P", "-s", "-c", _PROGRAM, _BRAID, self._per]
-        self._parent = subprocess.Popen(  # noqa: S603 - this Python, with a program of Braid's
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=_ENVIRONMENT,
-            cwd="/",
-            start_new_session=True,
-        )
-        hello = _asked(self._parent, None, _START_SECONDS)
-        if hello is None:
+        self._parent = _Parent(self._per)
+        hello = self._parent.answer(_START_SECONDS)
+        if not hello:
             self.close()
-            raise NoCells(
-                "the process for published code does not start; see whether msgspec and pyarrow are installed"
-            )
+            raise NoCells("the parent of the cells does not start; see whether msgspec and pyarrow are installed")
         if trouble := msgspec.msgpack.decode(hello, type=Hello).trouble:
             self.close()
             raise NoCells(
@@ -118,17 +110,92 @@ def cells(per: str) -> Cells:
     return made
 
 
-def _asked(parent: "subprocess.Popen[bytes]", message: bytes | None, seconds: float) -> bytes | None:
-    """The next message of a parent, after one to it; None if it is gone or does not answer in time."""
-    assert parent.stdin is not None  # noqa: S101 - it is a pipe
-    assert parent.stdout is not None  # noqa: S101 - likewise
-    if message is not None:
-        parent.stdin.write(framed(message))
-        parent.stdin.flush()
-    waiting = select.poll()
-    waiting.register(parent.stdout, select.POLLIN)
-    end = time.monotonic() + seconds
-    while not waiting.poll(1_000):
-        if time.monotonic() > end:
+class _Parent:
+    """The parent as the worker sees it."""
+
+    def __init__(self, per: str) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            # Not `-I`, which would ignore the hash seed too. The environment has nothing else that Python heeds.
+            self.process = subprocess.Popen(  # noqa: S603 - this Python, with a program of Braid's
+                [sys.executable, "-P", "-s", "-c", _PROGRAM, _BRAID, per],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=_ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+            )
+
+    def answer(self, seconds: float) -> bytes:
+        """Its next message; empty if it is gone or does not answer in time."""
+        self._control.settimeout(seconds)
+        try:
+            return self._control.recv(_MOST_MESSAGE_BYTES)
+        except OSError:
+            return b""
+
+    def run(self, request: bytes, seconds: float) -> CellEnd | None:
+        """Work a request off in a new cell; None if the parent is gone or does not answer in time."""
+        (take, give), (read, write) = os.pipe(), os.pipe()
+        try:
+            socket.send_fds(self._control, [msgspec.msgpack.encode(Order(seconds=seconds))], [take, write])
+        except OSError:
+            os.close(give)
+            os.close(read)
             return None
-    return read_frame(parent.stdout.fileno())
+        finally:
+            os.close(take)
+            os.close(write)
+        results = _exchanged(give, framed(request), read, seconds + _ANSWER_SECONDS)
+        answer = self.answer(seconds + _ANSWER_SECONDS)
+        if not answer:
+            return None
+        ending = msgspec.msgpack.decode(answer, type=Ending)
+        count_elsewhere(ending.cpu_ns)
+        if results is None:
+            return CellEnd("its results are too large", ending.at, b"")
+        return CellEnd(ending.why, ending.at, results)
+
+    def end(self) -> None:
+        """End it."""
+        self._control.close()
+        with self.process:
+            self.process.kill()
+
+
+def _exchanged(give: int, content: bytes, read: int, seconds: float) -> bytes | None:
+    """What comes from one pipe until its end, while something is written to another; None if it is too much.
+
+    Both pipes are closed. The time is over only if the parent hangs too.
+    """
+    os.set_blocking(give, False)
+    rest, results = memoryview(content), bytearray()
+    late = time.monotonic() + seconds
+    waiting = select.poll()
+    waiting.register(give, select.POLLOUT)
+    waiting.register(read, select.POLLIN)
+    writes = True
+    try:
+        while time.monotonic() < late and len(results) <= MOST_RESULT_BYTES:
+            for handle, _ in waiting.poll(1_000):
+                if handle == read:
+                    part = os.read(read, 1 << 20)
+                    if not part:
+                        return bytes(results)
+                    results += part
+                    continue
+                try:
+                    rest = rest[os.write(give, rest) :]
+                except OSError:
+                    # The cell has ended.
+                    rest = rest[:0]
+                if not rest:
+                    waiting.unregister(give)
+                    os.close(give)
+                    writes = False
+        return None
+    finally:
+        os.close(read)
+        if writes:
+            os.close(give)

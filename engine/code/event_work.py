@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from engine.code.cell.event_calls import EventCalls, Outcome
 from engine.code.cell.frames import frames_in
-from engine.code.cell.parent import Ending
 from engine.code.cell.published import Failure
 from engine.code.cell.work import LOADING, CellRequest
-from engine.code.cells import cells
+from engine.code.cells import CellEnd, cells
 from engine.code.function import (
     FUNCTION_SECONDS,
     MOST_AT_ONCE,
@@ -159,7 +158,7 @@ class _Batch:
         if len(self._blamed) >= MOST_ENDS:
             self._until = blamed + 1
 
-    def _ending(self, first: int, end: int) -> Ending:
+    def _ending(self, first: int, end: int) -> CellEnd:
         function = self._function
         request = CellRequest(
             digest=function.digest,

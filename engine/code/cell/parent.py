@@ -1,6 +1,7 @@
 """The parent of cells: a small process that a worker starts once, and that forks a cell for each request.
 
-It runs no published code itself. So nothing that code does reaches another task, or the next batch of the same one.
+It runs no published code itself, and sees neither requests nor results: the worker and the cell exchange these over
+pipes of their own. So nothing that code does or gets reaches another task, or the next batch of the same one.
 """
 
 import gc
@@ -9,10 +10,10 @@ import mmap
 import os
 import select
 import signal
+import socket
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -24,7 +25,7 @@ from engine.code.cell.work import LOADING, PROGRESS, work
 
 CALL_SECONDS = 1.0
 """The most CPU of one call of a function, and of loading its source."""
-MOST_RESULT_BYTES = 256 * 1024 * 1024
+_MOST_MESSAGE_BYTES = 1_024
 _LOOK_AFTER = 0.05
 """Seconds between two looks at a cell that works."""
 _CANNOT = 97
@@ -46,11 +47,10 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """An order for a cell; made by the worker."""
+    """An order for a cell; made by the worker. With it come the handles of its request and of its results."""
 
     seconds: float
     """The most time that it may take."""
-    request: bytes
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +61,11 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     """Its progress then. Not to be trusted."""
     cpu_ns: int
-    results: bytes
-    """The frames that it sent. Not to be trusted."""
 
 
 def main(per: str) -> None:
-    """Serve the worker until it closes the pipe."""
-    requests, answers = os.dup(0), os.dup(1)
+    """Serve the worker until it closes the socket."""
+    control = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
@@ -86,85 +84,97 @@ def main(per: str) -> None:
     # Objects that no collection scans stay shared with the cells.
     gc.collect()
     gc.freeze()
-    progress = mmap.mmap(-1, PROGRESS.size)
-    folders = readable_folders()
-    tried = _cell(Order(seconds=CPU_SECONDS, request=b""), progress, requests, folders)
-    write_frame(answers, msgspec.msgpack.encode(Hello(trouble=tried.results.decode() or tried.why)))
-    while (frame := read_frame(requests)) is not None:
-        order = msgspec.msgpack.decode(frame, type=Order)
-        write_frame(answers, msgspec.msgpack.encode(_cell(order, progress, requests, folders)))
-
-
-def _cell(order: Order, progress: mmap.mmap, requests: int, folders: list[str]) -> Ending:
-    """Run a cell to its end."""
-    begun = time.process_time_ns()
-    PROGRESS.pack_into(progress, 0, LOADING)
-    source, sink = os.pipe()
-    child = os.fork()
-    if not child:
-        _run(order.request, sink, progress, folders)
-    os.close(sink)
-    why, results = _watch(child, source, requests, order.seconds, progress)
-    os.close(source)
-    # It may have closed its results and go on. One that is ending by itself is not affected.
-    os.kill(child, signal.SIGKILL)
-    _, status, used = os.wait4(child, 0)
-    return Ending(
-        why=why or _ended(status),
-        at=PROGRESS.unpack_from(progress)[0],
-        cpu_ns=time.process_time_ns() - begun + round((used.ru_utime + used.ru_stime) * 1e9),
-        results=results,
-    )
-
-
-def _run(request: bytes, sink: int, progress: mmap.mmap, folders: list[str]) -> None:
-    """Be the cell."""
-    try:
-        results = close_others(sink)
-        try:
-            confine(folders)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, no code may run
-            os.write(results, repr(error).encode())
-            os._exit(_CANNOT)
-        if request:
-            work(request, results, progress)
-        os._exit(0)
-    finally:
-        # Never back into the parent's loop.
-        os._exit(1)
-
-
-def _watch(child: int, source: int, requests: int, seconds: float, progress: mmap.mmap) -> tuple[str, bytes]:
-    """Collect what a cell sends until it ends, or has to be ended; and why it has to."""
-    content = bytearray()
-    late = time.monotonic() + seconds
-    # The number of the clock of another process's CPU, as in the C library.
-    clock = ~child << 3 | 2
-    at, since = LOADING, 0.0
-    waiting = select.poll()
-    waiting.register(source, select.POLLIN)
-    waiting.register(requests, 0)
+    parent = _Parent(control)
+    control.send(msgspec.msgpack.encode(Hello(trouble=parent.trouble())))
     while True:
-        for handle, _ in waiting.poll(_LOOK_AFTER * 1_000):
-            if handle == requests:
-                # The worker is gone.
-                os.kill(child, signal.SIGKILL)
-                os._exit(0)
-            part = os.read(source, 1 << 20)
-            if not part:
-                return "", bytes(content)
-            content += part
-        if len(content) > MOST_RESULT_BYTES:
-            return "its results are too large", b""
-        now = PROGRESS.unpack_from(progress)[0]
-        with suppress(OSError):
-            used = time.clock_gettime(clock)
-            if now != at:
-                at, since = now, used
-            elif used - since > CALL_SECONDS:
-                return f"it took over {CALL_SECONDS:g} s of CPU", bytes(content)
-        if time.monotonic() > late:
-            return f"it took over {seconds:.0f} s", bytes(content)
+        message, handles, _, _ = socket.recv_fds(control, _MOST_MESSAGE_BYTES, 2)
+        if not message:
+            return
+        order = msgspec.msgpack.decode(message, type=Order)
+        control.send(msgspec.msgpack.encode(parent.cell(order.seconds, *handles)))
+
+
+class _Parent:
+    """A parent, which knows of its cells only how far they are, and no data of any."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._progress = mmap.mmap(-1, PROGRESS.size)
+        self._folders = readable_folders()
+
+    def trouble(self) -> str:
+        """Why cells cannot be confined here, found with one that does nothing; empty if they can."""
+        (take, give), (read, write) = os.pipe(), os.pipe()
+        write_frame(give, b"")
+        os.close(give)
+        ending = self.cell(CPU_SECONDS, take, write)
+        with open(read, "rb") as results:  # noqa: PTH123 - a handle has no path
+            return results.read().decode() or ending.why
+
+    def cell(self, seconds: float, request: int, results: int) -> Ending:
+        """Run a cell to its end."""
+        begun = time.process_time_ns()
+        PROGRESS.pack_into(self._progress, 0, LOADING)
+        child = os.fork()
+        if not child:
+            self._be(request, results)
+        os.close(request)
+        os.close(results)
+        why = self._watch(child, seconds)
+        # One that has ended is not affected.
+        os.kill(child, signal.SIGKILL)
+        _, status, used = os.wait4(child, 0)
+        return Ending(
+            why=why or _ended(status),
+            at=PROGRESS.unpack_from(self._progress)[0],
+            cpu_ns=time.process_time_ns() - begun + round((used.ru_utime + used.ru_stime) * 1e9),
+        )
+
+    def _be(self, request: int, results: int) -> None:
+        """Be the cell."""
+        try:
+            # Here, and not in the parent, whose memory all cells get a copy of.
+            asked = read_frame(request)
+            results = close_others(results)
+            try:
+                confine(self._folders)
+            except BaseException as error:  # noqa: BLE001 - whatever it is, no code may run
+                os.write(results, repr(error).encode())
+                os._exit(_CANNOT)
+            if asked:
+                work(asked, results, self._progress)
+            os._exit(0)
+        finally:
+            # Never back into the parent's loop.
+            os._exit(1)
+
+    def _watch(self, child: int, seconds: float) -> str:
+        """Wait until a cell ends, or has to be ended; and why it has to."""
+        late = time.monotonic() + seconds
+        # The number of the clock of another process's CPU, as in the C library.
+        clock = ~child << 3 | 2
+        at, since = LOADING, 0.0
+        ended = os.pidfd_open(child)
+        waiting = select.poll()
+        waiting.register(ended, select.POLLIN)
+        waiting.register(self._control, 0)
+        try:
+            while not (found := waiting.poll(_LOOK_AFTER * 1_000)):
+                now = PROGRESS.unpack_from(self._progress)[0]
+                used = time.clock_gettime(clock)
+                if now != at:
+                    at, since = now, used
+                elif used - since > CALL_SECONDS:
+                    return f"it took over {CALL_SECONDS:g} s of CPU"
+                if time.monotonic() > late:
+                    return f"it took over {seconds:.0f} s"
+        finally:
+            os.close(ended)
+        if any(handle != ended for handle, _ in found):
+            # The worker is gone.
+            os.kill(child, signal.SIGKILL)
+            os._exit(0)
+        return ""
 
 
 def _ended(status: int) -> str:

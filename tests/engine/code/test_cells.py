@@ -8,10 +8,10 @@ import pytest
 
 from engine.code import cells as cells_module
 from engine.code.cell import file_access, system_calls
-from engine.code.cell.parent import Ending
 from engine.code.cells import Cells, NoCells, cells
 from engine.code.store import CodeStore, digest_of
 from engine.spark.code_archive import pack_code
+from engine.task_cpu import task_cpu_ns
 from engine.vault import Vault
 from tests.engine.code.publication import Publication, numbers
 
@@ -204,26 +204,48 @@ def test_the_parent_of_the_cells_is_started_once_and_again_when_it_died(tmp_path
 
 
 def test_the_parent_ends_with_its_worker() -> None:
-    """It notices that the pipe is closed."""
+    """It notices that the socket is closed."""
     own = Cells("event")
     own.run(b"", path="/nowhere", seconds=5.0)
-    parent = psutil.Process(own.pid)
     assert own._parent is not None
-    assert own._parent.stdin is not None
-    own._parent.stdin.close()
-    assert 0 == own._parent.wait(timeout=60)
-    assert not parent.is_running()
-    own._parent.stdin = None
+    own._parent._control.close()
+    assert 0 == own._parent.process.wait(timeout=60)
     own.close()
 
 
 def test_what_a_cell_uses_counts_for_its_task(tmp_path: Path) -> None:
     """So a tenant pays for it."""
-    own = Cells("event")
-    ending: Ending = own.run(b"", path=str(tmp_path / "x"), seconds=5.0)
-    own.close()
-    assert ending.cpu_ns > 0
-    assert ("", b"") == (ending.why, ending.results)
+    before = task_cpu_ns()
+    text = "def entry(event):\n    for _ in range(3_000_000): pass\n    return {'m': 1}"
+    assert ([{"n": 0, "m": 1}], []) == Publication(text).run(tmp_path, numbers(1))
+    # Some twenty times what the worker does for it.
+    assert task_cpu_ns() - before > 30_000_000
+
+
+def test_the_parent_of_the_cells_never_has_their_data(tmp_path: Path) -> None:
+    """Each cell gets a copy of its memory, in which what was freed could be found."""
+    marks = ["quince-" * 9, "medlar-" * 9]
+    text = f"def entry(event):\n    assert {marks[1]!r}\n    return {{'m': event['n'] * 2}}"
+    given = Publication(text, TEXT, {"n": "string"}).run(tmp_path, [{"n": marks[0]}])[0]
+    assert [marks[0] * 2] == [each["m"] for each in given]
+    pid = cells("event").pid
+    assert pid is not None
+    memory = memory_of(pid)
+    assert b"engine.code.cell.parent" in memory
+    assert [False, False] == [mark.encode() in memory for mark in marks]
+
+
+def memory_of(pid: int) -> bytes:
+    """All that a process has in its memory."""
+    found = bytearray()
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines():
+            place, rights, *_ = line.split()
+            start, end = (int(each, 16) for each in place.split("-"))
+            if rights.startswith("rw") and "[v" not in line:
+                memory.seek(start)
+                found += memory.read(end - start)
+    return bytes(found)
 
 
 def test_code_does_not_run_where_it_could_read_braids_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
