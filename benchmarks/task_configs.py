@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from dags import Kind
+from engine.code.store import digest_of
 
 Config: TypeAlias = dict[str, Any]
 OWNER = "bench"
@@ -34,11 +35,34 @@ def _place(name: str) -> Config:
     return {"place": name, "owner": OWNER}
 
 
+FUNCTIONS = {
+    "event": "def entry(event):\n    return {'felt': event['temperature'] + 0.05 * event['humidity']}\n",
+    "batch": "import pyarrow as pa\nimport pyarrow.compute as pc\n\n\ndef entry(batch):\n"
+    "    felt = pc.add(batch['temperature'], pc.multiply(0.05, batch['humidity']))\n"
+    "    return pa.record_batch({'felt': felt})\n",
+}
+"""The same function of an event and of a batch."""
+
+
+def _code(per: str, *, vouched: bool) -> Config:
+    return {
+        "digest": digest_of(FUNCTIONS[per]),
+        "entry": "entry",
+        "per": per,
+        "input": {"in": {"temperature": "float", "humidity": "float"}},
+        "output": {"fields": {"felt": "float"}},
+        "owner": OWNER,
+        "vouched": vouched,
+    }
+
+
 UNNAMED_FIELDS = {"id", "value", "time"}
 """What a task takes that reads no field by name."""
 KINDS = dict.fromkeys(MEASUREMENTS, "float")
 BY = {"field": "value", "by": ["id", "field"]}
 KNOWN = [f"sensor {at}" for at in range(0, 100, 2)]
+VARIANTS = dict.fromkeys(("code, vouched", "code, per batch", "code, per batch, vouched"), "code")
+"""Further configs of a type, by what they are called."""
 CONFIGS: Mapping[str, Config] = {
     "accumulate": {"fields": ["value"], "by": ["id", "field"]},
     "annotate": {"field": "id", "fields": {"floor": "integer"}, "known": {each: {"floor": 1} for each in KNOWN}},
@@ -48,6 +72,10 @@ CONFIGS: Mapping[str, Config] = {
     "block_window_average": BY,
     "bloom_filter": {"field": "id", "known": KNOWN},
     "bloom_filter_train": {"field": "id"},
+    "code": _code("event", vouched=False),
+    "code, vouched": _code("event", vouched=True),
+    "code, per batch": _code("batch", vouched=False),
+    "code, per batch, vouched": _code("batch", vouched=True),
     "count": {"by": ["id", "field"]},
     "csv_parse": {"field": "csv", "columns": [{"name": name, "kind": "float"} for name in MEASUREMENTS]},
     "csv_to_senml": {"time": "time", "measurements": [{"name": name} for name in MEASUREMENTS]},

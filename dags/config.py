@@ -59,6 +59,9 @@ class Outside(Protocol):
     def barred(self, host: str) -> str:
         """Why tasks of tenants may not connect to a host (a name or address); empty if they may."""
 
+    def code(self, digest: str) -> str:
+        """The path on this machine of a published source, whether it is there or not."""
+
 
 class Owned(Config):
     """A config value whose meaning depends on the tenant. It is hashed with its owner, so tenants never share it.

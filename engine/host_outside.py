@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from bridge.machine.files import link_whole, make_folder
 from engine.behaviour import NoBehaviour
+from engine.code.store import CodeStore
 from engine.reachable_hosts import REACHABLE, barred
 from engine.vault import NoSecret, Vault
 
@@ -20,6 +21,7 @@ class HostOutside:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._vault = Vault(root)
+        self._code = CodeStore(root)
 
     def secret(self, owner: str, name: str) -> str:
         """The tenant's secret of that name."""
@@ -37,6 +39,10 @@ class HostOutside:
     def barred(self, host: str) -> str:
         """Why tasks of tenants may not connect to a host; empty if they may."""
         return barred(host, self._root / REACHABLE)
+
+    def code(self, digest: str) -> str:
+        """The path on this machine of a published source, whether it is there or not."""
+        return self._code.path(digest)
 
     @property
     def version(self) -> tuple[int, int]:

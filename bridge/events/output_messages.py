@@ -37,18 +37,33 @@ def output_message(stream: str, epoch: int, first: int, events: pa.RecordBatch) 
         yield number, _with_events(head, texts)
 
 
-def dead_letter(  # noqa: PLR0913 - the six parts of every letter
-    instance: int, port: str, reason: str, batch: int, events: pa.RecordBatch, *, first: int = 0
+def dead_letter(  # noqa: PLR0913 - the parts of every letter
+    instance: int,
+    port: str,
+    reason: str,
+    batch: int,
+    events: pa.RecordBatch,
+    *,
+    first: int = 0,
+    traceback: tuple[str, str] | None = None,
 ) -> Iterator[bytes]:
     """Events that an instance could not process, as `{instance, port, reason, batch, count, first, events}`.
 
     The count is of all of them, even if they take several messages. `first` is the number of the first event among
-    those of the batch, and so distinguishes equal events.
+    those of the batch, and so distinguishes equal events. `traceback` is that of published code, after its owner.
 
     >>> list(dead_letter(7, "in", "no number", 3, pa.record_batch({"t": ["warm"]})))
     [b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"first":0,"events":[{"t":"warm"}]}']
     """
-    head = {"instance": instance, "port": port, "reason": reason, "batch": batch, "count": len(events)}
+    head: dict[str, Any] = {
+        "instance": instance,
+        "port": port,
+        "reason": reason,
+        "batch": batch,
+        "count": len(events),
+    }
+    if traceback is not None:
+        head |= {"owner": traceback[0], "traceback": traceback[1]}
     for number, texts in _cut(event_texts(events), first, MOST_MESSAGE_BYTES - 80 - len(_json(head))):
         yield _with_events(_json({**head, "first": number}), texts)
 

@@ -86,7 +86,10 @@ class JobPublisher:
         """Send the events of a batch that no task could take."""
         first = 0
         for each in dead:
-            for payload in dead_letter(each.instance, each.port, each.reason, batch, each.events, first=first):
+            letters = dead_letter(
+                each.instance, each.port, each.reason, batch, each.events, first=first, traceback=each.traceback
+            )
+            for payload in letters:
                 self._send(topics.dead(each.instance), payload, _Sent(batch, len(payload), DataflowOutput(), ()))
             first += each.events.num_rows
 

@@ -6,7 +6,6 @@ their causes, then of its edges. So with one ingress stream, the boundaries of b
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -31,6 +30,7 @@ from engine.records.staged_state import NUMBERS
 from engine.records.state import InstanceStates
 from engine.side_effect import NOWHERE, ActingBehaviour, Origins
 from engine.supply import Bridged
+from engine.task_cpu import task_cpu_ns
 from engine.task_watch import TaskWatch, Unwatched
 
 __all__ = ["Arrived", "run_batch"]
@@ -154,7 +154,7 @@ class _Kernel:
         """Run every slot."""
         inside = self._layout.inside(self._entering, self._state, self._watch)
         for slot in (*self._layout.active, *self._layout.failed):
-            begun = time.thread_time_ns()
+            begun = task_cpu_ns()
             self._watch.running(slot.instance)
             taken = self._taken(slot, inside.inputs[slot.instance])
             if not len(taken):
@@ -177,7 +177,7 @@ class _Kernel:
             self._streams |= {Port(slot.instance, port): stream for port, stream in outcome.emitted.items()}
             self.dead += outcome.dead
             self.meters[slot.instance] = InstanceMeter(
-                cpu_ns=time.thread_time_ns() - begun,
+                cpu_ns=task_cpu_ns() - begun,
                 taken=len(taken),
                 emitted=sum(map(len, outcome.emitted.values())),
                 dead=sum(each.events.num_rows for each in outcome.dead),

@@ -6,7 +6,8 @@ the other, at a cost that hardly grows with the number of good events. If a task
 are parked.
 
 A task that is suspected of killing its worker runs event by event from the start, see `engine/kernel/watchdog.py`. An
-acting behaviour also gets the names of its events, see `engine/side_effect.py`.
+acting behaviour also gets the names of its events, see `engine/side_effect.py`. A behaviour may also say itself which
+events it cannot take, see `engine/refusal.py`.
 """
 
 import traceback
@@ -21,8 +22,9 @@ import pyarrow as pa
 
 from engine.behaviour import Behaviour, PortEmission
 from engine.event_streams import EventStream, Numbers, PortRun, joined
-from engine.records.record import Dead
+from engine.records.record import CodeTraceback, Dead
 from engine.records.staged_state import Staged
+from engine.refusal import RefusingBehaviour
 from engine.side_effect import NOWHERE, ActingBehaviour, EventNames, Origins, OutsideUnreachable, names_of
 from engine.task_watch import EventName, TaskWatch
 
@@ -72,12 +74,12 @@ class TaskInput:
         found: list[Dead] = []
         at = 0
         while at < len(reasons):
-            first, reason = reasons[at]
+            first, reason, trace = reasons[at]
             begun = at
-            while at < len(reasons) and reasons[at] == (first + at - begun, reason):
+            while at < len(reasons) and reasons[at] == (first + at - begun, reason, trace):
                 at += 1
             found += [
-                Dead(instance=instance, port=run.port, reason=reason, events=run.stream.rows)
+                Dead(instance=instance, port=run.port, reason=reason, events=run.stream.rows, traceback=trace)
                 for run in self.between(first, first + at - begun)
             ]
         return tuple(found)
@@ -88,6 +90,7 @@ class Reason(NamedTuple):
 
     at: int
     reason: str
+    traceback: CodeTraceback | None = None
 
 
 class TaskOutcome(NamedTuple):
@@ -184,10 +187,11 @@ class TaskRun:
         """Run some events; returns the error if it raised, with all effects undone."""
         token = self.state.mark()
         emitted: list[Mapping[str, EventStream]] = []
+        refused: list[Reason] = []
         try:
             at = first
             for run in self.taken.between(first, end):
-                emissions = self._called(run, at)
+                emissions = self._called(run, at, refused)
                 at += len(run.stream)
                 emitted.append({port: self._caused(port, each, run.stream) for port, each in emissions.items()})
         except Exception as error:  # noqa: BLE001 - a task may raise anything, and its events are parked then
@@ -195,9 +199,20 @@ class TaskRun:
             # Its frames would keep the events in memory.
             return error.with_traceback(None)
         self._emitted += emitted
+        self._parked += refused
         return None
 
-    def _called(self, run: PortRun, at: int) -> Mapping[str, PortEmission]:
+    def _called(self, run: PortRun, at: int, refused: list[Reason]) -> Mapping[str, PortEmission]:
+        if isinstance(self.behaviour, RefusingBehaviour):
+            emission, refusals = self.behaviour.take(run.stream.rows)
+            owner = self.behaviour.owner
+            refused += [
+                Reason(
+                    at + each.at, sound(each.reason), CodeTraceback(owner, each.traceback) if each.traceback else None
+                )
+                for each in refusals
+            ]
+            return {"out": emission}
         if isinstance(self.behaviour, ActingBehaviour) and self._names is not None:
             names = self._names.between(at, at + len(run.stream))
             return self.behaviour.act(run.port, run.stream.rows, self.state, names)
@@ -211,7 +226,11 @@ class TaskRun:
 
 def reason_of(error: Exception) -> str:
     """The reason to park events: the type of the error, and its message."""
-    text = "".join(traceback.format_exception_only(error)).strip()
+    return sound("".join(traceback.format_exception_only(error)).strip())
+
+
+def sound(text: str) -> str:
+    """A reason as it is kept."""
     # A message may contain lone surrogates, which a file cannot.
     return text.encode("utf-8", "backslashreplace").decode()[:_LONGEST_REASON]
 

@@ -6,7 +6,7 @@ and a repeated batch that finds it computes nothing.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -39,6 +39,13 @@ class EmittedEvents:
         return 1 if self.events is None else int(self.events.num_rows)
 
 
+class CodeTraceback(NamedTuple):
+    """A traceback of published code, which only its owner may read."""
+
+    owner: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dead:
     """Events that an instance could not take; made by the kernel."""
@@ -47,6 +54,7 @@ class Dead:
     port: str
     reason: str
     events: pa.RecordBatch
+    traceback: CodeTraceback | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

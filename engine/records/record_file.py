@@ -22,7 +22,7 @@ from bridge.events.births import Birth
 from bridge.spools.log import packed, unpacked
 from engine.offset import Offset
 from engine.plan import Port
-from engine.records.record import Cut, Dead, EmittedEvents, Image, InstanceMeter, Record, Table
+from engine.records.record import CodeTraceback, Cut, Dead, EmittedEvents, Image, InstanceMeter, Record, Table
 
 _LINE = re.compile(rb"braid record (\d+) header (\d{10}) parts (\d{15}) checksum ([0-9a-f]{8})\n")
 _VERSION = 1
@@ -64,6 +64,7 @@ class DeadPart:
     reason: str
     count: int
     events: RecordPart
+    traceback: CodeTraceback | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,7 @@ def written_record(record: Record) -> bytes:
                     reason=each.reason.encode(errors="replace").decode(),
                     count=each.events.num_rows,
                     events=part(packed(each.events)),
+                    traceback=each.traceback,
                 )
                 for each in record.dead
             ),
@@ -222,6 +224,7 @@ class RecordFile:
                     port=each.port,
                     reason=each.reason,
                     events=self._events(file, each.events),
+                    traceback=each.traceback,
                 )
                 for each in self.header.dead
             )

@@ -19,6 +19,8 @@ class DeadLetterAnswer(Answer):
     events: tuple[Any, ...]
     dropped: int = 0
     """The number of older dead letters of this task that were dropped to make room."""
+    traceback: str | None = None
+    """The lines of published code that led there, if the caller published it; operators that of operators."""
 
 
 class Discarded(Answer):

@@ -18,6 +18,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bridge.machine.files import sync_folder
+from engine.code.store import CODE_FOLDER
 from engine.vault import VAULT_FOLDER, VAULT_KEY
 
 FORMAT = 1
@@ -201,7 +202,7 @@ def _check_name(path: Path, name: str) -> None:
     """Refuse a member that would be written outside the folder, or where Braid keeps nothing."""
     parts = PurePosixPath(name).parts
     known = name in {DATABASE, "key", VAULT_KEY} or (
-        len(parts) > 1 and parts[0] in {"access", "jobs", VAULT_FOLDER, "spools"}
+        len(parts) > 1 and parts[0] in {"access", CODE_FOLDER, "jobs", VAULT_FOLDER, "spools"}
     )
     if not known or ".." in parts or str(PurePosixPath(name)) != name:
         raise BackupRefused(f"{path} holds {name!r}, which no backup of Braid's does; use another backup")

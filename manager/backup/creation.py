@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bridge import Lease, LeaseTaken
 from bridge.machine.files import make_folder
+from engine.code.store import CODE_FOLDER
 from engine.vault import VAULT_FOLDER as SECRETS
 from engine.vault import VAULT_KEY as SECRETS_KEY
 from manager.backup.archive import DATABASE, BackupManifest, BackupRefused, Contents, write_archive
@@ -59,7 +60,7 @@ def _archive(  # noqa: PLR0913 - the arguments of `back_up`, and the folder for 
 ) -> BackupManifest:
     jobs = _consistent_copy(root, url, copy, with_spools=with_spools)
     files = [(DATABASE, copy / DATABASE)]
-    for folder, name in ((copy, "jobs"), (copy, "spools"), (root, "access"), (root, SECRETS)):
+    for folder, name in ((copy, "jobs"), (copy, "spools"), (root, "access"), (root, SECRETS), (root, CODE_FOLDER)):
         files += [(str(each.relative_to(folder)), each) for each in _files(folder / name)]
     # Without their key, the secrets in a backup cannot be read.
     files += [(name, root / name) for name in (KEY_FILE, SECRETS_KEY) if with_key and (root / name).is_file()]

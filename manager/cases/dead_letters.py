@@ -51,6 +51,8 @@ class DeadLetters(Base):
                 reason=row.reason,
                 events=tuple(row.events),
                 dropped=dropped.get(row.instance, 0),
+                # It shows lines of the source, so not even operators see that of a tenant.
+                traceback=row.traceback if row.owner == (caller.tenant or "") else None,
             ),
         )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bridge.transport.address import Address
 from dags import Catalogue
+from engine.code.store import CodeStore
 from engine.vault import Vault
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
@@ -64,6 +65,8 @@ class Tools:
     broker: Callable[[], Address | None] = _no_broker
     """The address at which tenants reach the broker, once that is known."""
     vault: Vault | None = None
+    code: CodeStore | None = None
+    """Where the sources of published code are put for the hosts."""
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None
     deploying_seconds: float = 15.0

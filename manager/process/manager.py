@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bridge.machine.private_files import is_open_to_others, make_private_folder
 from engine import installed_catalogue
+from engine.code.store import CodeStore
 from engine.log_lines import begin_log, named, problem
 from engine.vault import Vault
 from manager.access import AccessKeeper
@@ -122,6 +123,7 @@ class Manager:
                 activity=self._drive.activity,
                 broker=lambda: beside.entrance,
                 vault=Vault(root),
+                code=CodeStore(root),
                 outputs=self._drive.outputs,
                 sender=self._drive.sender,
                 jobs_root=root,

@@ -186,6 +186,8 @@ def read_letter(message: Message) -> Letter:
         first=_number({"first": 0, **content}, "first"),
         reason=_text(content, "reason"),
         events=_sound(events),
+        owner=_text({"owner": "", **content}, "owner"),
+        traceback=_text({"traceback": "", **content}, "traceback"),
     )
 
 

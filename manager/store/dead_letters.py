@@ -53,6 +53,10 @@ class Letter:
     """The position of its first event among all that the batch could not process."""
     reason: str
     events: Sequence[Any]
+    owner: str = ""
+    """The owner of the published code that failed."""
+    traceback: str = ""
+    """For that owner only."""
 
     @property
     def digest(self) -> str:
@@ -63,7 +67,11 @@ class Letter:
     @property
     def size(self) -> int:
         """The bytes that it takes in the database."""
-        return len(self.reason.encode()) + len(json.dumps(self.events, ensure_ascii=False).encode())
+        return (
+            len(self.reason.encode())
+            + len(self.traceback.encode())
+            + len(json.dumps(self.events, ensure_ascii=False).encode())
+        )
 
 
 def keep(  # noqa: PLR0913 - four of the arguments are limits that tests lower
@@ -93,6 +101,8 @@ def keep(  # noqa: PLR0913 - four of the arguments are limits that tests lower
             events=list(letter.events),
             digest=digest,
             size=letter.size,
+            owner=letter.owner if letter.traceback else None,
+            traceback=letter.traceback or None,
         )
         for digest, letter in unseen.items()
     ]

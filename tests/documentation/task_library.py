@@ -39,6 +39,7 @@ _FAMILIES = {
     "visual": "Plots",
     "outside": "The outside world",
     "compute": "Computation",
+    "code": "Published code",
 }
 _PLAIN: Mapping[Any, str] = {
     str: "text",
@@ -176,7 +177,7 @@ def _config(config: type[Config]) -> str:
 def _rows(config: type[Config], before: str) -> Iterator[str]:
     for name, field in config.model_fields.items():
         meaning = " ".join((field.description or "").split()).replace("|", "\\|")
-        yield f"| `{before}{name}` | {_what(field.annotation)} | {_default(field)} | {meaning} |"
+        yield f"| `{before}{field.alias or name}` | {_what(field.annotation)} | {_default(field)} | {meaning} |"
         for inner, way in _inner(field.annotation, ""):
             yield from _rows(inner, f"{before}{name}{way}.")
 
@@ -185,6 +186,8 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return ""
     value = field.get_default(call_default_factory=True)
+    if isinstance(value, Config):
+        value = value.model_dump(mode="json", by_alias=True)
     return f"`{json.dumps(value, default=str)}`"
 
 

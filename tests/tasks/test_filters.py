@@ -245,6 +245,9 @@ class Folder:
     def barred(self, host: str) -> str:
         raise LookupError(host)
 
+    def code(self, digest: str) -> str:
+        raise LookupError(digest)
+
 
 def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
     """With the digest in the config, so that another file is refused."""

@@ -28,7 +28,10 @@ class DeadLetterRow(SQLModel, table=True):
     digest: str = Field(unique=True)
     """The digest of its content, so that a repeated letter is kept once."""
     size: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
-    """Bytes of its reason and its events."""
+    """Bytes of its reason, its events and its traceback."""
+    owner: str | None = Field(default=None, sa_column=Column(Text))
+    """The owner of the published code that failed, who alone reads the traceback; empty for an operator."""
+    traceback: str | None = Field(default=None, sa_column=Column(Text))
 
 
 class DeadLetterReaderRow(SQLModel, table=True):

@@ -154,6 +154,13 @@ def test_a_dead_letter_that_is_cut_counts_all_events() -> None:
     assert {"instance", "port", "reason", "batch", "count", "first", "events"} == set(letters[0])
 
 
+def test_a_dead_letter_of_published_code_names_who_may_read_its_traceback() -> None:
+    """The manager shows it to nobody else."""
+    events = pa.record_batch({"s": ["x"]})
+    (letter,) = dead_letter(7, "in", "no number", 3, events, traceback=("ann", "line 1"))
+    assert ("ann", "line 1") == (json.loads(letter)["owner"], json.loads(letter)["traceback"])
+
+
 def test_a_very_long_unread_message_is_cut() -> None:
     """A message that no spool could take must not be too large for the broker either."""
     letter = unread_letter(Unread(topic="street", event="\U0001f600" * 3_000_000, reason="it is not JSON"))

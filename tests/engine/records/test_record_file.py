@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bridge.events.births import Birth
 from engine.offset import Offset
 from engine.plan import Port
-from engine.records.record import Cut, Dead, EmittedEvents, InstanceMeter, Record
+from engine.records.record import CodeTraceback, Cut, Dead, EmittedEvents, InstanceMeter, Record
 from engine.records.record_file import RecordDamaged, RecordFile, written_record
 
 EVENTS = pa.record_batch({"sensor": pa.array(["a", None, "é"]), "value": pa.array([1.5, 2.5, None])})
@@ -30,7 +30,10 @@ RECORD = Record(
         EmittedEvents(origin=Port(1, "out"), first=8, marker="m"),
         EmittedEvents(origin=Port(2, "left"), first=2**62, events=OTHERS),
     ),
-    dead=(Dead(instance=2, port="in", reason="ZeroDivisionError: division by zero", events=OTHERS),),
+    dead=(
+        Dead(instance=2, port="in", reason="ZeroDivisionError: division by zero", events=OTHERS),
+        Dead(instance=2, port="in", reason="no", events=OTHERS, traceback=CodeTraceback("ann", "line 1")),
+    ),
     meters={1: InstanceMeter(cpu_ns=5_000, taken=3, emitted=3), 2: InstanceMeter(taken=2, emitted=1, dead=1)},
     cuts=(Cut(name="m", instances=(1, 2), positions={"street": 8}),),
     imaged={7: {1: {b"\x91\x05": b"\x06"}}, 9: {}},

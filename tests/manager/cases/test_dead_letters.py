@@ -103,6 +103,21 @@ def test_each_sees_what_its_own_tasks_could_not_take(manager: Manager) -> None:
     ]
 
 
+def test_a_traceback_is_shown_to_the_owner_of_the_code_only(manager: Manager) -> None:
+    """To no other reader of the letter, and to no operator; all of them see the reason."""
+    _, _, shared = two(manager)
+    letters = [
+        Letter(instance=shared, port="in", batch=at, reason="no", events=[1], owner=owner, traceback="line 1")
+        for at, owner in enumerate(("", "bob"))
+    ]
+    park(manager, letter(shared, 7), *letters)
+    shown = [manager.service.dead_letters.page(who, Paging()).items for who in (ANN, BOB, OPERATOR)]
+    assert [["no", "no", "no number"]] * 3 == [[each.reason for each in items] for items in shown]
+    assert [[None, None, None], ["line 1", None, None], [None, "line 1", None]] == [
+        [each.traceback for each in items] for items in shown
+    ]
+
+
 def test_those_of_one_dataflow_are_shown(manager: Manager) -> None:
     """A filter by dataflow shows its owner's and an operator's; to another tenant that dataflow does not exist."""
     mine, theirs, shared = two(manager)

@@ -1,0 +1,62 @@
+"""The system calls that a cell may make, as a seccomp filter of the kernel.
+
+They are those that compute, manage the process's own memory, read files and the clock, and write to what is open. None
+makes a socket, a process or a thread, sends a signal, waits, changes a limit or executes a program.
+"""
+
+import ctypes
+import platform
+import struct
+
+_ALLOWED = {
+    "read": 0, "write": 1, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "lseek": 8, "mmap": 9, "mprotect": 10,
+    "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "pread64": 17, "readv": 19,
+    "writev": 20, "access": 21, "sched_yield": 24, "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60, "uname": 63,
+    "getcwd": 79, "readlink": 89, "gettimeofday": 96, "getrusage": 98, "times": 100, "getuid": 102, "getgid": 104,
+    "geteuid": 107, "getegid": 108, "sigaltstack": 131, "gettid": 186, "time": 201, "futex": 202,
+    "sched_getaffinity": 204, "getdents64": 217, "restart_syscall": 219, "clock_gettime": 228, "clock_getres": 229,
+    "exit_group": 231, "openat": 257, "newfstatat": 262, "readlinkat": 267, "faccessat": 269, "set_robust_list": 273,
+    "getrandom": 318, "statx": 332, "rseq": 334, "faccessat2": 439,
+}  # fmt: skip
+"""By the numbers of x86-64."""
+_MACHINE, _AUDIT_ARCH = "x86_64", 0xC000003E
+_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
+"""Instructions of the kernel's filter machine: load a word of the call, jump if equal, return an action."""
+_ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
+"""The second makes the call fail with the error EPERM."""
+_NUMBER_AT, _ARCH_AT = 0, 4
+_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER_MODE = 38, 22, 2
+
+
+class CannotConfine(RuntimeError):
+    """This machine cannot confine code. Says what is missing."""
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+def renounce_privileges(libc: ctypes.CDLL) -> None:
+    """Have no program of this process ever get more rights than it; the kernel asks for that first."""
+    if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+        raise CannotConfine(f"the kernel refuses PR_SET_NO_NEW_PRIVS, with error {ctypes.get_errno()}")
+
+
+def deny_others(libc: ctypes.CDLL) -> None:
+    """Deny this process all other system calls, for good. Each fails as if it were forbidden to the user."""
+    if platform.machine() != _MACHINE:
+        raise CannotConfine(f"the filter of system calls is written for {_MACHINE}, not {platform.machine()}")
+    code = filter_code()
+    program = _Program(len(code) // 8, code)
+    if libc.prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.byref(program), 0, 0):
+        raise CannotConfine(f"the kernel has no seccomp filters (error {ctypes.get_errno()})")
+
+
+def filter_code() -> bytes:
+    """The filter as a program of the kernel."""
+    numbers = sorted(_ALLOWED.values())
+    code = [(_LOAD, 0, 0, _ARCH_AT), (_EQUAL, 1, 0, _AUDIT_ARCH), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER_AT)]
+    # Each jumps to the last instruction.
+    code += [(_EQUAL, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
+    code += [(_RETURN, 0, 0, _DENY), (_RETURN, 0, 0, _ALLOW)]
+    return b"".join(struct.pack("=HBBI", *each) for each in code)

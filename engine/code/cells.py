@@ -1,0 +1,201 @@
+"""The cells of a worker: processes that run published code which no operator vouches for.
+
+The parent of the cells is started on first use, and again when it has died. Its environment holds nothing of the
+worker's, and it inherits no open file. The parent forks a cell for each call, see `engine.code.cell.parent`.
+"""
+
+import atexit
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+import engine
+from engine.code.cell.file_access import exposing
+from engine.code.cell.frames import framed
+from engine.code.cell.parent import Ending, Hello, Order
+from engine.task_cpu import count_elsewhere
+
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from engine.code.cell.parent import main; main(sys.argv[2])"
+_BRAID = str(Path(engine.__file__).parents[1])
+"""Where Braid's code is: a folder, or an archive."""
+_ENVIRONMENT = {
+    "LC_ALL": "C.UTF-8",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    # So that sets have the same order in every worker, and a batch that is run again has the same outcome.
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+_START_SECONDS = 60.0
+_MOST_MESSAGE_BYTES = 1_024
+MOST_RESULT_BYTES = 256 * 1024 * 1024
+_ANSWER_SECONDS = 10.0
+"""Seconds beyond the time of a cell after which its parent counts as dead."""
+
+
+class NoCells(RuntimeError):
+    """Code cannot be run in cells here. Says why, and what to do."""
+
+
+class CellEnd(NamedTuple):
+    """The end of a cell."""
+
+    why: str
+    """What ended it, if it did not end by itself."""
+    at: int
+    """Its progress then. Not to be trusted."""
+    results: bytes
+    """The frames that it sent. Not to be trusted."""
+
+
+class Cells:
+    """The cells for functions of events, or of batches."""
+
+    def __init__(self, per: str) -> None:
+        self._per = per
+        self._parent: _Parent | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the parent; None before the first use."""
+        return None if self._parent is None else self._parent.process.pid
+
+    def run(self, request: bytes, *, path: str, seconds: float) -> CellEnd:
+        """Work a request off in a new cell; `path` is that of a file of Braid's, which no cell may read."""
+        if folder := exposing(path):
+            raise NoCells(f"published code could read Braid's files, which are in {folder}; move the root elsewhere")
+        for _ in range(2):
+            found = self._started().run(request, seconds)
+            if found is not None:
+                return found
+            self.close()
+        raise NoCells("the parent of the cells died twice; see whether the machine has memory to spare")
+
+    def close(self) -> None:
+        """End the parent; another is started on the next use."""
+        if self._parent is not None:
+            self._parent.end()
+            self._parent = None
+
+    def _started(self) -> "_Parent":
+        if self._parent is not None and self._parent.process.poll() is None:
+            return self._parent
+        self.close()
+        self._parent = _Parent(self._per)
+        hello = self._parent.answer(_START_SECONDS)
+        if not hello:
+            self.close()
+            raise NoCells("the parent of the cells does not start; see whether msgspec and pyarrow are installed")
+        if trouble := msgspec.msgpack.decode(hello, type=Hello).trouble:
+            self.close()
+            raise NoCells(
+                f"code that no operator vouches for cannot be confined on this machine, so it does not run: {trouble}"
+            )
+        return self._parent
+
+
+@cache
+def cells(per: str) -> Cells:
+    """The cells of this process."""
+    made = Cells(per)
+    atexit.register(made.close)
+    return made
+
+
+class _Parent:
+    """The parent as the worker sees it."""
+
+    def __init__(self, per: str) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            # Not `-I`, which would ignore the hash seed too. The environment has nothing else that Python heeds.
+            self.process = subprocess.Popen(  # noqa: S603 - this Python, with a program of Braid's
+                [sys.executable, "-P", "-s", "-c", _PROGRAM, _BRAID, per],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=_ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+            )
+
+    def answer(self, seconds: float) -> bytes:
+        """Its next message; empty if it is gone or does not answer in time."""
+        self._control.settimeout(seconds)
+        try:
+            return self._control.recv(_MOST_MESSAGE_BYTES)
+        except OSError:
+            return b""
+
+    def run(self, request: bytes, seconds: float) -> CellEnd | None:
+        """Work a request off in a new cell; None if the parent is gone or does not answer in time."""
+        (take, give), (read, write) = os.pipe(), os.pipe()
+        try:
+            socket.send_fds(self._control, [msgspec.msgpack.encode(Order(seconds=seconds))], [take, write])
+        except OSError:
+            os.close(give)
+            os.close(read)
+            return None
+        finally:
+            os.close(take)
+            os.close(write)
+        results = _exchanged(give, framed(request), read, seconds + _ANSWER_SECONDS)
+        answer = self.answer(seconds + _ANSWER_SECONDS)
+        if not answer:
+            return None
+        ending = msgspec.msgpack.decode(answer, type=Ending)
+        count_elsewhere(ending.cpu_ns)
+        if results is None:
+            return CellEnd("its results are too large", ending.at, b"")
+        return CellEnd(ending.why, ending.at, results)
+
+    def end(self) -> None:
+        """End it."""
+        self._control.close()
+        with self.process:
+            self.process.kill()
+
+
+def _exchanged(give: int, content: bytes, read: int, seconds: float) -> bytes | None:
+    """What comes from one pipe until its end, while something is written to another; None if it is too much.
+
+    Both pipes are closed. The time is over only if the parent hangs too.
+    """
+    os.set_blocking(give, False)
+    rest, results = memoryview(content), bytearray()
+    late = time.monotonic() + seconds
+    waiting = select.poll()
+    waiting.register(give, select.POLLOUT)
+    waiting.register(read, select.POLLIN)
+    writes = True
+    try:
+        while time.monotonic() < late and len(results) <= MOST_RESULT_BYTES:
+            for handle, _ in waiting.poll(1_000):
+                if handle == read:
+                    part = os.read(read, 1 << 20)
+                    if not part:
+                        return bytes(results)
+                    results += part
+                    continue
+                try:
+                    rest = rest[os.write(give, rest) :]
+                except OSError:
+                    # The cell has ended.
+                    rest = rest[:0]
+                if not rest:
+                    waiting.unregister(give)
+                    os.close(give)
+                    writes = False
+        return None
+    finally:
+        os.close(read)
+        if writes:
+            os.close(give)

@@ -1,0 +1,111 @@
+"""Code: a task that runs Python source which a tenant published."""
+
+import keyword
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, model_validator
+
+from dags import Config, Kind, Outside, Read, Schema, Schemas, TaskType
+
+
+class CodeInput(Config):
+    """The fields that the code needs."""
+
+    needed: dict[str, Kind] = Field(default_factory=dict, alias="in")
+    """The fields that it gets, each with its kind. It sees no others."""
+
+
+class CodeOutput(Config):
+    """The fields that its events have."""
+
+    fields: dict[str, Kind] = Field(default_factory=dict)
+    """The fields that it adds or changes, each with its kind."""
+    drop: tuple[str, ...] = ()
+    """The fields that it removes."""
+    rest: bool = True
+    """True if all other fields pass on; otherwise only `fields` leave."""
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        if both := sorted(set(self.drop) & set(self.fields)):
+            raise ValueError(f"the field {both[0]!r} is both added and dropped; choose one")
+        if self.drop and not self.rest:
+            raise ValueError("only the fields that it adds leave, so nothing is left to drop; omit 'drop'")
+        if not self.fields and not self.rest:
+            raise ValueError("its events would have no fields; add some, or let the rest pass on")
+        return self
+
+
+class CodeConfig(Config):
+    """Which source runs, on which fields, for whom. Made from a published source, never by its tenant."""
+
+    digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    """The SHA-256 of the source, in hexadecimal digits."""
+    entry: Annotated[str, StringConstraints(max_length=200)]
+    """The name of the function."""
+    per: Literal["event", "batch"] = "event"
+    """Whether the function takes an event or a batch."""
+    input: CodeInput = CodeInput()
+    """What it needs."""
+    output: CodeOutput = CodeOutput()
+    """What it gives."""
+    owner: str
+    """The tenant who published it, and alone reads its tracebacks; empty for an operator."""
+    vouched: bool = False
+    """True if an operator vouches for it. It then runs in the worker itself."""
+    _outside: Outside | None = PrivateAttr(None)
+
+    @property
+    def path(self) -> str:
+        """The path of the source on this machine, in a worker."""
+        if self._outside is None:
+            raise LookupError(f"the source {self.digest} is found only in a host's worker, which has its plan")
+        return self._outside.code(self.digest)
+
+    @model_validator(mode="after")
+    def _can_be_called(self) -> Self:
+        if self.per == "batch" and not self.input.needed:
+            raise ValueError("a function of a batch takes at least one field; name it under 'input', 'in'")
+        if not self.entry.isidentifier() or keyword.iskeyword(self.entry):
+            raise ValueError(f"{self.entry!r} is not a name of a function; name one that the source defines")
+        return self
+
+    @model_validator(mode="after")
+    def _in_worker(self, info: ValidationInfo) -> Self:
+        self._outside = (info.context or {}).get("outside")
+        return self
+
+
+def _reads(config: CodeConfig) -> tuple[Read, ...]:
+    return tuple(
+        Read(at=f"input/in/{name}", field=name, kinds=frozenset({kind})) for name, kind in config.input.needed.items()
+    )
+
+
+def _given(config: CodeConfig, inputs: Schemas) -> Schemas:
+    found = inputs["in"] if config.output.rest else Schema.of()
+    for name in config.output.drop:
+        found = found.without(name)
+    for name, kind in config.output.fields.items():
+        found = found.plus(name, kind)
+    return {"out": found}
+
+
+def _sorted(config: CodeConfig) -> CodeConfig:
+    output = config.output.model_copy(update={"drop": tuple(sorted(set(config.output.drop)))})
+    return config.model_copy(update={"output": output})
+
+
+CODE = TaskType(
+    name="code",
+    summary="Runs a function of a published Python source on every event, or on every batch of events.",
+    config=CodeConfig,
+    output_schema=_given,
+    reads=_reads,
+    unique_per_cause=False,
+    selectivity="at most one for one",
+    normalise=_sorted,
+)
+"""A function of a published source."""
+
+CODE_TYPES = (CODE,)

@@ -1,0 +1,43 @@
+"""The check that tasks of type `code` run what was published for them, and not what a document claims.
+
+A config names who published a source, and whether an operator vouches for it. So no tenant may write one itself.
+"""
+
+import json
+from collections.abc import Callable
+from typing import TypeAlias
+
+from dags import Dataflow, Problem
+from dags.problems import pointer
+from engine.tasks.code import CODE, CodeConfig
+from manager.problem import InvalidDataflow
+
+Published: TypeAlias = Callable[[str, CodeConfig], bool]
+"""Whether a tenant may run code as a config says: it is that of a published source, with its owner and its voucher."""
+
+
+def nothing_published(_tenant: str, _config: CodeConfig) -> bool:
+    """No source is published."""
+    return False
+
+
+def check_code(dataflow: Dataflow, raw: bytes, published: Published) -> None:
+    """Refuse a dataflow, of whose document these are the bytes, that runs other code."""
+    configs = {
+        id_: CodeConfig.model_validate_json(json.dumps(dataflow.tasks[place].config))
+        for id_, place in dataflow.places.items()
+        if dataflow.tasks[place].type.name == CODE.name
+    }
+    unknown = {id_ for id_, config in configs.items() if not published(dataflow.tenant, config)}
+    if not unknown:
+        return
+    raise InvalidDataflow(
+        Problem(
+            pointer=pointer("tasks", at, "config"),
+            code="code-not-published",
+            message="the config is not that of a published source which you may run",
+            remedy="publish the source, and have the task made from it",
+        )
+        for at, task in enumerate(json.loads(raw)["tasks"])
+        if task["id"] in unknown
+    )

@@ -1,0 +1,59 @@
+"""A published function, tried on events as in a job."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dags import Kind, Schema
+from engine.code.store import CodeStore, digest_of
+from engine.host_outside import HostOutside
+from engine.kernel.task_run import TaskOutcome
+from engine.trial import Trial
+
+OWNER = "ann"
+NUMBER = {"n": "integer"}
+
+
+class Publication(NamedTuple):
+    """A source, and how it is called."""
+
+    text: str
+    fields: Mapping[str, str] = {"m": "integer"}
+    needed: Mapping[str, str] = NUMBER
+    per: str = "event"
+    vouched: bool = False
+    output: Mapping[str, Any] = {}
+    entry: str = "entry"
+
+    def config(self) -> dict[str, Any]:
+        """The config of its task."""
+        return {
+            "digest": digest_of(self.text),
+            "entry": self.entry,
+            "per": self.per,
+            "input": {"in": dict(self.needed)},
+            "output": {"fields": dict(self.fields), **self.output},
+            "owner": OWNER,
+            "vouched": self.vouched,
+        }
+
+    def trial(self, root: Path, schema: Schema | None = None) -> Trial:
+        """A task that runs it."""
+        CodeStore(root).put(digest_of(self.text), self.text)
+        schema = schema or Schema.of({name: Kind(kind) for name, kind in self.needed.items()})
+        return Trial("code", self.config(), {"in": schema}, HostOutside(root))
+
+    def run(self, root: Path, events: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+        """What it gives for events, and the reasons for which events are parked, one for each."""
+        return result(self.trial(root).take([("in", each) for each in events]))
+
+
+def result(outcome: TaskOutcome) -> tuple[list[dict[str, Any]], list[str]]:
+    """What leaves, and the reasons for which events are parked, one for each."""
+    reasons = [each.reason for each in outcome.dead for _ in range(each.events.num_rows)]
+    return outcome.emitted["out"].rows.to_pylist(), reasons
+
+
+def numbers(count: int) -> list[dict[str, Any]]:
+    """So many events."""
+    return [{"n": n} for n in range(count)]

@@ -1,0 +1,79 @@
+"""Published code on real Spark: it reaches a running job by its digest, and its faults are its own."""
+
+import json
+from typing import Any
+
+import pytest
+
+from bridge import topics
+from engine.code.store import CodeStore, digest_of
+from engine.plan import Plan
+from tests.engine.code.publication import Publication
+from tests.integration.hosting import Hosting, job, numbers, raw, slot
+
+pytestmark = pytest.mark.spark
+
+DOUBLE = "def entry(event): return {'m': event['n'] * 2}"
+BAD = """
+import os
+secret = 0
+def entry(event):
+    if event["n"] == 3:
+        while True: pass
+    if event["n"] == 5:
+        return {"m": 1 // secret}
+    return {"m": event["n"] * 3 + len([name for name in os.environ if "BRAID" in name or "SPARK" in name])}
+"""
+
+
+def plan_of(source: int, *texts: str) -> Plan:
+    """A job that delivers what some functions give for a stream."""
+    slots = []
+    for at, text in enumerate(texts):
+        code = source + 1 + 2 * at
+        slots += [slot(code, "code", source, **Publication(text).config()), slot(code + 1, "output", code)]
+    return job(f"code{source}", *slots, reads=(raw(f"code/{source}", source),))
+
+
+def dead_letters(hosting: Hosting, instance: int) -> dict[int, dict[str, Any]]:
+    """The dead letter of each event that a task could not take."""
+    letters = hosting.heard(topics.dead(instance))
+    return {event["n"]: letter for letter in letters for event in letter["events"]}
+
+
+def test_sources_reach_a_running_job_and_fail_alone(hosting: Hosting) -> None:
+    """One of them comes with the first plan, one later, and one is put only after its plan."""
+    source = 1_000 * hosting.fresh()
+    store = CodeStore(hosting.root)
+    store.put(digest_of(DOUBLE), DOUBLE)
+    first = hosting.run(plan_of(source, DOUBLE))
+    pid = hosting.keeper.pid
+    hosting.publish(f"code/{source}", numbers(0, 3))
+    doubled = hosting.until_delivered(first.deliveries[0], 3)
+    assert [{"n": n, "k": f"k{n}", "m": 2 * n} for n in range(3)] == doubled
+    store.put(digest_of(BAD), BAD)
+    second = hosting.run(plan_of(source, DOUBLE, BAD))
+    hosting.publish(f"code/{source}", numbers(3, 7))
+    hosting.until_delivered(second.deliveries[0], 7)
+    tripled = hosting.until_delivered(second.deliveries[1], 2)
+    assert [(4, 12), (6, 18)] == [(each["n"], each["m"]) for each in tripled]
+    hosting.until(lambda: len(dead_letters(hosting, source + 3)) == 2, "both dead letters")
+    dead = dead_letters(hosting, source + 3)
+    assert [(3, False), (5, True)] == [(n, "traceback" in dead[n]) for n in sorted(dead)]
+    assert "CodeEnded: it took over 1 s of CPU" == dead[3]["reason"]
+    assert ("ZeroDivisionError: integer division or modulo by zero", "ann") == (dead[5]["reason"], dead[5]["owner"])
+    assert 'return {"m": 1 // secret}' in dead[5]["traceback"]
+    missing = "def entry(event): return {'m': 7}"
+    third = hosting.run(plan_of(source, DOUBLE, BAD, missing))
+    hosting.publish(f"code/{source}", numbers(7, 8))
+    hosting.until(lambda: hosting.heard(topics.dead(source + 5)), "the dead letter of the missing source")
+    assert f"{digest_of(missing)} is not in the root" in json.dumps(hosting.heard(topics.dead(source + 5)))
+    store.put(digest_of(missing), missing)
+    hosting.publish(f"code/{source}", numbers(8, 9))
+    assert [(8, 7)] == [(each["n"], each["m"]) for each in hosting.until_delivered(third.deliveries[2], 1)]
+    assert pid == hosting.keeper.pid
+    hosting.until(lambda: hosting.taken(second.job, source + 3) >= 5, "the metrics of the task")
+    # The second that the endless loop took is in the meter of its task, and not in that of the others.
+    meters = hosting.meters(second.job)
+    assert meters[source + 3]["cpu_ns"] > 500_000_000 > meters[source + 1]["cpu_ns"]
+    hosting.stop_job(second.job)
