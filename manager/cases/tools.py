@@ -45,6 +45,10 @@ def _no_broker() -> Address | None:
     return None
 
 
+def _no_hosts_to_keep_for(_digest: str, _source: str) -> None:
+    """No host runs published code."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """All that use cases work with. What a manager does not have is None, and asking for it is refused."""
@@ -63,6 +67,8 @@ class Tools:
     """The activity of the reconciler, while it drives hosts."""
     broker: Callable[[], Address | None] = _no_broker
     """The address at which tenants reach the broker, once that is known."""
+    keep_source: Callable[[str, str], None] = _no_hosts_to_keep_for
+    """Called with the digest and text of published code, before it is committed, so that hosts find it. Idempotent."""
     vault: Vault | None = None
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None
