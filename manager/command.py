@@ -53,6 +53,7 @@ COMMANDS = (
     _command("Dataflows", "tail", "manager.commands.event_flow:tail"),
     _command("Dataflows", "dead-letters", "manager.commands.dead_letters:app"),
     _command("Dataflows", "sources", "manager.commands.sources:app"),
+    _command("Dataflows", "modules", "manager.commands.modules:app"),
     _command("Dataflows", "secrets", "manager.commands.tenant_secrets:app"),
     _command("Jobs and reports", "watch", "manager.commands.jobs:watch"),
     _command("Jobs and reports", "jobs", "manager.commands.jobs:jobs"),

@@ -59,9 +59,6 @@ class Forbidden(Trouble):
         "changes only what it owns. Ask an operator."
     )
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-
 
 class ForeignPage(Trouble):
     """A page other than the console sent a change with the console's cookie."""
@@ -118,9 +115,6 @@ class Conflict(Trouble):
         "was used for another document. The detail says which."
     )
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-
 
 class TooLarge(Trouble):
     """The body is too large."""
@@ -153,10 +147,22 @@ class UnsupportedMediaType(Trouble):
         super().__init__(f"{said}; send JSON, uncompressed, with Content-Type: {' or '.join(taken)}")
 
 
-class InvalidRequest(Trouble):
-    """The body or a parameter does not have the required form."""
+class Invalid(Trouble):
+    """The base of refusals of what was sent, with all its problems."""
 
     status = 422
+    what: ClassVar[str]
+
+    def __init__(self, errors: Iterable[FieldError]) -> None:
+        every = tuple(errors)
+        more = f" (and {len(every) - 1} more)" if len(every) > 1 else ""
+        super().__init__(f"{every[0]}{more}" if every else f"the {self.what} is not valid", errors=every)
+
+
+class InvalidRequest(Invalid):
+    """The body or a parameter does not have the required form."""
+
+    what = "request"
     code = "invalid-request"
     title = "The request is not valid"
     about = (
@@ -164,15 +170,11 @@ class InvalidRequest(Trouble):
         "pointer (into the body, or `/query/...`, `/path/...`, `/header/...`) and says what to do."
     )
 
-    def __init__(self, errors: Iterable[FieldError]) -> None:
-        every = tuple(errors)
-        super().__init__(_summed(every, "request"), errors=every)
 
-
-class InvalidDataflow(Trouble):
+class InvalidDataflow(Invalid):
     """A document was refused."""
 
-    status = 422
+    what = "document"
     code = "invalid-dataflow"
     title = "The dataflow is not valid"
     about = (
@@ -180,9 +182,14 @@ class InvalidDataflow(Trouble):
         "has its place and says what to do."
     )
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        every = tuple(problems)
-        super().__init__(_summed(every, "document"), errors=every)
+
+class InvalidModule(Invalid):
+    """A module was refused."""
+
+    what = "module"
+    code = "invalid-module"
+    title = "The module is not valid"
+    about = "The form of the module is not valid. `errors` lists all problems; each has its place and says what to do."
 
 
 class QuotaExceeded(Trouble):
@@ -281,6 +288,7 @@ TROUBLES: tuple[type[Trouble], ...] = (
     UnsupportedMediaType,
     InvalidRequest,
     InvalidDataflow,
+    InvalidModule,
     QuotaExceeded,
     Unexpected,
     StateNotReady,
@@ -288,10 +296,3 @@ TROUBLES: tuple[type[Trouble], ...] = (
     DatabaseAway,
 )
 """Every kind, by status."""
-
-
-def _summed(errors: tuple[FieldError, ...], what: str) -> str:
-    if not errors:
-        return f"the {what} is not valid"
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{errors[0]}{more}"

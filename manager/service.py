@@ -11,6 +11,7 @@ from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
 from manager.cases.defragmentation import Defragmentation
 from manager.cases.jobs import RunningJobs
+from manager.cases.modules import Modules
 from manager.cases.operations import Operations
 from manager.cases.overview import Overview
 from manager.cases.planned.pipelines import Pipelines
@@ -35,6 +36,7 @@ class Service:
     dead_letters: DeadLetters
     defragmentation: Defragmentation
     metrics: Metrics
+    modules: Modules
     operations: Operations
     overview: Overview
     pipelines: Pipelines
@@ -57,6 +59,7 @@ def service_of(tools: Tools) -> Service:
         dead_letters=DeadLetters(tools),
         defragmentation=Defragmentation(tools),
         metrics=Metrics(tools),
+        modules=Modules(tools),
         operations=Operations(tools),
         overview=Overview(tools),
         pipelines=Pipelines(tools),

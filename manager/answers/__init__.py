@@ -8,6 +8,7 @@ from manager.answers.administration import (
     KeyAnswer,
     KeyForm,
     NewKeyAnswer,
+    PublishingForm,
     Quota,
     Role,
     SecretAnswer,
@@ -64,6 +65,7 @@ from manager.answers.journal import (
     OperationAnswer,
     OperationKind,
 )
+from manager.answers.modules import ModuleAnswer, ModuleDetail
 from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
 from manager.answers.plans import (
     FigureAnswer,
@@ -140,6 +142,8 @@ __all__ = [
     "KeyAnswer",
     "KeyForm",
     "KindsAnswer",
+    "ModuleAnswer",
+    "ModuleDetail",
     "MoveAnswer",
     "NewKeyAnswer",
     "OperationAnswer",
@@ -154,6 +158,7 @@ __all__ = [
     "ProblemAnswer",
     "ProducerAnswer",
     "ProducerName",
+    "PublishingForm",
     "Quota",
     "RateConnection",
     "ReconfigurationAnswer",

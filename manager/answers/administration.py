@@ -20,6 +20,13 @@ class Quota(Form):
     submits_per_minute: _Count = 600
 
 
+class PublishingForm(Form):
+    """What a tenant may publish besides modules of installed task types."""
+
+    code: bool
+    """Modules that are code."""
+
+
 class TenantForm(Form):
     """A tenant to admit."""
 
@@ -35,6 +42,8 @@ class TenantAnswer(Answer):
     dataflows: int
     tasks: int
     created: datetime
+    publishes_code: bool = False
+    """Whether an operator allows it to publish modules that are code."""
 
 
 class Role(StrEnum):

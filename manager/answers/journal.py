@@ -30,6 +30,11 @@ class OperationKind(StrEnum):
     MOVE = "move tasks"
     RECONFIGURE = "reconfigure"
     REPLAN = "replan"
+    PUBLISH = "publish module"
+    DEPRECATE = "deprecate module"
+    VOUCH = "vouch for module"
+    WITHDRAW = "withdraw vouch"
+    PUBLISHING = "set publishing"
 
 
 class OperationAnswer(Answer):
@@ -41,7 +46,7 @@ class OperationAnswer(Answer):
     who: str
     """A tenant, or "operator"."""
     subject: str
-    """The dataflow, source, tenant, key or secret."""
+    """The dataflow, source, module, tenant, key or secret."""
     started: int = 0
     reused: int = 0
     paused: int = 0

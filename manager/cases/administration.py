@@ -15,6 +15,7 @@ from manager.answers import (
     NewKeyAnswer,
     OperationKind,
     Page,
+    PublishingForm,
     Quota,
     Role,
     TenantAnswer,
@@ -87,6 +88,20 @@ class Administration(Base):
             row.dataflows, row.tasks, row.submits_per_minute = quota.dataflows, quota.tasks, quota.submits_per_minute
             session.add(row)
             _note(session, OperationKind.QUOTA, caller, tenant, begun)
+        return self._tenant(tenant)
+
+    def set_publishing(self, caller: Caller, tenant: str, form: PublishingForm) -> TenantAnswer:
+        """Set whether a tenant may publish code; operators only. What it has published stays."""
+        operators_only(caller)
+        begun = time.monotonic()
+        with self._store.write() as session:
+            row = session.get(TenantRow, tenant)
+            if row is None:
+                raise NotFound("tenant", tenant)
+            row.publishes = form.code
+            session.add(row)
+            note = "may publish code" if form.code else "may not publish code"
+            _note(session, OperationKind.PUBLISHING, caller, tenant, begun, note)
         return self._tenant(tenant)
 
     def make_key(self, caller: Caller, form: KeyForm) -> NewKeyAnswer:
@@ -176,7 +191,14 @@ class Administration(Base):
 def _tenant(session: Session, row: TenantRow) -> TenantAnswer:
     dataflows, tasks = used(session, row.name)
     quota = Quota(dataflows=row.dataflows, tasks=row.tasks, submits_per_minute=row.submits_per_minute)
-    return TenantAnswer(name=row.name, quota=quota, dataflows=dataflows, tasks=tasks, created=moment(row.created))
+    return TenantAnswer(
+        name=row.name,
+        quota=quota,
+        dataflows=dataflows,
+        tasks=tasks,
+        created=moment(row.created),
+        publishes_code=row.publishes,
+    )
 
 
 def _key(row: KeyRow) -> KeyAnswer:
@@ -196,7 +218,8 @@ def _operators(session: Session) -> int:
     return session.scalar(select(func.count()).select_from(KeyRow).where(*held)) or 0
 
 
-def _note(session: Session, kind: OperationKind, caller: Caller, subject: str, begun: float) -> None:
-    session.add(
-        OperationRow(at=time.time(), kind=kind, who=caller.who, subject=subject, seconds=time.monotonic() - begun)
-    )
+def _note(  # noqa: PLR0913, PLR0917 - who did what, when, and what came of it
+    session: Session, kind: OperationKind, caller: Caller, subject: str, begun: float, note: str = ""
+) -> None:
+    seconds = time.monotonic() - begun
+    session.add(OperationRow(at=time.time(), kind=kind, who=caller.who, subject=subject, seconds=seconds, note=note))

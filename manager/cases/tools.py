@@ -46,6 +46,10 @@ def _no_broker() -> Address | None:
     return None
 
 
+def _no_hosts_to_keep_for(_digest: str, _source: str) -> None:
+    """No host runs published code."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """All that use cases work with. What a manager does not have is None, and asking for it is refused."""
@@ -64,6 +68,8 @@ class Tools:
     """The activity of the reconciler, while it drives hosts."""
     broker: Callable[[], Address | None] = _no_broker
     """The address at which tenants reach the broker, once that is known."""
+    keep_source: Callable[[str, str], None] = _no_hosts_to_keep_for
+    """Called with the digest and text of published code, before it is committed, so that hosts find it. Idempotent."""
     vault: Vault | None = None
     code: CodeStore | None = None
     """Where the sources of published code are put for the hosts."""

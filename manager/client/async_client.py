@@ -6,7 +6,6 @@ from datetime import datetime
 
 from manager.answers import (
     BillAnswer,
-    BrokerCredentials,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -17,16 +16,14 @@ from manager.answers import (
     FragmentationAnswer,
     HostAnswer,
     JobAnswer,
-    KeyAnswer,
-    KeyForm,
+    ModuleAnswer,
+    ModuleDetail,
     MoveAnswer,
-    NewKeyAnswer,
     OperationAnswer,
     OperationKind,
     OutputEvent,
     OverviewAnswer,
     ProducerAnswer,
-    Quota,
     ReconfigurationAnswer,
     ReconfigurationForm,
     RemovalAnswer,
@@ -36,8 +33,6 @@ from manager.answers import (
     RunningDagAnswer,
     RunningTaskAnswer,
     SavingsAnswer,
-    SecretAnswer,
-    SecretForm,
     SentAnswer,
     SeriesAnswer,
     SourceAnswer,
@@ -48,18 +43,16 @@ from manager.answers import (
     StreamAnswer,
     SubmitAnswer,
     TaskTypeAnswer,
-    TenantAnswer,
-    TenantForm,
     VisibilityForm,
 )
-from manager.client.async_connection import AsyncServiceConnection
+from manager.client.async_administration import AsyncAdministrationClient
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
 from manager.client.requests import (
-    administration,
     dataflows,
     dead_letters,
     jobs,
+    modules,
     pipelines,
     reconfigurations,
     reports,
@@ -68,7 +61,7 @@ from manager.client.requests import (
 from manager.client.requests.request import Document
 
 
-class AsyncClient(AsyncServiceConnection):
+class AsyncClient(AsyncAdministrationClient):
     """Asks one service with one API key; close it, or use it as a context manager."""
 
     async def submit(
@@ -176,45 +169,42 @@ class AsyncClient(AsyncServiceConnection):
         """Revoke a source; the answer counts the dataflows that this stopped."""
         return await self.send(sources.revoke_source(name))
 
-    async def admit(self, form: TenantForm) -> TenantAnswer:
-        """Admit a tenant; operators only."""
-        return await self.send(administration.admit(form))
+    async def publish_module(self, form: Document) -> ModuleDetail:
+        """Publish a version of a module; the same text again changes nothing."""
+        return await self.send(modules.publish_module(form))
 
-    def tenants(self) -> AsyncIterator[TenantAnswer]:
-        """All tenants for an operator, itself for a tenant."""
-        return self._items(administration.tenants())
+    def modules(
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        shape: str | None = None,
+        tag: str | None = None,
+        deprecated: bool | None = None,
+    ) -> AsyncIterator[ModuleAnswer]:
+        """The versions of modules that the caller may use, in the order of publication."""
+        request = modules.modules(tenant=tenant, name=name, shape=shape, tag=tag, deprecated=deprecated)
+        return self._items(request)
 
-    async def set_quota(self, tenant: str, quota: Quota) -> TenantAnswer:
-        """Set what a tenant may use; operators only."""
-        return await self.send(administration.set_quota(tenant, quota))
+    def module_versions(self, name: str, *, tenant: str | None = None) -> AsyncIterator[ModuleAnswer]:
+        """The versions of a module, oldest first."""
+        return self._items(modules.module_versions(name, tenant))
 
-    async def make_credentials(self, tenant: str) -> BrokerCredentials:
-        """Make a tenant's broker credentials; its earlier ones become invalid."""
-        return await self.send(administration.make_credentials(tenant))
+    async def module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleDetail:
+        """One version of a module with its form; operators name the tenant whose it is."""
+        return await self.send(modules.module(name, version, tenant))
 
-    async def make_key(self, form: KeyForm) -> NewKeyAnswer:
-        """Make an API key: an operator for anyone, a tenant for itself."""
-        return await self.send(administration.make_key(form))
+    async def deprecate_module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleAnswer:
+        """Deprecate a version: from now on only pipelines that name it or hold it use it."""
+        return await self.send(modules.deprecate_module(name, version, tenant))
 
-    def keys(self) -> AsyncIterator[KeyAnswer]:
-        """The caller's API keys; all of them for an operator."""
-        return self._items(administration.keys())
+    async def vouch_for_module(self, name: str, version: int, *, tenant: str) -> ModuleAnswer:
+        """Vouch for a version of a tenant's code; operators only."""
+        return await self.send(modules.vouch_for_module(name, version, tenant))
 
-    async def revoke_key(self, key: str) -> KeyAnswer:
-        """Revoke an API key by its id."""
-        return await self.send(administration.revoke_key(key))
-
-    async def put_secret(self, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
-        """Store a secret; operators name the tenant."""
-        return await self.send(administration.put_secret(name, form, tenant))
-
-    def secrets(self, *, tenant: str | None = None) -> AsyncIterator[SecretAnswer]:
-        """The names of the caller's secrets; for an operator those of all tenants, or one."""
-        return self._items(administration.secrets(tenant))
-
-    async def remove_secret(self, name: str, *, tenant: str | None = None) -> SecretAnswer:
-        """Remove a secret; tasks that name it fail."""
-        return await self.send(administration.remove_secret(name, tenant))
+    async def withdraw_vouch(self, name: str, version: int, *, tenant: str) -> ModuleAnswer:
+        """Vouch for a version no longer; operators only."""
+        return await self.send(modules.withdraw_vouch(name, version, tenant))
 
     def running_tasks(self, *, job: str | None = None) -> AsyncIterator[RunningTaskAnswer]:
         """The running graph, or one job's part of it, by instance; operators only."""

@@ -1,11 +1,11 @@
-"""The commands about tenants: list, admit, set quotas, make broker credentials."""
+"""The commands about tenants: list, admit, set quotas and what they may publish, make broker credentials."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
 
-from manager.answers import Quota, TenantForm
+from manager.answers import PublishingForm, Quota, TenantForm
 from manager.client.client import Client
 from manager.client.errors import Refused
 from manager.commands.client_command import client_command, fill_form
@@ -30,11 +30,12 @@ def list_tenants(client: Client) -> Shown:
             f"{each.dataflows:,} of {each.quota.dataflows:,}",
             f"{each.tasks:,} of {each.quota.tasks:,}",
             each.quota.submits_per_minute,
+            each.publishes_code,
             each.created,
         )
         for each in found
     )
-    columns = ("name", "dataflows", "tasks", "submits per minute", "since")
+    columns = ("name", "dataflows", "tasks", "submits per minute", "publishes code", "since")
     return Shown(data=found, text=table(*columns, rows=rows, empty="no tenants"))
 
 
@@ -66,6 +67,19 @@ def quota(
     answer = client.set_quota(name, wanted)
     text = ", ".join(f"{what.replace('_', ' ')} {number:,}" for what, number in answer.quota.model_dump().items())
     return Shown(data=answer, text=f"{answer.name} may use: {text}")
+
+
+@app.command()
+@client_command
+def publishing(
+    client: Client,
+    name: Name,
+    *,
+    code: Annotated[bool, typer.Option("--code/--no-code", help="Whether it may publish modules that are code.")],
+) -> Shown:
+    """Set whether a tenant may publish code; what it has published stays."""
+    answer = client.set_publishing(name, PublishingForm(code=code))
+    return Shown(data=answer, text=f"{answer.name} may {'publish' if answer.publishes_code else 'not publish'} code")
 
 
 @app.command()

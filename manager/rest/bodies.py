@@ -1,6 +1,6 @@
 """Bodies of requests: bounded, and read only once the caller is known.
 
-Documents are passed on as bytes, because `dags` parses them; forms are parsed here.
+Documents and modules are passed on as bytes, because `dags` and `planning` parse them; forms are parsed here.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -43,6 +43,11 @@ async def events(request: Request, caller: TheCaller) -> SentEvents:  # noqa: AR
 async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
     """Read the bytes of a document."""
     return await _read(request, MOST_DOCUMENT_BYTES)
+
+
+async def module(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
+    """Read the bytes of a module."""
+    return await _read(request, MOST_FORM_BYTES)
 
 
 def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:

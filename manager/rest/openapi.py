@@ -11,6 +11,7 @@ from dags import Document
 from manager.answers import (
     KeyForm,
     ProblemAnswer,
+    PublishingForm,
     Quota,
     ReconfigurationForm,
     ReplanForm,
@@ -24,10 +25,13 @@ from manager.problem import DatabaseAway, ForeignPage, InvalidRequest, Trouble, 
 from manager.rest.openapi_examples import resources
 from manager.rest.openapi_examples.troubles import TROUBLE_EXAMPLES
 from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE, problem
+from planning.forms.module_form import ModuleForm
 
 _BODY_MODELS: tuple[type[BaseModel], ...] = (
     Document,
     KeyForm,
+    ModuleForm,
+    PublishingForm,
     Quota,
     ReconfigurationForm,
     ReplanForm,

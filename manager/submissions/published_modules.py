@@ -3,22 +3,30 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from sqlmodel import Session, col, or_, select
+from sqlalchemy.orm import aliased
+from sqlmodel import Session, and_, col, exists, or_, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from manager.store.tables import ModuleRow
 from planning.pipelines.module import Module, read_module
 
+_OWN = aliased(ModuleRow)
+
+
+def visible_to(tenant: str) -> SelectOfScalar[ModuleRow]:
+    """The versions of its own modules and of operators'; its own goes before an operator's of the same name."""
+    hidden = exists().where(
+        col(_OWN.owner) == tenant,
+        col(_OWN.name) == col(ModuleRow.name),
+        col(_OWN.version) == col(ModuleRow.version),
+    )
+    return select(ModuleRow).where(or_(col(ModuleRow.owner) == tenant, and_(col(ModuleRow.owner) == "", ~hidden)))
+
 
 def modules_of(session: Session, tenant: str, held: Collection[str] = ()) -> tuple[Module, ...]:
-    """Those of operators and its own; deprecated ones only if they are held, or named with their version.
-
-    A tenant's own module goes before an operator's of the same name and version.
-    """
-    wanted = select(ModuleRow).where(or_(col(ModuleRow.owner) == "", col(ModuleRow.owner) == tenant))
-    rows = session.exec(wanted.order_by(col(ModuleRow.owner))).all()
-    found = {}
-    for row in rows:
-        if row.deprecated is None or f"{row.name}@{row.version}" in held:
-            module = read_module(row.form)
-            found[module.name] = replace(module, owner=row.owner, is_vouched=not row.owner or row.vouched is not None)
-    return tuple(found.values())
+    """Those visible to it; deprecated ones only if they are held, or named with their version."""
+    return tuple(
+        replace(read_module(row.form), owner=row.owner, is_vouched=not row.owner or row.vouched is not None)
+        for row in session.exec(visible_to(tenant).order_by(col(ModuleRow.number)))
+        if row.deprecated is None or f"{row.name}@{row.version}" in held
+    )

@@ -9,7 +9,9 @@ from planning.shape import ModuleShape
 MODULE_NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 VARIABLE_NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"
 MOST_SOURCE = 64 * 1024
-"""Characters of a module's source."""
+"""Bytes of a module's source, in UTF-8."""
+MOST_VERSION = 2**31 - 1
+"""Up to what every database can count."""
 MOST_VALUES = 1_000
 """Of one variable."""
 
@@ -60,7 +62,7 @@ class ModuleForm(_Form):
     """A version of a module: an implementation for the points of pipelines, and what is known of it."""
 
     name: ModuleName
-    version: Annotated[int, Field(ge=1)]
+    version: Annotated[int, Field(ge=1, le=MOST_VERSION)]
     summary: Annotated[str, StringConstraints(max_length=1_000)] = ""
     shape: Annotated[ModuleShape, Field(strict=False)]
     installed: InstalledForm | None = None

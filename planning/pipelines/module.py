@@ -10,7 +10,7 @@ from dags.problems import listed, pointer, quoted, suggestion
 from planning.constraint import UNSET, Constraint
 from planning.forms.constraint_reader import JOINING, ConstraintReader, value_text
 from planning.forms.form_reader import read_form
-from planning.forms.module_form import CodeForm, Domains, ModuleForm
+from planning.forms.module_form import MOST_SOURCE, CodeForm, Domains, ModuleForm
 from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
 from planning.shape import ModuleShape
 
@@ -121,6 +121,14 @@ def _wrong(form: ModuleForm, catalogue: Catalogue | None) -> Iterator[Problem]:
             message=f"unknown task type {quoted(form.installed.type)}",
             remedy=suggestion(form.installed.type, known, f"the known types are {listed(known)}"),
         )
+    if form.installed is not None and form.installed.type == CODE_TYPE:
+        # Its config would say by itself whose code it is, and that an operator vouches for it.
+        yield Problem(
+            pointer=pointer("installed", "type"),
+            code="wrong-value",
+            message=f"the type {quoted(CODE_TYPE)} is for modules that are code",
+            remedy="give the source in 'code'",
+        )
     if form.code is not None:
         yield from _wrong_code(form.shape, form.code)
 
@@ -132,6 +140,13 @@ def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
             code="wrong-shape",
             message=f"code keeps nothing from event to event, so it cannot be {shape}",
             remedy="use an installed task type for this shape, or choose one-to-one, pair-to-pair or filter",
+        )
+    if len(code.source.encode()) > MOST_SOURCE:
+        yield Problem(
+            pointer="/code/source",
+            code="too-long",
+            message=f"the source has more than {MOST_SOURCE:,} bytes",
+            remedy="shorten it",
         )
     for name in code.types:
         try:

@@ -13,7 +13,7 @@ from tests.manager.rest.fake_service import THEN
 pytestmark = pytest.mark.chromium
 HOSTILE = '<img src=x onerror="window.harmed = 1"><script>window.harmed = 1</script> \u202egnp.exe {{7*7}} \']\u200f'
 HOSTILE_TASK = "<img src=x onerror=harmed=1>\u202e"
-PAGES = ("", "dataflows", "submit", "graph", "jobs", "operations", "savings", "bills")
+PAGES = ("", "dataflows", "submit", "modules", "graph", "jobs", "operations", "savings", "bills")
 NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, button, a[href], summary")].filter((each) =>
     !(each.labels?.length || each.getAttribute("aria-label") || each.getAttribute("aria-labelledby")
       || each.textContent.trim() || each.title)).map((each) => each.outerHTML)"""
@@ -34,6 +34,7 @@ def test_every_page_fits_a_narrow_screen_and_names_its_controls(
     page = page_for(console_service.keys["operator"], viewport={"width": 360, "height": 740})
     every = [f"#/{name}" for name in PAGES]
     every += [f"#/dataflows/{console_service.places['running']}", f"#/jobs/{console_service.places['job']}", "#/none"]
+    every += ["#/modules/everybodys/1"]
     for at in every:
         page.goto(f"/{at}")
         shown(page)
@@ -64,10 +65,10 @@ def test_the_keyboard_reaches_everything_in_order(console_service: ConsoleServic
     expect(page.get_by_role("button", name="Explain")).to_be_focused()
     page.evaluate("document.querySelector('.skip').focus()")
     order = []
-    for _ in range(8):
+    for _ in range(9):
         page.keyboard.press("Tab")
         order.append(page.evaluate("() => document.activeElement.textContent.trim()"))
-    linked = ["Braid", "Overview", "Dataflows", "Submit", "Operations", "Savings", "Bills", "Sign out"]
+    linked = ["Braid", "Overview", "Dataflows", "Submit", "Modules", "Operations", "Savings", "Bills", "Sign out"]
     assert linked == order
 
 

@@ -6,6 +6,7 @@ from manager.answers import (
     KeyForm,
     NewKeyAnswer,
     Page,
+    PublishingForm,
     Quota,
     SecretAnswer,
     SecretForm,
@@ -28,6 +29,13 @@ def tenants() -> Request[Page[TenantAnswer]]:
 def set_quota(tenant: str, quota: Quota) -> Request[TenantAnswer]:
     """Set what a tenant may use."""
     return Request(method="PUT", path=path_to("tenants", tenant, "quota"), answer=TenantAnswer, body=form_body(quota))
+
+
+def set_publishing(tenant: str, form: PublishingForm) -> Request[TenantAnswer]:
+    """Set whether a tenant may publish code."""
+    return Request(
+        method="PUT", path=path_to("tenants", tenant, "publishing"), answer=TenantAnswer, body=form_body(form)
+    )
 
 
 def make_credentials(tenant: str) -> Request[BrokerCredentials]:

@@ -13,6 +13,8 @@ const ROUTES = [
   { path: "/dataflows", page: "dataflows", word: "Dataflows" },
   { path: "/dataflows/:id", page: "dataflow", within: "/dataflows" },
   { path: "/submit", page: "submit", word: "Submit" },
+  { path: "/modules", page: "modules", word: "Modules" },
+  { path: "/modules/:name/:version", page: "module", within: "/modules" },
   { path: "/graph", page: "graph", word: "Graph", operators: true },
   { path: "/jobs", page: "jobs", word: "Jobs", operators: true },
   { path: "/jobs/:job", page: "job", within: "/jobs", operators: true },

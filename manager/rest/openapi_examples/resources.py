@@ -22,6 +22,7 @@ from manager.answers import (
     OperationKind,
     OutputAnswer,
     Page,
+    PublishingForm,
     Quota,
     ReconfigurationForm,
     ReplanForm,
@@ -43,7 +44,9 @@ from manager.answers import (
     TopicConnection,
     VisibilityForm,
 )
+from manager.rest.openapi_examples.modules import MODULE_FORM
 from merge import Basis
+from planning.forms.module_form import ModuleForm
 
 _THEN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _ID = "d-5f0c9a1e77b2"
@@ -171,6 +174,8 @@ EVENT_ANSWER = EventAnswer(id=17, kind="operation", told=OPERATION.model_dump(mo
 BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
     Document: DOCUMENT,
     KeyForm: {"tenant": "ann", "note": "for the dashboard"},
+    ModuleForm: MODULE_FORM,
+    PublishingForm: {"code": True},
     Quota: {"dataflows": 100, "tasks": 2_000, "submits_per_minute": 60},
     ReconfigurationForm: {"tasks": {"average": {"config": {"window": 20}}}},
     ReplanForm: {"prefer": ["cost"]},

@@ -7,6 +7,7 @@ from manager.problem import (
     Forbidden,
     ForeignPage,
     InvalidDataflow,
+    InvalidModule,
     InvalidRequest,
     MethodNotAllowed,
     NotFound,
@@ -33,6 +34,12 @@ _UNKNOWN = FieldError(
     message="there is no task type 'range_fliter'",
     remedy="did you mean 'range_filter'?",
 )
+_OUTSIDE = FieldError(
+    pointer="/ensure/unit",
+    code="outside-domain",
+    message="'unit' cannot be '\"kelvn\"'",
+    remedy="it may be '\"celsius\"', '\"kelvin\"' or null",
+)
 TROUBLE_EXAMPLES: dict[type[Trouble], Trouble] = {
     type(trouble): trouble
     for trouble in (
@@ -46,6 +53,7 @@ TROUBLE_EXAMPLES: dict[type[Trouble], Trouble] = {
         UnsupportedMediaType("Content-Type", "text/xml"),
         InvalidRequest([_TOO_SMALL]),
         InvalidDataflow([_UNKNOWN]),
+        InvalidModule([_OUTSIDE]),
         QuotaExceeded("60 submissions a minute are allowed; wait, or ask an operator for more", retry_after=12.0),
         Unexpected("5e1f8a2b9c3d4e6f"),
         StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads"),

@@ -10,6 +10,7 @@ from manager.answers import (
     KeyForm,
     NewKeyAnswer,
     Page,
+    PublishingForm,
     Quota,
     TenantAnswer,
     TenantForm,
@@ -44,6 +45,19 @@ def set_quota(
 ) -> TenantAnswer:
     """Set a tenant's quota; operators only."""
     return service.administration.set_quota(caller, tenant, sent)
+
+
+@router.put(
+    "/tenants/{tenant}/publishing", **documented(resources.TENANT, Forbidden, NotFound, *_BODY, body=PublishingForm)
+)
+def set_publishing(
+    service: TheService,
+    caller: TheCaller,
+    tenant: NamedTenant,
+    sent: Annotated[PublishingForm, Depends(form(PublishingForm))],
+) -> TenantAnswer:
+    """Set whether a tenant may publish modules that are code; operators only. What it has published stays."""
+    return service.administration.set_publishing(caller, tenant, sent)
 
 
 @router.post("/tenants/{tenant}/credentials", **documented(resources.CREDENTIALS, NotFound, status=201))

@@ -91,6 +91,21 @@ EXPLAINED = {
 }
 EVENT = {"id": 5, "kind": "operation", "told": {"kind": "submit", "subject": "d1", "paused": None}}
 QUOTA = {"dataflows": 1, "tasks": 2, "submits_per_minute": 3}
+MODULE = {
+    "name": "clean",
+    "version": 2,
+    "owner": "school",
+    "summary": "",
+    "shape": "filter",
+    "type": "code",
+    "tags": ["fast"],
+    "cost": 0.5,
+    "quality": None,
+    "published": AT,
+    "deprecated": None,
+    "vouched": False,
+}
+MODULE_DETAIL = MODULE | {"form": {"name": "clean"}}
 TASK_TYPE = {
     "name": "count",
     "version": 1,
@@ -109,7 +124,7 @@ SOURCE = {
     "readers": ["health"],
     "dataflows": 1,
 }
-TENANT = {"name": "school", "quota": QUOTA, "dataflows": 1, "tasks": 2, "created": AT}
+TENANT = {"name": "school", "quota": QUOTA, "dataflows": 1, "tasks": 2, "created": AT, "publishes_code": False}
 KEY_ANSWER = {"id": "k1", "role": "tenant", "tenant": "school", "note": "", "created": AT, "revoked": None}
 CREDENTIALS = {
     "url": "mqtt://broker:1883",

@@ -9,9 +9,10 @@ from pathlib import Path
 import unasync
 
 FOLDER = Path(__file__).parents[3] / "manager" / "client"
-GENERATED = {"async_client": "client", "async_connection": "connection"}
+GENERATED = {"async_administration": "administration", "async_client": "client", "async_connection": "connection"}
 """The modules that are generated, by the module that each is generated from."""
 _WORDS = {
+    "AsyncAdministrationClient": "AdministrationClient",
     "AsyncBaseTransport": "BaseTransport",
     "AsyncClient": "Client",
     "AsyncServiceConnection": "ServiceConnection",

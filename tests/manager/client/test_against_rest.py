@@ -68,7 +68,10 @@ def test_every_route_has_a_method_and_every_method_a_route() -> None:
     }
     asked = {(verb, _without_ids(path)) for _, _, verb, path, *_ in ROUTES}
     assert documented == asked | {("GET", path) for path, _ in LISTS.values()} | {
-        ("GET", "/v1/dataflows/x/reconfigurations")
+        ("GET", "/v1/dataflows/x/reconfigurations"),
+        ("GET", "/v1/modules/x"),
+        ("POST", "/v1/modules/x/x/vouch"),
+        ("DELETE", "/v1/modules/x/x/vouch"),
     }
 
 
@@ -82,7 +85,8 @@ def _without_ids(path: str) -> str:
     assert found is not None
     # No id has one of these names.
     below = found[2] if found[2] in {"/replay", "/savings", "/bills"} else "/x" if found[2] else ""
-    return re.sub(r"/(producers|reconfigurations)/[^/]+", r"/\1/x", f"{found[1]}{below}{found[3] or ''}")
+    further = re.sub(r"^/\d+", "/x", found[3] or "")
+    return re.sub(r"/(producers|reconfigurations)/[^/]+", r"/\1/x", f"{found[1]}{below}{further}")
 
 
 def test_a_dataflow_is_submitted_replaced_and_removed(served: Served) -> None:

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from manager.answers import (
     KeyForm,
+    PublishingForm,
     Quota,
     ReconfigurationForm,
     ReplanForm,
@@ -38,6 +39,8 @@ from tests.manager.client.samples import (
     HOST,
     JOB,
     KEY_ANSWER,
+    MODULE,
+    MODULE_DETAIL,
     MOVE,
     OPERATION,
     OVERVIEW,
@@ -126,8 +129,19 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
         {"visibility": "public"},
         {"dataflows": 2},
     ),
+    ("publish_module", ({"name": "clean"},), "POST", "/v1/modules", {"name": "clean"}, MODULE_DETAIL),
+    ("module", ("clean", 2), "GET", "/v1/modules/clean/2", None, MODULE_DETAIL),
+    ("deprecate_module", ("a/b", 2), "POST", "/v1/modules/a%2Fb/2/deprecate", None, MODULE),
     ("admit", (TENANT_FORM,), "POST", "/v1/tenants", {"name": "school", "quota": {"tasks": 2}}, TENANT),
     ("set_quota", ("school", Quota(**QUOTA)), "PUT", "/v1/tenants/school/quota", QUOTA, TENANT),
+    (
+        "set_publishing",
+        ("school", PublishingForm(code=True)),
+        "PUT",
+        "/v1/tenants/school/publishing",
+        {"code": True},
+        TENANT,
+    ),
     ("make_credentials", ("school",), "POST", "/v1/tenants/school/credentials", None, CREDENTIALS),
     ("make_key", (KeyForm(note="x"),), "POST", "/v1/keys", {"note": "x"}, KEY_ANSWER | {"key": "hush"}),
     ("revoke_key", ("k1",), "DELETE", "/v1/keys/k1", None, KEY_ANSWER),
@@ -156,6 +170,7 @@ LISTS = {
     "dataflows": ("/v1/dataflows", DATAFLOW),
     "sources": ("/v1/sources", SOURCE),
     "task_types": ("/v1/task-types", TASK_TYPE),
+    "modules": ("/v1/modules", MODULE),
     "tenants": ("/v1/tenants", TENANT),
     "keys": ("/v1/keys", KEY_ANSWER),
     "secrets": ("/v1/secrets", SECRET),
@@ -207,6 +222,7 @@ def test_both_clients_have_the_same_methods() -> None:
     assert methods(Client) == methods(AsyncClient)
     assert {method for method, *_ in ROUTES} | LISTS.keys() | {
         *("events", "tail", "send", "close", "reconfigurations"),
+        *("module_versions", "vouch_for_module", "withdraw_vouch"),
     } == methods(Client).keys()
 
 
@@ -224,6 +240,35 @@ def test_the_reconfigurations_are_those_of_a_dataflow(ask: Ask) -> None:
     service = Service([page(RECONFIGURATION, following="6"), page(RECONFIGURATION | {"id": "5"})])
     assert ["7", "5"] == [each.id for each in ask(service, "reconfigurations", ("d1",))]
     assert {"/v1/dataflows/d1/reconfigurations"} == {each.url.path for each in service.asked}
+
+
+@BOTH
+def test_the_versions_are_those_of_a_module(ask: Ask) -> None:
+    """The list is below the module, and goes on from page to page."""
+    service = Service([page(MODULE, following="2"), page(MODULE | {"version": 3})])
+    assert [2, 3] == [each.version for each in ask(service, "module_versions", ("clean",))]
+    assert {"/v1/modules/clean"} == {each.url.path for each in service.asked}
+
+
+@pytest.mark.parametrize(("method", "verb"), [("vouch_for_module", "POST"), ("withdraw_vouch", "DELETE")])
+def test_an_operator_vouches_for_a_tenants_version(method: str, verb: str) -> None:
+    """It names the tenant, because others may have a module of that name too."""
+    service = Service([ok(MODULE)])
+    with service.client() as client:
+        getattr(client, method)("clean", 2, tenant="school")
+    (asked,) = service.asked
+    assert (verb, "/v1/modules/clean/2/vouch?tenant=school") == (asked.method, asked.url.raw_path.decode())
+
+
+def test_modules_are_filtered() -> None:
+    """Each filter that is given is sent as a parameter of the query."""
+    service = Service([page(MODULE), page(MODULE)])
+    with service.client() as client:
+        next(client.modules(tenant="school", name="clean", shape="filter", tag="fast", deprecated=False))
+        next(client.modules(deprecated=True))
+    given = {"tenant": "school", "name": "clean", "shape": "filter", "tag": "fast", "deprecated": "false"}
+    expected = [given | {"limit": "100"}, {"deprecated": "true", "limit": "100"}]
+    assert expected == [dict(asked.url.params) for asked in service.asked]
 
 
 @BOTH

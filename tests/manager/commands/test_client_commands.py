@@ -14,6 +14,7 @@ from manager.commands import reconfigurations
 from manager.commands.display import table
 from manager.commands.exit_codes import ExitCode
 from tests.manager.client.samples import (
+    AT,
     CREDENTIALS,
     DATAFLOW,
     DEAD_LETTER,
@@ -22,6 +23,8 @@ from tests.manager.client.samples import (
     HOST,
     JOB,
     KEY_ANSWER,
+    MODULE,
+    MODULE_DETAIL,
     OPERATION,
     QUOTA,
     RECONFIGURATION,
@@ -172,6 +175,60 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
     ),
     ("sources revoke city", [ok({"dataflows": 2})], ["DELETE /v1/sources/city"], {"dataflows": 2}, ["city is revoked"]),
     (
+        "modules publish x.json",
+        [ok(MODULE_DETAIL)],
+        ["POST /v1/modules"],
+        MODULE_DETAIL,
+        ["clean@2 is published, for school alone"],
+    ),
+    (
+        "modules publish x.json",
+        [ok(MODULE_DETAIL | {"owner": None})],
+        ["POST /v1/modules"],
+        MODULE_DETAIL | {"owner": None},
+        ["clean@2 is published, for everybody"],
+    ),
+    (
+        "modules list --name clean --shape filter --tag fast --current --tenant school",
+        [page(MODULE)],
+        ["GET /v1/modules?tenant=school&name=clean&shape=filter&tag=fast&deprecated=false&limit=100"],
+        [MODULE],
+        ["clean@2", "school", "filter", "code", "fast", "0.5", "no"],
+    ),
+    ("modules list --deprecated", [page()], ["GET /v1/modules?deprecated=true&limit=100"], [], ["no modules"]),
+    ("modules show clean", [page(MODULE)], ["GET /v1/modules/clean?limit=100"], [MODULE], ["clean@2"]),
+    (
+        "modules show clean@2 --tenant school",
+        [ok(MODULE_DETAIL | {"deprecated": AT})],
+        ["GET /v1/modules/clean/2?tenant=school"],
+        MODULE_DETAIL | {"deprecated": AT},
+        [
+            "clean@2 of school, published 2026-01-02 03:04:05, deprecated 2026-01-02 03:04:05",
+            '{\n  "name": "clean"\n}',
+        ],
+    ),
+    (
+        "modules deprecate clean@2",
+        [ok(MODULE | {"deprecated": AT})],
+        ["POST /v1/modules/clean/2/deprecate"],
+        MODULE | {"deprecated": AT},
+        ["clean@2 is deprecated since 2026-01-02 03:04:05"],
+    ),
+    (
+        "modules vouch clean@2 --tenant school",
+        [ok(MODULE | {"vouched": True})],
+        ["POST /v1/modules/clean/2/vouch?tenant=school"],
+        MODULE | {"vouched": True},
+        ["an operator vouches for clean@2 of school"],
+    ),
+    (
+        "modules vouch clean@2 --tenant school --withdraw",
+        [ok(MODULE)],
+        ["DELETE /v1/modules/clean/2/vouch?tenant=school"],
+        MODULE,
+        ["no operator vouches for clean@2 of school"],
+    ),
+    (
         "jobs",
         [page(JOB)],
         ["GET /v1/jobs?limit=100"],
@@ -194,6 +251,20 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["GET /v1/tenants?limit=100", "PUT /v1/tenants/school/quota"],
         TENANT,
         ["school may use: dataflows 1, tasks 2, submits per minute 3"],
+    ),
+    (
+        "tenants publishing school --code",
+        [ok(TENANT | {"publishes_code": True})],
+        ["PUT /v1/tenants/school/publishing"],
+        TENANT | {"publishes_code": True},
+        ["school may publish code"],
+    ),
+    (
+        "tenants publishing school --no-code",
+        [ADMITTED],
+        ["PUT /v1/tenants/school/publishing"],
+        TENANT,
+        ["school may not publish code"],
     ),
     (
         "tenants credentials school",
@@ -396,6 +467,21 @@ def test_a_wrong_value_is_reported_without_a_request(braid: Braid) -> None:
         result.stderr == "name: the text contains characters that are not allowed here; "
         "use a text that matches ^[a-z0-9][a-z0-9-]{0,62}$\n"
     )
+
+
+@pytest.mark.parametrize("module", ["clean", "clean@", "@2", "clean@two", "clean@-1"])
+def test_a_module_without_a_version_is_reported_without_a_request(braid: Braid, module: str) -> None:
+    """Only a version can be deprecated; the message shows how one is written."""
+    result = braid("modules", "deprecate", module, answers=ok(MODULE))
+    assert (ExitCode.PROBLEMS, []) == (result.exit_code, braid.requests())
+    assert f"{module}: this names no version; write it as in clean@2\n" == result.stderr
+
+
+def test_a_module_is_sent_byte_for_byte(braid: Braid) -> None:
+    """So that what is shown is what was written."""
+    Path("x.json").write_text('{ "name":\n"clean" }')
+    braid("modules", "publish", "x.json", answers=ok(MODULE_DETAIL))
+    assert b'{ "name":\n"clean" }' == braid.service.asked[0].content
 
 
 def test_watch_shows_events_as_they_arrive(braid: Braid) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from dags.json_text import MOST_DOCUMENT_BYTES
 from manager.rest.bodies import MOST_FORM_BYTES
 from manager.rest.openapi_examples import resources
+from manager.rest.openapi_examples.modules import MODULE_FORM
 from manager.rest.openapi_examples.outputs import SENT_EVENTS
 from tests.manager.rest.town import USED
 
@@ -62,6 +63,10 @@ _SOURCE = {
 }
 _FILE = {"name": "file", "connection": {"kind": "replay", "path": "/file"}, "schema": {"temperature": "float"}}
 _PUBLIC = {"visibility": "public"}
+
+
+_MODULE = MODULE_FORM | {"name": "made"}
+_CODE = {"name": "made", "version": 1, "shape": "filter", "code": {"source": "def process(event): return event"}}
 
 
 def _operators(path: str) -> Route:
@@ -216,6 +221,39 @@ ROUTES: dict[str, Route] = {
         is_document=True,
     ),
     "task_types": Route(well=_ask("ann", "/v1/task-types")),
+    "publish_module": Route(
+        well=_ask("ann", "/v1/modules", _MODULE),
+        own={
+            "conflict": _ask("ann", "/v1/modules", MODULE_FORM | {"summary": "other"}),
+            "forbidden": _ask("ann", "/v1/modules", _CODE),
+            "invalid-module": _ask("ann", "/v1/modules", {}),
+        },
+    ),
+    "modules": Route(well=_ask("ann", "/v1/modules"), own={"not-found": _ask("ann", "/v1/modules?tenant=bob")}),
+    "module_versions": Route(
+        well=_ask("ann", "/v1/modules/plausible"), own={"not-found": _ask("bob", "/v1/modules/plausible")}
+    ),
+    "module": Route(
+        well=_ask("ann", "/v1/modules/plausible/1"), own={"not-found": _ask("ann", "/v1/modules/plausible/2")}
+    ),
+    "deprecate_module": Route(
+        well=_ask("ann", "/v1/modules/plausible/1/deprecate"),
+        own={
+            "forbidden": _ask("ann", "/v1/modules/everybodys/1/deprecate"),
+            "not-found": _ask("bob", "/v1/modules/plausible/1/deprecate"),
+        },
+    ),
+    **{
+        name: Route(
+            well=_ask("operator", "/v1/modules/script/1/vouch?tenant=city"),
+            own={
+                "conflict": _ask("operator", "/v1/modules/plausible/1/vouch?tenant=ann"),
+                "forbidden": _ask("city", "/v1/modules/script/1/vouch"),
+                "not-found": _ask("operator", "/v1/modules/script/2/vouch?tenant=city"),
+            },
+        )
+        for name in ("vouch_for_module", "withdraw_vouch")
+    },
     "register_source": Route(
         well=_ask("ann", "/v1/sources", _SOURCE),
         own={
@@ -257,6 +295,13 @@ ROUTES: dict[str, Route] = {
         own={
             "forbidden": _ask("poor", "/v1/tenants/poor/quota", _QUOTA),
             "not-found": _ask("operator", "/v1/tenants/nobody/quota", _QUOTA),
+        },
+    ),
+    "set_publishing": Route(
+        well=_ask("operator", "/v1/tenants/poor/publishing", {"code": True}),
+        own={
+            "forbidden": _ask("poor", "/v1/tenants/poor/publishing", {"code": True}),
+            "not-found": _ask("operator", "/v1/tenants/nobody/publishing", {"code": True}),
         },
     ),
     "make_credentials": Route(

@@ -65,6 +65,7 @@ from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
 from manager.cases.defragmentation import Defragmentation
 from manager.cases.jobs import RunningJobs
+from manager.cases.modules import Modules
 from manager.cases.operations import Operations
 from manager.cases.overview import Overview
 from manager.cases.planned.pipelines import Pipelines
@@ -98,7 +99,7 @@ from manager.service import Service
 T = TypeVar("T")
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
 _NO_TOOLS = cast("Tools", None)
-"""Nobody asks a fake for sessions, plans or task types, or sends it events."""
+"""Nobody asks a fake for sessions, plans, modules or task types, or sends it events."""
 
 
 class FakeService:
@@ -128,6 +129,7 @@ class FakeService:
             dead_letters=_FakeDeadLetters(self),
             defragmentation=_FakeDefragmentation(self),
             metrics=_FakeMetrics(self),
+            modules=Modules(_NO_TOOLS),
             operations=_FakeOperations(self),
             overview=_FakeOverview(self),
             pipelines=Pipelines(_NO_TOOLS),

@@ -21,17 +21,22 @@ from tests.manager.rest.fake_service import FakeService
 DOCUMENT = json.dumps(resources.DOCUMENT).encode()
 JSON = {"Content-Type": "application/json"}
 ROUTES = [
-    (method, route.path.format(id="x", name="x", tenant="ann", job="x", sink="x", producer="x", number="1"))
+    (
+        method,
+        route.path.format(id="x", name="x", tenant="ann", job="x", sink="x", producer="x", number="1", version="1"),
+    )
     for router in ROUTERS
     for route in router.routes
     # Whoever signs in has no key to send but in the body.
     if isinstance(route, APIRoute) and route.path.startswith("/v1") and route.name != "begin_session"
     for method in sorted(route.methods or ())
 ]
+BODILESS = ("credentials", "replay", "defragmentations", "undo", "deprecate", "vouch")
 BODIES = [
     (method, path)
     for method, path in ROUTES
-    if method in {"POST", "PUT"} and not path.endswith(("credentials", "replay", "defragmentations", "undo"))
+    if method in {"POST", "PUT"}
+    and not path.endswith(("credentials", "replay", "defragmentations", "undo", "deprecate", "vouch"))
 ]
 
 

@@ -57,6 +57,7 @@ _EXISTING = {
 }
 """What the last parameter of a path may be besides what is made up; not what the callers themselves need."""
 _SOURCES, _TENANTS = ("spare", "city:spare", "city:street"), ("poor", "bob")
+_MODULES = ("plausible", "everybodys", "script")
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -160,6 +161,9 @@ def _settle(case: schemathesis.Case[Any], town: Town) -> str:
         known += _TENANTS if "{tenant}" in case.path else ()
         if known:
             case.path_parameters = dict.fromkeys(case.path_parameters, known[number % len(known)])
+        elif "/modules/" in case.path:
+            is_there = {"name": _MODULES[number % len(_MODULES)], "version": 1}
+            case.path_parameters = {name: is_there[name] for name in case.path_parameters}
     if exists and case.query and "dataflow" in case.query:
         case.query = {**case.query, "dataflow": town.places["running"]}
     # Most that are made up stay so: a document that is accepted costs more than one that is refused.

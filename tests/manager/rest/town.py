@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from bridge.transport.memory_broker import MemoryBroker
 from engine.vault import Vault
-from manager.answers import KeyForm, Quota, ReconfigurationForm, SourceForm, Stop, TenantForm
+from manager.answers import KeyForm, PublishingForm, Quota, ReconfigurationForm, SourceForm, Stop, TenantForm
 from manager.cases.api_keys import parse_key
 from manager.cases.base import Caller
 from manager.cases.tools import Tools
@@ -24,6 +24,7 @@ from manager.event_flow.sender import MOST_REQUESTS_OF_ONE, EventSender
 from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from manager.rest.openapi_examples import resources
+from manager.rest.openapi_examples.modules import MODULE_FORM
 from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import MINUTE, Minute, write
 from manager.savings.settlement import Settlement, Share, Work
@@ -43,6 +44,9 @@ OWN: dict[str, Any] = resources.DOCUMENT | {
     "tasks": [each | {"fresh": True} if each["type"] != "source" else each for each in resources.DOCUMENT["tasks"]]
 }
 """The example with tasks that nobody else has."""
+
+SCRIPT = "def process(event):\n    return event if event['temperature'] > 0 else None\n"
+"""The code that the city has published, as version 1 of the module `script`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,7 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         quiet = resources.BODY_EXAMPLES[SourceForm] | {"name": "quiet", "readers": []}
         quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
         service.sources.register(callers["bob"], SourceForm.model_validate(quiet))
+        _modules(service, callers)
         places = _dataflows(service, callers)
         places |= _reconfigurations(service, made.tools, callers, places)
         service.administration.set_quota(operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0))
@@ -119,6 +124,15 @@ def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
     service.dataflows.remove(ann, places["removed"], Stop.NOW)
     service.dataflows.remove(ann, places["drained"], Stop.DRAIN)
     return places
+
+
+def _modules(service: Service, callers: dict[str, Caller]) -> None:
+    """One of ann's, one of an operator's for everybody, and code of the city's."""
+    service.modules.publish(callers["ann"], json.dumps(MODULE_FORM).encode())
+    service.modules.publish(callers["operator"], json.dumps(MODULE_FORM | {"name": "everybodys"}).encode())
+    service.administration.set_publishing(callers["operator"], "city", PublishingForm(code=True))
+    code = {"name": "script", "version": 1, "shape": "filter", "code": {"source": SCRIPT}}
+    service.modules.publish(callers["city"], json.dumps(code).encode())
 
 
 def _reconfigurations(

@@ -14,7 +14,8 @@ const PACE = 60;
 export const KINDS = [
   "submit", "remove", "drain", "replace", "register source", "change source", "revoke source", "admit tenant", "set quota",
   "make key", "revoke key", "make broker credentials", "put secret", "remove secret", "discard dead letters",
-  "replay dead letters", "restore backup", "move tasks", "reconfigure",
+  "replay dead letters", "restore backup", "move tasks", "reconfigure", "publish module", "deprecate module",
+  "vouch for module", "withdraw vouch", "set publishing",
 ];
 const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure"];
 
@@ -27,7 +28,7 @@ export async function show(main, { parameters, session, signal, say }) {
   kind.value = KINDS.includes(parameters.kind) ? parameters.kind : "";
   const subject = element("input", { type: "search", value: parameters.subject ?? "", spellcheck: "false", autocomplete: "off" });
   const filters = element("form", { class: "toolbar", role: "search" },
-    field("Kind", kind), field("Subject: a dataflow, source, tenant, key or secret", subject),
+    field("Kind", kind), field("Subject: a dataflow, source, module, tenant, key or secret", subject),
     element("button", { class: "button", type: "submit" }, "Show"));
   const list = element("div", {});
   const older = element("button", { class: "button", type: "button", hidden: true }, "Show older");

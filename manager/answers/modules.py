@@ -1,0 +1,36 @@
+"""Modules: published versions, and their forms."""
+
+from datetime import datetime
+from typing import Any
+
+from manager.answers.base import Answer
+
+
+class ModuleAnswer(Answer):
+    """A published version of a module."""
+
+    name: str
+    version: int
+    owner: str | None
+    """The tenant who published it. None for an operator, whose modules everybody may use."""
+    summary: str
+    shape: str
+    """The streams that enter and leave it, as its form has it."""
+    type: str
+    """The type of its tasks; `code` if it is code."""
+    tags: tuple[str, ...]
+    cost: float | None
+    """Milliseconds of CPU per event, as its form has it."""
+    quality: float | None
+    published: datetime
+    deprecated: datetime | None
+    """Since when only pipelines that hold this version use it."""
+    vouched: bool
+    """Whether an operator answers for its code: by publishing it, or by vouching for it."""
+
+
+class ModuleDetail(ModuleAnswer):
+    """A published version of a module with its form."""
+
+    form: dict[str, Any]
+    """As it was published."""

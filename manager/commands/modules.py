@@ -1,0 +1,121 @@
+"""The commands about modules: publish, list, show, deprecate, vouch."""
+
+import json
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from manager.answers import ModuleAnswer, ModuleDetail
+from manager.client.client import Client
+from manager.commands.client_command import File, WrongUsage, client_command, read_file
+from manager.commands.display import Shown, lines, moment, table
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+Version = Annotated[str, typer.Argument(help="A version of a module, such as clean@2.")]
+OfTenant = Annotated[str | None, typer.Option(help="The tenant whose module it is; for operators.")]
+
+
+@app.command()
+@client_command
+def publish(client: Client, file: File) -> Shown:
+    """Publish a version of a module from a JSON file; it never changes."""
+    answer = client.publish_module(read_file(file))
+    whom = f"{answer.owner} alone" if answer.owner else "everybody"
+    return Shown(data=answer, text=f"{_named(answer)} is published, for {whom}")
+
+
+@app.command("list")
+@client_command
+def list_modules(  # noqa: PLR0913 - each is a filter
+    client: Client,
+    *,
+    name: Annotated[str | None, typer.Option(help="Only those with this name.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Only those of this shape, such as one-to-one.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
+    deprecated: Annotated[
+        bool | None, typer.Option("--deprecated/--current", help="Only those that are deprecated, or only the others.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's; for operators.")] = None,
+) -> Shown:
+    """List the versions of modules that you may use."""
+    found = tuple(client.modules(tenant=tenant, name=name, shape=shape, tag=tag, deprecated=deprecated))
+    return Shown(data=found, text=_table(found))
+
+
+@app.command()
+@client_command
+def show(
+    client: Client,
+    module: Annotated[str, typer.Argument(help="A module, such as clean, or one of its versions, such as clean@2.")],
+    tenant: OfTenant = None,
+) -> Shown:
+    """Show the versions of a module, or one version with its form."""
+    if "@" not in module:
+        found = tuple(client.module_versions(module, tenant=tenant))
+        return Shown(data=found, text=_table(found))
+    answer = client.module(*_parsed(module), tenant=tenant)
+    return Shown(data=answer, text=lines(_described(answer), json.dumps(answer.form, ensure_ascii=False, indent=2)))
+
+
+@app.command()
+@client_command
+def deprecate(client: Client, version: Version, tenant: OfTenant = None) -> Shown:
+    """Deprecate a version: from now on only pipelines that name it or hold it use it."""
+    answer = client.deprecate_module(*_parsed(version), tenant=tenant)
+    return Shown(data=answer, text=f"{_named(answer)} is deprecated since {moment(answer.deprecated)}")
+
+
+@app.command()
+@client_command
+def vouch(
+    client: Client,
+    version: Version,
+    tenant: Annotated[str, typer.Option(help="The tenant whose code it is.")],
+    *,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Vouch for it no longer.")] = False,
+) -> Shown:
+    """Vouch for a version of a tenant's code, so that it may run beside other tasks; for operators."""
+    change = client.withdraw_vouch if withdraw else client.vouch_for_module
+    answer = change(*_parsed(version), tenant=tenant)
+    trust = "an operator vouches" if answer.vouched else "no operator vouches"
+    return Shown(data=answer, text=f"{trust} for {_named(answer)} of {answer.owner}")
+
+
+def _parsed(module: str) -> tuple[str, int]:
+    """Name and version in a text such as `clean@2`."""
+    name, _, version = module.rpartition("@")
+    if not name or not version.isdecimal() or not version.isascii():
+        raise WrongUsage(f"{module}: this names no version; write it as in clean@2")
+    return name, int(version)
+
+
+def _named(module: ModuleAnswer) -> str:
+    return f"{module.name}@{module.version}"
+
+
+def _described(module: ModuleDetail) -> str:
+    whose = module.owner or "an operator"
+    ended = f", deprecated {moment(module.deprecated)}" if module.deprecated else ""
+    return f"{_named(module)} of {whose}, published {moment(module.published)}{ended}"
+
+
+def _table(modules: Iterable[ModuleAnswer]) -> RenderableType:
+    rows = (
+        (
+            _named(each),
+            each.owner or "operators",
+            each.shape,
+            each.type,
+            each.tags,
+            each.cost,
+            each.quality,
+            each.published,
+            each.deprecated,
+            each.vouched if each.type == "code" else None,
+        )
+        for each in modules
+    )
+    columns = ("module", "owner", "shape", "type", "tags", "cost", "quality", "published", "deprecated", "vouched")
+    return table(*columns, rows=rows, empty="no modules")

@@ -1,0 +1,34 @@
+"""Examples of modules."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from manager.answers import ModuleAnswer, ModuleDetail, Page
+
+MODULE_FORM: dict[str, Any] = {
+    "name": "plausible",
+    "version": 1,
+    "summary": "Drops temperatures that no thermometer in the city can have measured.",
+    "shape": "filter",
+    "installed": {"type": "range_filter", "config": {"field": "temperature", "min": -12.5, "max": 43.1}},
+    "variables": {"plausible": [True]},
+    "ensure": {"plausible": True},
+    "cost": 0.004,
+    "tags": ["cleaning"],
+}
+MODULE = ModuleAnswer(
+    name="plausible",
+    version=1,
+    owner="ann",
+    summary=MODULE_FORM["summary"],
+    shape="filter",
+    type="range_filter",
+    tags=("cleaning",),
+    cost=0.004,
+    quality=None,
+    published=datetime(2026, 3, 1, 12, tzinfo=UTC),
+    deprecated=None,
+    vouched=False,
+)
+MODULE_DETAIL = ModuleDetail(**dict(MODULE), form=MODULE_FORM)
+MODULE_PAGE = Page[ModuleAnswer](items=(MODULE,))
