@@ -7,7 +7,6 @@ from pathlib import Path
 
 from bridge.transport.address import Address
 from dags import Catalogue
-from engine.code.store import CodeStore
 from engine.vault import Vault
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
@@ -71,8 +70,6 @@ class Tools:
     keep_source: Callable[[str, str], None] = _no_hosts_to_keep_for
     """Called with the digest and text of published code, before it is committed, so that hosts find it. Idempotent."""
     vault: Vault | None = None
-    code: CodeStore | None = None
-    """Where the sources of published code are put for the hosts."""
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None
     deploying_seconds: float = 15.0

@@ -24,11 +24,7 @@ from manager.answers import (
     OutputEvent,
     OverviewAnswer,
     ProducerAnswer,
-    ReconfigurationAnswer,
-    ReconfigurationForm,
     RemovalAnswer,
-    ReplanAnswer,
-    ReplanForm,
     Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
@@ -45,7 +41,7 @@ from manager.answers import (
     TaskTypeAnswer,
     VisibilityForm,
 )
-from manager.client.async_administration import AsyncAdministrationClient
+from manager.client.async_reconfigurations import AsyncReconfigurationClient
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
 from manager.client.requests import (
@@ -53,15 +49,13 @@ from manager.client.requests import (
     dead_letters,
     jobs,
     modules,
-    pipelines,
-    reconfigurations,
     reports,
     sources,
 )
 from manager.client.requests.request import Document
 
 
-class AsyncClient(AsyncAdministrationClient):
+class AsyncClient(AsyncReconfigurationClient):
     """Asks one service with one API key; close it, or use it as a context manager."""
 
     async def submit(
@@ -87,32 +81,6 @@ class AsyncClient(AsyncAdministrationClient):
     async def preview_removal(self, dataflow: str) -> RemovalAnswer:
         """Preview a removal: the tasks that it would stop, and those that others keep."""
         return await self.send(dataflows.preview_removal(dataflow))
-
-    async def reconfigure(
-        self, dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False
-    ) -> ReconfigurationAnswer:
-        """Change tasks of a dataflow while they run, with their states; or preview that."""
-        return await self.send(reconfigurations.reconfigure(dataflow, form, dry_run=dry_run))
-
-    def reconfigurations(self, dataflow: str) -> AsyncIterator[ReconfigurationAnswer]:
-        """The reconfigurations of a dataflow, newest first."""
-        return self._items(reconfigurations.reconfigurations(dataflow))
-
-    async def reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
-        """One reconfiguration of a dataflow."""
-        return await self.send(reconfigurations.reconfiguration(dataflow, number))
-
-    async def cancel_reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
-        """Cancel a reconfiguration, which is possible until its first task has switched."""
-        return await self.send(reconfigurations.cancellation(dataflow, number))
-
-    async def undo_reconfiguration(self, dataflow: str, number: str, *, dry_run: bool = False) -> ReconfigurationAnswer:
-        """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
-        return await self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run))
-
-    async def replan(self, dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> ReplanAnswer:
-        """Plan a running pipeline anew and apply the difference; or preview that."""
-        return await self.send(pipelines.replan(dataflow, form, dry_run=dry_run))
 
     async def explain(
         self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST

@@ -25,11 +25,7 @@ from manager.answers import (
     OutputEvent,
     OverviewAnswer,
     ProducerAnswer,
-    ReconfigurationAnswer,
-    ReconfigurationForm,
     RemovalAnswer,
-    ReplanAnswer,
-    ReplanForm,
     Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
@@ -46,23 +42,21 @@ from manager.answers import (
     TaskTypeAnswer,
     VisibilityForm,
 )
-from manager.client.administration import AdministrationClient
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
+from manager.client.reconfigurations import ReconfigurationClient
 from manager.client.requests import (
     dataflows,
     dead_letters,
     jobs,
     modules,
-    pipelines,
-    reconfigurations,
     reports,
     sources,
 )
 from manager.client.requests.request import Document
 
 
-class Client(AdministrationClient):
+class Client(ReconfigurationClient):
     """Asks one service with one API key; close it, or use it as a context manager."""
 
     def submit(
@@ -88,30 +82,6 @@ class Client(AdministrationClient):
     def preview_removal(self, dataflow: str) -> RemovalAnswer:
         """Preview a removal: the tasks that it would stop, and those that others keep."""
         return self.send(dataflows.preview_removal(dataflow))
-
-    def reconfigure(self, dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False) -> ReconfigurationAnswer:
-        """Change tasks of a dataflow while they run, with their states; or preview that."""
-        return self.send(reconfigurations.reconfigure(dataflow, form, dry_run=dry_run))
-
-    def reconfigurations(self, dataflow: str) -> Iterator[ReconfigurationAnswer]:
-        """The reconfigurations of a dataflow, newest first."""
-        return self._items(reconfigurations.reconfigurations(dataflow))
-
-    def reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
-        """One reconfiguration of a dataflow."""
-        return self.send(reconfigurations.reconfiguration(dataflow, number))
-
-    def cancel_reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
-        """Cancel a reconfiguration, which is possible until its first task has switched."""
-        return self.send(reconfigurations.cancellation(dataflow, number))
-
-    def undo_reconfiguration(self, dataflow: str, number: str, *, dry_run: bool = False) -> ReconfigurationAnswer:
-        """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
-        return self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run))
-
-    def replan(self, dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> ReplanAnswer:
-        """Plan a running pipeline anew and apply the difference; or preview that."""
-        return self.send(pipelines.replan(dataflow, form, dry_run=dry_run))
 
     def explain(self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> ExplainAnswer:
         """Preview a submission: what it would reuse, start and save."""

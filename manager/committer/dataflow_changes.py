@@ -27,6 +27,7 @@ from manager.store.tables import DataflowRow, IdempotencyRow, table_of
 from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
 from manager.submissions.preview import SubmissionPreview, preview, unhosted_refused
+from manager.submissions.published_code import published_in
 from manager.submissions.quota import check_rate, check_size
 from manager.transitions.scope import TransitionScope
 from merge import Replace, Step, Submit, decide
@@ -79,6 +80,7 @@ class DataflowChanges:
         self._committer = committer
         self._store = store
         self._catalogue = catalogue
+        self._published = published_in(store)
 
     def submit(  # noqa: PLR0913 - each is a part of the request
         self,
@@ -229,6 +231,7 @@ class DataflowChanges:
             catalogue=self._catalogue,
             sources=sources,
             histories=document.histories,
+            published=self._published,
         )
         return _Read(dataflow, sources)
 

@@ -16,8 +16,10 @@ from manager.problem import Conflict, InvalidDataflow
 from manager.store.database import Store
 from manager.store.tables import DataflowRow
 from manager.submissions.canonical_document import canonical
+from manager.submissions.code_check import Published
 from manager.submissions.confinement import confined
 from manager.submissions.edited_document import TaskPatches, patched, shape_problems, streams_of
+from manager.submissions.published_code import published_in, runs_already
 from manager.transitions.host_offers import unoffered
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
@@ -73,6 +75,7 @@ class ReconfigurationReader:
         self._committer = committer
         self._store = store
         self._catalogue = catalogue
+        self._published = published_in(store)
 
     def read(self, wanted: ReconfigurationRequest) -> ReconfigurationSnapshot:
         """Read the documents while others commit."""
@@ -129,14 +132,19 @@ class ReconfigurationReader:
         """The tasks whose states do not go with the events that reach them after the change."""
         after = {task: by.tasks[by.places[task]] for task in affected}
         try:
-            before = self._canonical(row, row.document, sources, {})
+            before = self._canonical(row, row.document, sources, {}, runs_already)
         except InvalidDataflow:
             # A type of it is gone, so nobody knows any more which events its states were made from.
             return frozenset(task for task, each in after.items() if each.type.state is not State.NONE)
         return frozenset(task for task, each in after.items() if not fits(before.tasks[before.places[task]], each))
 
     def _canonical(
-        self, row: DataflowRow, document: str, sources: Mapping[str, Registered], scopes: Mapping[str, Scope]
+        self,
+        row: DataflowRow,
+        document: str,
+        sources: Mapping[str, Registered],
+        scopes: Mapping[str, Scope],
+        published: Published | None = None,
     ) -> Dataflow:
         return canonical(
             document.encode(),
@@ -145,6 +153,7 @@ class ReconfigurationReader:
             catalogue=self._catalogue,
             sources=sources,
             histories=scopes,
+            published=published or self._published,
         )
 
 

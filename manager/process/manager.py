@@ -123,7 +123,7 @@ class Manager:
                 activity=self._drive.activity,
                 broker=lambda: beside.entrance,
                 vault=Vault(root),
-                code=CodeStore(root),
+                keep_source=CodeStore(root).put,
                 outputs=self._drive.outputs,
                 sender=self._drive.sender,
                 jobs_root=root,

@@ -13,6 +13,7 @@ from manager.committer.committer import Committer
 from manager.problem import InvalidDataflow
 from manager.store.database import Store
 from manager.submissions.canonical_document import canonical
+from manager.submissions.published_code import published_in
 from manager.submissions.published_modules import modules_of
 from merge import RunningTask
 from planning.pipeline_plan import OutOfTime
@@ -97,7 +98,14 @@ class PipelineComposer:
         def check(made: Assembled) -> Sequence[Problem]:
             text = json.dumps(made.document, ensure_ascii=False).encode()
             try:
-                canonical(text, dataflow=standing.dataflow, tenant=tenant, catalogue=self._catalogue, sources=sources)
+                canonical(
+                    text,
+                    dataflow=standing.dataflow,
+                    tenant=tenant,
+                    catalogue=self._catalogue,
+                    sources=sources,
+                    published=published_in(self._store),
+                )
             except InvalidDataflow as refused:
                 return refused.errors
             return ()
