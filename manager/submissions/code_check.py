@@ -35,8 +35,8 @@ def check_code(dataflow: Dataflow, raw: bytes, published: Published) -> None:
         Problem(
             pointer=pointer("tasks", at, "config"),
             code="code-not-published",
-            message="the config is not that of a published source which you may run",
-            remedy="publish the source, and have the task made from it",
+            message="the config is not that of published code which you may run",
+            remedy="publish the source as a module, and name the module at an open place of a pipeline",
         )
         for at, task in enumerate(json.loads(raw)["tasks"])
         if task["id"] in unknown

@@ -1,56 +1,76 @@
 """Code: a tenant runs what was published, and not what its document claims."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
-from dags import Catalogue, Kind, Schema, Source, canonicalise
+from dags import Catalogue
+from engine.code.store import digest_of
 from engine.tasks import TYPES
-from engine.tasks.code import CodeConfig
-from manager.answers import SourceForm
+from manager.answers import PublishingForm, SourceForm
 from manager.problem import InvalidDataflow
-from manager.submissions.code_check import check_code
-from tests.manager.managers import Manager, caller, raw
+from tests.manager.managers import OPERATOR, Manager, caller
 
-DIGEST = "ab" * 32
-CATALOGUE = Catalogue.of(TYPES)
+ANN, BOB = caller("ann"), caller("bob")
+SOURCE = "def process(event):\n    return event\n\ndef other(event):\n    return None\n"
 
 
 @pytest.fixture
 def manager(sqlite: str) -> Iterator[Manager]:
-    made = Manager(sqlite, catalogue=CATALOGUE).lead()
-    made.admit("ann")
-    form = {"name": "street", "connection": {"kind": "topic", "topic": "ann/street"}, "schema": {"n": "integer"}}
-    made.service.sources.register(caller("ann"), SourceForm.model_validate(form))
+    made = Manager(sqlite, catalogue=Catalogue.of(TYPES)).lead()
+    made.admit("ann", "bob")
+    for who in (ANN, BOB):
+        form = {"name": "street", "connection": {"kind": "topic", "topic": f"{who.tenant}/street"}, "schema": {}}
+        made.service.sources.register(who, SourceForm.model_validate(form))
     yield made
     made.close()
 
 
-def line(*, vouched: bool) -> str:
-    config = f"{{'digest': '{DIGEST}', 'entry': 'entry', 'owner': 'ann', 'vouched': {vouched}}}"
-    return f"s:source{{'source': 'street'}} > c:code{config} > k:output"
+def publish(manager: Manager, who: str) -> None:
+    """Have a tenant publish the source."""
+    manager.service.administration.set_publishing(OPERATOR, who, PublishingForm(code=True))
+    form = {"name": "script", "version": 1, "shape": "filter", "code": {"source": SOURCE}}
+    manager.service.modules.publish(caller(who), json.dumps(form).encode())
 
 
-@pytest.mark.parametrize("vouched", [False, True])
-def test_a_tenant_cannot_write_such_a_task_itself(manager: Manager, *, vouched: bool) -> None:
-    """Or it would say who published the source, and that an operator vouches for it."""
-    with pytest.raises(InvalidDataflow) as refused:
-        manager.submit("ann", line(vouched=vouched))
-    assert [("/tasks/1/config", "code-not-published")] == [(each.pointer, each.code) for each in refused.value.errors]
+def runs(manager: Manager, who: str, *, owner: str = "ann", vouched: bool = False, entry: str = "process") -> bool:
+    """Whether a tenant's document may run the source, as it says."""
+    config = f"{{'digest': '{digest_of(SOURCE)}', 'entry': '{entry}', 'owner': '{owner}', 'vouched': {vouched}}}"
+    try:
+        manager.submit(who, f"s:source{{'source': 'street'}} > c:code{config} > k:output")
+    except InvalidDataflow as refused:
+        (problem,) = refused.errors
+        assert ("/tasks/1/config", "code-not-published") == (problem.pointer, problem.code)
+        return False
+    return True
 
 
-def test_what_was_published_runs_as_it_was() -> None:
-    """Asked are the tenant and the whole config, so an invented voucher is not that of the publication."""
-    source = Source(name="street", owner="ann", schema=Schema.of(n=Kind.INTEGER))
+def test_nobody_runs_what_was_not_published(manager: Manager) -> None:
+    """Whatever a document says of its owner, and of a voucher."""
+    assert [False] * 3 == [
+        runs(manager, "ann"),
+        runs(manager, "ann", vouched=True),
+        runs(manager, "ann", owner="", vouched=True),
+    ]
 
-    def published(tenant: str, config: CodeConfig) -> bool:
-        return (tenant, config.digest, config.owner, config.vouched) == ("ann", DIGEST, "ann", False)
 
-    for vouched in (False, True):
-        text = raw(line(vouched=vouched))
-        made = canonicalise(text, dataflow="d", tenant="ann", catalogue=CATALOGUE, sources={"street": source})
-        if not vouched:
-            check_code(made, text, published)
-            continue
-        with pytest.raises(InvalidDataflow):
-            check_code(made, text, published)
+def test_a_tenant_runs_what_it_published_as_it_did(manager: Manager) -> None:
+    """Nobody else does, and no other function of the source is called."""
+    publish(manager, "ann")
+    assert [True, False, False, False] == [
+        runs(manager, "ann"),
+        runs(manager, "bob"),
+        runs(manager, "bob", owner="bob"),
+        runs(manager, "ann", entry="other"),
+    ]
+
+
+def test_only_an_operator_vouches(manager: Manager) -> None:
+    """A document that says so before, or after the voucher is withdrawn, is refused."""
+    publish(manager, "ann")
+    found = [runs(manager, "ann", vouched=True)]
+    manager.service.modules.vouch(OPERATOR, "script", 1, tenant="ann")
+    found += [runs(manager, "ann", vouched=True), runs(manager, "ann")]
+    manager.service.modules.withdraw(OPERATOR, "script", 1, tenant="ann")
+    assert [False, True, True, False] == [*found, runs(manager, "ann", vouched=True)]
