@@ -34,9 +34,10 @@ def installed() -> list[tuple[str, AnyTaskType, Config]]:
 
 
 def _unowned(config: object) -> object:
-    """Without owners, which only plans of jobs name."""
+    """Without owners of places and secrets, which only plans of jobs name."""
     if isinstance(config, dict):
-        return {key: _unowned(each) for key, each in config.items() if key != "owner"}
+        named = config.keys() & {"place", "secret"}
+        return {key: _unowned(each) for key, each in config.items() if not (named and key == "owner")}
     return config
 
 
