@@ -8,7 +8,8 @@ import psutil
 import pytest
 
 from bridge import topics
-from manager.answers import DataflowState, JobAnswer, Replayed, Start, Stop
+from manager.answers import DataflowState, JobAnswer, PublishingForm, Replayed, Start, Stop
+from manager.client.requests.administration import set_publishing
 from merge import Basis
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BROKER, Served, counting, passing, runs, street
@@ -108,6 +109,49 @@ def test_a_dead_letter_that_is_replayed_comes_out_once(served: Served) -> None:
         assert [] == list(hal.dead_letters())
         hal.remove(dataflow.id)
         hal.remove(second.id)
+
+
+SCRIPT = """
+def process(event):
+    if event["n"] == 2:
+        raise ValueError(f"{event['n']} is not to its taste")
+    return {"twice": event["n"] * 2}
+"""
+
+
+def test_code_that_a_tenant_publishes_runs_at_an_open_place(served: Served) -> None:
+    """Its goal chooses it, it reaches the running host, and a dead letter has its traceback for the tenant."""
+    with served.admit("ivy") as ivy, served.client() as operator:
+        operator.send(set_publishing("ivy", PublishingForm(code=True)))
+        code = {"source": SCRIPT, "input": {"n": "integer"}, "output": {"fields": {"twice": "integer"}}}
+        form = {"name": "double", "version": 1, "shape": "filter", "code": code}
+        says = {"variables": {"scale": ["one", "two"]}, "ensure": {"scale": "two"}}
+        ivy.publish_module({**form, **says})
+        ivy.register_source(street("close"))
+        dataflow = ivy.submit(
+            {
+                "version": 1,
+                "name": "doubled",
+                "variables": {"scale": ["one", "two"]},
+                "given": {"in": {"scale": "one"}},
+                "goals": [{"holds": {"scale": "two"}}],
+                "tasks": [
+                    {"id": "in", "type": "source", "config": {"source": "ivy:close"}},
+                    {"id": "doubles", "point": {"shape": "filter"}},
+                    {"id": "out", "type": "output"},
+                ],
+                "streams": [{"from": "in", "to": "doubles"}, {"from": "doubles", "to": "out"}],
+            }
+        )
+        served.until_state(ivy, dataflow.id, DataflowState.RUNNING)
+        served.publish("city/close", numbers(0, 4))
+        doubled = served.until_delivered(dataflow, "out", 3)
+        assert [(0, 0), (1, 2), (3, 6)] == [(each["n"], each["twice"]) for each in doubled]
+        (letter,) = served.until(lambda: list(ivy.dead_letters(dataflow=dataflow.id)), "the dead letter")
+        assert "ValueError: 2 is not to its taste" == letter.reason
+        assert "raise ValueError(f" in (letter.traceback or "")
+        assert [None] == [each.traceback for each in operator.dead_letters(dataflow=dataflow.id)]
+        ivy.remove(dataflow.id)
 
 
 def test_fields_of_kind_json_reach_tenants_as_json(served: Served) -> None:
