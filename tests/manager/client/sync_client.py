@@ -9,12 +9,18 @@ from pathlib import Path
 import unasync
 
 FOLDER = Path(__file__).parents[3] / "manager" / "client"
-GENERATED = {"async_administration": "administration", "async_client": "client", "async_connection": "connection"}
+GENERATED = {
+    "async_administration": "administration",
+    "async_client": "client",
+    "async_connection": "connection",
+    "async_planning": "planning",
+}
 """The modules that are generated, by the module that each is generated from."""
 _WORDS = {
     "AsyncAdministrationClient": "AdministrationClient",
     "AsyncBaseTransport": "BaseTransport",
     "AsyncClient": "Client",
+    "AsyncPlanningClient": "PlanningClient",
     "AsyncServiceConnection": "ServiceConnection",
     "AsyncSleep": "Sleep",
     "aclose": "close",

@@ -65,9 +65,9 @@ from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
 from manager.cases.defragmentation import Defragmentation
 from manager.cases.jobs import RunningJobs
-from manager.cases.modules import Modules
 from manager.cases.operations import Operations
 from manager.cases.overview import Overview
+from manager.cases.planned.modules import Modules
 from manager.cases.planned.pipelines import Pipelines
 from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.savings import Savings
