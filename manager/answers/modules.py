@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from manager.answers.base import Answer
+from planning.shape import ModuleShape
 
 
 class ModuleAnswer(Answer):
@@ -14,8 +15,8 @@ class ModuleAnswer(Answer):
     owner: str | None
     """The tenant who published it. None for an operator, whose modules everybody may use."""
     summary: str
-    shape: str
-    """The streams that enter and leave it, as its form has it."""
+    shape: ModuleShape
+    """The streams that enter and leave it."""
     type: str
     """The type of its tasks; `code` if it is code."""
     tags: tuple[str, ...]

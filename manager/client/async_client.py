@@ -16,14 +16,14 @@ from manager.answers import (
     FragmentationAnswer,
     HostAnswer,
     JobAnswer,
-    ModuleAnswer,
-    ModuleDetail,
     MoveAnswer,
     OperationAnswer,
     OperationKind,
     OutputEvent,
     OverviewAnswer,
     ProducerAnswer,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
     RemovalAnswer,
     Replayed,
     RunningDagAnswer,
@@ -41,21 +41,22 @@ from manager.answers import (
     TaskTypeAnswer,
     VisibilityForm,
 )
-from manager.client.async_reconfigurations import AsyncReconfigurationClient
+from manager.client.async_administration import AsyncAdministrationClient
+from manager.client.async_planning import AsyncPlanningClient
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
 from manager.client.requests import (
     dataflows,
     dead_letters,
     jobs,
-    modules,
+    reconfigurations,
     reports,
     sources,
 )
 from manager.client.requests.request import Document
 
 
-class AsyncClient(AsyncReconfigurationClient):
+class AsyncClient(AsyncAdministrationClient, AsyncPlanningClient):
     """Asks one service with one API key; close it, or use it as a context manager."""
 
     async def submit(
@@ -81,6 +82,28 @@ class AsyncClient(AsyncReconfigurationClient):
     async def preview_removal(self, dataflow: str) -> RemovalAnswer:
         """Preview a removal: the tasks that it would stop, and those that others keep."""
         return await self.send(dataflows.preview_removal(dataflow))
+
+    async def reconfigure(
+        self, dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False
+    ) -> ReconfigurationAnswer:
+        """Change tasks of a dataflow while they run, with their states; or preview that."""
+        return await self.send(reconfigurations.reconfigure(dataflow, form, dry_run=dry_run))
+
+    def reconfigurations(self, dataflow: str) -> AsyncIterator[ReconfigurationAnswer]:
+        """The reconfigurations of a dataflow, newest first."""
+        return self._items(reconfigurations.reconfigurations(dataflow))
+
+    async def reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
+        """One reconfiguration of a dataflow."""
+        return await self.send(reconfigurations.reconfiguration(dataflow, number))
+
+    async def cancel_reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
+        """Cancel a reconfiguration, which is possible until its first task has switched."""
+        return await self.send(reconfigurations.cancellation(dataflow, number))
+
+    async def undo_reconfiguration(self, dataflow: str, number: str, *, dry_run: bool = False) -> ReconfigurationAnswer:
+        """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
+        return await self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run))
 
     async def explain(
         self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST
@@ -136,43 +159,6 @@ class AsyncClient(AsyncReconfigurationClient):
     async def revoke_source(self, name: str) -> Stopped:
         """Revoke a source; the answer counts the dataflows that this stopped."""
         return await self.send(sources.revoke_source(name))
-
-    async def publish_module(self, form: Document) -> ModuleDetail:
-        """Publish a version of a module; the same text again changes nothing."""
-        return await self.send(modules.publish_module(form))
-
-    def modules(
-        self,
-        *,
-        tenant: str | None = None,
-        name: str | None = None,
-        shape: str | None = None,
-        tag: str | None = None,
-        deprecated: bool | None = None,
-    ) -> AsyncIterator[ModuleAnswer]:
-        """The versions of modules that the caller may use, in the order of publication."""
-        request = modules.modules(tenant=tenant, name=name, shape=shape, tag=tag, deprecated=deprecated)
-        return self._items(request)
-
-    def module_versions(self, name: str, *, tenant: str | None = None) -> AsyncIterator[ModuleAnswer]:
-        """The versions of a module, oldest first."""
-        return self._items(modules.module_versions(name, tenant))
-
-    async def module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleDetail:
-        """One version of a module with its form; operators name the tenant whose it is."""
-        return await self.send(modules.module(name, version, tenant))
-
-    async def deprecate_module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleAnswer:
-        """Deprecate a version: from now on only pipelines that name it or hold it use it."""
-        return await self.send(modules.deprecate_module(name, version, tenant))
-
-    async def vouch_for_module(self, name: str, version: int, *, tenant: str) -> ModuleAnswer:
-        """Vouch for a version of a tenant's code; operators only."""
-        return await self.send(modules.vouch_for_module(name, version, tenant))
-
-    async def withdraw_vouch(self, name: str, version: int, *, tenant: str) -> ModuleAnswer:
-        """Vouch for a version no longer; operators only."""
-        return await self.send(modules.withdraw_vouch(name, version, tenant))
 
     def running_tasks(self, *, job: str | None = None) -> AsyncIterator[RunningTaskAnswer]:
         """The running graph, or one job's part of it, by instance; operators only."""

@@ -17,14 +17,14 @@ from manager.answers import (
     FragmentationAnswer,
     HostAnswer,
     JobAnswer,
-    ModuleAnswer,
-    ModuleDetail,
     MoveAnswer,
     OperationAnswer,
     OperationKind,
     OutputEvent,
     OverviewAnswer,
     ProducerAnswer,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
     RemovalAnswer,
     Replayed,
     RunningDagAnswer,
@@ -42,21 +42,22 @@ from manager.answers import (
     TaskTypeAnswer,
     VisibilityForm,
 )
+from manager.client.administration import AdministrationClient
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
-from manager.client.reconfigurations import ReconfigurationClient
+from manager.client.planning import PlanningClient
 from manager.client.requests import (
     dataflows,
     dead_letters,
     jobs,
-    modules,
+    reconfigurations,
     reports,
     sources,
 )
 from manager.client.requests.request import Document
 
 
-class Client(ReconfigurationClient):
+class Client(AdministrationClient, PlanningClient):
     """Asks one service with one API key; close it, or use it as a context manager."""
 
     def submit(
@@ -82,6 +83,26 @@ class Client(ReconfigurationClient):
     def preview_removal(self, dataflow: str) -> RemovalAnswer:
         """Preview a removal: the tasks that it would stop, and those that others keep."""
         return self.send(dataflows.preview_removal(dataflow))
+
+    def reconfigure(self, dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False) -> ReconfigurationAnswer:
+        """Change tasks of a dataflow while they run, with their states; or preview that."""
+        return self.send(reconfigurations.reconfigure(dataflow, form, dry_run=dry_run))
+
+    def reconfigurations(self, dataflow: str) -> Iterator[ReconfigurationAnswer]:
+        """The reconfigurations of a dataflow, newest first."""
+        return self._items(reconfigurations.reconfigurations(dataflow))
+
+    def reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
+        """One reconfiguration of a dataflow."""
+        return self.send(reconfigurations.reconfiguration(dataflow, number))
+
+    def cancel_reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
+        """Cancel a reconfiguration, which is possible until its first task has switched."""
+        return self.send(reconfigurations.cancellation(dataflow, number))
+
+    def undo_reconfiguration(self, dataflow: str, number: str, *, dry_run: bool = False) -> ReconfigurationAnswer:
+        """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
+        return self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run))
 
     def explain(self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> ExplainAnswer:
         """Preview a submission: what it would reuse, start and save."""
@@ -135,43 +156,6 @@ class Client(ReconfigurationClient):
     def revoke_source(self, name: str) -> Stopped:
         """Revoke a source; the answer counts the dataflows that this stopped."""
         return self.send(sources.revoke_source(name))
-
-    def publish_module(self, form: Document) -> ModuleDetail:
-        """Publish a version of a module; the same text again changes nothing."""
-        return self.send(modules.publish_module(form))
-
-    def modules(
-        self,
-        *,
-        tenant: str | None = None,
-        name: str | None = None,
-        shape: str | None = None,
-        tag: str | None = None,
-        deprecated: bool | None = None,
-    ) -> Iterator[ModuleAnswer]:
-        """The versions of modules that the caller may use, in the order of publication."""
-        request = modules.modules(tenant=tenant, name=name, shape=shape, tag=tag, deprecated=deprecated)
-        return self._items(request)
-
-    def module_versions(self, name: str, *, tenant: str | None = None) -> Iterator[ModuleAnswer]:
-        """The versions of a module, oldest first."""
-        return self._items(modules.module_versions(name, tenant))
-
-    def module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleDetail:
-        """One version of a module with its form; operators name the tenant whose it is."""
-        return self.send(modules.module(name, version, tenant))
-
-    def deprecate_module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleAnswer:
-        """Deprecate a version: from now on only pipelines that name it or hold it use it."""
-        return self.send(modules.deprecate_module(name, version, tenant))
-
-    def vouch_for_module(self, name: str, version: int, *, tenant: str) -> ModuleAnswer:
-        """Vouch for a version of a tenant's code; operators only."""
-        return self.send(modules.vouch_for_module(name, version, tenant))
-
-    def withdraw_vouch(self, name: str, version: int, *, tenant: str) -> ModuleAnswer:
-        """Vouch for a version no longer; operators only."""
-        return self.send(modules.withdraw_vouch(name, version, tenant))
 
     def running_tasks(self, *, job: str | None = None) -> Iterator[RunningTaskAnswer]:
         """The running graph, or one job's part of it, by instance; operators only."""

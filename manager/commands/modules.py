@@ -11,6 +11,7 @@ from manager.answers import ModuleAnswer, ModuleDetail
 from manager.client.client import Client
 from manager.commands.client_command import File, WrongUsage, client_command, read_file
 from manager.commands.display import Shown, lines, moment, table
+from planning.shape import ModuleShape
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Version = Annotated[str, typer.Argument(help="A version of a module, such as clean@2.")]
@@ -32,7 +33,7 @@ def list_modules(  # noqa: PLR0913 - each is a filter
     client: Client,
     *,
     name: Annotated[str | None, typer.Option(help="Only those with this name.")] = None,
-    shape: Annotated[str | None, typer.Option(help="Only those of this shape, such as one-to-one.")] = None,
+    shape: Annotated[ModuleShape | None, typer.Option(help="Only those of this shape.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
     deprecated: Annotated[
         bool | None, typer.Option("--deprecated/--current", help="Only those that are deprecated, or only the others.")

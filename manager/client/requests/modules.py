@@ -2,6 +2,7 @@
 
 from manager.answers import ModuleAnswer, ModuleDetail, Page
 from manager.client.requests.request import Document, Request, document_body, given, list_request, path_to
+from planning.shape import ModuleShape
 
 
 def publish_module(form: Document) -> Request[ModuleDetail]:
@@ -10,7 +11,7 @@ def publish_module(form: Document) -> Request[ModuleDetail]:
 
 
 def modules(
-    *, tenant: str | None, name: str | None, shape: str | None, tag: str | None, deprecated: bool | None
+    *, tenant: str | None, name: str | None, shape: ModuleShape | None, tag: str | None, deprecated: bool | None
 ) -> Request[Page[ModuleAnswer]]:
     """The versions of modules that the caller may use."""
     wanted = None if deprecated is None else str(deprecated).lower()

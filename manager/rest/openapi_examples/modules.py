@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from manager.answers import ModuleAnswer, ModuleDetail, Page
+from planning.shape import ModuleShape
 
 MODULE_FORM: dict[str, Any] = {
     "name": "plausible",
@@ -21,7 +22,7 @@ MODULE = ModuleAnswer(
     version=1,
     owner="ann",
     summary=MODULE_FORM["summary"],
-    shape="filter",
+    shape=ModuleShape.FILTER,
     type="range_filter",
     tags=("cleaning",),
     cost=0.004,

@@ -13,14 +13,14 @@ GENERATED = {
     "async_administration": "administration",
     "async_client": "client",
     "async_connection": "connection",
-    "async_reconfigurations": "reconfigurations",
+    "async_planning": "planning",
 }
 """The modules that are generated, by the module that each is generated from."""
 _WORDS = {
     "AsyncAdministrationClient": "AdministrationClient",
     "AsyncBaseTransport": "BaseTransport",
     "AsyncClient": "Client",
-    "AsyncReconfigurationClient": "ReconfigurationClient",
+    "AsyncPlanningClient": "PlanningClient",
     "AsyncServiceConnection": "ServiceConnection",
     "AsyncSleep": "Sleep",
     "aclose": "close",

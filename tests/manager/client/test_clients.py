@@ -28,6 +28,7 @@ from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused,
 from manager.client.http_options import uses_proxies
 from manager.client.retry import REQUEST_ATTEMPTS, RETRY_PATIENCE
 from manager.client.stream_reader import STREAM_ATTEMPTS
+from planning.shape import ModuleShape
 from tests.manager.client.samples import (
     BILL,
     CREDENTIALS,
@@ -264,7 +265,7 @@ def test_modules_are_filtered() -> None:
     """Each filter that is given is sent as a parameter of the query."""
     service = Service([page(MODULE), page(MODULE)])
     with service.client() as client:
-        next(client.modules(tenant="school", name="clean", shape="filter", tag="fast", deprecated=False))
+        next(client.modules(tenant="school", name="clean", shape=ModuleShape.FILTER, tag="fast", deprecated=False))
         next(client.modules(deprecated=True))
     given = {"tenant": "school", "name": "clean", "shape": "filter", "tag": "fast", "deprecated": "false"}
     expected = [given | {"limit": "100"}, {"deprecated": "true", "limit": "100"}]

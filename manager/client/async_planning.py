@@ -1,0 +1,54 @@
+"""The part of a client that is about what is planned: modules, and pipelines."""
+
+from collections.abc import AsyncIterator
+
+from manager.answers import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm
+from manager.client.async_connection import AsyncServiceConnection
+from manager.client.requests import modules, pipelines
+from manager.client.requests.request import Document
+from planning.shape import ModuleShape
+
+
+class AsyncPlanningClient(AsyncServiceConnection):
+    """Publishes modules and plans pipelines with one API key."""
+
+    async def replan(self, dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> ReplanAnswer:
+        """Plan a running pipeline anew and apply the difference; or preview that."""
+        return await self.send(pipelines.replan(dataflow, form, dry_run=dry_run))
+
+    async def publish_module(self, form: Document) -> ModuleDetail:
+        """Publish a version of a module; the same text again changes nothing."""
+        return await self.send(modules.publish_module(form))
+
+    def modules(
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        shape: ModuleShape | None = None,
+        tag: str | None = None,
+        deprecated: bool | None = None,
+    ) -> AsyncIterator[ModuleAnswer]:
+        """The versions of modules that the caller may use, in the order of publication."""
+        request = modules.modules(tenant=tenant, name=name, shape=shape, tag=tag, deprecated=deprecated)
+        return self._items(request)
+
+    def module_versions(self, name: str, *, tenant: str | None = None) -> AsyncIterator[ModuleAnswer]:
+        """The versions of a module, oldest first."""
+        return self._items(modules.module_versions(name, tenant))
+
+    async def module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleDetail:
+        """One version of a module with its form; operators name the tenant whose it is."""
+        return await self.send(modules.module(name, version, tenant))
+
+    async def deprecate_module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleAnswer:
+        """Deprecate a version: from now on only pipelines that name it or hold it use it."""
+        return await self.send(modules.deprecate_module(name, version, tenant))
+
+    async def vouch_for_module(self, name: str, version: int, *, tenant: str) -> ModuleAnswer:
+        """Vouch for a version of a tenant's code; operators only."""
+        return await self.send(modules.vouch_for_module(name, version, tenant))
+
+    async def withdraw_vouch(self, name: str, version: int, *, tenant: str) -> ModuleAnswer:
+        """Vouch for a version no longer; operators only."""
+        return await self.send(modules.withdraw_vouch(name, version, tenant))
