@@ -240,6 +240,7 @@ DEAD_LETTER = {
     "reason": "no number",
     "events": [{"f": "x"}],
     "dropped": 0,
+    "traceback": None,
 }
 RUNNING_TASK = {
     "instance": 7,
