@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from bridge import topics
-from manager.answers import DataflowState, JobAnswer, PublishingForm, Replayed, Start, Stop
+from manager.answers import DataflowState, JobAnswer, PublishingForm, ReplanForm, ReplanKind, Replayed, Start, Stop
 from manager.client.requests.administration import set_publishing
 from merge import Basis
 from tests.integration.hosting import counted, numbers
@@ -152,6 +152,54 @@ def test_code_that_a_tenant_publishes_runs_at_an_open_place(served: Served) -> N
         assert "raise ValueError(f" in (letter.traceback or "")
         assert [None] == [each.traceback for each in operator.dead_letters(dataflow=dataflow.id)]
         ivy.remove(dataflow.id)
+
+
+def test_a_new_version_of_code_takes_effect_in_a_running_pipeline(served: Served) -> None:
+    """The next plan takes it, for events after those that the old one has seen; the count below goes on."""
+    with served.admit("una") as una, served.client() as operator:
+        operator.send(set_publishing("una", PublishingForm(code=True)))
+
+        def publish(version: int) -> None:
+            source = f"def process(event):\n    return {{'version': {version}}}\n"
+            code = {"source": source, "input": {"n": "integer"}, "output": {"fields": {"version": "integer"}}}
+            una.publish_module({"name": "mark", "version": version, "shape": "filter", "code": code})
+
+        publish(1)
+        una.register_source(street("lane"))
+        dataflow = una.submit(
+            {
+                "version": 1,
+                "name": "marked",
+                "goals": [{"at": "marks", "fields": {"version": "integer"}}],
+                "tasks": [
+                    {"id": "in", "type": "source", "config": {"source": "una:lane"}},
+                    {"id": "marks", "point": {"shape": "filter"}},
+                    {"id": "out", "type": "output"},
+                    {"id": "tally", "type": "count"},
+                    {"id": "counts", "type": "output"},
+                ],
+                "streams": [
+                    {"from": "in", "to": "marks"},
+                    {"from": "marks", "to": "out"},
+                    {"from": "marks", "to": "tally"},
+                    {"from": "tally", "to": "counts"},
+                ],
+            }
+        )
+        served.until_state(una, dataflow.id, DataflowState.RUNNING)
+        served.publish("city/lane", numbers(0, 4))
+        served.until_delivered(dataflow, "out", 4)
+        publish(2)
+        assert ReplanKind.RECONFIGURATION is una.replan(dataflow.id, ReplanForm(), dry_run=True).how
+        answer = una.replan(dataflow.id, ReplanForm())
+        assert ("marks",) == answer.changed
+        served.until(
+            lambda: una.dataflow(dataflow.id).document["tasks"][1].get("module") == "mark@2", "the new version to run"
+        )
+        served.publish("city/lane", numbers(4, 8))
+        assert [1] * 4 + [2] * 4 == [each["version"] for each in served.until_delivered(dataflow, "out", 8)]
+        assert list(range(1, 9)) == [each["count"] for each in served.until_delivered(dataflow, "counts", 8)]
+        una.remove(dataflow.id)
 
 
 def test_fields_of_kind_json_reach_tenants_as_json(served: Served) -> None:
