@@ -26,6 +26,7 @@ from engine.log_lines import begin_log, named, problem
 from engine.vault import Vault
 from manager.access import AccessKeeper
 from manager.answers import OperationKind
+from manager.cases.planned.follower import PipelineFollower
 from manager.cases.tools import Pricing, Tools
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
@@ -111,25 +112,25 @@ class Manager:
         self._events = LiveEvents()
         self._journal = JournalTail(store, self._events)
         self._drive = Drive(root, beside, store, committer, changes, listener, self._events)
-        self._service = service_of(
-            Tools(
-                store=store,
-                catalogue=catalogue,
-                committer=committer,
-                changes=changes,
-                seeing=listener,
-                chooser=chooser,
-                access_changed=self._keep_access,
-                activity=self._drive.activity,
-                broker=lambda: beside.entrance,
-                vault=Vault(root),
-                keep_source=CodeStore(root).put,
-                outputs=self._drive.outputs,
-                sender=self._drive.sender,
-                jobs_root=root,
-                pricing=Pricing(per_core_hour=settings.price_per_core_hour, currency=settings.currency),
-            )
+        tools = Tools(
+            store=store,
+            catalogue=catalogue,
+            committer=committer,
+            changes=changes,
+            seeing=listener,
+            chooser=chooser,
+            access_changed=self._keep_access,
+            activity=self._drive.activity,
+            broker=lambda: beside.entrance,
+            vault=Vault(root),
+            keep_source=CodeStore(root).put,
+            outputs=self._drive.outputs,
+            sender=self._drive.sender,
+            jobs_root=root,
+            pricing=Pricing(per_core_hour=settings.price_per_core_hour, currency=settings.currency),
         )
+        self._service = service_of(tools)
+        self._follower = PipelineFollower(tools)
         self._access = AccessKeeper(root / "access", beside.reload)
         self._watcher = Watcher(
             committer,
@@ -235,6 +236,12 @@ class Manager:
             log.debug("jobs are looked at again later: %s", error)
         except Exception:  # whatever it is must not end the service, which does without
             log.exception("jobs stay scattered until the next look")
+        try:
+            self._follower.look()
+        except DatabaseAway as error:
+            log.debug("pipelines are planned later: %s", error)
+        except Exception:  # as above
+            log.exception("pipelines stay as they are until the next look")
         try:
             self._meter.look()
         except DatabaseAway as error:

@@ -102,3 +102,5 @@ class PipelineForm(_Form):
         Criterion.NO_OPS,
     )
     """What is optimised, the most important first."""
+    follow: bool = False
+    """Whether it is planned anew by itself when modules are published, deprecated or vouched for."""

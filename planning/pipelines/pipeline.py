@@ -70,7 +70,7 @@ def is_pipeline(value: Mapping[str, object]) -> bool:
     places = isinstance(tasks, list) and any(
         isinstance(each, dict) and each.keys() & {"point", "gap"} for each in tasks
     )
-    return places or bool(value.keys() & {"variables", "given", "goals", "meets", "prefer"})
+    return places or bool(value.keys() & {"variables", "given", "goals", "meets", "prefer", "follow"})
 
 
 def read_pipeline(raw: bytes | str, around: Surroundings) -> Pipeline:

@@ -7,6 +7,7 @@ import pytest
 
 from manager.answers import ReplanForm, ReplanKind, SubmitAnswer
 from manager.cases.base import Paging
+from manager.cases.planned.follower import PipelineFollower
 from manager.problem import Conflict, InvalidDataflow, NotFound
 from manager.store.tables import ModuleRow
 from planning.planning_problem import Criterion
@@ -171,3 +172,21 @@ def test_a_pipeline_is_submitted_once_under_a_key(manager: Manager) -> None:
     form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
     publish(manager, form | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
     assert first == manager.service.dataflows.submit(ANN, sent, idempotency_key="one").id
+
+
+def test_a_pipeline_follows_its_modules_if_it_asks_for_it(manager: Manager) -> None:
+    """Of several, one at a look. A pipeline that does not ask stays as it is, and so does one without a plan."""
+    publish(manager)
+    follows, stays = submit(manager, follow=True).id, submit(manager, "s:source > q:point > k:sink").id
+    lost = submit(manager, "s:source > r:point{'modules': ['to-kelvin']} > k:sink", follow=True).id
+    follower = PipelineFollower(manager.tools)
+    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
+    publish(manager, form | {"version": 2, "require": {"unit": "kelvin"}})
+    publish(manager, form | {"name": "kelvins", "installed": {"type": "map", "config": {"add": 274}}})
+    for _ in range(3):
+        follower.look()
+    for each in manager.changes.reconfigurations.under_way():
+        manager.changes.reconfigurations.prove(each.reconfiguration.id)
+    assert ["kelvins@1", "to-kelvin@1", "to-kelvin@1"] == [
+        manager.service.dataflows.get(ANN, each).document["tasks"][1]["module"] for each in (follows, stays, lost)
+    ]
