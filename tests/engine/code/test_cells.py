@@ -180,6 +180,18 @@ def test_code_may_import_what_is_installed(tmp_path: Path, code: str, given: str
     assert given == attempt(tmp_path, code)
 
 
+@pytest.mark.parametrize("per", ["event", "batch"])
+def test_many_large_events_go_both_ways(tmp_path: Path, per: str) -> None:
+    """More than pipes hold, and more than a cell takes at once; in order."""
+    text = "def entry(event): return {'m': event['n'][::-1]}"
+    if per == "batch":
+        text = "import pyarrow as pa\ndef entry(batch):\n"
+        text += "    return pa.record_batch({'m': [each[::-1] for each in batch['n'].to_pylist()]})"
+    events = [{"n": f"{number:06}" + "x" * 500} for number in range(12_000)]
+    given, reasons = Publication(text, TEXT, {"n": "string"}, per=per).run(tmp_path, events)
+    assert ([each["n"][::-1] for each in events], []) == ([each["m"] for each in given], reasons)
+
+
 def test_cells_leave_nothing_open(tmp_path: Path) -> None:
     """Neither in the worker nor in their parent, whatever became of them."""
     texts = ["def entry(event): return {'m': 1}", "import os\ndef entry(event): os._exit(1)", "def entry(event)"]
