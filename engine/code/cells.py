@@ -187,6 +187,8 @@ def _exchanged(give: int, content: bytes, read: int, seconds: float) -> bytes | 
                     continue
                 try:
                     rest = rest[os.write(give, rest) :]
+                except BlockingIOError:
+                    continue
                 except OSError:
                     # The cell has ended.
                     rest = rest[:0]

@@ -139,11 +139,13 @@ def test_an_output_is_watched(
 
 
 def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Deletion needs a confirmation; a refused replay shows the reason; all can be replayed at once."""
+    """Events and tracebacks unfold; deletion needs a confirmation; a refused replay shows why; all can be replayed."""
     page = _opened(console_service, page_for, console_service.places["edited"])
     letter = console_service.places["shared_letter"]
     page.get_by_text("1 event", exact=True).click()
     expect(page.get_by_text('{"temperature":"warm"}')).to_be_visible()
+    page.get_by_text("Traceback", exact=True).click()
+    expect(page.get_by_text("a line of ann's code")).to_be_visible()
     page.get_by_role("button", name=f"Replay dead letter {letter}").click()
     expect(page.get_by_role("alert").filter(has_text="Not allowed")).to_be_visible()
     page.get_by_role("button", name=f"Delete dead letter {letter}").click()

@@ -21,10 +21,11 @@ def doctor(
     """Look for problems on this machine, with a remedy for each."""
     with exit_on_error(as_json=as_json):
         values = read_settings({"root": root}, settings)
+        from manager.process.cell_check import published_code  # noqa: PLC0415 - it imports much of the engine
         from manager.process.doctor import DOCTOR_CHECKS, examine, private  # noqa: PLC0415 - it imports much of the service
         from manager.process.finding import FindingState  # noqa: PLC0415 - as above
 
-        findings = tuple(examine(values, (*DOCTOR_CHECKS, partial(private, settings_file(settings)))))
+        findings = tuple(examine(values, (*DOCTOR_CHECKS, published_code, partial(private, settings_file(settings)))))
         rows = ((each.what, each.state, each.told, each.remedy) for each in findings)
         Shown(data=findings, text=table("what", "state", "found", "remedy", rows=rows, empty="")).print(as_json=as_json)
         raise typer.Exit(

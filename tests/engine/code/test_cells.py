@@ -165,6 +165,49 @@ def test_results_that_the_function_did_not_give_are_refused(tmp_path: Path, sent
     assert ([{"n": 0, "m": 1}], []) == Publication("def entry(event): return {'m': 1}").run(tmp_path, numbers(1))
 
 
+@pytest.mark.parametrize(
+    ("code", "given"),
+    [
+        ("import sqlite3; return {'m': str(sqlite3.connect(':memory:').execute('select 1 + 1').fetchone()[0])}", "2"),
+        ("import xml.etree.ElementTree as tree; return {'m': tree.fromstring('<a b=\"1\"/>').get('b')}", "1"),
+        ("import zoneinfo; return {'m': zoneinfo.ZoneInfo('Europe/Berlin').key}", "Europe/Berlin"),
+        ("import numpy; return {'m': str(numpy.arange(3).sum())}", "3"),
+        ("import networkx; return {'m': str(networkx.path_graph(3).number_of_edges())}", "2"),
+    ],
+)
+def test_code_may_import_what_is_installed(tmp_path: Path, code: str, given: str) -> None:
+    """The standard library and packages, even if nothing has loaded them before."""
+    assert given == attempt(tmp_path, code)
+
+
+@pytest.mark.parametrize("per", ["event", "batch"])
+def test_many_large_events_go_both_ways(tmp_path: Path, per: str) -> None:
+    """More than pipes hold, and more than a cell takes at once; in order."""
+    text = "def entry(event): return {'m': event['n'][::-1]}"
+    if per == "batch":
+        text = "import pyarrow as pa\ndef entry(batch):\n"
+        text += "    return pa.record_batch({'m': [each[::-1] for each in batch['n'].to_pylist()]})"
+    events = [{"n": f"{number:06}" + "x" * 500} for number in range(12_000)]
+    given, reasons = Publication(text, TEXT, {"n": "string"}, per=per).run(tmp_path, events)
+    assert ([each["n"][::-1] for each in events], []) == ([each["m"] for each in given], reasons)
+
+
+def test_cells_leave_nothing_open(tmp_path: Path) -> None:
+    """Neither in the worker nor in their parent, whatever became of them."""
+    texts = ["def entry(event): return {'m': 1}", "import os\ndef entry(event): os._exit(1)", "def entry(event)"]
+
+    def handles() -> list[int]:
+        pid = cells("event").pid
+        assert pid is not None
+        return [psutil.Process().num_fds(), psutil.Process(pid).num_fds(), len(psutil.Process(pid).children())]
+
+    Publication(texts[0]).run(tmp_path, numbers(1))
+    before = handles()
+    for text in texts:
+        Publication(text).run(tmp_path, numbers(2))
+    assert before == handles()
+
+
 def test_nothing_is_left_for_the_next_batch_or_another_task(tmp_path: Path) -> None:
     """Neither what a module keeps, nor what is changed in Python's modules, nor what lies in memory."""
     text = "import json, sys, builtins\nseen = []\ndef entry(event):\n    seen.append(event['n'])\n"

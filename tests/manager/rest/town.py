@@ -175,7 +175,15 @@ def _dead_letters(service: Service, store: Store, ann: Caller, places: dict[str,
     }
     with store.write() as session:
         for number, (dataflow, at) in enumerate(came.values()):
-            letter = Letter(instance=at, port="in", batch=number, reason="no number", events=[{"temperature": "warm"}])
+            letter = Letter(
+                instance=at,
+                port="in",
+                batch=number,
+                reason="no number",
+                events=[{"temperature": "warm"}],
+                owner="ann",
+                traceback="a line of ann's code",
+            )
             keep(session, [letter], {at: {"ann": [places[dataflow]]}}, at=0.0)
     # Numbered as they came.
     return {name: str(number) for number, name in enumerate(came, 1)}

@@ -68,7 +68,7 @@ export function deadLetters({ id, signal, say }, dataflow) {
       { title: "When", cell: (letter) => time(letter.at) },
       { title: "Task", cell: (letter) => taskOf(letter.instance) },
       { title: "Port", cell: (letter) => letter.port },
-      { title: "Reason", cell: (letter) => element("div", { class: "wide" }, letter.reason) },
+      { title: "Reason", cell: reasonOf },
       { title: "Events", cell: eventsOf },
       { title: "Actions", cell: actionsOf },
     ], items, {
@@ -91,6 +91,13 @@ export function deadLetters({ id, signal, say }, dataflow) {
     look,
     node: element("section", {}, element("h2", {}, "Dead letters"), wrong, all, place),
   };
+}
+
+function reasonOf(letter) {
+  return element("div", { class: "wide" }, letter.reason,
+    letter.traceback ? element("details", {},
+      element("summary", {}, "Traceback"),
+      element("pre", {}, letter.traceback)) : null);
 }
 
 function eventsOf(letter) {
