@@ -10,6 +10,7 @@ import { graph, taskTable } from "./dataflow/graph.js";
 import { deadLetters } from "./dataflow/dead-letters.js";
 import { operations } from "./dataflow/operations.js";
 import { outputs } from "./dataflow/outputs.js";
+import { pipeline } from "./dataflow/pipeline.js";
 import { isChangeable, reconfiguration } from "./dataflow/reconfiguration.js";
 import { removal } from "./dataflow/removal.js";
 import { replacement } from "./dataflow/replacement.js";
@@ -34,6 +35,7 @@ export async function show(main, { parameters, session, signal, say }) {
     document: element("pre", { tabindex: "0", "aria-label": "The document" }),
   };
   const change = reconfiguration({ ...about, changed: look });
+  const planned = pipeline({ ...about, changed: look });
   const sections = [outputs(about), costs(about), deadLetters(about, first), operations(about)];
   const actions = [removal({ ...about, changed: look }), replacement({ ...about, changed: look })];
   const written = new Map();
@@ -56,7 +58,7 @@ export async function show(main, { parameters, session, signal, say }) {
     update(places.graph, [dataflow.tasks, dataflow.document], () => graph(dataflow));
     update(places.tasks, [dataflow.tasks, isChangeable(dataflow)], ([tasks, isOn]) => taskTable(tasks, isOn ? change.action : null));
     update(places.document, dataflow.document, (text) => JSON.stringify(text, null, 2));
-    for (const each of [change, ...sections, ...actions]) {
+    for (const each of [change, planned, ...sections, ...actions]) {
       each.update(dataflow);
     }
   }
@@ -71,7 +73,7 @@ export async function show(main, { parameters, session, signal, say }) {
     element("div", { class: "toolbar" }, actions.map((each) => each.buttons)),
     actions.map((each) => each.node),
     element("h2", {}, "Tasks"), places.shares, places.graph, places.tasks, change.node,
-    change.past, sections.map((each) => each.node),
+    change.past, planned.node, sections.map((each) => each.node),
     element("details", {}, element("summary", {}, element("h2", {}, "Document")), places.document));
   updateAll(first);
   await every(PACE, look, signal);
