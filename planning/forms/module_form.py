@@ -51,7 +51,7 @@ class CodeForm(_Form):
     source: Annotated[str, StringConstraints(min_length=1, max_length=MOST_SOURCE)]
     entry: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)] = "process"
     per: Literal["event", "batch"] = "event"
-    types: dict[VariableName, list[KindName]] = Field(default_factory=dict)
+    types: dict[VariableName, Annotated[list[KindName], Field(min_length=1)]] = Field(default_factory=dict)
     """Type variables, and the kinds or type variables that each may be."""
     input: dict[FieldName, KindName] = Field(default_factory=dict)
     """The fields that it needs."""

@@ -11,6 +11,7 @@ from planning.constraint import UNSET, Constraint
 from planning.forms.constraint_reader import JOINING, ConstraintReader, value_text
 from planning.forms.form_reader import read_form
 from planning.forms.module_form import MOST_SOURCE, CodeForm, Domains, ModuleForm
+from planning.pipelines.fixed_config import code_problems, installed_problems
 from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
 from planning.shape import ModuleShape
 
@@ -76,6 +77,8 @@ def read_module(raw: bytes | str, catalogue: Catalogue | None = None) -> Module:
         domains=domains,
     )
     problems = [*problems, *constraints.problems, *_wrong(form, catalogue)]
+    if catalogue is not None and not problems:
+        problems = list(_wrong_config(module, catalogue))
     if problems:
         raise InvalidDocument(problems)
     return module
@@ -131,6 +134,16 @@ def _wrong(form: ModuleForm, catalogue: Catalogue | None) -> Iterator[Problem]:
         )
     if form.code is not None:
         yield from _wrong_code(form.shape, form.code)
+
+
+def _wrong_config(module: Module, catalogue: Catalogue) -> Iterator[Problem]:
+    kind = catalogue.find(module.type)
+    if module.form.installed is not None and kind is not None:
+        yield from installed_problems(module.form.installed.config, kind)
+    elif module.form.code is not None and kind is not None:
+        # What the kinds are makes no difference.
+        first = {name: min(kinds_of(name, module.form.code)) for name in module.form.code.types}
+        yield from code_problems(module.config({}, first), kind)
 
 
 def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from manager.answers import ModuleAnswer, ModuleDetail, OperationKind, Page
 from manager.cases.base import Base, Caller, Paging, moment, operators_only, paged, tenant_of
 from manager.problem import Conflict, Forbidden, InvalidModule, NotFound
 from manager.store.tables import ModuleRow, OperationRow, TenantRow
-from manager.submissions.published_modules import visible_to
+from manager.submissions.published_modules import is_vouched, visible_to
 from planning.forms.module_form import ModuleForm
 from planning.pipelines.module import CODE_TYPE, Module, read_module, source_digest
 from planning.shape import ModuleShape
@@ -200,7 +200,7 @@ def _answer(row: ModuleRow) -> ModuleAnswer:
         quality=form.quality,
         published=moment(row.published),
         deprecated=None if row.deprecated is None else moment(row.deprecated),
-        vouched=not row.owner or row.vouched is not None,
+        vouched=is_vouched(row),
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags import InvalidDocument, Problem
+from engine import installed_catalogue
 from planning.pipelines.module import read_module
 from planning.pipelines.pipeline import read_pipeline
 from tests.catalogue import CATALOGUE
@@ -52,6 +53,7 @@ PIPELINE = "s:source > p:point > k:sink"
         ({"installed": None}, "", "no-implementation"),
         ({"code": CODE}, "", "two-implementations"),
         ({"installed": None, "code": {**CODE, "types": {"T": ["T"]}}}, "/code/types/T", "recursive-type-variable"),
+        ({"installed": None, "code": {**CODE, "types": {"T": []}}}, "/code/types/T", "too-short"),
         ({"installed": None, "code": {**CODE, "types": {"T": ["flaot"]}}}, "/code/types/T", "unknown-kind"),
         ({"installed": None, "code": {**CODE, "input": {"a": "U"}}}, "/code/input/a", "unknown-kind"),
         ({"installed": None, "code": CODE, "shape": "join"}, "/shape", "wrong-shape"),
@@ -63,6 +65,46 @@ def test_bad_modules_are_refused(change: dict[str, Any], place: str, code: str) 
         read_module(json.dumps({**MODULE, **change}), CATALOGUE)
     assert (place, code) in {(each.pointer, each.code) for each in refused.value.problems}
     assert all(each.remedy for each in refused.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "code"),
+    [
+        ({"installed": {"type": "range_filter", "config": {"mn": 1}}}, "/installed/config/mn", "unknown-field"),
+        ({"installed": {"type": "range_filter", "config": {"min": "1"}}}, "/installed/config/min", "wrong-type"),
+        ({"code": {"source": "x", "per": "batch"}}, "/code", "wrong-value"),
+        ({"code": {"source": "x", "entry": "def"}}, "/code", "wrong-value"),
+        ({"code": {"source": "x", "output": {"rest": False}}}, "/code/output", "wrong-value"),
+        (
+            {"code": {"source": "x", "output": {"fields": {"a": "float"}, "drop": ["a"]}}},
+            "/code/output",
+            "wrong-value",
+        ),
+    ],
+)
+def test_a_config_that_cannot_run_is_refused(change: dict[str, Any], place: str, code: str) -> None:
+    """By the type of the library that would run it, at its place in the form, so that no point is given it in vain."""
+    with pytest.raises(InvalidDocument) as refused:
+        read_module(json.dumps({"name": "clean", "version": 1, "shape": "filter", **change}), installed_catalogue())
+    assert [(place, code)] == [(each.pointer, each.code) for each in refused.value.problems]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"installed": {"type": "range_filter"}},
+        {"installed": {"type": "range_filter", "config": {"max": 1}}},
+        {"code": {**CODE, "output": {"fields": {"a": "T"}}}},
+    ],
+)
+def test_what_a_config_leaves_open_is_no_problem(change: dict[str, Any]) -> None:
+    """The point gives it; a type variable is any of its kinds."""
+    assert (
+        "clean@1"
+        == read_module(
+            json.dumps({"name": "clean", "version": 1, "shape": "filter", **change}), installed_catalogue()
+        ).name
+    )
 
 
 @pytest.mark.parametrize(
