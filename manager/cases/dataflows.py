@@ -28,6 +28,7 @@ from manager.answers import (
 )
 from manager.cases.base import Base, Caller, Paging, paged, tenant_of
 from manager.cases.dataflow_answers import Standing, dataflow_answer, standing_of, task_answers, types_in
+from manager.cases.planned.pipeline_composer import Composed, PipelineComposer, Present, pipeline_in
 from manager.cases.planned.plan_answers import plan_answer
 from manager.committed.sources import full_name
 from manager.committed.state import running_id
@@ -39,7 +40,6 @@ from manager.observations.reports import HostSeen
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.savings.forecast import saving
 from manager.store.tables import DataflowRow, TenantRow
-from manager.submissions.pipeline_composer import Composed, PipelineComposer, Present, pipeline_in
 from manager.submissions.removal_preview import preview_removal
 
 _DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))

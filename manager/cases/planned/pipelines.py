@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from manager.answers import ReconfigurationForm, ReplanAnswer, ReplanForm, ReplanKind
 from manager.cases.base import Base, Caller
+from manager.cases.planned.pipeline_composer import Composed, PipelineComposer, Present, fillings_in
 from manager.cases.planned.plan_answers import plan_answer
 from manager.cases.reconfigurations import Reconfigurations
 from manager.committer.dataflow_rows import running_dataflow
 from manager.problem import Conflict, NotFound
 from manager.store.tables import DataflowRow
 from manager.submissions.edited_document import shape_problems
-from manager.submissions.pipeline_composer import Composed, PipelineComposer, Present, fillings_in
 from planning.forms.form_reader import read_form
 from planning.forms.pipeline_form import PipelineForm
 from planning.planning_problem import Criterion
