@@ -94,11 +94,12 @@ class ConstraintReader:
         if name in self._domains:
             return True
         known = sorted(self._domains)
+        others = f"the known ones are {listed(known)}; name one of them, or " if known else ""
         self._add(
             (*at, name),
             "unknown-variable",
             f"unknown variable {quoted(name)}",
-            suggestion(name, known, f"the known ones are {listed(known)}; declare others in 'variables'"),
+            suggestion(name, known, f"{others}declare it in 'variables'"),
         )
         return False
 

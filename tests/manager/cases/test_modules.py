@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -81,6 +83,20 @@ def test_a_version_never_changes(manager: Manager) -> None:
     assert first == manager.service.modules.get(ANN, "clean", 1)
     manager.service.modules.publish(ANN, text(version=2, cost=2))
     assert [("publish module", "ann", f"clean@{version}", "") for version in (1, 2)] == journal(manager)
+
+
+def test_of_several_texts_at_once_one_is_published(manager: Manager) -> None:
+    """All others are refused, whichever came first, and it stays."""
+
+    def publish(cost: int) -> int | None:
+        with suppress(Conflict):
+            return int(manager.service.modules.publish(ANN, text(cost=cost)).form["cost"])
+        return None
+
+    with ThreadPoolExecutor(8) as pool:
+        found = [each for each in pool.map(publish, range(8)) if each is not None]
+    assert [manager.service.modules.get(ANN, "clean", 1).cost] == found
+    assert 1 == len(journal(manager))
 
 
 def test_values_that_python_holds_equal_are_other_values(manager: Manager) -> None:
