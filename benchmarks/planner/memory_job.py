@@ -20,19 +20,19 @@ from engine.records.state import InstanceStates
 from engine.supply import Subscribed
 from engine.trial import rows_of
 from workloads.pipelines.scenario import PipelineScenario
-from workloads.pipelines.scenario_plan import modules_of
 from workloads.workload import Event
 
 Batches = Sequence[Sequence[Arrived]]
 
 
 class MemoryJob:
-    """A job for one dataflow of a scenario, in a root of its own."""
+    """A job for one dataflow of a scenario, in a root of its own with the sources of the scenario's code."""
 
     def __init__(self, root: Path, scenario: PipelineScenario, flow: Dataflow) -> None:
-        for module in modules_of(scenario):
-            if module.form.code is not None:
-                CodeStore(root).put(digest_of(module.form.code.source), module.form.code.source)
+        for module in scenario.modules:
+            if "code" in module:
+                source = module["code"]["source"]
+                CodeStore(root).put(digest_of(source), source)
         plan = _plan(scenario, flow)
         self._sinks = {flow.places[sink]: sink for sink in flow.sinks}
         self._entry = Entry(number=1, plan=plan, starts={})
@@ -81,7 +81,8 @@ def _arrived(scenario: PipelineScenario, rounds: Sequence[Mapping[str, Event]], 
 
 
 def _plan(scenario: PipelineScenario, flow: Dataflow) -> Plan:
-    ingress, slots = [], []
+    ingress: list[Ingress] = []
+    slots: list[Slot] = []
     for number, task in enumerate(flow.tasks):
         if not task.inputs:
             name = task.config["source"]

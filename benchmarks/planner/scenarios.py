@@ -3,13 +3,14 @@
 import statistics
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.planner.memory_job import Batches, MemoryJob, batches_of
+from dags import Dataflow
 from workloads.pipelines.scenario import SCENARIOS, PipelineScenario, load_scenario
-from workloads.pipelines.scenario_plan import canonical_form, planned_scenario
-from workloads.workload import Document
+from workloads.pipelines.scenario_plan import canonical_form, planned_scenario, surroundings_of
 
 Found = dict[str, Any]
 _ROUNDS = 1_000
@@ -26,33 +27,34 @@ def scenarios(*, quick: bool) -> Found:
 
 
 def _measured(scenario: PipelineScenario, *, batches: int) -> Found:
-    planned, planning = planned_scenario(scenario), list[float]()
+    around = surroundings_of(scenario)
+    planned, planning = planned_scenario(scenario.pipeline, around), list[float]()
     for _ in range(_TIMES):
         begun = time.process_time()
-        planned_scenario(scenario)
+        planned_scenario(scenario.pipeline, around)
         planning.append(time.process_time() - begun)
+    flows = {
+        "planned": canonical_form(planned.assembled.document, around),
+        "static": canonical_form(scenario.static, around),
+    }
     events = batches_of(scenario, 1, batches=_WARM + batches, rounds=_ROUNDS)
-    taken = _taken(scenario, planned.assembled.document, events)
+    taken = _taken(scenario, flows, events)
     per_batch = _ROUNDS * len(scenario.schemas)
-    per_event = {way: round(statistics.median(each) / per_batch * 1e6, 2) for way, each in taken.items()}
     ratios = [one / other for one, other in zip(taken["planned"], taken["static"], strict=True)]
     return {
         "open_places": len(planned.fillings),
         "planning_ms": round(statistics.median(planning) * 1_000, 1),
         "events": per_batch * batches,
-        **{f"{way}_us": each for way, each in per_event.items()},
+        **{f"{way}_us": round(statistics.median(each) / per_batch * 1e6, 2) for way, each in taken.items()},
         "ratio": round(statistics.median(ratios), 3),
     }
 
 
-def _taken(scenario: PipelineScenario, document: Document, events: Batches) -> dict[str, list[float]]:
-    """Seconds of CPU of each batch but the first ones, both ways. They take turns at being the first to run it."""
-    taken: dict[str, list[float]] = {"planned": [], "static": []}
+def _taken(scenario: PipelineScenario, flows: Mapping[str, Dataflow], events: Batches) -> dict[str, list[float]]:
+    """Seconds of CPU of each batch but the first ones, of each dataflow. They take turns at being the first."""
+    taken: dict[str, list[float]] = {way: [] for way in flows}
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
-        jobs = {
-            "planned": MemoryJob(Path(folder) / "planned", scenario, canonical_form(scenario, document)),
-            "static": MemoryJob(Path(folder) / "static", scenario, canonical_form(scenario, scenario.static)),
-        }
+        jobs = {way: MemoryJob(Path(folder) / way, scenario, flow) for way, flow in flows.items()}
         for at, arrived in enumerate(events):
             for way in sorted(jobs, reverse=at % 2 == 1):
                 begun = time.process_time()

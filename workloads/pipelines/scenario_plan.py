@@ -1,13 +1,13 @@
-"""Plans of scenarios: planned as a service would for the tenant who owns the sources, with the installed task types."""
+"""Plans of scenarios: made as a service makes them for the tenant who owns the sources, with the installed types."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dags import Dataflow, InvalidDocument, Problem, Source, canonicalise
 from engine import installed_catalogue
 from planning.pipelines.assembly import Assembled
-from planning.pipelines.module import Module, read_module
+from planning.pipelines.module import read_module
 from planning.pipelines.pipeline import Surroundings, read_pipeline
 from planning.pipelines.planned import PlannedPipeline, plan_pipeline
 from workloads.pipelines.scenario import PipelineScenario
@@ -16,42 +16,38 @@ from workloads.workload import Document
 _OWNER = "city"
 
 
-def planned_scenario(scenario: PipelineScenario) -> PlannedPipeline:
-    """The best plan of its pipeline."""
-    around = Surroundings(
+def surroundings_of(scenario: PipelineScenario) -> Surroundings:
+    """What its pipeline is planned against. Its modules are an operator's, who vouches for their code."""
+    catalogue = installed_catalogue()
+    modules = (read_module(json.dumps(each), catalogue) for each in scenario.modules)
+    return Surroundings(
         dataflow=scenario.name,
         tenant=_OWNER,
-        catalogue=installed_catalogue(),
-        sources=_sources(scenario),
-        modules=modules_of(scenario),
+        catalogue=catalogue,
+        sources={name: Source(name=name, owner=_OWNER, schema=schema) for name, schema in scenario.schemas.items()},
+        modules=[replace(each, is_vouched=True) for each in modules],
     )
+
+
+def planned_scenario(pipeline: Document, around: Surroundings) -> PlannedPipeline:
+    """The best plan of a pipeline that passes all checks."""
 
     def check(made: Assembled) -> Sequence[Problem]:
         try:
-            canonical_form(scenario, made.document)
+            canonical_form(made.document, around)
         except InvalidDocument as refused:
             return refused.problems
         return ()
 
-    return plan_pipeline(read_pipeline(json.dumps(scenario.pipeline), around), check)
+    return plan_pipeline(read_pipeline(json.dumps(pipeline), around), check)
 
 
-def modules_of(scenario: PipelineScenario) -> tuple[Module, ...]:
-    """Its modules, as an operator published them, who vouches for their code."""
-    read = (read_module(json.dumps(each), installed_catalogue()) for each in scenario.modules)
-    return tuple(replace(each, is_vouched=True) for each in read)
-
-
-def canonical_form(scenario: PipelineScenario, document: Document) -> Dataflow:
-    """A document over the sources of a scenario in canonical form."""
+def canonical_form(document: Document, around: Surroundings) -> Dataflow:
+    """A plain document in canonical form."""
     return canonicalise(
         json.dumps(document),
-        dataflow=scenario.name,
-        tenant=_OWNER,
-        catalogue=installed_catalogue(),
-        sources=_sources(scenario),
+        dataflow=around.dataflow,
+        tenant=around.tenant,
+        catalogue=around.catalogue,
+        sources=around.sources,
     )
-
-
-def _sources(scenario: PipelineScenario) -> Mapping[str, Source]:
-    return {name: Source(name=name, owner=_OWNER, schema=schema) for name, schema in scenario.schemas.items()}
