@@ -23,7 +23,7 @@ _TIMES = 9
 
 def scenarios(*, quick: bool) -> Found:
     """Of each scenario: CPU-milliseconds of planning, CPU-microseconds per event both ways, and their ratio."""
-    return {name: _measured(load_scenario(name), batches=6 if quick else 60) for name in SCENARIOS}
+    return {name: _measured(load_scenario(name), batches=6 if quick else 30) for name in SCENARIOS}
 
 
 def _measured(scenario: PipelineScenario, *, batches: int) -> Found:
