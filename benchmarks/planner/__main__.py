@@ -1,4 +1,4 @@
-"""The planner: how long it takes, and what planning for reuse saves.
+"""The planner: how long it takes, what planning for reuse saves, and what planned pipelines cost at run time.
 
     python -m benchmarks.planner [--quick]
 
@@ -10,6 +10,7 @@ import sys
 
 from benchmarks.planner.planning_time import planning_time
 from benchmarks.planner.reuse import reuse
+from benchmarks.planner.scenarios import scenarios
 from benchmarks.reconfiguration.__main__ import report
 
 
@@ -18,6 +19,7 @@ def main(*, quick: bool) -> None:
     found = {
         "planning": report("planning time", planning_time(quick=quick)),
         "reuse": report("planning for reuse", reuse(quick=quick)),
+        "scenarios": report("scenarios", scenarios(quick=quick)),
     }
     print(json.dumps(found))
 

@@ -1,0 +1,63 @@
+"""Scenarios of pipelines: how long each takes to plan, and what its plan costs at run time against plain tasks."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.planner.memory_job import Batches, MemoryJob, batches_of
+from dags import Dataflow
+from workloads.pipelines.scenario import SCENARIOS, PipelineScenario, load_scenario
+from workloads.pipelines.scenario_plan import canonical_form, planned_scenario, surroundings_of
+
+Found = dict[str, Any]
+_ROUNDS = 1_000
+"""In a batch."""
+_WARM = 2
+"""Batches before those that are measured."""
+_TIMES = 9
+"""Each is planned so often."""
+
+
+def scenarios(*, quick: bool) -> Found:
+    """Of each scenario: CPU-milliseconds of planning, CPU-microseconds per event both ways, and their ratio."""
+    return {name: _measured(load_scenario(name), batches=6 if quick else 30) for name in SCENARIOS}
+
+
+def _measured(scenario: PipelineScenario, *, batches: int) -> Found:
+    around = surroundings_of(scenario)
+    planned, planning = planned_scenario(scenario.pipeline, around), list[float]()
+    for _ in range(_TIMES):
+        begun = time.process_time()
+        planned_scenario(scenario.pipeline, around)
+        planning.append(time.process_time() - begun)
+    flows = {
+        "planned": canonical_form(planned.assembled.document, around),
+        "static": canonical_form(scenario.static, around),
+    }
+    events = batches_of(scenario, 1, batches=_WARM + batches, rounds=_ROUNDS)
+    taken = _taken(scenario, flows, events)
+    per_batch = _ROUNDS * len(scenario.schemas)
+    ratios = [one / other for one, other in zip(taken["planned"], taken["static"], strict=True)]
+    return {
+        "open_places": len(planned.fillings),
+        "planning_ms": round(statistics.median(planning) * 1_000, 1),
+        "events": per_batch * batches,
+        **{f"{way}_us": round(statistics.median(each) / per_batch * 1e6, 2) for way, each in taken.items()},
+        "ratio": round(statistics.median(ratios), 3),
+    }
+
+
+def _taken(scenario: PipelineScenario, flows: Mapping[str, Dataflow], events: Batches) -> dict[str, list[float]]:
+    """Seconds of CPU of each batch but the first ones, of each dataflow. They take turns at being the first."""
+    taken: dict[str, list[float]] = {way: [] for way in flows}
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
+        jobs = {way: MemoryJob(Path(folder) / way, scenario, flow) for way, flow in flows.items()}
+        for at, arrived in enumerate(events):
+            for way in sorted(jobs, reverse=at % 2 == 1):
+                begun = time.process_time()
+                jobs[way].run(arrived)
+                taken[way].append(time.process_time() - begun)
+    return {way: each[_WARM:] for way, each in taken.items()}

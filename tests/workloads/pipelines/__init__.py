@@ -1,0 +1,1 @@
+"""Tests of the pipelines of the paper on planning."""
