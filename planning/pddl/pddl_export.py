@@ -19,7 +19,7 @@ _PREDICATES = """\
     (now ?w - vertex ?s - stage)
     (met ?m - place)
     (mixed ?m - place ?x - variable)
-    (filled ?w - vertex ?o - option)
+    (holds ?w - vertex ?o - option)
     (open ?p - place ?x - variable)
     (done))
   (:functions (total-cost) - number)
@@ -91,7 +91,7 @@ class _Export:
             _said(goal.holds, place_name(stream)) for goal in self._problem.goals for stream in goal.streams
         ]
         for excluded in self._problem.excluded:
-            held = [f"(filled {name('vertex', at)} {name('option', option)})" for at, option in excluded.items()]
+            held = [f"(holds {name('vertex', at)} {name('option', option)})" for at, option in excluded.items()]
             if all(option in {each.name for each in self._problem.by_id[at].options} for at, option in excluded.items()):
                 goals.append(f"(not (and {' '.join(held)}))")
         return (
@@ -185,7 +185,7 @@ class _Export:
         )
 
     def _filling(self, vertex: Vertex, option: Option) -> Iterator[str]:
-        now, held = _vertex(vertex), f"(filled {_vertex(vertex)} {_option(option)})"
+        now, held = _vertex(vertex), f"(holds {_vertex(vertex)} {_option(option)})"
         required = [
             _said(option.requires[each.port], place_name(inlet(vertex, each)))
             for each in vertex.inputs

@@ -20,7 +20,7 @@ from planning.planning_problem import Goal, Inflow, Meeting, Option, Outlet, Pla
 
 _BROKEN = (AssertionError, AttributeError, IndexError, KeyError, SyntaxError, TypeError, ValueError)
 """What unexpected texts end in, in the library and here."""
-_BOOKKEEPING = frozenset({"now", "met", "mixed", "filled", "open", "done"})
+_BOOKKEEPING = frozenset({"now", "met", "mixed", "holds", "open", "done"})
 Fact = tuple[str, ...]
 """A predicate and the names that it is about."""
 
@@ -73,7 +73,7 @@ class _Import:
         for place, variable, each in self._all("is"):
             given.setdefault(place, {})[parts(variable)[1]] = value(each)
         conjuncts = [each for node in self._found.goals for each in _conjuncts(node)]
-        excluded = [each for each in conjuncts if "filled" in _predicates(each)]
+        excluded = [each for each in conjuncts if "holds" in _predicates(each)]
         goals = _asked((each for each in conjuncts if each not in excluded), next(iter(given), ""))
         return PlanningProblem(
             variables=tuple(
