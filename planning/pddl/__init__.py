@@ -4,7 +4,7 @@
 Vertices are filled in their order. Each goes through the stages ready, entered, filled and settled, by these actions:
 
 - `meet` makes several streams or ports one place. Variables that are equal on all are copied.
-- `either` chooses the stream from which such a place has a variable, by the rule of that name.
+- `take` chooses the stream from which such a place has a variable, by the rule `either`.
 - `enter` asks what the pipeline requires there.
 - `fill` takes an option, asks what it requires, copies what it does not affect, and has its cost.
 - `choose` gives a variable that the option affects one of its values.

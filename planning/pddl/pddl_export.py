@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from planning.constraint import UNSET, All, Constraint, Equals, Not, Same, Some, affected
 from planning.pddl.names import name, parts, place_name, value_name
 from planning.places import Junction, Place, base, entry, inlet, meetings
-from planning.planning_problem import Meeting, Option, Outlet, PlanningProblem, Vertex
+from planning.planning_problem import Meeting, Option, PlanningProblem, Vertex
 
 _PREDICATES = """\
   (:predicates
@@ -25,7 +25,7 @@ _PREDICATES = """\
   (:functions (total-cost) - number)
 """
 _CHOICES = """\
-  (:action either
+  (:action take
     :parameters (?p ?m - place ?x - variable ?v - value)
     :precondition (and (mixed ?m ?x) (enters ?p ?m) (is ?p ?x ?v))
     :effect (and (is ?m ?x ?v) (not (mixed ?m ?x))))
@@ -87,12 +87,12 @@ class _Export:
         )
 
     def problem(self) -> str:
-        goals = [
-            _said(goal.holds, place_name(stream)) for goal in self._problem.goals for stream in goal.streams
-        ]
+        goals = [_said(goal.holds, place_name(stream)) for goal in self._problem.goals for stream in goal.streams]
         for excluded in self._problem.excluded:
             held = [f"(holds {name('vertex', at)} {name('option', option)})" for at, option in excluded.items()]
-            if all(option in {each.name for each in self._problem.by_id[at].options} for at, option in excluded.items()):
+            if all(
+                option in {each.name for each in self._problem.by_id[at].options} for at, option in excluded.items()
+            ):
                 goals.append(f"(not (and {' '.join(held)}))")
         return (
             "(define (problem braid)\n"
@@ -124,7 +124,9 @@ class _Export:
 
     def _values(self) -> set[str]:
         problem = self._problem
-        found = {UNSET}.union(*(each.domain for each in problem.variables), *(at.values() for at in problem.given.values()))
+        found = {UNSET}.union(
+            *(each.domain for each in problem.variables), *(at.values() for at in problem.given.values())
+        )
         for vertex in problem.vertices:
             found |= _named(vertex.requires) | _named(vertex.ensures)
             for option in vertex.options:
@@ -180,9 +182,7 @@ class _Export:
         for option in vertex.options:
             yield from self._filling(vertex, option)
         wanted = [_said(vertex.ensures, place_name(each)) for each in vertex.streams()]
-        yield _action(
-            name("leave", vertex.id), [f"(now {now} settled)", *wanted], [f"(not (now {now} settled))", then]
-        )
+        yield _action(name("leave", vertex.id), [f"(now {now} settled)", *wanted], [f"(not (now {now} settled))", then])
 
     def _filling(self, vertex: Vertex, option: Option) -> Iterator[str]:
         now, held = _vertex(vertex), f"(holds {_vertex(vertex)} {_option(option)})"

@@ -82,9 +82,7 @@ class _Import:
             ),
             given={outlet(place): state for place, state in given.items()},
             vertices=tuple(self._vertex(each) for each in self._order()),
-            goals=tuple(
-                Goal(name=place, holds=holds, streams=(outlet(place),)) for place, holds in goals.items()
-            ),
+            goals=tuple(Goal(name=place, holds=holds, streams=(outlet(place),)) for place, holds in goals.items()),
             excluded=tuple({parts(at)[1]: parts(option)[1] for _, at, option in _facts(each)} for each in excluded),
         )
 
@@ -116,9 +114,7 @@ class _Import:
             inputs=tuple(Inflow(port, tuple(self._streams(place))) for port, place in reads),
             outputs=tuple(outlet(each).port for each in outputs),
             options=tuple(
-                self._option(id_, names[2], reads, outputs)
-                for names in self._actions
-                if names[:2] == ("fill", id_)
+                self._option(id_, names[2], reads, outputs) for names in self._actions if names[:2] == ("fill", id_)
             ),
             meeting=Meeting.EITHER if mixed else Meeting.EQUAL,
             requires=All(tuple(self._actions["enter", id_].asked(reads[0][1]).values())),
