@@ -1,0 +1,292 @@
+"""Export: a planning problem as PDDL, in the form that the package describes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from planning.constraint import UNSET, All, Constraint, Equals, Not, Same, Some, affected
+from planning.pddl.names import name, parts, place_name, value_name
+from planning.places import Junction, Place, base, entry, inlet, meetings
+from planning.planning_problem import Meeting, Option, PlanningProblem, Vertex
+
+_PREDICATES = """\
+  (:predicates
+    (is ?p - place ?x - variable ?v - value)
+    (may ?x - variable ?v - value)
+    (type ?x - variable)
+    (reads ?w - vertex ?q - port ?p - place)
+    (emits ?w - vertex ?p - place)
+    (enters ?p ?m - place)
+    (now ?w - vertex ?s - stage)
+    (met ?m - place)
+    (mixed ?m - place ?x - variable)
+    (holds ?w - vertex ?o - option)
+    (open ?p - place ?x - variable)
+    (done))
+  (:functions (total-cost) - number)
+"""
+_CHOICES = """\
+  (:action take
+    :parameters (?p ?m - place ?x - variable ?v - value)
+    :precondition (and (mixed ?m ?x) (enters ?p ?m) (is ?p ?x ?v))
+    :effect (and (is ?m ?x ?v) (not (mixed ?m ?x))))
+  (:action choose
+    :parameters (?p - place ?x - variable ?v - value)
+    :precondition (and (open ?p ?x) (may ?x ?v))
+    :effect (and (is ?p ?x ?v) (not (open ?p ?x))))
+"""
+
+
+class PddlError(ValueError):
+    """What PDDL cannot say, or a text that says no planning problem."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pddl:
+    """The two texts of a problem; made by `exported`."""
+
+    domain: str
+    problem: str
+
+
+def exported(problem: PlanningProblem) -> Pddl:
+    """A problem as PDDL. Raises `PddlError` if its plans depend on what PDDL cannot say."""
+    unsaid = [f"{each.id}: same" for each in problem.vertices if each.same]
+    unsaid += [f"{each.id}: mixes_types" for each in problem.vertices if each.mixes_types]
+    unsaid += [f"{at.id}: a negative cost" for at in problem.vertices if any(each.cost < 0 for each in at.options)]
+    if unsaid:
+        raise PddlError(f"PDDL cannot say this; leave it out of the problem, or plan without PDDL: {', '.join(unsaid)}")
+    export = _Export(problem)
+    return Pddl(domain=export.domain(), problem=export.problem())
+
+
+def filled(actions: Iterable[str]) -> dict[str, str]:
+    """The option of each vertex, by the names of a plan's actions."""
+    found = [parts(each) for each in actions]
+    return {each[1]: each[2] for each in found if each[0] == "fill"}
+
+
+class _Export:
+    def __init__(self, problem: PlanningProblem) -> None:
+        self._problem = problem
+        self._variables = [each.name for each in problem.variables]
+        self._types = frozenset(each.name for each in problem.variables if each.is_type)
+
+    def domain(self) -> str:
+        following = [f"(now {_vertex(each)} ready)" for each in self._problem.vertices[1:]]
+        actions = "".join(
+            action
+            for vertex, then in zip(self._problem.vertices, [*following, "(done)"], strict=False)
+            for action in self._actions(vertex, then)
+        )
+        return (
+            "(define (domain braid)\n"
+            "  (:requirements :adl :action-costs)\n"
+            "  (:types place variable value vertex option port stage)\n"
+            f"{_lines('(:constants', self._constants())}\n"
+            f"{_PREDICATES}{_CHOICES}{actions})\n"
+        )
+
+    def problem(self) -> str:
+        goals = [_said(goal.holds, place_name(stream)) for goal in self._problem.goals for stream in goal.streams]
+        for excluded in self._problem.excluded:
+            held = [f"(holds {name('vertex', at)} {name('option', option)})" for at, option in excluded.items()]
+            if all(
+                option in {each.name for each in self._problem.by_id[at].options} for at, option in excluded.items()
+            ):
+                goals.append(f"(not (and {' '.join(held)}))")
+        return (
+            "(define (problem braid)\n"
+            "  (:domain braid)\n"
+            f"{_lines('(:init', self._facts())}\n"
+            f"{_lines('(:goal (and', ['(done)', *goals])})\n"
+            "  (:metric minimize (total-cost)))\n"
+        )
+
+    def _constants(self) -> Iterator[str]:
+        problem = self._problem
+        places: list[Place] = list(problem.given)
+        for vertex in problem.vertices:
+            places += [*(place for place, _ in meetings(vertex)), *vertex.streams()]
+        options = dict.fromkeys(_option(each) for vertex in problem.vertices for each in vertex.options)
+        ports = dict.fromkeys(name("port", each.port) for vertex in problem.vertices for each in vertex.inputs)
+        named = {
+            "place": map(place_name, places),
+            "variable": map(_variable, self._variables),
+            "value": map(value_name, sorted(self._values())),
+            "vertex": map(_vertex, problem.vertices),
+            "option": options,
+            "port": ports,
+            "stage": ("ready", "entered", "filled", "settled"),
+        }
+        for kind, names in named.items():
+            if line := " ".join(names):
+                yield f"{line} - {kind}"
+
+    def _values(self) -> set[str]:
+        problem = self._problem
+        found = {UNSET}.union(
+            *(each.domain for each in problem.variables), *(at.values() for at in problem.given.values())
+        )
+        for vertex in problem.vertices:
+            found |= _named(vertex.requires) | _named(vertex.ensures)
+            for option in vertex.options:
+                found = found.union(*map(_named, option.requires.values()), *map(_named, option.ensures_at.values()))
+                found |= _named(option.ensures)
+        return found.union(*(_named(goal.holds) for goal in problem.goals))
+
+    def _facts(self) -> Iterator[str]:
+        problem = self._problem
+        yield "(= (total-cost) 0)"
+        yield f"(now {_vertex(problem.vertices[0])} ready)" if problem.vertices else "(done)"
+        for variable in problem.variables:
+            if variable.is_type:
+                yield f"(type {_variable(variable.name)})"
+            for value in sorted(variable.domain):
+                yield f"(may {_variable(variable.name)} {value_name(value)})"
+        for stream, state in problem.given.items():
+            for each in self._variables:
+                yield _is(place_name(stream), each, state.get(each, UNSET))
+        for vertex in problem.vertices:
+            for inflow in vertex.inputs:
+                yield f"(reads {_vertex(vertex)} {name('port', inflow.port)} {place_name(inlet(vertex, inflow))})"
+            for place, entering in meetings(vertex):
+                for each in dict.fromkeys(entering):
+                    yield f"(enters {place_name(each)} {place_name(place)})"
+            for each in vertex.streams():
+                yield f"(emits {_vertex(vertex)} {place_name(each)})"
+
+    def _actions(self, vertex: Vertex, then: str) -> Iterator[str]:
+        now = _vertex(vertex)
+        ready: list[str] = []
+        for place, entering in meetings(vertex):
+            met, first = place_name(place), place_name(entering[0])
+            mixed = self._mixed(vertex, place)
+            equal = [
+                _same(first, name_, place_name(other), name_)
+                for name_ in self._variables
+                if name_ not in mixed and not (name_ in self._types and isinstance(place, Junction))
+                for other in entering[1:]
+            ]
+            copied = [_copy(first, met, each) for each in self._variables if each not in mixed]
+            choices = [f"(mixed {met} {_variable(each)})" for each in mixed]
+            yield _action(
+                name("meet", *place),
+                [f"(now {now} ready)", f"(not (met {met}))", *ready, *equal],
+                [f"(met {met})", *copied, *choices],
+            )
+            ready += [f"(met {met})", *(f"(not {each})" for each in choices)]
+        required = _said(vertex.requires, place_name(entry(vertex)))
+        yield _action(
+            name("enter", vertex.id), [f"(now {now} ready)", *ready, required], _turn(now, "ready", "entered")
+        )
+        for option in vertex.options:
+            yield from self._filling(vertex, option)
+        wanted = [_said(vertex.ensures, place_name(each)) for each in vertex.streams()]
+        yield _action(name("leave", vertex.id), [f"(now {now} settled)", *wanted], [f"(not (now {now} settled))", then])
+
+    def _filling(self, vertex: Vertex, option: Option) -> Iterator[str]:
+        now, held = _vertex(vertex), f"(holds {_vertex(vertex)} {_option(option)})"
+        required = [
+            _said(option.requires[each.port], place_name(inlet(vertex, each)))
+            for each in vertex.inputs
+            if each.port in option.requires
+        ]
+        copied, opened = [], []
+        for stream in vertex.streams():
+            after, changed = place_name(stream), affected(option.ensured(stream.port))
+            for each in self._variables:
+                if each in changed:
+                    opened.append(f"(open {after} {_variable(each)})")
+                else:
+                    before = base(vertex, option) if each in self._types else entry(vertex)
+                    copied.append(_copy(place_name(before), after, each))
+        cost = [f"(increase (total-cost) {option.cost})"] if option.cost else []
+        yield _action(
+            name("fill", vertex.id, option.name),
+            [f"(now {now} entered)", *required],
+            [*_turn(now, "entered", "filled"), held, *copied, *opened, *cost],
+        )
+        ensured = [_said(option.ensured(each.port), place_name(each)) for each in vertex.streams()]
+        yield _action(
+            name("settle", vertex.id, option.name),
+            [f"(now {now} filled)", held, *(f"(not {each})" for each in opened), *ensured],
+            _turn(now, "filled", "settled"),
+        )
+
+    def _mixed(self, vertex: Vertex, place: Place) -> list[str]:
+        """The variables that a place where streams meet may have from any of them."""
+        if vertex.meeting is Meeting.EQUAL:
+            return []
+        return [each for each in self._variables if each not in self._types]
+
+
+def _said(constraint: Constraint, place: str) -> str:
+    match constraint:
+        case Equals(variable, value):
+            return _is(place, variable, value)
+        case Same(variable, other):
+            return _same(place, variable, place, other)
+        case Not(part):
+            return f"(not {_said(part, place)})"
+        case All(parts_):
+            return f"({' '.join(['and', *(_said(each, place) for each in parts_)])})"
+        case Some(parts_):
+            return f"({' '.join(['or', *(_said(each, place) for each in parts_)])})"
+
+
+def _named(constraint: Constraint) -> set[str]:
+    """The values that a constraint names."""
+    match constraint:
+        case Equals(_, value):
+            return {value}
+        case Same():
+            return set()
+        case Not(part):
+            return _named(part)
+        case All(parts_) | Some(parts_):
+            return set[str]().union(*map(_named, parts_))
+
+
+def _is(place: str, variable: str, value: str) -> str:
+    return f"(is {place} {_variable(variable)} {value_name(value)})"
+
+
+def _same(place: str, variable: str, other_place: str, other: str) -> str:
+    one, two = f"(is {place} {_variable(variable)} ?v)", f"(is {other_place} {_variable(other)} ?v)"
+    return f"(exists (?v - value) (and {one} {two}))"
+
+
+def _copy(before: str, after: str, variable: str) -> str:
+    one, two = f"(is {before} {_variable(variable)} ?v)", f"(is {after} {_variable(variable)} ?v)"
+    return f"(forall (?v - value) (when {one} {two}))"
+
+
+def _turn(vertex: str, before: str, after: str) -> list[str]:
+    return [f"(not (now {vertex} {before}))", f"(now {vertex} {after})"]
+
+
+def _action(named: str, conditions: Iterable[str], effects: Iterable[str]) -> str:
+    # What always holds need not be said.
+    asked = [each for each in conditions if each != "(and)"]
+    said = [f"  (:action {named}", "    :parameters ()", "    :precondition (and"]
+    said += [f"      {each}" for each in asked]
+    said[-1] += ")"
+    said += ["    :effect (and", *(f"      {each}" for each in effects)]
+    said[-1] += "))"
+    return "\n".join(said) + "\n"
+
+
+def _lines(opening: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"  {opening}", *(f"    {each}" for each in lines if each != "(and)")]) + ")"
+
+
+def _vertex(vertex: Vertex) -> str:
+    return name("vertex", vertex.id)
+
+
+def _option(option: Option) -> str:
+    return name("option", option.name)
+
+
+def _variable(variable: str) -> str:
+    return name("variable", variable)
