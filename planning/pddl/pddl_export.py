@@ -102,6 +102,12 @@ class _Export:
             "  (:metric minimize (total-cost)))\n"
         )
 
+    def _held(self) -> Iterator[str]:
+        """All that vertices may hold."""
+        for vertex in self._problem.vertices:
+            for option in vertex.options:
+                yield f"(holds {_vertex(vertex)} {_option(option)})"
+
     def _constants(self) -> Iterator[str]:
         problem = self._problem
         places: list[Place] = list(problem.given)
@@ -124,9 +130,8 @@ class _Export:
 
     def _values(self) -> set[str]:
         problem = self._problem
-        found = {UNSET}.union(
-            *(each.domain for each in problem.variables), *(at.values() for at in problem.given.values())
-        )
+        found = {UNSET}.union(*(each.domain for each in problem.variables))
+        found = found.union(*(state.values() for state in problem.given.values()))
         for vertex in problem.vertices:
             found |= _named(vertex.requires) | _named(vertex.ensures)
             for option in vertex.options:
@@ -147,20 +152,14 @@ class _Export:
             for each in self._variables:
                 yield _is(place_name(stream), each, state.get(each, UNSET))
         for vertex in problem.vertices:
-            for inflow in vertex.inputs:
-                yield f"(reads {_vertex(vertex)} {name('port', inflow.port)} {place_name(inlet(vertex, inflow))})"
-            for place, entering in meetings(vertex):
-                for each in dict.fromkeys(entering):
-                    yield f"(enters {place_name(each)} {place_name(place)})"
-            for each in vertex.streams():
-                yield f"(emits {_vertex(vertex)} {place_name(each)})"
+            yield from _structure(vertex)
 
     def _actions(self, vertex: Vertex, then: str) -> Iterator[str]:
         now = _vertex(vertex)
         ready: list[str] = []
         for place, entering in meetings(vertex):
             met, first = place_name(place), place_name(entering[0])
-            mixed = self._mixed(vertex, place)
+            mixed = self._mixed(vertex)
             equal = [
                 _same(first, name_, place_name(other), name_)
                 for name_ in self._variables
@@ -213,11 +212,22 @@ class _Export:
             _turn(now, "filled", "settled"),
         )
 
-    def _mixed(self, vertex: Vertex, place: Place) -> list[str]:
+    def _mixed(self, vertex: Vertex) -> list[str]:
         """The variables that a place where streams meet may have from any of them."""
         if vertex.meeting is Meeting.EQUAL:
             return []
         return [each for each in self._variables if each not in self._types]
+
+
+def _structure(vertex: Vertex) -> Iterator[str]:
+    """What a vertex reads and emits, and what meets there."""
+    for inflow in vertex.inputs:
+        yield f"(reads {_vertex(vertex)} {name('port', inflow.port)} {place_name(inlet(vertex, inflow))})"
+    for place, entering in meetings(vertex):
+        for each in dict.fromkeys(entering):
+            yield f"(enters {place_name(each)} {place_name(place)})"
+    for each in vertex.streams():
+        yield f"(emits {_vertex(vertex)} {place_name(each)})"
 
 
 def _said(constraint: Constraint, place: str) -> str:

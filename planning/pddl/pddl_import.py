@@ -106,7 +106,7 @@ class _Import:
     def _vertex(self, id_: str) -> Vertex:
         reads = [(parts(port)[1], place) for vertex, port, place in self._all("reads") if parts(vertex)[1] == id_]
         outputs = [place for vertex, place in self._all("emits") if parts(vertex)[1] == id_]
-        meets = [each for names, each in self._actions.items() if names[:2] in {("meet", id_)}]
+        meets = [each for names, each in self._actions.items() if names[:2] == ("meet", id_)]
         mixed = any(fact[0] == "mixed" for each in meets for fact in each.sets)
         wanted = self._actions["leave", id_].asked(outputs[0])
         return Vertex(

@@ -1,5 +1,6 @@
-"""Another engine agrees: Kairos plans what was exported, and knows nothing of Braid."""
+"""Another engine agrees: Kairos reads the exported texts, and knows nothing of Braid."""
 
+import kairos
 import pytest
 import up_kairos
 from hypothesis import given, settings
@@ -10,34 +11,31 @@ from planning.pddl.pddl_import import unified
 from planning.planner import find_plan
 from planning.planning_problem import Criterion, PlanningProblem
 from tests.planning.oracle import answers
-from tests.planning.pddl.said import said_problems
+from tests.planning.pddl.said import said_problems, streets
 
-# unified-planning calls pyparsing by names that it gives up.
-pytestmark = pytest.mark.filterwarnings("ignore:.* deprecated - use:DeprecationWarning")
 _LONGEST_S = 60
 
 
 def _hold(problem: PlanningProblem) -> None:
+    said = exported(problem)
+    task = kairos.parse_problem(said.problem, kairos.parse_domain(said.domain, "domain"), "problem")
+    options = kairos.SearchOptions()
+    options.timeout = _LONGEST_S
+    other = kairos.Planner().solve(task, options)
     plan = find_plan(problem, (Criterion.COST,))
-    said = unified(exported(problem))
-    up_kairos.register(said.environment)
-    said.environment.credits_stream = None
-    with said.environment.factory.OneshotPlanner(name="kairos") as kairos:
-        other = kairos.solve(said, timeout=_LONGEST_S)
     if plan is None:
-        assert PlanGenerationResultStatus.UNSOLVABLE_PROVEN is other.status
+        assert kairos.Status.UNSOLVABLE is other.status
         return
-    assert PlanGenerationResultStatus.SOLVED_OPTIMALLY is other.status
-    options = filled(each.action.name for each in other.plan.actions)
-    assert [plan.reached[0].value] == [
-        each.reached[Criterion.COST] for each in answers(problem) if each.options == options
-    ]
+    assert kairos.Status.SOLVED is other.status
+    found = filled(each.name for each in other.plan.steps)
+    (cost,) = [each.reached[Criterion.COST] for each in answers(problem) if each.options == found]
+    assert plan.reached[0].value <= cost
 
 
-@settings(max_examples=15)
+@settings(max_examples=50)
 @given(said_problems())
 def test_another_engine_finds_plans_where_there_are_some(problem: PlanningProblem) -> None:
-    """Both find a plan of the same cost, or both show that there is none."""
+    """Both find a plan, or both show that there is none; the other one's is valid, and not cheaper."""
     _hold(problem)
 
 
@@ -47,3 +45,15 @@ def test_another_engine_finds_plans_where_there_are_some(problem: PlanningProble
 def test_another_engine_agrees_on_many_problems(problem: PlanningProblem) -> None:
     """The same, of hundreds."""
     _hold(problem)
+
+
+@pytest.mark.filterwarnings("ignore:.* deprecated - use:DeprecationWarning")  # unified-planning calls pyparsing's
+def test_an_engine_of_unified_planning_takes_it() -> None:
+    """What unified-planning reads is planned by its engines, and their plans say what fills each vertex."""
+    said = unified(exported(streets()))
+    up_kairos.register(said.environment)
+    said.environment.credits_stream = None
+    with said.environment.factory.OneshotPlanner(name="kairos") as engine:
+        found = engine.solve(said, timeout=_LONGEST_S)
+    assert PlanGenerationResultStatus.SOLVED_OPTIMALLY is found.status
+    assert {"clean": "smooth@1", "join": "join"} == filled(each.action.name for each in found.plan.actions)
