@@ -46,6 +46,11 @@ def outlet(found: str) -> Outlet:
     return Outlet(origin, port)
 
 
+def variable_name(variable: str) -> str:
+    """The name of a state variable."""
+    return name("variable", variable)
+
+
 def value_name(value: str) -> str:
     """The name of a JSON text."""
     is_text = len(value) > 1 and value[0] == value[-1] == '"'

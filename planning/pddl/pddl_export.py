@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from planning.constraint import UNSET, All, Constraint, Equals, Not, Same, Some, affected
-from planning.pddl.names import name, parts, place_name, value_name
+from planning.constraint import UNSET, affected
+from planning.pddl.expressions import carried, holds_at, named, said, same_at
+from planning.pddl.names import name, parts, place_name, value_name, variable_name
 from planning.places import Junction, Place, base, entry, inlet, meetings
 from planning.planning_problem import Meeting, Option, PlanningProblem, Vertex
 
@@ -87,13 +88,14 @@ class _Export:
         )
 
     def problem(self) -> str:
-        goals = [_said(goal.holds, place_name(stream)) for goal in self._problem.goals for stream in goal.streams]
-        for excluded in self._problem.excluded:
-            held = [f"(holds {name('vertex', at)} {name('option', option)})" for at, option in excluded.items()]
-            if all(
-                option in {each.name for each in self._problem.by_id[at].options} for at, option in excluded.items()
-            ):
-                goals.append(f"(not (and {' '.join(held)}))")
+        goals = [said(goal.holds, place_name(stream)) for goal in self._problem.goals for stream in goal.streams]
+        held = {(at.id, each.name): _held(at, each) for at in self._problem.vertices for each in at.options}
+        # What a vertex cannot hold excludes nothing.
+        goals += [
+            f"(not (and {' '.join(held[each] for each in excluded.items())}))"
+            for excluded in self._problem.excluded
+            if excluded.items() <= held.keys()
+        ]
         return (
             "(define (problem braid)\n"
             "  (:domain braid)\n"
@@ -102,12 +104,6 @@ class _Export:
             "  (:metric minimize (total-cost)))\n"
         )
 
-    def _held(self) -> Iterator[str]:
-        """All that vertices may hold."""
-        for vertex in self._problem.vertices:
-            for option in vertex.options:
-                yield f"(holds {_vertex(vertex)} {_option(option)})"
-
     def _constants(self) -> Iterator[str]:
         problem = self._problem
         places: list[Place] = list(problem.given)
@@ -115,16 +111,16 @@ class _Export:
             places += [*(place for place, _ in meetings(vertex)), *vertex.streams()]
         options = dict.fromkeys(_option(each) for vertex in problem.vertices for each in vertex.options)
         ports = dict.fromkeys(name("port", each.port) for vertex in problem.vertices for each in vertex.inputs)
-        named = {
+        kinds = {
             "place": map(place_name, places),
-            "variable": map(_variable, self._variables),
+            "variable": map(variable_name, self._variables),
             "value": map(value_name, sorted(self._values())),
             "vertex": map(_vertex, problem.vertices),
             "option": options,
             "port": ports,
             "stage": ("ready", "entered", "filled", "settled"),
         }
-        for kind, names in named.items():
+        for kind, names in kinds.items():
             if line := " ".join(names):
                 yield f"{line} - {kind}"
 
@@ -133,11 +129,11 @@ class _Export:
         found = {UNSET}.union(*(each.domain for each in problem.variables))
         found = found.union(*(state.values() for state in problem.given.values()))
         for vertex in problem.vertices:
-            found |= _named(vertex.requires) | _named(vertex.ensures)
+            found |= named(vertex.requires) | named(vertex.ensures)
             for option in vertex.options:
-                found = found.union(*map(_named, option.requires.values()), *map(_named, option.ensures_at.values()))
-                found |= _named(option.ensures)
-        return found.union(*(_named(goal.holds) for goal in problem.goals))
+                found = found.union(*map(named, option.requires.values()), *map(named, option.ensures_at.values()))
+                found |= named(option.ensures)
+        return found.union(*(named(goal.holds) for goal in problem.goals))
 
     def _facts(self) -> Iterator[str]:
         problem = self._problem
@@ -145,12 +141,12 @@ class _Export:
         yield f"(now {_vertex(problem.vertices[0])} ready)" if problem.vertices else "(done)"
         for variable in problem.variables:
             if variable.is_type:
-                yield f"(type {_variable(variable.name)})"
+                yield f"(type {variable_name(variable.name)})"
             for value in sorted(variable.domain):
-                yield f"(may {_variable(variable.name)} {value_name(value)})"
+                yield f"(may {variable_name(variable.name)} {value_name(value)})"
         for stream, state in problem.given.items():
             for each in self._variables:
-                yield _is(place_name(stream), each, state.get(each, UNSET))
+                yield holds_at(place_name(stream), each, state.get(each, UNSET))
         for vertex in problem.vertices:
             yield from _structure(vertex)
 
@@ -161,32 +157,32 @@ class _Export:
             met, first = place_name(place), place_name(entering[0])
             mixed = self._mixed(vertex)
             equal = [
-                _same(first, name_, place_name(other), name_)
+                same_at(first, name_, place_name(other), name_)
                 for name_ in self._variables
                 if name_ not in mixed and not (name_ in self._types and isinstance(place, Junction))
                 for other in entering[1:]
             ]
-            copied = [_copy(first, met, each) for each in self._variables if each not in mixed]
-            choices = [f"(mixed {met} {_variable(each)})" for each in mixed]
+            copied = [carried(first, met, each) for each in self._variables if each not in mixed]
+            choices = [f"(mixed {met} {variable_name(each)})" for each in mixed]
             yield _action(
                 name("meet", *place),
                 [f"(now {now} ready)", f"(not (met {met}))", *ready, *equal],
                 [f"(met {met})", *copied, *choices],
             )
             ready += [f"(met {met})", *(f"(not {each})" for each in choices)]
-        required = _said(vertex.requires, place_name(entry(vertex)))
+        required = said(vertex.requires, place_name(entry(vertex)))
         yield _action(
             name("enter", vertex.id), [f"(now {now} ready)", *ready, required], _turn(now, "ready", "entered")
         )
         for option in vertex.options:
             yield from self._filling(vertex, option)
-        wanted = [_said(vertex.ensures, place_name(each)) for each in vertex.streams()]
+        wanted = [said(vertex.ensures, place_name(each)) for each in vertex.streams()]
         yield _action(name("leave", vertex.id), [f"(now {now} settled)", *wanted], [f"(not (now {now} settled))", then])
 
     def _filling(self, vertex: Vertex, option: Option) -> Iterator[str]:
-        now, held = _vertex(vertex), f"(holds {_vertex(vertex)} {_option(option)})"
+        now, held = _vertex(vertex), _held(vertex, option)
         required = [
-            _said(option.requires[each.port], place_name(inlet(vertex, each)))
+            said(option.requires[each.port], place_name(inlet(vertex, each)))
             for each in vertex.inputs
             if each.port in option.requires
         ]
@@ -195,17 +191,17 @@ class _Export:
             after, changed = place_name(stream), affected(option.ensured(stream.port))
             for each in self._variables:
                 if each in changed:
-                    opened.append(f"(open {after} {_variable(each)})")
+                    opened.append(f"(open {after} {variable_name(each)})")
                 else:
                     before = base(vertex, option) if each in self._types else entry(vertex)
-                    copied.append(_copy(place_name(before), after, each))
+                    copied.append(carried(place_name(before), after, each))
         cost = [f"(increase (total-cost) {option.cost})"] if option.cost else []
         yield _action(
             name("fill", vertex.id, option.name),
             [f"(now {now} entered)", *required],
             [*_turn(now, "entered", "filled"), held, *copied, *opened, *cost],
         )
-        ensured = [_said(option.ensured(each.port), place_name(each)) for each in vertex.streams()]
+        ensured = [said(option.ensured(each.port), place_name(each)) for each in vertex.streams()]
         yield _action(
             name("settle", vertex.id, option.name),
             [f"(now {now} filled)", held, *(f"(not {each})" for each in opened), *ensured],
@@ -230,47 +226,6 @@ def _structure(vertex: Vertex) -> Iterator[str]:
         yield f"(emits {_vertex(vertex)} {place_name(each)})"
 
 
-def _said(constraint: Constraint, place: str) -> str:
-    match constraint:
-        case Equals(variable, value):
-            return _is(place, variable, value)
-        case Same(variable, other):
-            return _same(place, variable, place, other)
-        case Not(part):
-            return f"(not {_said(part, place)})"
-        case All(parts_):
-            return f"({' '.join(['and', *(_said(each, place) for each in parts_)])})"
-        case Some(parts_):
-            return f"({' '.join(['or', *(_said(each, place) for each in parts_)])})"
-
-
-def _named(constraint: Constraint) -> set[str]:
-    """The values that a constraint names."""
-    match constraint:
-        case Equals(_, value):
-            return {value}
-        case Same():
-            return set()
-        case Not(part):
-            return _named(part)
-        case All(parts_) | Some(parts_):
-            return set[str]().union(*map(_named, parts_))
-
-
-def _is(place: str, variable: str, value: str) -> str:
-    return f"(is {place} {_variable(variable)} {value_name(value)})"
-
-
-def _same(place: str, variable: str, other_place: str, other: str) -> str:
-    one, two = f"(is {place} {_variable(variable)} ?v)", f"(is {other_place} {_variable(other)} ?v)"
-    return f"(exists (?v - value) (and {one} {two}))"
-
-
-def _copy(before: str, after: str, variable: str) -> str:
-    one, two = f"(is {before} {_variable(variable)} ?v)", f"(is {after} {_variable(variable)} ?v)"
-    return f"(forall (?v - value) (when {one} {two}))"
-
-
 def _turn(vertex: str, before: str, after: str) -> list[str]:
     return [f"(not (now {vertex} {before}))", f"(now {vertex} {after})"]
 
@@ -290,13 +245,13 @@ def _lines(opening: str, lines: Iterable[str]) -> str:
     return "\n".join([f"  {opening}", *(f"    {each}" for each in lines if each != "(and)")]) + ")"
 
 
+def _held(vertex: Vertex, option: Option) -> str:
+    return f"(holds {_vertex(vertex)} {_option(option)})"
+
+
 def _vertex(vertex: Vertex) -> str:
     return name("vertex", vertex.id)
 
 
 def _option(option: Option) -> str:
     return name("option", option.name)
-
-
-def _variable(variable: str) -> str:
-    return name("variable", variable)
