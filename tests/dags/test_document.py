@@ -171,7 +171,10 @@ def test_an_unknown_field_lists_the_known_ones() -> None:
     unknown = "unknown field 'zzz'"
     assert [
         problem(
-            "/tasks/0/zzz", "unknown-field", unknown, "remove it; the known fields are 'id', 'type', 'config', 'fresh'"
+            "/tasks/0/zzz",
+            "unknown-field",
+            unknown,
+            "remove it; the known fields are 'id', 'type', 'config', 'module', 'fresh'",
         ),
         problem(
             "/streams/0/zzz",

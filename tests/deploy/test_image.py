@@ -59,8 +59,8 @@ def test_what_it_runs_by_itself_is_a_call() -> None:
 
 
 def test_extras_are_those_that_tasks_need() -> None:
-    """All that may run, and nothing of what developing needs."""
-    assert set(PROJECT["project"]["optional-dependencies"]) - {"dev", "docs"} == set(EXTRAS)
+    """All that may run, and nothing of what developing, or an exchange of planning problems, needs."""
+    assert set(PROJECT["project"]["optional-dependencies"]) - {"dev", "docs", "pddl"} == set(EXTRAS)
 
 
 def test_what_a_needed_package_brings_is_needed() -> None:
