@@ -54,6 +54,8 @@ class _Search:
         # One worker: the same problem then always has the same answer.
         self._solver.parameters.num_workers = 1
         self._solver.parameters.random_seed = _SEED
+        # Else the solver takes the signal over, and a process that has planned once dies of the next one.
+        self._solver.parameters.catch_sigint_signal = False
         # The models are clauses. Their linear relaxation says little: 20 meetings of either took half a minute with it
         # and a tenth of a second without.
         self._solver.parameters.linearization_level = 0

@@ -1,5 +1,7 @@
 """The planner: sound, complete and optimal, by trying everything."""
 
+import subprocess
+import sys
 from itertools import permutations
 
 import pytest
@@ -52,3 +54,22 @@ def test_many_plans_are_the_best_there_are(problem: PlanningProblem, order: tupl
 def test_the_same_problem_has_the_same_plan(problem: PlanningProblem) -> None:
     """Planning twice gives one plan."""
     assert find_plan(problem, tuple(Criterion)) == find_plan(problem, tuple(Criterion))
+
+
+def test_who_has_planned_still_hears_signals() -> None:
+    """An interrupt reaches the handler of the process, and does not kill it."""
+    program = """
+import signal
+from planning.planner import find_plan
+from planning.planning_problem import Criterion, Inflow, Option, Outlet, PlanningProblem, Vertex
+
+options = (Option(name="a", cost=1), Option(name="b", cost=2))
+vertex = Vertex(id="p", inputs=(Inflow("in", (Outlet("s"),)),), options=options)
+find_plan(PlanningProblem(variables=(), given={Outlet("s"): {}}, vertices=(vertex,)), (Criterion.COST,))
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("heard")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    assert ("heard\n", 0) == (done.stdout, done.returncode)
