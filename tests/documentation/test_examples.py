@@ -87,6 +87,7 @@ def test_the_pages_that_promise_examples_have_them() -> None:
         "docs/consistency.md",
         "docs/documents.md",
         "docs/how-to/merge-from-python.md",
+        "docs/planning.md",
         "docs/running.md",
         "docs/task-library.md",
         "docs/task-types.md",
