@@ -1,5 +1,6 @@
 """Pipelines: documents with open places, read and turned into planning problems."""
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -93,17 +94,17 @@ class _Builder:
         self.blueprint, self.form, self.around = blueprint, blueprint.form, around
         self.domains, self.problems = read_domains(self.form.variables, {})
         self.found: dict[str, list[Filling]] = {}
+        self.known: dict[tuple[str, tuple[str, ...], str], Sequence[Filling | Unusable]] = {}
         for spot in blueprint.spots:
             if spot.choice is not None:
                 self.found[spot.id] = self._candidates(spot)
             elif spot.type is not None and spot.config is not None and not spot.type.is_source:
                 self.found[spot.id] = self._fixed(spot, spot.type, spot.config)
-        modules = [each.module for cases in self.found.values() for each in cases if each.module is not None]
-        for module in modules:
-            self.domains = {
-                **self.domains,
-                **{name: self.domains.get(name, frozenset()) | values for name, values in module.domains.items()},
-            }
+        modules = {each.name: each.module for cases in self.found.values() for each in cases if each.module is not None}
+        domains = dict(self.domains)
+        for module in modules.values():
+            domains |= {name: domains.get(name, frozenset()) | values for name, values in module.domains.items()}
+        self.domains = domains
         self.fields = frozenset(
             name for cases in self.found.values() for each in cases for name in each.passage.fields()
         ).union(*(goal.fields for goal in self.form.goals))
@@ -149,7 +150,7 @@ class _Builder:
         ports = tuple(each.port for each in spot.inputs)
         site = Site(ports=ports, rest=choice.config, catalogue=self.around.catalogue, tenant=self.around.tenant)
         asked = chosen(choice, self.around.modules)
-        found = [each for module in asked for each in candidates_of(module, site)]
+        found = [each for module in asked for each in self._asked(module, site)]
         fitting = [each for each in found if isinstance(each, Filling)]
         place = ("tasks", spot.at, "point" if spot.point is not None else "gap")
         self._find_unknown(choice.modules or (), place)
@@ -158,6 +159,13 @@ class _Builder:
             message = f"no module of shape {choice.shape} fits here{': ' if why else ''}{why}"
             self._add(place, "no-module", message, "publish one, or change what the place asks for")
         return fitting
+
+    def _asked(self, module: Module, site: Site) -> Sequence[Filling | Unusable]:
+        """The cases of a module at a place. Places that are alike have the same, and types are slow to ask."""
+        alike = (module.name, site.ports, json.dumps(site.rest, sort_keys=True))
+        if alike not in self.known:
+            self.known[alike] = list(candidates_of(module, site))
+        return self.known[alike]
 
     def _find_unknown(self, wanted: Sequence[str], place: tuple[str | int, ...]) -> None:
         names = {each.form.name for each in self.around.modules} | {each.name for each in self.around.modules}
