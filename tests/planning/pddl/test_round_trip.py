@@ -80,10 +80,10 @@ def test_what_pddl_cannot_say_is_refused_at_once() -> None:
     ("before", "after", "why"),
     [
         ("(define (domain braid)", "(define", "no PDDL"),
-        ("(:action leave__join", "(:action left__join", "never ready|left twice or never"),
-        ("(now vertex__join ready)))", "(now vertex__clean ready)))", "left twice or never"),
+        ("(:action leave__join", "(:action left__join", "join is left twice or never"),
+        ("(now vertex__join ready)))", "(now vertex__clean ready)))", "clean is left twice or never"),
         ("(open out__clean__out variable__noise)", "(open out__clean__out variable__kind)", "other variables"),
-        ("(is out__clean__out variable__noise json__null)", "(met out__clean__out)", "no constraint|several|other"),
+        ("(is out__clean__out variable__noise json__null)", "(met out__clean__out)", "opens other variables"),
         ("fill__clean__smooth_40_1", "fill__clean__other", "as Braid exports it"),
     ],
 )
