@@ -66,6 +66,8 @@ class ReplanForm(Form):
     """The pipeline with other goals or places; as it was submitted if left out."""
     prefer: tuple[Criterion, ...] | None = Field(default=None, max_length=len(Criterion))
     """What is optimised this time; fewest changes, then what the pipeline prefers, if left out."""
+    without: tuple[str, ...] = Field(default=(), max_length=1_000)
+    """Modules that are not used this time, such as one that fails: by name, or by name and version."""
 
 
 class ReplanAnswer(Answer):

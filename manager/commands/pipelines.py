@@ -22,7 +22,7 @@ _HOW = {
 
 
 @client_command
-def replan(
+def replan(  # noqa: PLR0913 - each is an option
     client: Client,
     dataflow: Id,
     file: Annotated[Path | None, typer.Argument(help="The pipeline with other goals; - is standard input.")] = None,
@@ -31,10 +31,14 @@ def replan(
         list[str] | None,
         typer.Option(metavar="CRITERION", help="What to optimise, the most important first; may be repeated."),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="A module not to use, such as one that fails; may be repeated."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
 ) -> Iterator[Shown]:
     """Plan a running pipeline anew, with the modules that there are now, and apply the difference."""
-    form = fill_form(ReplanForm, pipeline=None if file is None else _pipeline(file), prefer=prefer)
+    form = fill_form(ReplanForm, pipeline=None if file is None else _pipeline(file), prefer=prefer, without=without)
     answer = client.replan(dataflow, form, dry_run=dry_run)
     yield Shown(data=answer, text=_text(answer))
 

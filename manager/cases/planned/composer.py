@@ -53,6 +53,8 @@ class Present:
 
     dataflow: str = "planned"
     fillings: Mapping[str, str] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+    """The modules that it shall not hold any more, by name or by name and version."""
 
 
 def pipeline_in(raw: bytes) -> bool:
@@ -93,7 +95,8 @@ class PipelineComposer:
         with self._committer.looking() as state:
             sources = state.sources
         with self._store.read() as session:
-            modules = modules_of(session, tenant, _held(raw, standing))
+            known = modules_of(session, tenant, _held(raw, standing))
+        modules = [each for each in known if not {each.name, each.form.name} & standing.without]
 
         def check(made: Assembled) -> Sequence[Problem]:
             text = json.dumps(made.document, ensure_ascii=False).encode()

@@ -48,22 +48,25 @@ class Pipelines(Base):
         if criteria is None:
             prefer = read_form(pipeline, PipelineForm).prefer
             criteria = (Criterion.CHANGES, *(each for each in prefer if each is not Criterion.CHANGES))
-        present = Present(dataflow=row.id, fillings=fillings_in(row.document, pipeline))
+        present = Present(
+            dataflow=row.id, fillings=fillings_in(row.document, pipeline), without=frozenset(form.without)
+        )
         composer = PipelineComposer(self._committer, self._store, self._tools.catalogue)
         return composer.composed(row.tenant, raw, present=present, criteria=criteria)
 
     def _apply(
         self, caller: Caller, row: DataflowRow, composed: Composed, answer: ReplanAnswer, *, dry_run: bool
     ) -> ReplanAnswer:
-        if not dry_run and answer.how is not ReplanKind.REPLACEMENT and composed.pipeline.decode() != row.pipeline:
-            self._changes.dataflows.keep_pipeline(row.id, composed.pipeline, who=caller.who)
         if answer.how is ReplanKind.RECONFIGURATION:
             changes = Reconfigurations(self._tools)
             form = ReconfigurationForm(document=dict(composed.planned.assembled.document))
             apply = changes.preview if dry_run else changes.begin
-            return answer.model_copy(update={"reconfiguration": apply(caller, row.id, form)})
+            answer = answer.model_copy(update={"reconfiguration": apply(caller, row.id, form)})
         if answer.how is ReplanKind.REPLACEMENT and not dry_run:
             self._changes.dataflows.replace(row.id, composed.document, who=caller.who, pipeline=composed.pipeline)
+        elif not dry_run and composed.pipeline.decode() != row.pipeline:
+            # Only now, because the reconfiguration may have been refused.
+            self._changes.dataflows.keep_pipeline(row.id, composed.pipeline, who=caller.who)
         return answer
 
     def _own(self, caller: Caller, dataflow: str) -> DataflowRow:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from manager.answers import ReplanForm, ReplanKind, SubmitAnswer
+from manager.answers import Quota, ReplanForm, ReplanKind, SubmitAnswer
 from manager.cases.base import Paging
 from manager.cases.planned.follower import PipelineFollower
-from manager.problem import Conflict, InvalidDataflow, NotFound
+from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.tables import ModuleRow
 from planning.planning_problem import Criterion
-from tests.manager.managers import Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller
 from tests.manager.managers import raw as plain
 from tests.notation import document
 from tests.planning.pipelines.open_places import MODULES, pipeline_document
@@ -152,6 +152,36 @@ def test_what_is_preferred_may_change(manager: Manager) -> None:
     assert {"p": "to-kelvin@1"} == fillings(manager.service.pipelines.replan(ANN, flow, ReplanForm()))
     cheap = manager.service.pipelines.replan(ANN, flow, ReplanForm(prefer=(Criterion.COST,)))
     assert {"p": "cheap-kelvin@1"} == fillings(cheap)
+
+
+def test_the_next_best_plan_does_without_a_module(manager: Manager) -> None:
+    """By its name or its version; without any that would do, nothing changes."""
+    publish(manager)
+    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
+    publish(manager, form | {"name": "kelvins", "cost": 9.0, "installed": {"type": "map", "config": {"add": 274}}})
+    flow = submit(manager).id
+    for name in ("to-kelvin", "to-kelvin@1"):
+        answer = manager.service.pipelines.replan(ANN, flow, ReplanForm(without=(name,)), dry_run=True)
+        assert {"p": "kelvins@1"} == fillings(answer)
+    assert {"p": "to-kelvin@1"} == fillings(
+        manager.service.pipelines.replan(ANN, flow, ReplanForm(without=("to-kelvin@2",)), dry_run=True)
+    )
+    with pytest.raises(InvalidDataflow):
+        manager.service.pipelines.replan(ANN, flow, ReplanForm(without=("to-kelvin", "kelvins")))
+
+
+def test_a_refused_change_leaves_the_goals_as_they_are(manager: Manager) -> None:
+    """What cannot begin now is not half done: the pipeline is the one that was planned."""
+    publish(manager)
+    flow = submit(manager).id
+    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
+    publish(manager, form | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(dataflows=9, tasks=99, submits_per_minute=0))
+    before = manager.service.dataflows.get(ANN, flow)
+    wanted = json.loads(raw(LINE, goals=[*GOAL, *GOAL], given=GIVEN))
+    with pytest.raises(QuotaExceeded):
+        manager.service.pipelines.replan(ANN, flow, ReplanForm(pipeline=wanted))
+    assert before == manager.service.dataflows.get(ANN, flow)
 
 
 def test_only_its_tenant_plans_a_pipeline_anew(manager: Manager) -> None:
