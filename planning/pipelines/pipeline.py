@@ -65,13 +65,17 @@ class Pipeline:
     """Of every open place, by the names of the options that they are."""
 
 
+PLACES = frozenset({"point", "gap"})
+"""The fields by which an entry of a document is an open place."""
+OWN_FIELDS = frozenset({"variables", "given", "goals", "meets", "prefer", "follow"})
+"""The fields that only documents of pipelines have."""
+
+
 def is_pipeline(value: Mapping[str, object]) -> bool:
     """Whether a document is one with open places or goals, to be planned."""
     tasks = value.get("tasks")
-    places = isinstance(tasks, list) and any(
-        isinstance(each, dict) and each.keys() & {"point", "gap"} for each in tasks
-    )
-    return places or bool(value.keys() & {"variables", "given", "goals", "meets", "prefer", "follow"})
+    entries = tasks if isinstance(tasks, list) else []
+    return bool(value.keys() & OWN_FIELDS) or any(isinstance(each, dict) and each.keys() & PLACES for each in entries)
 
 
 def read_pipeline(raw: bytes | str, around: Surroundings) -> Pipeline:

@@ -19,12 +19,13 @@ from merge import RunningTask
 from planning.pipeline_plan import OutOfTime
 from planning.pipelines.assembly import Assembled
 from planning.pipelines.candidates import NO_OP, computes
-from planning.pipelines.pipeline import Surroundings, is_pipeline, read_pipeline
+from planning.pipelines.pipeline import OWN_FIELDS, PLACES, Surroundings, is_pipeline, read_pipeline
 from planning.pipelines.planned import PlannedPipeline, plan_pipeline
 from planning.planning_problem import Criterion, Inflow, Outlet, RunningVertex
 
 _LONGEST_S = 10.0
 """A request waits no longer for the planner. What it has found by then is the plan."""
+_WORDS = tuple(f'"{field}"'.encode() for field in sorted(PLACES | OWN_FIELDS))
 _TOO_LONG = Problem(
     pointer="",
     code="planning-took-too-long",
@@ -59,6 +60,9 @@ class Present:
 
 def pipeline_in(raw: bytes) -> bool:
     """Whether a document has open places or goals. One that cannot be read has none; it is refused as a document."""
+    if not any(word in raw for word in _WORDS):
+        # Most documents are plain, and are not read twice.
+        return False
     try:
         value = json.loads(raw)
     except ValueError:
