@@ -65,7 +65,7 @@ def pipeline_in(raw: bytes) -> bool:
         return False
     try:
         value = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and is_pipeline(value)
 

@@ -184,6 +184,16 @@ def test_a_refused_change_leaves_the_goals_as_they_are(manager: Manager) -> None
     assert before == manager.service.dataflows.get(ANN, flow)
 
 
+@pytest.mark.parametrize(
+    "text", [b'{"goals": ', b'{"goals": ' + b"[" * 100_000, b'"goals"', b'{"goals": 1}', b'\xff"point"']
+)
+def test_what_is_no_pipeline_is_refused_with_its_problems(manager: Manager, text: bytes) -> None:
+    """However it is broken, it is answered as any document."""
+    with pytest.raises(InvalidDataflow) as refused:
+        manager.service.dataflows.submit(ANN, text)
+    assert refused.value.errors
+
+
 def test_only_its_tenant_plans_a_pipeline_anew(manager: Manager) -> None:
     """To others it does not exist; a plain dataflow has no places."""
     publish(manager)
