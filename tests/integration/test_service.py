@@ -165,14 +165,14 @@ def test_a_new_version_of_code_takes_effect_in_a_running_pipeline(served: Served
             una.publish_module({"name": "mark", "version": version, "shape": "filter", "code": code})
 
         publish(1)
-        una.register_source(street("lane"))
+        una.register_source(street("ford"))
         dataflow = una.submit(
             {
                 "version": 1,
                 "name": "marked",
                 "goals": [{"at": "marks", "fields": {"version": "integer"}}],
                 "tasks": [
-                    {"id": "in", "type": "source", "config": {"source": "una:lane"}},
+                    {"id": "in", "type": "source", "config": {"source": "una:ford"}},
                     {"id": "marks", "point": {"shape": "filter"}},
                     {"id": "out", "type": "output"},
                     {"id": "tally", "type": "count"},
@@ -187,7 +187,7 @@ def test_a_new_version_of_code_takes_effect_in_a_running_pipeline(served: Served
             }
         )
         served.until_state(una, dataflow.id, DataflowState.RUNNING)
-        served.publish("city/lane", numbers(0, 4))
+        served.publish("city/ford", numbers(0, 4))
         served.until_delivered(dataflow, "out", 4)
         publish(2)
         assert ReplanKind.RECONFIGURATION is una.replan(dataflow.id, ReplanForm(), dry_run=True).how
@@ -196,7 +196,7 @@ def test_a_new_version_of_code_takes_effect_in_a_running_pipeline(served: Served
         served.until(
             lambda: una.dataflow(dataflow.id).document["tasks"][1].get("module") == "mark@2", "the new version to run"
         )
-        served.publish("city/lane", numbers(4, 8))
+        served.publish("city/ford", numbers(4, 8))
         assert [1] * 4 + [2] * 4 == [each["version"] for each in served.until_delivered(dataflow, "out", 8)]
         assert list(range(1, 9)) == [each["count"] for each in served.until_delivered(dataflow, "counts", 8)]
         una.remove(dataflow.id)

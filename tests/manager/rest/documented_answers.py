@@ -149,11 +149,11 @@ ROUTES: dict[str, Route] = {
         waits=True,
     ),
     "replan": Route(
-        well=_ask("ann", "/v1/dataflows/{planned}/replan?dry_run=true", {}),
+        well=_ask("poor", "/v1/dataflows/{poors}/replan?dry_run=true", {}),
         own={
             "conflict": _ask("ann", "/v1/dataflows/{alone}/replan", {}),
-            "invalid-dataflow": _ask("ann", "/v1/dataflows/{planned}/replan", {"pipeline": {"version": 1}}),
-            "not-found": _ask("bob", "/v1/dataflows/{planned}/replan", {}),
+            "invalid-dataflow": _ask("poor", "/v1/dataflows/{poors}/replan", {"pipeline": {"version": 1}}),
+            "not-found": _ask("bob", "/v1/dataflows/{poors}/replan", {}),
             "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/replan", {"pipeline": _HOTTER}),
         },
         waits=True,

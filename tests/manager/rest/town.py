@@ -115,9 +115,8 @@ def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
     ann = callers["ann"]
     places = {name: service.dataflows.submit(ann, raw).id for name in ("running", "edited", "drained")}
     places |= {name: service.dataflows.submit(ann, own).id for name in ("alone", "removed")}
-    planned, poors = (json.dumps(each | {"goals": []}).encode() for each in (OWN, resources.DOCUMENT))
-    places["planned"] = service.dataflows.submit(ann, planned).id
-    places["poors"] = service.dataflows.submit(callers["poor"], poors).id
+    planned = json.dumps(resources.DOCUMENT | {"goals": []}).encode()
+    places["poors"] = service.dataflows.submit(callers["poor"], planned).id
     service.dataflows.submit(callers["bob"], raw)
     service.dataflows.submit(callers["bob"], raw.replace(b"city:street", b"bob:quiet"))
     service.dataflows.submit(ann, other, idempotency_key=USED)
