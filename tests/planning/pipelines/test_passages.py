@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.task_configs import CONFIGS, EVENT_FIELDS
@@ -44,6 +44,7 @@ def _unowned(config: object) -> object:
 @pytest.mark.parametrize(
     ("kind", "config"), [pytest.param(kind, config, id=name) for name, kind, config in installed()]
 )
+@settings(max_examples=30)
 @given(data=st.data())
 def test_fields_leave_as_predicted(kind: AnyTaskType, config: Config, data: st.DataObject) -> None:
     """Whatever fields of whatever kinds enter: if a case takes them, those leave that the type says."""
