@@ -1,7 +1,8 @@
 """Reuse: which tasks of a plan already run, or are the same as others of the plan.
 
 Every stream gets a producer, the task that makes its events: an equal running task if there is one, an equal vertex of
-the plan that comes before it, or the vertex itself. A vertex that does nothing passes its producer on.
+the plan that comes before it, or the vertex itself. A vertex that does nothing passes its producer on; of several
+streams that enter it, what it passes on counts as made by itself, and nothing below is found among what runs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,9 +47,7 @@ class Residue:
                 [task for text in texts for task in running.get(text, ()) if _like(vertex.inputs, task.inputs)],
                 [each for each in equals if _like(vertex.inputs, each.inputs)],
             )
-        self.figure: cp_model.LinearExprT = sum(
-            self._made[vertex.id].get(vertex.id, False) for vertex in problem.vertices
-        )
+        self.figure: cp_model.LinearExprT = sum(self._made[vertex.id][_new(vertex.id)] for vertex in problem.vertices)
 
     def _texts_of(self, vertex: Vertex) -> Values:
         """The literal of each text that a vertex may compute and share."""
@@ -64,9 +63,9 @@ class Residue:
         )
         made = self._formulas.choice(
             [
-                vertex.id,
+                _new(vertex.id),
                 *(_running(task.id) for task in tasks),
-                *(each.id for each in equals),
+                *(_new(each.id) for each in equals),
                 *([] if idle is False else [_NOTHING]),
             ]
         )
@@ -76,7 +75,7 @@ class Residue:
         for task in tasks:
             self._runs_as(vertex, task, made[_running(task.id)])
         for other in equals:
-            self._is_as(vertex, other, made[other.id])
+            self._is_as(vertex, other, made[_new(other.id)])
         for stream in vertex.streams():
             self._producers[stream] = self._producer(vertex, stream.port, made)
 
@@ -84,7 +83,8 @@ class Residue:
         own = {_at(maker, port): literal for maker, literal in made.items() if maker != _NOTHING}
         if _NOTHING not in made:
             return own
-        entering = self._producers[vertex.inputs[0].streams[0]]
+        streams = vertex.inputs[0].streams
+        entering = self._producers[streams[0]] if len(streams) == 1 else {_at(_new(vertex.id), port): True}
         found = self._formulas.choice(own.keys() | entering.keys())
         for maker, literal in own.items():
             self._formulas.require([found[maker]], when=[literal])
@@ -108,7 +108,7 @@ class Residue:
 
     def _is_as(self, vertex: Vertex, other: Vertex, literal: Literal) -> None:
         """A vertex is one before it only if that one is started, and both compute the same of the same."""
-        self._formulas.require([self._made[other.id][other.id]], when=[literal])
+        self._formulas.require([self._made[other.id][_new(other.id)]], when=[literal])
         texts = self._texts[other.id]
         self._formulas.require(self._texts[vertex.id].values(), when=[literal])
         for text, chosen in self._texts[vertex.id].items():
@@ -134,6 +134,10 @@ class Residue:
 
     def _some_order(self, orders: Iterable[list[Literal]], literal: Literal) -> None:
         self._formulas.require([self._formulas.all_of(order) for order in orders], when=[literal])
+
+
+def _new(vertex: str) -> str:
+    return f"new {vertex}"
 
 
 def _running(task: str, port: str = "") -> str:

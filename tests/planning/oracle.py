@@ -138,8 +138,9 @@ def _residue(problem: PlanningProblem, options: Mapping[str, Option]) -> int:
     for vertex in problem.vertices:
         option = options[vertex.id]
         if option.is_no_op:
-            # Its one input is what everybody below reads.
-            made[Outlet(vertex.id)] = made[vertex.inputs[0].streams[0]]
+            # Its one input is what everybody below reads; several are not looked for among what runs.
+            first, *others = vertex.inputs[0].streams
+            made[Outlet(vertex.id)] = f"passed by {vertex.id}" if others else made[first]
             continue
         text = _text(option.computes, made, vertex.inputs) if option.computes else f"only {vertex.id}"
         made |= {stream: text if stream.port == "out" else f"{text}, {stream.port}" for stream in vertex.streams()}
