@@ -89,12 +89,12 @@ class Model:
         for stream in vertex.streams():
             changing = {option.name: affected(option.ensured(stream.port)) for option in options}
             changed = frozenset[str]().union(*changing.values())
-            before = self.states[entry(vertex)]
             after: dict[str, Values] = {}
             for name, values in self._left.domains[stream].items():
                 carried = {option.name: self._carried(vertex, option, name) for option in options}
-                if name not in changed and all(each is carried[options[0].name] for each in carried.values()):
-                    after[name] = carried[options[0].name] if options else before[name]
+                first, *others = carried.values()
+                if name not in changed and all(each is first for each in others):
+                    after[name] = first
                     continue
                 after[name] = self._formulas.choice(values)
                 for option in options:

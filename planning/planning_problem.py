@@ -3,7 +3,7 @@
 One problem may hold several pipelines; they are planned together.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -167,10 +167,11 @@ class PlanningProblem:
         """The vertices by their ids."""
         return {vertex.id: vertex for vertex in self.vertices}
 
-    def below(self, vertices: Iterable[str]) -> tuple[str, ...]:
-        """Some vertices and all that their events reach, in order."""
-        found = set(vertices)
-        for vertex in self.vertices:
-            if any(stream.origin in found for each in vertex.inputs for stream in each.streams):
-                found.add(vertex.id)
-        return tuple(vertex.id for vertex in self.vertices if vertex.id in found)
+
+def below(vertices: Sequence[Vertex], first: str) -> frozenset[str]:
+    """A vertex and all that its events reach, of vertices in order."""
+    found = {first}
+    for vertex in vertices:
+        if any(stream.origin in found for each in vertex.inputs for stream in each.streams):
+            found.add(vertex.id)
+    return frozenset(found)

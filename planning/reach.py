@@ -153,13 +153,13 @@ class _Narrowing:
             if found is None:
                 return None
             after[port] = found
-            known = before
+            changes = affected(option.ensured(port))
             kept = {
-                name: known[name] & found[name]
-                for name in known
-                if name not in affected(option.ensured(port))
+                name: values & found[name]
+                for name, values in before.items()
+                if name not in changes
                 and (name not in self.types or len(vertex.inputs) == 1)
-                and found[name] is not known[name]
+                and found[name] is not values
             }
             if not all(kept.values()):
                 return None
@@ -185,7 +185,7 @@ class _Narrowing:
         return None if found is None else narrowed(vertex.ensures, found)
 
     def _agree(self) -> None:
-        """Steps that take the same option have the same choice."""
+        """Vertices that hold the same have the same choice."""
         for vertex in self.problem.vertices:
             if vertex.same:
                 one, two = self.options[vertex.id], self.options[vertex.same]

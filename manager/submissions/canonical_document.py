@@ -6,7 +6,7 @@ from dags import Catalogue, Dataflow, InvalidDocument, Scope, canonicalise
 from dags.canonical import NO_HISTORIES
 from manager.committed.sources import Readable, Registered
 from manager.problem import InvalidDataflow
-from manager.submissions.code_check import Published, check_code, nothing_published
+from manager.submissions.code_check import Published, check_code
 from manager.submissions.generator_check import check_no_generators
 from manager.submissions.publish_topics import check_topics
 
@@ -18,8 +18,8 @@ def canonical(  # noqa: PLR0913 - as `canonicalise`
     tenant: str,
     catalogue: Catalogue,
     sources: Mapping[str, Registered],
+    published: Published,
     histories: Mapping[str, Scope] = NO_HISTORIES,
-    published: Published = nothing_published,
 ) -> Dataflow:
     """The canonical dataflow of a document, for sharing without bounds; refused with all of its problems."""
     readable = Readable(tenant, sources)

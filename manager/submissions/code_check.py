@@ -16,11 +16,6 @@ Published: TypeAlias = Callable[[str, CodeConfig], bool]
 """Whether a tenant may run code as a config says: it is that of a published source, with its owner and its voucher."""
 
 
-def nothing_published(_tenant: str, _config: CodeConfig) -> bool:
-    """No source is published."""
-    return False
-
-
 def check_code(dataflow: Dataflow, raw: bytes, published: Published) -> None:
     """Refuse a dataflow, of whose document these are the bytes, that runs other code."""
     configs = {

@@ -12,7 +12,7 @@ from dags.canonical.draft import Wire
 from dags.document import StreamForm, TaskForm
 from dags.document_reader import Reading
 from dags.problems import listed, pointer, quoted
-from planning.forms.pipeline_form import Choice, GapForm, PipelineForm, PointChoice, PointForm
+from planning.forms.pipeline_form import END, EVERYWHERE, Choice, GapForm, PipelineForm, PointChoice, PointForm
 from planning.planning_problem import Inflow, Meeting, Outlet
 from planning.shape import ModuleShape
 
@@ -187,7 +187,7 @@ def _unknown_ids(form: PipelineForm, positions: Mapping[str, int]) -> list[Probl
     for at, goal in enumerate(form.goals):
         if goal.since is not None:
             named.append((("goals", at, "since"), goal.since))
-        if goal.at is not None and goal.at not in {"end", "everywhere"}:
+        if goal.at is not None and goal.at not in {END, EVERYWHERE}:
             named.append((("goals", at, "at"), goal.at))
     for place, name in named:
         if name not in positions:

@@ -5,7 +5,7 @@ known yet, so the function is asked about small schemas: only the fields that th
 know. A document that a plan makes is checked again, whole.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, product
@@ -181,9 +181,3 @@ def _leaving(schema: Schema, ports: Sequence[str], kinds: Mapping[Read, Kind], m
         keeps=frozenset() if rest else frozenset(same),
         rest=rest,
     )
-
-
-def fields_of(cases: Sequence[Passage]) -> Iterator[str]:
-    """Every field that some cases speak of."""
-    for case in cases:
-        yield from case.fields()

@@ -13,6 +13,7 @@ from planning.forms.pipeline_form import END, EVERYWHERE, GoalForm, PipelineForm
 from planning.pipelines.blueprint import Blueprint, Spot, draw
 from planning.pipelines.candidates import (
     FIELD,
+    TAG,
     Filling,
     Site,
     Unusable,
@@ -25,7 +26,7 @@ from planning.pipelines.candidates import (
 )
 from planning.pipelines.module import Module, read_domains
 from planning.pipelines.passages import passages_of_type
-from planning.planning_problem import Goal, Option, Outlet, PlanningProblem, RunningVertex, StateVariable, Vertex
+from planning.planning_problem import Goal, Option, Outlet, PlanningProblem, RunningVertex, StateVariable, Vertex, below
 from planning.shape import PAIR
 
 _KINDS = frozenset({UNSET, *map(kind_value, Kind)})
@@ -173,7 +174,7 @@ class _Builder:
 
     def _find_unknown(self, wanted: Sequence[str], place: tuple[str | int, ...]) -> None:
         names = {each.form.name for each in self.around.modules} | {each.name for each in self.around.modules}
-        tags = {f"tag:{tag}" for each in self.around.modules for tag in each.form.tags}
+        tags = {f"{TAG}{tag}" for each in self.around.modules for tag in each.form.tags}
         for at, name in enumerate(wanted):
             if name not in names | tags:
                 remedy = suggestion(name, names | tags, f"there are {listed(sorted(names))}")
@@ -232,9 +233,8 @@ class _Builder:
     def _aimed(self, goal: GoalForm, vertices: Sequence[Vertex]) -> tuple[Outlet, ...]:
         every = [stream for vertex in vertices for stream in vertex.streams()]
         if goal.since is not None:
-            first = self.blueprint.last(goal.since)
-            below = PlanningProblem(variables=(), given={}, vertices=tuple(vertices)).below([first])
-            return tuple(stream for stream in every if stream.origin in {first, *below})
+            reached = below(vertices, self.blueprint.last(goal.since))
+            return tuple(stream for stream in every if stream.origin in reached)
         if goal.at == EVERYWHERE:
             raw = [Outlet(each.id, port) for each in self.blueprint.spots if each.source for port in each.outputs]
             return (*raw, *every)

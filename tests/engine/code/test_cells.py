@@ -35,7 +35,7 @@ def test_no_environment_reaches_a_cell(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("name", ["secrets.key", "secrets/=ann/=password", "code/SOURCE.py", "deployment"])
 def test_no_file_of_braid_can_be_read(tmp_path: Path, name: str) -> None:
-    """Neither secrets nor their key, nor other sources, wherever the root is and whoever runs the worker."""
+    """Neither secrets nor their key, nor other sources, wherever the root is and in whatever user's worker."""
     Vault(tmp_path).put("ann", "password", "hush")
     CodeStore(tmp_path).put(digest_of("x = 1"), "x = 1")
     (tmp_path / "deployment").write_text("d", encoding="ascii")

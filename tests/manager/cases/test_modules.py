@@ -234,7 +234,7 @@ def test_others_modules_answer_as_if_there_were_none(manager: Manager) -> None:
 
 
 def test_a_module_is_deprecated_by_its_owner_or_an_operator(manager: Manager) -> None:
-    """Once, whoever asks again; a tenant that may use an operator's module is told whose it is."""
+    """Once, however often it is asked; a tenant that may use an operator's module learns whose it is."""
     modules = manager.service.modules
     for version in (1, 2):
         modules.publish(ANN, text(version=version))
