@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planning.planner import find_plan
-from planning.planning_problem import Criterion, PlanningProblem
+from planning.planning_problem import (
+    Criterion,
+    Inflow,
+    Option,
+    Outlet,
+    PlanningProblem,
+    RunningVertex,
+    Vertex,
+)
 from planning.validator import violations
 from tests.planning.oracle import answers, best
 from tests.planning.problems import problems
@@ -54,6 +62,28 @@ def test_many_plans_are_the_best_there_are(problem: PlanningProblem, order: tupl
 def test_the_same_problem_has_the_same_plan(problem: PlanningProblem) -> None:
     """Planning twice gives one plan."""
     assert find_plan(problem, tuple(Criterion)) == find_plan(problem, tuple(Criterion))
+
+
+@pytest.mark.parametrize(("entering", "started"), [("s", 0), ("sr", 1)])
+@pytest.mark.parametrize("place", ["p", "nothing"])
+def test_a_task_below_a_place_that_holds_nothing_runs_if_it_reads_the_same(
+    place: str, entering: str, started: int
+) -> None:
+    """One stream passes through such a place unchanged; two are another input than one of them. Names mean nothing."""
+    idle = Vertex(
+        id=place,
+        inputs=(Inflow("in", tuple(map(Outlet, entering))),),
+        options=(Option(name="idle", is_no_op=True), Option(name="busy", computes="sort")),
+    )
+    counting = (Option(name="count", computes="count"),)
+    last = Vertex(id="q", inputs=(Inflow("in", (Outlet(place),)),), options=counting)
+    runs = RunningVertex(id="t", computes="count", inputs=(Inflow("in", (Outlet("s"),)),))
+    given = {Outlet(each): {} for each in "sr"}
+    problem = PlanningProblem(variables=(), given=given, vertices=(idle, last), running=(runs,))
+    criteria = (Criterion.RESIDUE,)
+    plan = find_plan(problem, criteria)
+    assert plan is not None
+    assert (started,) == tuple(each.value for each in plan.reached) == best(problem, criteria)
 
 
 def test_who_has_planned_still_hears_signals() -> None:
