@@ -4,12 +4,14 @@ Demands are what a document or a module asks for. What a module does, and what a
 """
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
 from planning.constraint import NOTHING, All, Constraint, Equals, Some, mentioned
-from planning.planner import find_plan
+from planning.pipeline_plan import OutOfTime
+from planning.planner import TimeLeft, find_plan, half_a_minute
 from planning.planning_problem import Meeting, Option, Outlet, PlanningProblem, Vertex
 
 T = TypeVar("T")
@@ -56,29 +58,33 @@ class Remedy:
     """What the new module would have to ensure, without a precondition."""
 
 
-def conflict(problem: PlanningProblem) -> tuple[Demand, ...]:
+def conflict(problem: PlanningProblem, left: TimeLeft = half_a_minute) -> tuple[Demand, ...]:
     """Demands that cannot hold together, none of which can be left out. For problems without a plan."""
     every = demands(problem)
 
     def clashes(kept: Collection[Demand]) -> bool:
-        return find_plan(keeping(problem, frozenset(kept))) is None
+        return find_plan(keeping(problem, frozenset(kept)), left=left) is None
 
     return minimal(every, clashes)
 
 
-def remedies(problem: PlanningProblem, why: Sequence[Demand]) -> tuple[Remedy, ...]:
-    """The nearest changes that make a problem without a plan feasible: first those of how streams meet."""
-    found = [
-        Remedy(vertex=each.at, meets_by_either=True)
-        for each in why
-        if each.kind is Asked.MEETING
-        and find_plan(_with_vertex(problem, replace(problem.by_id[each.at], meeting=Meeting.EITHER)))
-    ]
+def remedies(problem: PlanningProblem, why: Sequence[Demand], left: TimeLeft = half_a_minute) -> tuple[Remedy, ...]:
+    """The nearest changes that make a problem without a plan feasible: first those of how streams meet.
+
+    When no time is left they are the nearest of those found by then.
+    """
+    found: list[Remedy] = []
     modules: list[Remedy] = []
-    for vertex in problem.vertices:
-        remedy = _module(problem, vertex) if vertex.is_open and len(vertex.outputs) == 1 else None
-        if remedy is not None:
-            modules.append(remedy)
+    with suppress(OutOfTime):
+        for each in why:
+            if each.kind is Asked.MEETING:
+                vertex = replace(problem.by_id[each.at], meeting=Meeting.EITHER)
+                if find_plan(_with_vertex(problem, vertex), left=left) is not None:
+                    found.append(Remedy(vertex=each.at, meets_by_either=True))
+        for vertex in problem.vertices:
+            remedy = _module(problem, vertex, left) if vertex.is_open and len(vertex.outputs) == 1 else None
+            if remedy is not None:
+                modules.append(remedy)
     fewest = min((len(each.ensures) for each in modules), default=0)
     return (*found, *(each for each in modules if len(each.ensures) == fewest))
 
@@ -125,7 +131,7 @@ def minimal(items: Sequence[T], suffices: Callable[[Collection[T]], bool]) -> tu
     return needed((), tuple(items), grown=True) if items else ()
 
 
-def _module(problem: PlanningProblem, vertex: Vertex) -> Remedy | None:
+def _module(problem: PlanningProblem, vertex: Vertex, left: TimeLeft) -> Remedy | None:
     """The least that a new module at a vertex would have to ensure for there to be a plan."""
     names = [variable.name for variable in problem.variables]
 
@@ -135,11 +141,11 @@ def _module(problem: PlanningProblem, vertex: Vertex) -> Remedy | None:
         return _with_vertex(problem, replace(vertex, options=(option,), same=""))
 
     def helps(changes: Collection[str]) -> bool:
-        return find_plan(with_module(changes)) is not None
+        return find_plan(with_module(changes), left=left) is not None
 
     if not helps(names):
         return None
-    plan = find_plan(with_module(changes := minimal(names, helps)))
+    plan = find_plan(with_module(changes := minimal(names, helps)), left=left)
     if plan is None:
         raise RuntimeError(f"the module for {vertex.id} helps no more")
     state = plan.states[Outlet(vertex.id, vertex.outputs[0])]

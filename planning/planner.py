@@ -3,7 +3,7 @@
 Sound and complete: it answers with a plan if and only if one exists, unless it runs out of time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ortools.sat.python import cp_model
@@ -14,23 +14,29 @@ from planning.pipeline_plan import OutOfTime, PipelinePlan, Reached
 from planning.planning_problem import Criterion, PlanningProblem
 from planning.reach import reach
 
-LONGEST_S = 30.0
-"""A planner that has not finished by then answers with the best plan so far."""
+TimeLeft = Callable[[], float]
+"""The seconds that are left; one clock for all plans that a request needs."""
+_LONGEST_S = 30.0
 _SEED = 1
 
 
+def half_a_minute() -> float:
+    """The time that is left where nobody counts it."""
+    return _LONGEST_S
+
+
 def find_plan(
-    problem: PlanningProblem, criteria: Sequence[Criterion] = (), *, within: float = LONGEST_S
+    problem: PlanningProblem, criteria: Sequence[Criterion] = (), *, left: TimeLeft = half_a_minute
 ) -> PipelinePlan | None:
     """The best plan by the first criterion; of several, the best by the second; and so on. None if there is no plan.
 
-    After `within` seconds of search the answer is the best plan so far, and a bound for better ones. Raises `OutOfTime`
-    if there is none yet.
+    When no time is left the answer is the best plan so far, and a bound for better ones. Raises `OutOfTime` if there is
+    none yet.
     """
-    left = reach(problem)
-    if left is None:
+    reached = reach(problem)
+    if reached is None:
         return None
-    search = _Search(Model(problem, left), within)
+    search = _Search(Model(problem, reached), left)
     expressions = [search.model.figure(each) for each in criteria]
     if all(isinstance(each, int) for each in expressions) and not search.solves():
         return None
@@ -45,11 +51,11 @@ def find_plan(
 class _Search:
     """One model, solved by one criterion after another."""
 
-    def __init__(self, model: Model, within: float) -> None:
+    def __init__(self, model: Model, left: TimeLeft) -> None:
         self.model = model
         self.reached: list[Reached] = []
         self.is_optimal = True
-        self._left = within
+        self._left = left
         self._solver = cp_model.CpSolver()
         # One worker: the same problem then always has the same answer.
         self._solver.parameters.num_workers = 1
@@ -65,9 +71,8 @@ class _Search:
 
     def solves(self) -> bool:
         """Find any plan, or that there is none."""
-        self._solver.parameters.max_time_in_seconds = max(0.0, self._left)
+        self._solver.parameters.max_time_in_seconds = max(0.0, self._left())
         status = self._solver.solve(self.model.solver_model)
-        self._left -= self._solver.wall_time
         if status == cp_model.MODEL_INVALID:
             raise RuntimeError(self._solver.solution_info())
         self.is_optimal = status == cp_model.OPTIMAL

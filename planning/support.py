@@ -1,11 +1,12 @@
 """Support: what the goals of a plan rest on, and what would do as well."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from planning.constraint import affected, mentioned
-from planning.pipeline_plan import PipelinePlan
-from planning.planner import find_plan
+from planning.pipeline_plan import OutOfTime, PipelinePlan
+from planning.planner import TimeLeft, find_plan, half_a_minute
 from planning.planning_problem import Criterion, Goal, Option, Outlet, PlanningProblem, Vertex
 
 
@@ -31,24 +32,26 @@ def supports(problem: PlanningProblem, plan: PipelinePlan, goal: Goal) -> tuple[
     return tuple(each for each in dict.fromkeys(order) if each in found)
 
 
-def alternatives(
+def alternatives(  # noqa: PLR0913 - a plan of a problem, one place of it, and bounds
     problem: PlanningProblem,
     plan: PipelinePlan,
     criteria: Sequence[Criterion],
     vertex: str,
     *,
     most: int = 5,
+    left: TimeLeft = half_a_minute,
 ) -> tuple[str, ...]:
-    """What else a vertex may hold in plans that are as good by all criteria; at most so many."""
+    """What else a vertex may hold in plans that are as good by all criteria; at most so many, and as time allows."""
     chosen = {plan.options[vertex]}
     found: list[str] = []
-    while len(found) < most:
-        excluded = tuple({vertex: name} for name in sorted(chosen))
-        other = find_plan(replace(problem, excluded=(*problem.excluded, *excluded)), criteria)
-        if other is None or [each.value for each in other.reached] != [each.value for each in plan.reached]:
-            break
-        chosen.add(other.options[vertex])
-        found.append(_chosen(problem.by_id[vertex], other).filling)
+    with suppress(OutOfTime):
+        while len(found) < most:
+            excluded = tuple({vertex: name} for name in sorted(chosen))
+            other = find_plan(replace(problem, excluded=(*problem.excluded, *excluded)), criteria, left=left)
+            if other is None or [each.value for each in other.reached] != [each.value for each in plan.reached]:
+                break
+            chosen.add(other.options[vertex])
+            found.append(_chosen(problem.by_id[vertex], other).filling)
     mine = _chosen(problem.by_id[vertex], plan).filling
     return tuple(each for each in dict.fromkeys(found) if each != mine)
 

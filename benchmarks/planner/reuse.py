@@ -7,16 +7,14 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-import rfc8785
-
 from benchmarks.drawn_dataflows import CATALOGUE, Shape, registered
 from dags import Dataflow, canonicalise
+from manager.cases.planned.running_vertices import running_vertices, shareable
 from merge import RunningGraph, merge
-from planning.pipelines.candidates import computes
 from planning.pipelines.module import Module, read_module
 from planning.pipelines.pipeline import Surroundings, nothing_runs, read_pipeline
 from planning.pipelines.planned import plan_pipeline
-from planning.planning_problem import Criterion, Inflow, Outlet, RunningVertex
+from planning.planning_problem import Criterion, RunningVertex
 
 Found = dict[str, Any]
 _SHAPE = Shape(sources=5)
@@ -100,7 +98,7 @@ def _running(documents: Sequence[bytes], modules: Sequence[Module], *, for_reuse
     graph = RunningGraph()
 
     def running(texts: Collection[str]) -> Sequence[RunningVertex]:
-        return [each for each in _vertices(graph) if each.computes in texts]
+        return running_vertices(shareable(graph, texts), texts)
 
     for number, raw in enumerate(documents):
         around = Surroundings(
@@ -122,20 +120,3 @@ def _running(documents: Sequence[bytes], modules: Sequence[Module], *, for_reuse
         )
         graph.advance(merge(graph, flow, _NOW))
     return len(graph.tasks)
-
-
-def _vertices(graph: RunningGraph) -> list[RunningVertex]:
-    found = []
-    for instance in sorted(graph.tasks):
-        task = graph.tasks[instance]
-        ports: dict[str, list[Outlet]] = {}
-        for entering in task.inputs:
-            ports.setdefault(entering.port, []).append(Outlet(str(entering.parent), entering.parent_port))
-        found.append(
-            RunningVertex(
-                id=str(instance),
-                computes=computes(task.type.name, task.type.version, rfc8785.dumps(task.config)),
-                inputs=tuple(Inflow(port, tuple(streams)) for port, streams in ports.items()),
-            )
-        )
-    return found

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dags import InvalidDocument, Problem
+from dags.problems import listed
 from planning.conflict import conflict, remedies
 from planning.pipeline_plan import PipelinePlan
 from planning.pipelines.assembly import Assembled, assembled
 from planning.pipelines.pipeline import Pipeline
 from planning.pipelines.words import refusal_of
-from planning.planner import LONGEST_S, find_plan
+from planning.planner import TimeLeft, find_plan, half_a_minute
 from planning.planning_problem import Criterion, PlanningProblem
 
 _MOST_TRIES = 50
@@ -38,7 +39,7 @@ class PlannedPipeline:
 
 
 def plan_pipeline(
-    pipeline: Pipeline, check: Check, criteria: Sequence[Criterion] | None = None, *, within: float = LONGEST_S
+    pipeline: Pipeline, check: Check, criteria: Sequence[Criterion] | None = None, *, left: TimeLeft = half_a_minute
 ) -> PlannedPipeline:
     """The best plan for a pipeline. Raises `InvalidDocument` if there is none, and `OutOfTime`.
 
@@ -49,20 +50,29 @@ def plan_pipeline(
     problem = pipeline.problem
     refused: Sequence[Problem] = ()
     for _ in range(_MOST_TRIES):
-        plan = find_plan(problem, order, within=within)
+        plan = find_plan(problem, order, left=left)
         if plan is None:
             break
         made = assembled(pipeline, plan.options)
-        wrong = () if made.doubled else check(made)
-        if not made.doubled and not wrong:
+        wrong = [_doubled(made)] if made.doubled else check(made)
+        if not wrong:
             return PlannedPipeline(pipeline=pipeline, plan=plan, assembled=made)
         refused = refused or wrong
         excluded = {name: plan.options[name] for name in made.doubled or _blamed(problem, made, wrong)}
         problem = replace(problem, excluded=(*problem.excluded, excluded))
     if refused:
         raise InvalidDocument([_refused(each) for each in refused])
-    why = conflict(pipeline.problem)
-    raise InvalidDocument(refusal_of(pipeline, why, remedies(pipeline.problem, why)))
+    why = conflict(pipeline.problem, left)
+    raise InvalidDocument(refusal_of(pipeline, why, remedies(pipeline.problem, why, left)))
+
+
+def _doubled(made: Assembled) -> Problem:
+    return Problem(
+        pointer="",
+        code="no-plan",
+        message=f"a stream enters one port twice if {listed(sorted(made.doubled))} hold nothing",
+        remedy="leave one of the ways out, or have a module hold the place",
+    )
 
 
 def _blamed(problem: PlanningProblem, made: Assembled, wrong: Sequence[Problem]) -> set[str]:

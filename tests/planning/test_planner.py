@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planning.pipeline_plan import OutOfTime
 from planning.planner import find_plan
 from planning.planning_problem import (
     Criterion,
@@ -78,7 +79,7 @@ def test_a_task_below_a_place_that_holds_nothing_runs_if_it_reads_the_same(
     counting = (Option(name="count", computes="count"),)
     last = Vertex(id="q", inputs=(Inflow("in", (Outlet(place),)),), options=counting)
     runs = RunningVertex(id="t", computes="count", inputs=(Inflow("in", (Outlet("s"),)),))
-    given = {Outlet(each): {} for each in "sr"}
+    given: dict[Outlet, dict[str, str]] = {Outlet(each): {} for each in "sr"}
     problem = PlanningProblem(variables=(), given=given, vertices=(idle, last), running=(runs,))
     criteria = (Criterion.RESIDUE,)
     plan = find_plan(problem, criteria)
@@ -86,10 +87,20 @@ def test_a_task_below_a_place_that_holds_nothing_runs_if_it_reads_the_same(
     assert (started,) == tuple(each.value for each in plan.reached) == best(problem, criteria)
 
 
+def test_without_time_there_is_no_answer() -> None:
+    """Neither a plan nor that there is none."""
+    options = tuple(Option(name=name, cost=at) for at, name in enumerate("ab"))
+    vertex = Vertex(id="p", inputs=(Inflow("in", (Outlet("s"),)),), options=options)
+    problem = PlanningProblem(variables=(), given={Outlet("s"): {}}, vertices=(vertex,))
+    with pytest.raises(OutOfTime):
+        find_plan(problem, (Criterion.COST,), left=lambda: -1.0)
+
+
 def test_who_has_planned_still_hears_signals() -> None:
     """An interrupt reaches the handler of the process, and does not kill it."""
     program = """
 import signal
+from planning.pipeline_plan import OutOfTime
 from planning.planner import find_plan
 from planning.planning_problem import Criterion, Inflow, Option, Outlet, PlanningProblem, Vertex
 

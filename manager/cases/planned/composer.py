@@ -1,27 +1,26 @@
 """The composer of pipelines: plans a document with open places against published modules and what runs."""
 
 import json
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import rfc8785
-
 from dags import Catalogue, InvalidDocument, Problem
+from manager.cases.planned.running_vertices import running_vertices, shareable
 from manager.committed.sources import Readable
-from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
 from manager.problem import InvalidDataflow
 from manager.store.database import Store
 from manager.submissions.canonical_document import canonical
 from manager.submissions.published_code import published_in
 from manager.submissions.published_modules import modules_of
-from merge import RunningTask
 from planning.pipeline_plan import OutOfTime
 from planning.pipelines.assembly import Assembled
-from planning.pipelines.candidates import NO_OP, computes
+from planning.pipelines.candidates import NO_OP
 from planning.pipelines.pipeline import OWN_FIELDS, PLACES, Surroundings, is_pipeline, read_pipeline
 from planning.pipelines.planned import PlannedPipeline, plan_pipeline
-from planning.planning_problem import Criterion, Inflow, Outlet, RunningVertex
+from planning.planner import TimeLeft
+from planning.planning_problem import Criterion, RunningVertex
 
 _LONGEST_S = 10.0
 """A request waits no longer for the planner. What it has found by then is the plan."""
@@ -29,7 +28,7 @@ _WORDS = tuple(f'"{field}"'.encode() for field in sorted(PLACES | OWN_FIELDS))
 _TOO_LONG = Problem(
     pointer="",
     code="planning-took-too-long",
-    message=f"no plan was found in {_LONGEST_S:g} s of search, nor that there is none",
+    message=f"no plan was found in {_LONGEST_S:g} s, nor that there is none",
     remedy="name fewer modules at each place, or fix some places",
 )
 
@@ -56,6 +55,12 @@ class Present:
     fillings: Mapping[str, str] = field(default_factory=dict)
     without: frozenset[str] = frozenset()
     """The modules that it shall not hold any more, by name or by name and version."""
+
+
+def countdown() -> TimeLeft:
+    """The time that a request has for planning, from now on."""
+    end = time.monotonic() + _LONGEST_S
+    return lambda: end - time.monotonic()
 
 
 def pipeline_in(raw: bytes) -> bool:
@@ -130,7 +135,7 @@ class PipelineComposer:
                     present=standing.fillings,
                 ),
             )
-            planned = plan_pipeline(pipeline, check, criteria, within=_LONGEST_S)
+            planned = plan_pipeline(pipeline, check, criteria, left=countdown())
         except InvalidDocument as refused:
             raise InvalidDataflow(refused.problems) from refused
         except OutOfTime as late:
@@ -138,34 +143,9 @@ class PipelineComposer:
         return Composed(planned=planned, pipeline=raw)
 
     def _running(self, texts: Collection[str]) -> Sequence[RunningVertex]:
-        names = {json.loads(text)[0] for text in texts}
         with self._committer.looking() as state:
-            found = list(_matching(state, names))
-        vertices = [(task, _computes(task)) for task in found]
-        known = {str(task.instance) for task, text in vertices if text in texts}
-        return [_vertex(task, text) for task, text in vertices if str(task.instance) in known]
-
-
-def _matching(state: CommittedState, names: Collection[str]) -> Sequence[RunningTask]:
-    """The running tasks of some types that anybody may share, each after those it reads from."""
-    tasks = state.running.tasks
-    return [tasks[each] for each in sorted(tasks) if tasks[each].type.name in names and tasks[each].key.scope is None]
-
-
-def _computes(task: RunningTask) -> str:
-    return computes(task.type.name, task.type.version, rfc8785.dumps(task.config))
-
-
-def _vertex(task: RunningTask, text: str) -> RunningVertex:
-    ports: dict[str, list[Outlet]] = {}
-    for entering in task.inputs:
-        streams = [Outlet(str(entering.parent), entering.parent_port)] * entering.times
-        ports.setdefault(entering.port, []).extend(streams)
-    return RunningVertex(
-        id=str(task.instance),
-        computes=text,
-        inputs=tuple(Inflow(port, tuple(streams)) for port, streams in ports.items()),
-    )
+            tasks = shareable(state.running, texts)
+        return running_vertices(tasks, texts)
 
 
 def _held(raw: bytes, present: Present) -> set[str]:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from manager.answers import FigureAnswer, GoalAnswer, PlaceAnswer, PlanAnswer
+from manager.cases.planned.composer import countdown
 from planning.pipelines.candidates import NO_OP
 from planning.pipelines.planned import PlannedPipeline
 from planning.support import alternatives, supports
@@ -17,6 +18,7 @@ def plan_answer(planned: PlannedPipeline, *, with_alternatives: bool = False) ->
     problem, plan = planned.pipeline.problem, planned.plan
     open_places = [vertex.id for vertex in problem.vertices if vertex.is_open]
     asked: Collection[str] = open_places if with_alternatives and len(open_places) <= _MOST_PLACES else ()
+    left = countdown()
     criteria = [each.criterion for each in plan.reached]
     document: dict[str, Any] = dict(planned.assembled.document)
     return PlanAnswer(
@@ -24,7 +26,7 @@ def plan_answer(planned: PlannedPipeline, *, with_alternatives: bool = False) ->
             PlaceAnswer(
                 id=place,
                 module=None if filling == NO_OP else filling,
-                alternatives=alternatives(problem, plan, criteria, place) if place in asked else (),
+                alternatives=alternatives(problem, plan, criteria, place, left=left) if place in asked else (),
             )
             for place, filling in planned.fillings.items()
         ),

@@ -124,6 +124,13 @@ def test_an_event_never_enters_twice() -> None:
     assert 1 == list(found.fillings.values()).count("nothing")
 
 
+def test_ways_that_nothing_tells_apart_are_refused() -> None:
+    """Without a module for either of two ways, the answer names the places that would hold nothing."""
+    (problem,) = refusal("s:source > p:point > k:sink s > q:point > k", surroundings([]))
+    assert "no-plan" == problem.code
+    assert "a stream enters one port twice if 'p', 'q' hold nothing" in problem.message
+
+
 def test_fixed_tasks_have_the_effects_of_their_modules() -> None:
     """A task of a module's type and config requires and ensures what the module does."""
     text = "s:source > a:map{'add': 273} > p:point > k:sink"
