@@ -60,6 +60,11 @@ class Dataflows(Base):
     ) -> SubmitAnswer:
         """Submit a document; an operator says for which tenant. The same key and document get the same answer again."""
         owner = tenant_of(caller, tenant)
+        if idempotency_key is not None and pipeline_in(raw):
+            # It is not planned again: there may be no plan by now.
+            row = self._changes.dataflows.submitted_before(owner, raw, idempotency_key, start)
+            if row is not None:
+                return self._submit_answer(row)
         composed = self._composed(owner, raw)
         submitted = self._changes.dataflows.submit(
             owner,

@@ -94,8 +94,7 @@ class DataflowChanges:
     ) -> Submission:
         """Submit a document for a tenant, and with it the pipeline of which it was planned, if it was."""
         begun = time.monotonic()
-        sent = raw if pipeline is None else pipeline
-        digest = hashlib.sha256(sent if start is Start.LATEST else f"{start} ".encode() + sent).hexdigest()
+        digest = _digest(raw if pipeline is None else pipeline, start)
         name = f"d-{secrets.token_hex(6)}"
 
         def request(dataflow: Dataflow) -> Submit | Replace:
@@ -121,6 +120,10 @@ class DataflowChanges:
             return Submission(self._committed(_Document(tenant, name, raw, start), request, write), again=False)
         except _Known as known:
             return Submission(known.row, again=True)
+
+    def submitted_before(self, tenant: str, sent: bytes, idempotency_key: str, start: Start) -> DataflowRow | None:
+        """What the same submission under the same key has made, if there was one."""
+        return self._known(tenant, idempotency_key, _digest(sent, start))
 
     def replace(self, dataflow: str, raw: bytes, *, who: str, pipeline: bytes | None = None) -> DataflowRow:
         """Swap the document of a dataflow for another; what both have in common never stops."""
@@ -245,6 +248,10 @@ class DataflowChanges:
                     f"the idempotency key {key!r} was used for another document; use a new key for each submission"
                 )
             return dataflow_of(session, known.dataflow)
+
+
+def _digest(sent: bytes, start: Start) -> str:
+    return hashlib.sha256(sent if start is Start.LATEST else f"{start} ".encode() + sent).hexdigest()
 
 
 def _swap(draft: Draft, row: DataflowRow, decided: _Decided, raw: bytes) -> None:

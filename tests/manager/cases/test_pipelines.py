@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from sqlmodel import select
 
 from manager.answers import Quota, ReplanForm, ReplanKind, SubmitAnswer
 from manager.cases.base import Paging
@@ -205,13 +206,19 @@ def test_only_its_tenant_plans_a_pipeline_anew(manager: Manager) -> None:
 
 
 def test_a_pipeline_is_submitted_once_under_a_key(manager: Manager) -> None:
-    """The same key and pipeline get the same dataflow, though a newer module would be planned now."""
+    """The same key and pipeline get the same dataflow, though a newer module or none at all would be planned now."""
     publish(manager)
     sent = raw(LINE, goals=GOAL, given=GIVEN)
     first = manager.service.dataflows.submit(ANN, sent, idempotency_key="one").id
     form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
     publish(manager, form | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
     assert first == manager.service.dataflows.submit(ANN, sent, idempotency_key="one").id
+    with manager.store.write() as session:
+        for row in session.exec(select(ModuleRow)):
+            session.delete(row)
+    assert first == manager.service.dataflows.submit(ANN, sent, idempotency_key="one").id
+    with pytest.raises(InvalidDataflow):
+        manager.service.dataflows.submit(ANN, sent, idempotency_key="two")
 
 
 def test_a_pipeline_follows_its_modules_if_it_asks_for_it(manager: Manager) -> None:
