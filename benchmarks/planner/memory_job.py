@@ -1,11 +1,11 @@
 """A job in memory: it runs a dataflow's tasks batch after batch in this process, without host, Spark and spool."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from benchmarks.memory_plan import memory_plan
 from bridge import packed
 from bridge.events.raw_events import arrow_schema
 from dags import Dataflow
@@ -14,10 +14,9 @@ from engine.code.store import CodeStore, digest_of
 from engine.host_outside import HostOutside
 from engine.kernel.batch import Arrived, run_batch
 from engine.offset import Offset
-from engine.plan import Edge, Entry, Forward, Ingress, Plan, Slot
+from engine.plan import Entry
 from engine.records.record import Record
 from engine.records.state import InstanceStates
-from engine.supply import Subscribed
 from engine.trial import rows_of
 from workloads.pipelines.scenario import PipelineScenario
 from workloads.workload import Event
@@ -33,7 +32,7 @@ class MemoryJob:
             if "code" in module:
                 source = module["code"]["source"]
                 CodeStore(root).put(digest_of(source), source)
-        plan = _plan(scenario, flow)
+        plan = memory_plan(enumerate(flow.tasks), scenario.schemas, [flow.places[sink] for sink in flow.sinks])
         self._sinks = {flow.places[sink]: sink for sink in flow.sinks}
         self._entry = Entry(number=1, plan=plan, starts={})
         self._behaviours = behaviours_of(plan.slots, installed_behaviours(), outside=HostOutside(root))
@@ -78,29 +77,3 @@ def _arrived(scenario: PipelineScenario, rounds: Sequence[Mapping[str, Event]], 
     for name, schema in scenario.schemas.items():
         rows = rows_of([each[name] for each in rounds], arrow_schema(schema))
         yield Arrived(name, at * len(rounds), len(rounds), at, packed(rows))
-
-
-def _plan(scenario: PipelineScenario, flow: Dataflow) -> Plan:
-    ingress: list[Ingress] = []
-    slots: list[Slot] = []
-    for number, task in enumerate(flow.tasks):
-        if not task.inputs:
-            name = task.config["source"]
-            supply = Subscribed(topic=name, fields=dict(scenario.schemas[name].fields))
-            ingress.append(Ingress(stream=name, instance=number, supply=supply))
-            continue
-        inputs = tuple(
-            Edge(port=each.port, parent=each.parent, parent_port=each.parent_port, times=each.times)
-            for each in task.inputs
-        )
-        slots.append(
-            Slot(
-                instance=number,
-                type=task.type.name,
-                version=task.type.version,
-                config=json.dumps(task.config),
-                inputs=inputs,
-            )
-        )
-    forwards = tuple(Forward(instance=flow.places[sink]) for sink in flow.sinks)
-    return Plan(job="j", host="h", version=1, slots=tuple(slots), ingress=tuple(ingress), forwards=forwards)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.memory_plan import memory_plan
 from bridge import packed
 from bridge.events.raw_events import arrow_schema
 from dags import Dataflow, Schema, Source, Task, canonicalise
@@ -18,9 +19,8 @@ from engine.host_outside import FILES, HostOutside
 from engine.implementations import visual
 from engine.kernel.batch import Arrived, run_batch
 from engine.offset import Offset
-from engine.plan import Edge, Entry, Forward, Ingress, Plan, Slot
+from engine.plan import Entry
 from engine.records.state import InstanceStates
-from engine.supply import Subscribed
 from engine.trial import rows_of
 from merge import RunningGraph, RunningTask, merge
 from workloads.riotbench.builtin_workload import riotbench
@@ -91,35 +91,7 @@ class Job:
         model = root / FILES / "ann" / "riotbench" / "urban-models" / "first.json"
         model.parent.mkdir(parents=True)
         model.write_text(str(next(models(URBAN, 1))["model"]), encoding="utf-8")
-        ingress = []
-        slots = []
-        for number, task in tasks:
-            if not task.inputs:
-                name = task.config["source"]
-                supply = Subscribed(topic=name, fields=dict(schemas[name].fields))
-                ingress.append(Ingress(stream=name, instance=number, supply=supply))
-                continue
-            inputs = tuple(
-                Edge(port=each.port, parent=each.parent, parent_port=each.parent_port, times=each.times)
-                for each in task.inputs
-            )
-            slots.append(
-                Slot(
-                    instance=number,
-                    type=task.type.name,
-                    version=task.type.version,
-                    config=json.dumps(task.config),
-                    inputs=inputs,
-                )
-            )
-        plan = Plan(
-            job="j",
-            host="h",
-            version=1,
-            slots=tuple(slots),
-            ingress=tuple(ingress),
-            forwards=tuple(Forward(instance=each.instance) for each in slots if each.type == "output"),
-        )
+        plan = memory_plan(tasks, schemas, [number for number, task in tasks if task.type.name == "output"])
         self._entry = Entry(number=1, plan=plan, starts={})
         self._behaviours = behaviours_of(plan.slots, installed_behaviours(), outside=HostOutside(root))
         self._state = InstanceStates()
