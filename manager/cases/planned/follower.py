@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from collections import deque
 
 from sqlalchemy import func
@@ -15,6 +16,8 @@ from manager.problem import Trouble
 from manager.store.tables import DataflowRow, ModuleRow
 
 log = logging.getLogger("braid.follower")
+_EVERY = 1.0
+"""Seconds between looks at the modules."""
 _ITSELF = Caller(key="", role=Role.OPERATOR, tenant=None)
 
 
@@ -26,15 +29,19 @@ class PipelineFollower:
         self._tools = tools
         self._seen: tuple[object, ...] | None = None
         self._due: deque[str] = deque()
+        self._next = 0.0
 
     def look(self) -> None:
         """Plan the next one, if modules have changed since it was planned; all of them when this manager begins."""
         if not self._tools.committer.leads:
             return
-        modules = self._modules()
-        if modules != self._seen:
-            self._seen = modules
-            self._due = deque(self._following())
+        if (now := time.monotonic()) >= self._next:
+            # Looks come with every commit, and modules seldom.
+            self._next = now + _EVERY
+            modules = self._modules()
+            if modules != self._seen:
+                self._seen = modules
+                self._due = deque(self._following())
         if self._due:
             self._plan(self._due.popleft())
 
