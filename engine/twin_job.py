@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bridge import FolderReader
+from dags import Catalogue
+from engine.catalogue import installed_catalogue
 from engine.job.pace import NextBatch, ReadableSpool, next_batch
 from engine.kernel.batch_rows import Span, arriving
 from engine.kernel.worker import Worker
 from engine.offset import Offset
 from engine.plan import Entry, Plan
+from engine.plan_division import divided
 from engine.records.job_folder import job_folder, spool_folder
 from engine.records.record_store import RecordStore
 
@@ -19,7 +22,11 @@ from engine.records.record_store import RecordStore
 class TwinJob:
     """A job that runs a batch on request. It has no clock."""
 
-    def __init__(self, root: Path, name: str, behaviours: Mapping[str, str]) -> None:
+    def __init__(
+        self, root: Path, name: str, behaviours: Mapping[str, str], catalogue: Catalogue | None = None
+    ) -> None:
+        """`catalogue` has the task types by which work is divided; by default, those that are installed."""
+        self._catalogue = installed_catalogue() if catalogue is None else catalogue
         self._root = root
         self._name = name
         self._behaviours = behaviours
@@ -42,6 +49,7 @@ class TwinJob:
             plan=plan,
             starts={stream: known[stream] for stream in sorted(plan.streams)},
             behaviours=self._behaviours,
+            division=divided(plan, self._catalogue),
         )
         self._folder.log(entry)
         return entry
@@ -54,7 +62,8 @@ class TwinJob:
             return False
         entry = self._folder.entry(step.end.entry)
         span = Span(self.offset, step.end)
-        self._worker.work_off(self.batch, span, list(arriving(self._root, entry, span)))
+        for shard in range(step.end.shards):
+            self._worker.work_off(self.batch, span, list(arriving(self._root, entry, span)), shard)
         self.batch, self.offset = self.batch + 1, step.end
         return True
 

@@ -176,19 +176,10 @@ class Follower:
         so_far = self.so_far
         so_far.batch, so_far.entry, so_far.positions = header.batch, header.end.entry, header.end.at
         for instance, meter in header.meters.items():
-            so_far.meters[instance] = _sum(so_far.meters.get(instance, InstanceMeter()), meter)
+            so_far.meters[instance] = so_far.meters.get(instance, InstanceMeter()) + meter
         if (header.start.run, header.start.entry) == (header.end.run, header.end.entry):
             for stream, end in header.end.at.items():
                 # A batch that was planned before some of its events were removed has only the others.
                 begin = max(header.start.at.get(stream, end), self._gone.get(stream, 0))
                 so_far.entered[stream] = so_far.entered.get(stream, 0) + max(0, end - begin)
         so_far.left += sum(each.count for each in header.emitted if not each.marker)
-
-
-def _sum(one: InstanceMeter, other: InstanceMeter) -> InstanceMeter:
-    return InstanceMeter(
-        cpu_ns=one.cpu_ns + other.cpu_ns,
-        taken=one.taken + other.taken,
-        emitted=one.emitted + other.emitted,
-        dead=one.dead + other.dead,
-    )

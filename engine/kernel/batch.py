@@ -21,6 +21,7 @@ from engine.kernel.batch_births import BatchBirths
 from engine.kernel.dead_letter_feed import fitting, unshaped_rows
 from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
+from engine.kernel.share import EVERYTHING, Share
 from engine.kernel.state_changes import change_states, in_effect, untransformed
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun, reason_of
 from engine.offset import Offset
@@ -36,8 +37,8 @@ from engine.task_watch import TaskWatch, Unwatched
 __all__ = ["Arrived", "run_batch"]
 
 _UNWATCHED = Unwatched()
-_SEEN = "\0fields of what enters"
-"""The state's key for the fields of a stream that no plan declares. No task has such a key."""
+_SEEN = "fields of what enters at "
+"""The note of the fields of a stream that no plan declares begins with this, before its port."""
 
 
 def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
@@ -54,8 +55,9 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     begun: Sequence[Entry] = (),
     attempt: TaskWatch = _UNWATCHED,
     deployment: str = "",
+    share: Share = EVERYTHING,
 ) -> Record:
-    """Run the plan of an entry over the events between two offsets, and return the record.
+    """Run the plan of an entry over the events between two offsets, or the share of one shard; returns the record.
 
     `behaviours` are those of the active slots, `begun` the entries of the log that begin with this batch. `feeds` come
     after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root.
@@ -63,7 +65,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
     for table in imports:
-        _bring(table, state)
+        _bring(table, state, share)
     beginning = tuple(in_effect(begun))
     change_states(beginning, state)
     arrived = list(in_order(rows))
@@ -72,21 +74,25 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     def origins() -> Origins:
         return Origins.of(_places(arrived, fed), deployment=deployment, job=entry.plan.job, batch=batch)
 
-    kernel = _Kernel(layout, state, attempt, origins)
-    kernel.enter(arrived)
+    kernel = _Kernel(layout, state, attempt, origins, share)
+    kernel.enter(arrived, start, end)
     kernel.feed(fed)
     kernel.run()
     cuts = tuple(cuts_at(layout, end))
     opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
     # Before any event that the new plan emits.
-    switched = tuple(switch_markers(beginning, state))
+    switched = tuple(switch_markers(beginning, state)) if share.is_first else ()
     return Record(
         batch=batch,
         start=start,
         end=end,
         dropped=tuple(dropped),
         opened=opened,
-        emitted=(*switched, *kernel.leaving(BatchBirths(arrived)), *cut_markers(layout, cuts, state)),
+        emitted=(
+            *switched,
+            *kernel.leaving(BatchBirths(arrived)),
+            *(cut_markers(layout, cuts, state) if share.is_first else ()),
+        ),
         dead=tuple(kernel.dead),
         meters=kernel.meters,
         cuts=cuts,
@@ -107,7 +113,15 @@ class _Fed(NamedTuple):
 class _Kernel:
     """The streams of a plan in one batch."""
 
-    def __init__(self, layout: Layout, state: InstanceStates, watch: TaskWatch, origins: Callable[[], Origins]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        state: InstanceStates,
+        watch: TaskWatch,
+        origins: Callable[[], Origins],
+        share: Share,
+    ) -> None:
+        self._share = share
         self.dead: list[Dead] = []
         self.meters: dict[int, InstanceMeter] = {}
         self._layout = layout
@@ -118,27 +132,30 @@ class _Kernel:
         self._entering: dict[Port, pa.Schema] = {}
         self._fed: dict[int, list[_Fed]] = {}
 
-    def enter(self, arrived: Sequence[tuple[int, Arrived]]) -> None:
-        """Take the items that arrived, each with the cause of its first event."""
+    def enter(self, arrived: Sequence[tuple[int, Arrived]], start: Offset, end: Offset) -> None:
+        """Take the items that arrived between two offsets, each with the cause of its first event."""
         items: dict[str, list[tuple[int, Arrived]]] = {}
         for cause, item in arrived:
             items.setdefault(item.stream, []).append((cause, item))
         for ingress in self._layout.entry.plan.ingress:
-            events = [(cause, unpacked(item.payload)) for cause, item in items.get(ingress.stream, ())]
-            schema = self._schema(ingress, [batch.schema for _, batch in events])
+            events = [(cause, item.first, unpacked(item.payload)) for cause, item in items.get(ingress.stream, ())]
+            schema = self._schema(ingress, [batch.schema for _, _, batch in events])
             if schema is None:
                 continue
             self._entering[ingress.origin] = schema
             streams = []
-            for cause, batch in events:
+            for cause, first, batch in events:
                 try:
                     one = conformed(batch, schema)
                 except pa.ArrowException as error:
-                    self.dead.append(
-                        Dead(instance=ingress.instance, port=ingress.port, reason=reason_of(error), events=batch)
-                    )
-                else:
-                    streams.append(EventStream(one, np.arange(cause, cause + len(one))))
+                    if self._share.parks(ingress.stream):
+                        self.dead.append(
+                            Dead(instance=ingress.instance, port=ingress.port, reason=reason_of(error), events=batch)
+                        )
+                    continue
+                own = self._share.taken(ingress.stream, first, one, start, end)
+                whole = EventStream(one, np.arange(cause, cause + len(one)))
+                streams.append(whole if own is None else whole.take(own))
             self._streams[ingress.origin] = joined(streams, schema)
 
     def feed(self, fed: Sequence[_Fed]) -> None:
@@ -147,7 +164,7 @@ class _Kernel:
         for each in fed:
             if each.feed.instance in run:
                 self._fed.setdefault(each.feed.instance, []).append(each)
-            else:
+            elif self._share.is_first:
                 self._park_again(each.feed, each.events, "its task no longer runs")
 
     def run(self) -> None:
@@ -161,7 +178,7 @@ class _Kernel:
                 continue
             if slot.state is SlotState.FAILED:
                 outcome = _all_parked(slot, taken, f"its task has failed: {slot.reason}")
-            elif why := inside.unable.get(slot.instance) or untransformed(self._state, slot.instance):
+            elif why := inside.unable.get(slot.instance) or untransformed(self._state, slot.instance, self._share):
                 outcome = _all_parked(slot, taken, why)
             else:
                 behaviour = self._layout.behaviours[slot.instance]
@@ -211,13 +228,18 @@ class _Kernel:
         """The events fed to a slot, at each of its ports. Events that do not fit are parked again."""
         found: dict[str, list[EventStream]] = {}
         for cause, feed, events in self._fed.get(slot.instance, ()):
+            streams = self._layout.streams_of(slot.instance)
+            parks = self._share.parks(min(streams, default=""))
             if feed.port not in takes:
-                self._park_again(feed, events, f"no stream enters its task at port {feed.port!r}")
+                if parks:
+                    self._park_again(feed, events, f"no stream enters its task at port {feed.port!r}")
                 continue
             fits = fitting(events, takes[feed.port])
-            for at, reason in fits.unfit:
+            for at, reason in fits.unfit if parks else ():
                 self._park_again(feed, events[at : at + 1], reason)
-            found.setdefault(feed.port, []).append(EventStream(fits.rows, np.array(fits.kept, np.int64) + cause))
+            whole = EventStream(fits.rows, np.array(fits.kept, np.int64) + cause)
+            own = whole if self._share.is_all else whole.take(self._share.taken_fed(streams, fits.rows))
+            found.setdefault(feed.port, []).append(own)
         return found
 
     def _park_again(self, feed: Feed, events: Sequence[Any], reason: str) -> None:
@@ -228,13 +250,13 @@ class _Kernel:
         if not isinstance(ingress.supply, Bridged):
             return arrow_schema(ingress.supply.schema)
         staged = self._state.of(ingress.instance)
-        key = (_SEEN, ingress.port)
-        kept = staged.get(key)
+        name = _SEEN + ingress.port
+        kept = staged.note(name)
         if not seen:
             return pa.ipc.read_schema(pa.py_buffer(kept)) if kept else None
         schema = seen[-1].remove_metadata()
         if (fields := schema.serialize().to_pybytes()) != kept:
-            staged.put(key, fields)
+            staged.put_note(name, fields)
         return schema
 
 
@@ -261,10 +283,15 @@ def _all_parked(slot: Slot, taken: TaskInput, reason: str) -> TaskOutcome:
     return TaskOutcome({}, taken.parked(slot.instance, [Reason(at, reason) for at in range(len(taken))]))
 
 
-def _bring(table: Table, state: InstanceStates) -> None:
+def _bring(table: Table, state: InstanceStates, share: Share) -> None:
     """Stage the states of instances from elsewhere, which replace their earlier ones here."""
     for instance in table:
         for group, items in state.kept.get(instance, {}).items():
             if group != NUMBERS:
                 state.of(instance).put_many(list(items), [None] * len(items))
-    state.bring(table)
+    state.bring(
+        {
+            instance: {group: items for group, items in groups.items() if share.owns(instance, group)}
+            for instance, groups in table.items()
+        }
+    )

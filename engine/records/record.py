@@ -66,6 +66,14 @@ class InstanceMeter:
     emitted: int = 0
     dead: int = 0
 
+    def __add__(self, other: "InstanceMeter") -> "InstanceMeter":
+        return InstanceMeter(
+            cpu_ns=self.cpu_ns + other.cpu_ns,
+            taken=self.taken + other.taken,
+            emitted=self.emitted + other.emitted,
+            dead=self.dead + other.dead,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:

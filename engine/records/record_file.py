@@ -7,9 +7,9 @@ events, and a publisher reads events but no state.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import SEEK_END
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -23,6 +23,7 @@ from bridge.spools.log import packed, unpacked
 from engine.offset import Offset
 from engine.plan import Port
 from engine.records.record import CodeTraceback, Cut, Dead, EmittedEvents, Image, InstanceMeter, Record, Table
+from engine.records.staged_state import NUMBERS
 
 _LINE = re.compile(rb"braid record (\d+) header (\d{10}) parts (\d{15}) checksum ([0-9a-f]{8})\n")
 _VERSION = 1
@@ -35,11 +36,12 @@ class RecordDamaged(RuntimeError):
 
 
 class RecordPart(NamedTuple):
-    """The place of a part in the file."""
+    """The place of a part: after the header, or at a place in the file of a shard."""
 
     first: int
     size: int
     checksum: int
+    shard: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,17 @@ class Header:
     cuts: tuple[Cut, ...]
     imaged: Mapping[int, RecordPart]
     base: int
+    credit: int
+    shards: tuple["ShardPart", ...] = ()
+    """The states of each shard, if the batch had several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardPart:
+    """The state that one shard of a batch changed."""
+
+    changes: RecordPart
+    imaged: Mapping[int, RecordPart]
     credit: int
 
 
@@ -141,6 +154,19 @@ def written_record(record: Record) -> bytes:
             credit=record.credit,
         )
     )
+    return _framed(header, parts)
+
+
+def written_whole(header: Header, common: Image) -> bytes:
+    """The file content of a record whose other parts are in the files of shards, with its image of `NUMBERS`."""
+    parts = [_pack(common), _pack({})]
+    imaged = {NUMBERS: RecordPart(0, len(parts[0]), crc32(parts[0]))}
+    changes = RecordPart(len(parts[0]), len(parts[1]), crc32(parts[1]))
+    return _framed(msgspec.json.encode(replace(header, imaged=imaged, changes=changes)), parts)
+
+
+def _framed(header: bytes, parts: Sequence[bytes]) -> bytes:
+    end = sum(map(len, parts))
     line = f"braid record {_VERSION} header {len(header):010d} parts {end:015d} checksum {crc32(header):08x}\n"
     return b"".join((line.encode(), header, *parts))
 
@@ -159,6 +185,7 @@ class RecordFile:
             if version != _VERSION:
                 raise RecordDamaged(f"it has version {version}, but this Braid reads version {_VERSION}")
             self._parts = found.end() + header_bytes
+            """Where the parts begin."""
             if file.seek(0, SEEK_END) != self._parts + parts_bytes:
                 raise RecordDamaged("it is shorter or longer than its first line says")
             header = begin[found.end() : self._parts]
@@ -175,26 +202,52 @@ class RecordFile:
             start=header.start,
             end=header.end,
             dropped=header.dropped,
-            changes=self.changes(),
+            changes=self._all_changes(),
             opened=header.opened,
             emitted=self.emitted(),
             dead=self.dead(),
             meters=header.meters,
             cuts=header.cuts,
-            imaged={group: self.image(group) for group in header.imaged},
+            imaged=self._all_images(),
             base=header.base,
             credit=header.credit,
         )
 
     def changes(self) -> Table:
-        """The state that the batch changed."""
+        """The state that the batch changed, without that of its shards if it had several."""
+        return self.table(self.header.changes)
+
+    def _all_changes(self) -> Table:
+        found = {instance: dict(groups) for instance, groups in self.changes().items()}
+        for shard in self.header.shards:
+            for instance, groups in self.table(shard.changes).items():
+                found.setdefault(instance, {}).update(groups)
+        return found
+
+    def _all_images(self) -> Mapping[int, Image]:
+        found: dict[int, Image] = {}
+        for imaged in (self.header.imaged, *(shard.imaged for shard in self.header.shards)):
+            for group, part in imaged.items():
+                found[group] = {**found.get(group, {}), **self.image_in(part)}
+        return found
+
+    def table(self, part: RecordPart) -> Table:
+        """A part with changes of states."""
         with self._opened() as file:
-            return _TABLE.decode(self._part(file, self.header.changes))
+            return _TABLE.decode(self._part(file, part))
 
     def image(self, group: int) -> Image:
         """The content of a key group after the batch. Only for groups that the header names."""
+        return self.image_in(self.header.imaged[group])
+
+    def image_in(self, part: RecordPart) -> Image:
+        """A part with an image."""
         with self._opened() as file:
-            return _IMAGE.decode(self._part(file, self.header.imaged[group]))
+            return _IMAGE.decode(self._part(file, part))
+
+    def in_whole(self, part: RecordPart, shard: int) -> RecordPart:
+        """The place of a part, as the record of the whole batch names it."""
+        return part._replace(first=self._parts + part.first, shard=shard)
 
     def emitted(self, origin: Port | None = None) -> tuple[EmittedEvents, ...]:
         """The events that left the job, or only those that left at a port."""
@@ -238,9 +291,22 @@ class RecordFile:
         return unpacked(self._part(file, part))
 
     def _part(self, file: BinaryIO, part: RecordPart) -> bytes:
-        content = _read(file, self._parts + part.first, part.size)
+        if part.shard is None:
+            content = _read(file, self._parts + part.first, part.size)
+        else:
+            path = shard_path(self._path, part.shard)
+            try:
+                with path.open("rb") as other:
+                    content = _read(other, part.first, part.size)
+            except FileNotFoundError as error:
+                raise RecordDamaged(f"{path} is missing") from error
         _check(content, part.checksum)
         return content
+
+
+def shard_path(path: Path, shard: int) -> Path:
+    """The file of one shard's record, beside the record of its batch."""
+    return path.parent / "shards" / f"{path.name}.{shard:03d}"
 
 
 def _read(file: BinaryIO, first: int, size: int) -> bytes:

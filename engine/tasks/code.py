@@ -100,6 +100,7 @@ CODE = TaskType(
     name="code",
     summary="Runs a function of a published Python source on every event, or on every batch of events.",
     config=CodeConfig,
+    sets=lambda config: tuple(config.output.fields),
     output_schema=_given,
     reads=_reads,
     unique_per_cause=False,

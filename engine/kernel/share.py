@@ -1,0 +1,90 @@
+"""The share of one shard: which of a batch's events it takes, and which key groups of the states are its own."""
+
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from engine.division import UNDIVIDED, DividedBy, Division, StreamDivision
+from engine.event_streams import Numbers
+from engine.implementations.keys import keyed
+from engine.offset import Offset
+from engine.records.staged_state import GROUPS, NUMBERS, packed_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One shard of a batch."""
+
+    division: Division
+    shard: int = 0
+
+    @property
+    def is_all(self) -> bool:
+        """Whether the batch has one shard."""
+        return self.division.shards == 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the shard that does what is done once in a batch."""
+        return self.shard == 0
+
+    def owns(self, instance: int, group: int) -> bool:
+        """Whether a key group of an instance's state is its own. What is known to all shards is."""
+        return self.is_all or group == NUMBERS or self.division.owner(instance, group) == self.shard
+
+    def reads(self, stream: str) -> bool:
+        """Whether it takes any event of a stream."""
+        found = self._of(stream)
+        return self.is_all or found.by is not DividedBy.NOTHING or found.shard == self.shard
+
+    def parks(self, stream: str) -> bool:
+        """Whether it parks the events of a stream that cannot be read."""
+        return self.shard == self._of(stream).shard
+
+    def taken(self, stream: str, first: int, rows: pa.RecordBatch, start: Offset, end: Offset) -> Numbers | None:
+        """The indexes of its events among some of a stream, of which the first has a position; None for all."""
+        found = self._of(stream)
+        if self.is_all:
+            return None
+        if found.by is DividedBy.NOTHING:
+            return None if self.shard == found.shard else np.empty(0, np.int64)
+        if found.by is DividedBy.POSITION:
+            low, high = self._positions(start.at.get(stream, 0), end.at.get(stream, 0))
+            return np.arange(min(max(low - first, 0), len(rows)), min(max(high - first, 0), len(rows)))
+        groups = groups_of(rows, found.key)
+        return np.flatnonzero(np.array(self.division.groups)[groups] == self.shard)
+
+    def taken_fed(self, streams: frozenset[str], rows: pa.RecordBatch) -> Numbers:
+        """The indexes of its events among some that are fed again to a task in the part of some streams."""
+        found = self._of(min(streams, default=""))
+        if found.by is DividedBy.KEY and set(found.key) <= set(rows.schema.names):
+            return np.flatnonzero(np.array(self.division.groups)[groups_of(rows, found.key)] == self.shard)
+        return np.arange(len(rows) if self.shard == found.shard else 0)
+
+    def _positions(self, start: int, end: int) -> tuple[int, int]:
+        """Its part of the positions of a batch."""
+        shards = self.division.shards
+        length = end - start
+        return start + length * self.shard // shards, start + length * (self.shard + 1) // shards
+
+    def _of(self, stream: str) -> StreamDivision:
+        return self.division.streams.get(stream, _FIRST)
+
+
+_FIRST = StreamDivision(by=DividedBy.NOTHING)
+EVERYTHING = Share(division=UNDIVIDED)
+"""The share of the one task of an undivided batch."""
+
+
+def groups_of(rows: pa.RecordBatch, key: tuple[str, ...]) -> Numbers:
+    """The key group of each event. A missing field counts as null."""
+    missing = [name for name in key if name not in rows.schema.names]
+    for name in missing:
+        rows = rows.append_column(name, pa.nulls(len(rows)))
+    found = keyed(rows, key)
+    of_key = np.array([crc32(packed_key(each)) % GROUPS for each in found.keys], np.int64)
+    groups = np.empty(len(rows), np.int64)
+    groups[found.order] = np.repeat(of_key, np.diff(found.bounds))
+    return groups
