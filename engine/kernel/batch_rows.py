@@ -1,7 +1,7 @@
-"""The rows of a batch that Spark passes from the spools to the kernel: one with the batch's offsets, then the items."""
+"""The rows that Spark passes from the spools to the kernel for a shard of a batch: the batch's offsets, then the items."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,9 +37,18 @@ class Span(NamedTuple):
     end: Offset
 
 
-def arriving(root: Path, entry: Entry, span: Span, gone: Mapping[str, int] = _NOTHING) -> Iterator[Arrived]:
-    """The events between two offsets, stream by stream, except those that are known to be lost."""
+def arriving(
+    root: Path,
+    entry: Entry,
+    span: Span,
+    gone: Mapping[str, int] = _NOTHING,
+    *,
+    reads: Callable[[str], bool] = lambda _stream: True,
+) -> Iterator[Arrived]:
+    """The events between two offsets, of each stream that is read, except those that are known to be lost."""
     for stream, end in sorted(span.end.at.items()):
+        if not reads(stream):
+            continue
         begin = max(span.start.begins(stream, entry.starts), gone.get(stream, 0))
         for first, item in between(spool_folder(root, stream), begin, end):
             if item.kind is ItemKind.DATA:
@@ -54,10 +63,10 @@ def is_recorded(folder: JobFolder, span: Span) -> bool:
     return found is not None and (found.header.start, found.header.end) == span
 
 
-def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
-    """The rows that the source gives to Spark."""
+def written_rows(span: Span, items: Iterable[Arrived], shard: int = 0) -> Iterator[pa.RecordBatch]:
+    """The rows that the source gives to Spark for one shard."""
     header = json.dumps([span.start.as_json(), span.end.as_json()])
-    piece, size = [Arrived("", 0, 0, 0, header.encode())], 0
+    piece, size = [Arrived("", shard, 0, 0, header.encode())], 0
     for item in items:
         piece.append(item)
         size += len(item.payload)
@@ -68,8 +77,16 @@ def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatc
         yield _batch(piece)
 
 
-def read_rows(batches: Iterable[pa.RecordBatch]) -> tuple[Span, list[Arrived]]:
-    """The span of a batch and its items, from its rows."""
+class ShardRows(NamedTuple):
+    """The rows that one shard of a batch was given."""
+
+    span: Span
+    items: list[Arrived]
+    shard: int
+
+
+def read_rows(batches: Iterable[pa.RecordBatch]) -> ShardRows:
+    """The span of a batch, and the items for a shard, from its rows."""
     rows = [
         Arrived(stream, first, count, stamp, payload, births_in(births, count))
         for batch in batches
@@ -78,7 +95,7 @@ def read_rows(batches: Iterable[pa.RecordBatch]) -> tuple[Span, list[Arrived]]:
         )
     ]
     start, end = json.loads(rows[0].payload)
-    return Span(Offset.of_json(start), Offset.of_json(end)), rows[1:]
+    return ShardRows(Span(Offset.of_json(start), Offset.of_json(end)), rows[1:], rows[0].first)
 
 
 def _batch(items: list[Arrived]) -> pa.RecordBatch:
