@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
-from engine.records.staged_state import GROUPS
+GROUPS: Final = 128
+"""The number of key groups. A job's state is imaged by group, and divided by group."""
 
 
 class DividedBy(StrEnum):

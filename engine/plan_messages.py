@@ -7,8 +7,8 @@ import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
 from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
+from engine.division import GROUPS
 from engine.plan import SWITCH_MARKERS, CutRequest, Delivery, Entry, Forward, Plan, SlotState, is_switch
-from engine.records.staged_state import GROUPS
 from engine.supply import unfit
 
 

@@ -19,7 +19,7 @@ from engine.records.damage import damage_named
 from engine.records.job_folder import JobFolder
 from engine.records.kept_cuts import KeptCut
 from engine.records.record import InstanceMeter
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 
 REWIND = 3

@@ -24,7 +24,7 @@ from engine.job.start import past_gone
 from engine.offset import Offset
 from engine.plan import Plan
 from engine.records.job_folder import job_folder, spool_folder
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from engine.plan import Entry, Plan
 from engine.plan_division import divided
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import JobFolder
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 from engine.supply import Bridged
 

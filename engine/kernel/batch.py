@@ -5,10 +5,9 @@ events: an emitted event has the cause of the event that it was emitted for, and
 their causes, then of its edges. So with one ingress stream, the boundaries of batches make no difference.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from bridge.events.raw_events import arrow_schema
 from engine.behaviour import Behaviour
 from engine.event_streams import Arrived, EventStream, PortRun, conformed, gathered, in_order, joined, runs
 from engine.kernel.batch_births import BatchBirths
-from engine.kernel.dead_letter_feed import fitting, unshaped_rows
+from engine.kernel.fed_events import FedEvents
 from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
 from engine.kernel.share import EVERYTHING, Share
@@ -69,14 +68,16 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     beginning = tuple(in_effect(begun))
     change_states(beginning, state)
     arrived = list(in_order(rows))
-    fed = list(_fed(feeds, sum(item.count for item in rows)))
+    dead: list[Dead] = []
+    fed = FedEvents(feeds, sum(item.count for item in rows), share, dead)
 
     def origins() -> Origins:
-        return Origins.of(_places(arrived, fed), deployment=deployment, job=entry.plan.job, batch=batch)
+        places = chain(((cause, item.stream, item.first) for cause, item in arrived), fed.places())
+        return Origins.of(places, deployment=deployment, job=entry.plan.job, batch=batch)
 
-    kernel = _Kernel(layout, state, attempt, origins, share)
+    kernel = _Kernel(layout, state, attempt, origins, share, fed, dead)
     kernel.enter(arrived, start, end)
-    kernel.feed(fed)
+    fed.park_others({slot.instance for slot in (*layout.active, *layout.failed)})
     kernel.run()
     cuts = tuple(cuts_at(layout, end))
     opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
@@ -93,7 +94,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
             *kernel.leaving(BatchBirths(arrived)),
             *(cut_markers(layout, cuts, state) if share.is_first else ()),
         ),
-        dead=tuple(kernel.dead),
+        dead=tuple(dead),
         meters=kernel.meters,
         cuts=cuts,
         # Last, because numbering the events that leave changes the state too.
@@ -101,28 +102,28 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     )
 
 
-class _Fed(NamedTuple):
-    """Events of a dead letter that are taken again."""
-
-    cause: int
-    """The cause of the first event."""
-    feed: Feed
-    events: list[Any]
+_STRAYED = (
+    "its state is kept under something else than the fields of its key, so the task cannot run in several shards; "
+    "its type has to declare one state for the whole stream"
+)
 
 
 class _Kernel:
     """The streams of a plan in one batch."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - a plan, what it works on, and where its outcome goes are seven things
         self,
         layout: Layout,
         state: InstanceStates,
         watch: TaskWatch,
         origins: Callable[[], Origins],
         share: Share,
+        fed: FedEvents,
+        dead: list[Dead],
     ) -> None:
         self._share = share
-        self.dead: list[Dead] = []
+        self._fed = fed
+        self._dead = dead
         self.meters: dict[int, InstanceMeter] = {}
         self._layout = layout
         self._state = state
@@ -130,7 +131,6 @@ class _Kernel:
         self._find_origins = origins
         self._streams: dict[Port, EventStream] = {}
         self._entering: dict[Port, pa.Schema] = {}
-        self._fed: dict[int, list[_Fed]] = {}
 
     def enter(self, arrived: Sequence[tuple[int, Arrived]], start: Offset, end: Offset) -> None:
         """Take the items that arrived between two offsets, each with the cause of its first event."""
@@ -149,7 +149,7 @@ class _Kernel:
                     one = conformed(batch, schema)
                 except pa.ArrowException as error:
                     if self._share.parks(ingress.stream):
-                        self.dead.append(
+                        self._dead.append(
                             Dead(instance=ingress.instance, port=ingress.port, reason=reason_of(error), events=batch)
                         )
                     continue
@@ -157,15 +157,6 @@ class _Kernel:
                 whole = EventStream(one, np.arange(cause, cause + len(one)))
                 streams.append(whole if own is None else whole.take(own))
             self._streams[ingress.origin] = joined(streams, schema)
-
-    def feed(self, fed: Sequence[_Fed]) -> None:
-        """Give events of dead letters to their instances again."""
-        run = {slot.instance for slot in (*self._layout.active, *self._layout.failed)}
-        for each in fed:
-            if each.feed.instance in run:
-                self._fed.setdefault(each.feed.instance, []).append(each)
-            elif self._share.is_first:
-                self._park_again(each.feed, each.events, "its task no longer runs")
 
     def run(self) -> None:
         """Run every slot."""
@@ -182,17 +173,22 @@ class _Kernel:
                 outcome = _all_parked(slot, taken, why)
             else:
                 behaviour = self._layout.behaviours[slot.instance]
+                staged = self._state.of(slot.instance)
+                token = staged.mark()
                 outcome = TaskRun(
                     instance=slot.instance,
                     behaviour=behaviour,
                     outputs=inside.outputs[slot.instance],
-                    state=self._state.of(slot.instance),
+                    state=staged,
                     taken=taken,
                     watch=self._watch,
                     origins=self._origins if isinstance(behaviour, ActingBehaviour) else NOWHERE,
                 ).work_off()
+                if self._share.strays(slot.instance, staged):
+                    staged.rollback(token)
+                    outcome = _all_parked(slot, taken, _STRAYED)
             self._streams |= {Port(slot.instance, port): stream for port, stream in outcome.emitted.items()}
-            self.dead += outcome.dead
+            self._dead += outcome.dead
             self.meters[slot.instance] = InstanceMeter(
                 cpu_ns=task_cpu_ns() - begun,
                 taken=len(taken),
@@ -216,34 +212,13 @@ class _Kernel:
 
     def _taken(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> TaskInput:
         ports = []
-        fed = self._fed_to(slot, takes)
+        fed = self._fed.taken(slot.instance, takes, self._layout.streams_of(slot.instance))
         for port, edges in by_port(slot).items():
             streams = [(self._streams[edge.origin], edge.times) for edge in edges if edge.origin in self._streams]
             streams += [(stream, 1) for stream in fed.get(port, ())]
             if streams and port in takes:
                 ports.append(PortRun(port, gathered(streams, takes[port])))
         return TaskInput(runs(ports))
-
-    def _fed_to(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> dict[str, list[EventStream]]:
-        """The events fed to a slot, at each of its ports. Events that do not fit are parked again."""
-        found: dict[str, list[EventStream]] = {}
-        for cause, feed, events in self._fed.get(slot.instance, ()):
-            streams = self._layout.streams_of(slot.instance)
-            parks = self._share.parks(min(streams, default=""))
-            if feed.port not in takes:
-                if parks:
-                    self._park_again(feed, events, f"no stream enters its task at port {feed.port!r}")
-                continue
-            fits = fitting(events, takes[feed.port])
-            for at, reason in fits.unfit if parks else ():
-                self._park_again(feed, events[at : at + 1], reason)
-            whole = EventStream(fits.rows, np.array(fits.kept, np.int64) + cause)
-            own = whole if self._share.is_all else whole.take(self._share.taken_fed(streams, fits.rows))
-            found.setdefault(feed.port, []).append(own)
-        return found
-
-    def _park_again(self, feed: Feed, events: Sequence[Any], reason: str) -> None:
-        self.dead.append(Dead(instance=feed.instance, port=feed.port, reason=reason, events=unshaped_rows(events)))
 
     def _schema(self, ingress: Ingress, seen: Sequence[pa.Schema]) -> pa.Schema | None:
         """The fields of a stream that enters: as declared, else as last seen; None before its first event."""
@@ -258,20 +233,6 @@ class _Kernel:
         if (fields := schema.serialize().to_pybytes()) != kept:
             staged.put_note(name, fields)
         return schema
-
-
-def _fed(feeds: Sequence[Feed], cause: int) -> Iterator[_Fed]:
-    """The feeds with their causes, which begin with this one, after those of the events that arrived."""
-    for feed in feeds:
-        events = json.loads(feed.events)
-        yield _Fed(cause, feed, events)
-        cause += len(events)
-
-
-def _places(arrived: Sequence[tuple[int, Arrived]], fed: Sequence[_Fed]) -> Iterator[tuple[int, str, int]]:
-    """The cause, stream and position of the first event of every item."""
-    yield from ((cause, item.stream, item.first) for cause, item in arrived)
-    yield from ((each.cause, f"feed/{each.feed.id}", 0) for each in fed)
 
 
 def _opened(entry: Entry, state: InstanceStates) -> Iterator[tuple[Port, int]]:

@@ -1,4 +1,4 @@
-"""The rows that Spark passes from the spools to the kernel for a shard of a batch: the batch's offsets, then the items."""
+"""The rows that Spark passes from the spools to the kernel for a shard: the offsets of the batch, then its items."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -6,11 +6,11 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from engine.division import UNDIVIDED, DividedBy, Division, StreamDivision
+from engine.division import GROUPS, UNDIVIDED, DividedBy, Division, StreamDivision
 from engine.event_streams import Numbers
 from engine.implementations.keys import keyed
 from engine.offset import Offset
-from engine.records.staged_state import GROUPS, NUMBERS, packed_key
+from engine.records.staged_state import NUMBERS, Staged, packed_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,12 @@ class Share:
     def owns(self, instance: int, group: int) -> bool:
         """Whether a key group of an instance's state is its own. What is known to all shards is."""
         return self.is_all or group == NUMBERS or self.division.owner(instance, group) == self.shard
+
+    def strays(self, instance: int, staged: Staged) -> bool:
+        """Whether a task with a divided state has changed a key group that is another shard's."""
+        if instance not in self.division.keyed:
+            return False
+        return not all(self.owns(instance, group) for group in staged.changed_groups())
 
     def reads(self, stream: str) -> bool:
         """Whether it takes any event of a stream."""

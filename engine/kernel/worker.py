@@ -21,7 +21,8 @@ from engine.plan import Entry, StateImport
 from engine.records.job_folder import job_folder
 from engine.records.kept_cuts import KeptCut
 from engine.records.record import Table
-from engine.records.record_file import Header, RecordFile
+from engine.records.record_file import RecordFile
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 from engine.records.shard_states import ShardStates
 from engine.records.state import InstanceStates

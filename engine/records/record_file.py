@@ -7,168 +7,31 @@ events, and a publisher reads events but no state.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from os import SEEK_END
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from zlib import crc32
 
 import msgspec
 import pyarrow as pa
 
-from bridge.events.births import Birth
-from bridge.spools.log import packed, unpacked
-from engine.offset import Offset
+from bridge.spools.log import unpacked
 from engine.plan import Port
-from engine.records.record import CodeTraceback, Cut, Dead, EmittedEvents, Image, InstanceMeter, Record, Table
-from engine.records.staged_state import NUMBERS
+from engine.records.record import Dead, EmittedEvents, Image, Record, Table
+from engine.records.record_header import RECORD_VERSION, Header, RecordPart
 
 _LINE = re.compile(rb"braid record (\d+) header (\d{10}) parts (\d{15}) checksum ([0-9a-f]{8})\n")
-_VERSION = 1
 _AT_ONCE = 8_192
 """The bytes read first, so that most headers take one read."""
+_HEADER = msgspec.json.Decoder(Header)
+_TABLE = msgspec.msgpack.Decoder(dict[int, dict[int, dict[bytes, bytes | None]]])
+_IMAGE = msgspec.msgpack.Decoder(dict[int, dict[bytes, bytes]])
 
 
 class RecordDamaged(RuntimeError):
     """A record cannot be read, or is missing between others."""
-
-
-class RecordPart(NamedTuple):
-    """The place of a part: after the header, or at a place in the file of a shard."""
-
-    first: int
-    size: int
-    checksum: int
-    shard: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmittedPart:
-    """`EmittedEvents` in a header, with the place of its events instead of these; None for a marker."""
-
-    origin: Port
-    first: int
-    count: int
-    marker: str
-    events: RecordPart | None
-    births: tuple[Birth, ...] = ()
-    """Empty if unknown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadPart:
-    """`Dead` in a header, with the place of its events instead of these."""
-
-    instance: int
-    port: str
-    reason: str
-    count: int
-    events: RecordPart
-    traceback: CodeTraceback | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """A record without state and events, read first by `RecordFile`. The fields are those of `Record`."""
-
-    batch: int
-    start: Offset
-    end: Offset
-    dropped: tuple[int, ...]
-    changes: RecordPart
-    opened: tuple[tuple[Port, int], ...]
-    emitted: tuple[EmittedPart, ...]
-    dead: tuple[DeadPart, ...]
-    meters: Mapping[int, InstanceMeter]
-    cuts: tuple[Cut, ...]
-    imaged: Mapping[int, RecordPart]
-    base: int
-    credit: int
-    shards: tuple["ShardPart", ...] = ()
-    """The states of each shard, if the batch had several."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardPart:
-    """The state that one shard of a batch changed."""
-
-    changes: RecordPart
-    imaged: Mapping[int, RecordPart]
-    credit: int
-
-
-_HEADER = msgspec.json.Decoder(Header)
-_TABLE = msgspec.msgpack.Decoder(dict[int, dict[int, dict[bytes, bytes | None]]])
-_IMAGE = msgspec.msgpack.Decoder(dict[int, dict[bytes, bytes]])
-_pack = msgspec.msgpack.Encoder().encode
-
-
-def written_record(record: Record) -> bytes:
-    """The file content of a record."""
-    parts = list[bytes]()
-    end = 0
-
-    def part(content: bytes) -> RecordPart:
-        nonlocal end
-        parts.append(content)
-        end += len(content)
-        return RecordPart(end - len(content), len(content), crc32(content))
-
-    header = msgspec.json.encode(
-        Header(
-            batch=record.batch,
-            start=record.start,
-            end=record.end,
-            dropped=record.dropped,
-            changes=part(_pack(record.changes)),
-            imaged={group: part(_pack(image)) for group, image in record.imaged.items()},
-            opened=record.opened,
-            emitted=tuple(
-                EmittedPart(
-                    origin=each.origin,
-                    first=each.first,
-                    count=each.count,
-                    marker=each.marker,
-                    events=None if each.events is None else part(packed(each.events)),
-                    births=each.births,
-                )
-                for each in record.emitted
-            ),
-            dead=tuple(
-                DeadPart(
-                    instance=each.instance,
-                    port=each.port,
-                    # An exception's message may be unencodable, which must not fail the batch.
-                    reason=each.reason.encode(errors="replace").decode(),
-                    count=each.events.num_rows,
-                    events=part(packed(each.events)),
-                    traceback=each.traceback,
-                )
-                for each in record.dead
-            ),
-            meters=record.meters,
-            cuts=record.cuts,
-            base=record.base,
-            credit=record.credit,
-        )
-    )
-    return _framed(header, parts)
-
-
-def written_whole(header: Header, common: Image) -> bytes:
-    """The file content of a record whose other parts are in the files of shards, with its image of `NUMBERS`."""
-    parts = [_pack(common), _pack({})]
-    imaged = {NUMBERS: RecordPart(0, len(parts[0]), crc32(parts[0]))}
-    changes = RecordPart(len(parts[0]), len(parts[1]), crc32(parts[1]))
-    return _framed(msgspec.json.encode(replace(header, imaged=imaged, changes=changes)), parts)
-
-
-def _framed(header: bytes, parts: Sequence[bytes]) -> bytes:
-    end = sum(map(len, parts))
-    line = f"braid record {_VERSION} header {len(header):010d} parts {end:015d} checksum {crc32(header):08x}\n"
-    return b"".join((line.encode(), header, *parts))
 
 
 class RecordFile:
@@ -182,8 +45,8 @@ class RecordFile:
             if found is None:
                 raise RecordDamaged("it does not begin like a record")
             version, header_bytes, parts_bytes = (int(each) for each in found.groups()[:3])
-            if version != _VERSION:
-                raise RecordDamaged(f"it has version {version}, but this Braid reads version {_VERSION}")
+            if version != RECORD_VERSION:
+                raise RecordDamaged(f"it has version {version}, but this Braid reads version {RECORD_VERSION}")
             self._parts = found.end() + header_bytes
             """Where the parts begin."""
             if file.seek(0, SEEK_END) != self._parts + parts_bytes:

@@ -6,11 +6,13 @@ from typing import TypeAlias
 
 from bridge.machine.files import Steps, link_whole, no_steps, sync_folder
 from engine.records.record import Record, Table
-from engine.records.record_file import Header, RecordDamaged, RecordFile, shard_path, written_record
+from engine.records.record_file import RecordDamaged, RecordFile, shard_path
+from engine.records.record_header import Header
 from engine.records.shard_states import ShardStates
 from engine.records.staged_state import NUMBERS
 from engine.records.state import InstanceStates
 from engine.records.whole_record import whole_record
+from engine.records.written_record import written_record
 
 Owns: TypeAlias = Callable[[int, int], bool]
 """Whether a key group of an instance is wanted."""

@@ -7,8 +7,8 @@ from zlib import crc32
 
 import msgspec
 
-GROUPS: Final = 128
-"""The number of key groups. A job's state is imaged by group, and can be split by group."""
+from engine.division import GROUPS
+
 NUMBERS: Final = GROUPS
 """An extra group for an instance's notes and the numbers of its ports. They are kept, moved and dropped with its state,
 and every shard knows them."""
@@ -162,6 +162,10 @@ class Staged:
         if self._numbers:
             grouped[NUMBERS] = dict(self._numbers)
         return grouped
+
+    def changed_groups(self) -> set[int]:
+        """The key groups with staged changes."""
+        return {crc32(key) % GROUPS for key in self._keys}
 
     def _got(self, key: bytes) -> bytes | None:
         value = self._keys.get(key, _ABSENT)

@@ -11,8 +11,10 @@ from dataclasses import replace
 
 from engine.plan import Port, is_switch
 from engine.records.record import InstanceMeter
-from engine.records.record_file import DeadPart, EmittedPart, RecordFile, ShardPart, written_whole
+from engine.records.record_file import RecordFile
+from engine.records.record_header import DeadPart, EmittedPart, ShardPart
 from engine.records.staged_state import NUMBERS, packed_number, unpacked_number
+from engine.records.written_record import written_whole
 
 
 def whole_record(files: Sequence[RecordFile]) -> bytes:

@@ -8,19 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from bridge import Item, Spool, packed
 from engine.behaviour import installed_behaviours
 from engine.catalogue import installed_catalogue
-from engine.division import evenly
+from engine.division import GROUPS
 from engine.plan import Delivery, Forward, Limits, Plan, Port, Slot
 from engine.plan_division import divided
 from engine.records.job_folder import spool_folder
 from engine.records.record import Table
-from engine.records.staged_state import GROUPS, NUMBERS
 from engine.twin_job import TwinJob
 from tests.engine.kernels import enters, slot
 from tests.engine.kernels import events as arrow_events
@@ -91,7 +89,9 @@ def cases(draw: st.DrawFn) -> Case:
             slots=tuple(slots),
             ingress=tuple(enters(f"s{each}", each) for each in sources),
             forwards=(Forward(instance=1), Forward(instance=2)),
-            deliveries=tuple(Delivery(instance=each.instance, tenant="t", dataflow="d", sink=str(each)) for each in outputs),
+            deliveries=tuple(
+                Delivery(instance=each.instance, tenant="t", dataflow="d", sink=str(each)) for each in outputs
+            ),
         ),
         streams,
         [_piece(draw, draw(shards)) for _ in range(pieces)],
@@ -153,8 +153,7 @@ def multiset(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
 @settings(deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow], max_examples=40)
 @given(cases())
 def test_shards_change_nothing_but_the_order_between_keys(case: Case) -> None:
-    """Whatever the plan, the batches and the shards over time: equal events, in equal order for each key, each with a
-    number of its own and without gaps; and equal states at the end."""
+    """Whatever the batches and shards over time, events are equal and in order for each key, and so are the states."""
     with tempfile.TemporaryDirectory() as alone, tempfile.TemporaryDirectory() as apart:
         expected = Outcome(case, Path(alone), shards=False)
         found = Outcome(case, Path(apart), shards=True)

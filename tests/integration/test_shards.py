@@ -1,6 +1,5 @@
 """Jobs with several shards, on real Spark."""
 
-import signal
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -24,7 +24,7 @@ from bridge.spools.log import read_mark
 from engine.plan import Forward
 from engine.records.job_folder import job_folder, spool_folder
 from engine.records.kept_cuts import KeptCut
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 from engine.twin_job import TwinJob
 from engine.vault import NoSecret, Vault
