@@ -11,6 +11,7 @@ from dags import Catalogue
 from engine.catalogue import installed_catalogue
 from engine.job.pace import NextBatch, ReadableSpool, next_batch
 from engine.kernel.batch_rows import Span, arriving
+from engine.kernel.share import Share
 from engine.kernel.worker import Worker
 from engine.offset import Offset
 from engine.plan import Entry, Plan
@@ -63,7 +64,8 @@ class TwinJob:
         entry = self._folder.entry(step.end.entry)
         span = Span(self.offset, step.end)
         for shard in range(step.end.shards):
-            self._worker.work_off(self.batch, span, list(arriving(self._root, entry, span)), shard)
+            items = list(arriving(self._root, entry, span, share=Share(division=entry.division, shard=shard)))
+            self._worker.work_off(self.batch, span, items, shard)
         self.batch, self.offset = self.batch + 1, step.end
         return True
 

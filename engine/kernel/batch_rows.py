@@ -1,7 +1,7 @@
 """The rows that Spark passes from the spools to the kernel for a shard: the offsets of the batch, then its items."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from bridge import ItemKind, between
 from bridge.events.births import births_in, births_text
 from engine.kernel.batch import Arrived
+from engine.kernel.share import EVERYTHING, Share
 from engine.offset import Offset
 from engine.plan import Entry
 from engine.records.job_folder import JobFolder, spool_folder
@@ -42,15 +43,15 @@ def arriving(
     entry: Entry,
     span: Span,
     gone: Mapping[str, int] = _NOTHING,
-    *,
-    reads: Callable[[str], bool] = lambda _stream: True,
+    share: Share = EVERYTHING,
 ) -> Iterator[Arrived]:
-    """The events between two offsets, of each stream that is read, except those that are known to be lost."""
-    for stream, end in sorted(span.end.at.items()):
-        if not reads(stream):
-            continue
-        begin = max(span.start.begins(stream, entry.starts), gone.get(stream, 0))
-        for first, item in between(spool_folder(root, stream), begin, end):
+    """The events between two offsets among which are those of a shard, except events that are known to be lost."""
+    bridged = entry.plan.bridged
+    for stream in sorted(span.end.at):
+        # Only the last of a bridge's events say which fields it has.
+        low, high = share.range(stream, span.start, span.end, whole=stream in bridged)
+        begin = max(low, span.start.begins(stream, entry.starts), gone.get(stream, 0))
+        for first, item in between(spool_folder(root, stream), begin, high) if begin < high else ():
             if item.kind is ItemKind.DATA:
                 yield Arrived(stream, first, item.count, item.stamp, item.payload, item.births)
 

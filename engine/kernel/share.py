@@ -40,10 +40,16 @@ class Share:
             return False
         return not all(self.owns(instance, group) for group in staged.changed_groups())
 
-    def reads(self, stream: str) -> bool:
-        """Whether it takes any event of a stream."""
+    def range(self, stream: str, start: Offset, end: Offset, *, whole: bool = False) -> tuple[int, int]:
+        """The positions between which its events of a stream are; all of the batch's if the `whole` stream is read."""
+        first, last = start.at.get(stream, 0), end.at.get(stream, 0)
         found = self._of(stream)
-        return self.is_all or found.by is not DividedBy.NOTHING or found.shard == self.shard
+        if self.is_all or found.by is DividedBy.KEY or (whole and found.by is DividedBy.POSITION):
+            return first, last
+        if found.by is DividedBy.NOTHING:
+            return (first, last) if self.shard == found.shard else (last, last)
+        shards, length = self.division.shards, last - first
+        return first + length * self.shard // shards, first + length * (self.shard + 1) // shards
 
     def parks(self, stream: str) -> bool:
         """Whether it parks the events of a stream that cannot be read."""
@@ -57,7 +63,7 @@ class Share:
         if found.by is DividedBy.NOTHING:
             return None if self.shard == found.shard else np.empty(0, np.int64)
         if found.by is DividedBy.POSITION:
-            low, high = self._positions(start.at.get(stream, 0), end.at.get(stream, 0))
+            low, high = self.range(stream, start, end)
             return np.arange(min(max(low - first, 0), len(rows)), min(max(high - first, 0), len(rows)))
         groups = groups_of(rows, found.key)
         return np.flatnonzero(np.array(self.division.groups)[groups] == self.shard)
@@ -68,12 +74,6 @@ class Share:
         if found.by is DividedBy.KEY and set(found.key) <= set(rows.schema.names):
             return np.flatnonzero(np.array(self.division.groups)[groups_of(rows, found.key)] == self.shard)
         return np.arange(len(rows) if self.shard == found.shard else 0)
-
-    def _positions(self, start: int, end: int) -> tuple[int, int]:
-        """Its part of the positions of a batch."""
-        shards = self.division.shards
-        length = end - start
-        return start + length * self.shard // shards, start + length * (self.shard + 1) // shards
 
     def _of(self, stream: str) -> StreamDivision:
         return self.division.streams.get(stream, _FIRST)

@@ -100,7 +100,7 @@ class SpoolStreamReader(DataSourceStreamReader):
             # A batch may have been planned over events that the job has to pass over by now.
             entry = folder.entry(span.end.entry)
             share = Share(division=entry.division, shard=partition.shard)
-            items = arriving(root, entry, span, folder.gone(), reads=share.reads)
+            items = arriving(root, entry, span, folder.gone(), share)
             for rows in written_rows(span, items, partition.shard):
                 begun = True
                 yield rows
