@@ -7,8 +7,10 @@ events, and a publisher reads events but no state.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby
 from os import SEEK_END
 from pathlib import Path
 from typing import BinaryIO
@@ -117,7 +119,7 @@ class RecordFile:
         if not self.header.emitted:
             return ()
         with self._opened() as file:
-            return tuple(
+            read = (
                 EmittedEvents(
                     origin=each.origin,
                     first=each.first,
@@ -128,6 +130,7 @@ class RecordFile:
                 for each in self.header.emitted
                 if origin in {None, each.origin}
             )
+            return tuple(read if not self.header.shards else _joined(read))
 
     def dead(self) -> tuple[Dead, ...]:
         """The events that could not be taken."""
@@ -165,6 +168,24 @@ class RecordFile:
                 raise RecordDamaged(f"{path} is missing") from error
         _check(content, part.checksum)
         return content
+
+
+def _joined(emitted: Iterable[EmittedEvents]) -> Iterator[EmittedEvents]:
+    """What shards emitted at a port as one, because each becomes a message at least."""
+    for _, group in groupby(emitted, key=_alike):
+        parts = list(group)
+        rows = [each.events for each in parts if each.events is not None]
+        if len(rows) < 2:  # noqa: PLR2004 - one needs no other
+            yield from parts
+            continue
+        births = tuple(birth for each in parts for birth in each.births)
+        yield replace(parts[0], events=pa.concat_batches(rows), births=births)
+
+
+def _alike(emitted: EmittedEvents) -> object:
+    """What is equal for neighbours that can be joined."""
+    fields = emitted.marker if emitted.events is None else emitted.events.schema.serialize().to_pybytes()
+    return emitted.origin, fields, bool(emitted.births)
 
 
 def shard_path(path: Path, shard: int) -> Path:

@@ -8,6 +8,7 @@ its whole record is there.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from engine.plan import Port, is_switch
 from engine.records.record import InstanceMeter
@@ -43,14 +44,15 @@ def _numbered(files: Sequence[RecordFile], common: dict[int, dict[bytes, bytes]]
     """What all shards emitted, numbered through: the markers of switches, all events, the markers of cuts."""
     # Only the first shard has markers.
     marked = [each for each in files[0].header.emitted if each.marker]
+    events: dict[Port, list[EmittedPart]] = {}
+    for shard, file in enumerate(files):
+        for each in file.header.emitted:
+            if each.events is not None:
+                part = replace(each, events=file.in_whole(each.events, shard))
+                events.setdefault(each.origin, []).append(part)
     ordered = [
         *(each for each in marked if is_switch(each.marker)),
-        *(
-            _moved(each, file, shard)
-            for shard, file in enumerate(files)
-            for each in file.header.emitted
-            if not each.marker
-        ),
+        *chain.from_iterable(events.values()),
         *(each for each in marked if not is_switch(each.marker)),
     ]
     next_numbers: dict[Port, int] = {}
@@ -70,10 +72,6 @@ def _numbered(files: Sequence[RecordFile], common: dict[int, dict[bytes, bytes]]
 def _number(common: Mapping[int, Mapping[bytes, bytes]], origin: Port) -> int:
     kept = common.get(origin.instance, {}).get(origin.port.encode())
     return 0 if kept is None else unpacked_number(kept)
-
-
-def _moved(part: EmittedPart, file: RecordFile, shard: int) -> EmittedPart:
-    return part if part.events is None else replace(part, events=file.in_whole(part.events, shard))
 
 
 def _dead(files: Sequence[RecordFile]) -> Iterator[DeadPart]:
