@@ -62,6 +62,9 @@ class Outside(Protocol):
     def code(self, digest: str) -> str:
         """The path on this machine of a published source, whether it is there or not."""
 
+    def vouched(self, owner: str, digest: str, entry: str, per: str) -> bool:
+        """Whether an operator vouches for a published function now."""
+
 
 class Owned(Config):
     """A config value whose meaning depends on the tenant. It is hashed with its owner, so tenants never share it.

@@ -8,6 +8,7 @@ from uuid import uuid4
 from bridge.machine.files import link_whole, make_folder
 from engine.behaviour import NoBehaviour
 from engine.code.store import CodeStore
+from engine.code.vouchers import Voucher, VoucherFile
 from engine.reachable_hosts import REACHABLE, barred
 from engine.vault import NoSecret, Vault
 
@@ -22,6 +23,7 @@ class HostOutside:
         self._root = root
         self._vault = Vault(root)
         self._code = CodeStore(root)
+        self._vouchers = VoucherFile(root)
 
     def secret(self, owner: str, name: str) -> str:
         """The tenant's secret of that name."""
@@ -43,6 +45,10 @@ class HostOutside:
     def code(self, digest: str) -> str:
         """The path on this machine of a published source, whether it is there or not."""
         return self._code.path(digest)
+
+    def vouched(self, owner: str, digest: str, entry: str, per: str) -> bool:
+        """Whether an operator vouches for a published function now: its own, or one of a tenant."""
+        return not owner or self._vouchers.has(Voucher(owner=owner, digest=digest, entry=entry, per=per))
 
     @property
     def version(self) -> tuple[int, int]:

@@ -24,15 +24,18 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
     than declared, is parked.
     """
     names = list(config.input.needed)
-    work: Work | None = None
+    work: tuple[bool, Work] | None = None
 
     def take(events: pa.RecordBatch) -> TakeOutcome:
         nonlocal work
         if not len(events):
             return TakeOutcome(PortEmission(nothing(_schema(events.schema, config.output))), [])
         try:
-            work = work or _work(config)
-            made = work(events.select(names))
+            # Looked up for each batch, so that an operator who withdraws a voucher need not wait for a plan.
+            vouched = config.is_vouched
+            if work is None or work[0] != vouched:
+                work = vouched, _work(config, vouched=vouched)
+            made = work[1](events.select(names))
         except (NoCode, NoCells) as error:
             raise OutsideUnreachable(str(error)) from error
         kept = events if len(made.kept) == len(events) else events.take(pa.array(made.kept))
@@ -44,7 +47,7 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
     return RefusingBehaviour(take=take, owner=config.owner)
 
 
-def _work(config: CodeConfig) -> Work:
+def _work(config: CodeConfig, *, vouched: bool) -> Work:
     function = Function(
         path=config.path,
         digest=config.digest,
@@ -53,8 +56,8 @@ def _work(config: CodeConfig) -> Work:
         fields={name: kind.value for name, kind in config.output.fields.items()},
     )
     if config.per == "batch":
-        return Batches(function, vouched=config.vouched)
-    return EventsInWorker(function) if config.vouched else EventsInCells(function)
+        return Batches(function, vouched=vouched)
+    return EventsInWorker(function) if vouched else EventsInCells(function)
 
 
 def _schema(taken: pa.Schema, output: CodeOutput) -> pa.Schema:

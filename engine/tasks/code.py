@@ -51,16 +51,23 @@ class CodeConfig(Config):
     """What it gives."""
     owner: str
     """The tenant who published it, and alone reads its tracebacks; empty for an operator."""
-    vouched: bool = False
-    """True if an operator vouches for it. It then runs in the worker itself."""
     _outside: Outside | None = PrivateAttr(None)
 
     @property
     def path(self) -> str:
         """The path of the source on this machine, in a worker."""
+        return self._in_host.code(self.digest)
+
+    @property
+    def is_vouched(self) -> bool:
+        """Whether an operator vouches for it at this moment, in a worker. It then runs in the worker itself."""
+        return self._in_host.vouched(self.owner, self.digest, self.entry, self.per)
+
+    @property
+    def _in_host(self) -> Outside:
         if self._outside is None:
             raise LookupError(f"the source {self.digest} is found only in a host's worker, which has its plan")
-        return self._outside.code(self.digest)
+        return self._outside
 
     @model_validator(mode="after")
     def _can_be_called(self) -> Self:

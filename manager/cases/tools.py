@@ -45,6 +45,10 @@ def _no_broker() -> Address | None:
     return None
 
 
+def _no_vouchers_to_keep() -> None:
+    """No worker looks vouchers up."""
+
+
 def _no_hosts_to_keep_for(_digest: str, _source: str) -> None:
     """No host runs published code."""
 
@@ -69,6 +73,8 @@ class Tools:
     """The address at which tenants reach the broker, once that is known."""
     keep_source: Callable[[str, str], None] = _no_hosts_to_keep_for
     """Called with the digest and text of published code, before it is committed, so that hosts find it. Idempotent."""
+    vouchers_changed: Callable[[], None] = _no_vouchers_to_keep
+    """Called when operators have vouched for code, or do no longer; workers know once it returns. Idempotent."""
     vault: Vault | None = None
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None

@@ -41,6 +41,7 @@ from manager.process.broker_and_host import BrokerAndHost
 from manager.process.drive import Drive
 from manager.process.keeper import KeeperDown
 from manager.process.settings import Settings, write_key
+from manager.process.voucher_keeper import VoucherKeeper
 from manager.reconciler.journal_tail import JournalTail
 from manager.reconciler.live_events import LiveEvents
 from manager.rest.app import make_app
@@ -112,6 +113,7 @@ class Manager:
         self._events = LiveEvents()
         self._journal = JournalTail(store, self._events)
         self._drive = Drive(root, beside, store, committer, changes, listener, self._events)
+        self._vouchers = VoucherKeeper(store, root)
         tools = Tools(
             store=store,
             catalogue=catalogue,
@@ -124,6 +126,7 @@ class Manager:
             broker=lambda: beside.entrance,
             vault=Vault(root),
             keep_source=CodeStore(root).put,
+            vouchers_changed=self._vouchers.keep,
             outputs=self._drive.outputs,
             sender=self._drive.sender,
             jobs_root=root,
@@ -215,8 +218,9 @@ class Manager:
         self._noted = False
         try:
             if self._journal.follow() - _OF_DATAFLOWS and self._drive.is_begun:
-                # Another manager may have changed who may do what.
+                # Another manager may have changed who may do what, and have died before it wrote that.
                 self._keep_access()
+                self._vouchers.keep()
         except DatabaseAway as error:
             # The store has said so already.
             log.debug("the journal waits: %s", error)
@@ -257,6 +261,7 @@ class Manager:
             self._chooser.recall()
         self._waits = "broker and host are starting"
         self._keep_access()
+        self._vouchers.keep()
         self._drive.begin()
         if (key := self._service.administration.first_key()) is not None:
             kept = write_key(self._root, key)

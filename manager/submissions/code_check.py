@@ -1,6 +1,6 @@
 """The check that tasks of type `code` run what was published for them, and not what a document claims.
 
-A config names who published a source, and whether an operator vouches for it. So no tenant may write one itself.
+A config names who published a source, and what an operator publishes is vouched for. So no tenant may write one itself.
 """
 
 import json
@@ -13,7 +13,7 @@ from engine.tasks.code import CODE, CodeConfig
 from manager.problem import InvalidDataflow
 
 Published: TypeAlias = Callable[[str, CodeConfig], bool]
-"""Whether a tenant may run code as a config says: it is that of a published source, with its owner and its voucher."""
+"""Whether a tenant may run code as a config says: it is that of a published source, with its owner."""
 
 
 def check_code(dataflow: Dataflow, raw: bytes, published: Published) -> None:

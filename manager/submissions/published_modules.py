@@ -26,7 +26,7 @@ def visible_to(tenant: str) -> SelectOfScalar[ModuleRow]:
 def modules_of(session: Session, tenant: str, held: Collection[str] = ()) -> tuple[Module, ...]:
     """Those visible to it; deprecated ones only if they are held, or named with their version."""
     return tuple(
-        replace(read_module(row.form), owner=row.owner, is_vouched=is_vouched(row))
+        replace(read_module(row.form), owner=row.owner)
         for row in session.exec(visible_to(tenant).order_by(col(ModuleRow.number)))
         if row.deprecated is None or f"{row.name}@{row.version}" in held
     )

@@ -29,8 +29,6 @@ class Module:
     domains: Mapping[str, frozenset[str]]
     owner: str = ""
     """The tenant who published it, or empty for an operator."""
-    is_vouched: bool = False
-    """True if an operator answers for its code."""
 
     @property
     def name(self) -> str:
@@ -52,7 +50,6 @@ class Module:
             "entry": code.entry,
             "per": code.per,
             "owner": self.owner,
-            "vouched": self.is_vouched,
             "input": {"in": {name: kinds.get(kind, kind) for name, kind in code.input.items()}},
             "output": {
                 "fields": {name: kinds.get(kind, kind) for name, kind in code.output.fields.items()},

@@ -24,6 +24,15 @@ def entry(event):
         return {"m": 1 // secret}
     return {"m": event["n"] * 3 + len([name for name in os.environ if "BRAID" in name or "SPARK" in name])}
 """
+WHERE = """
+def entry(event):
+    try:
+        open("/etc/passwd").close()
+    except PermissionError:
+        return {"m": 0}
+    return {"m": 1}
+"""
+"""A function that tells whether it runs in a cell, where it may not read that."""
 
 
 def plan_of(source: int, *texts: str) -> Plan:
@@ -77,3 +86,19 @@ def test_sources_reach_a_running_job_and_fail_alone(hosting: Hosting) -> None:
     meters = hosting.meters(second.job)
     assert meters[source + 3]["cpu_ns"] > 500_000_000 > meters[source + 1]["cpu_ns"]
     hosting.stop_job(second.job)
+
+
+def test_a_voucher_takes_effect_in_a_running_job_and_ends_in_it(hosting: Hosting) -> None:
+    """Without a new plan: the next batch runs in the worker, or in a cell again, and every event is delivered once."""
+    source = 1_000 * hosting.fresh()
+    CodeStore(hosting.root).put(digest_of(WHERE), WHERE)
+    plan = hosting.run(plan_of(source, WHERE))
+    pid = hosting.keeper.pid
+    for at, vouched in enumerate((False, True, False)):
+        Publication(WHERE).vouch(hosting.root, vouched=vouched)
+        hosting.publish(f"code/{source}", numbers(3 * at, 3 * at + 3))
+        hosting.until_delivered(plan.deliveries[0], 3 * at + 3)
+    delivered = hosting.until_delivered(plan.deliveries[0], 9)
+    assert [(n, int(3 <= n < 6)) for n in range(9)] == [(each["n"], each["m"]) for each in delivered]
+    assert (pid, True) == (hosting.keeper.pid, hosting.in_effect(plan))
+    hosting.stop_job(plan.job)

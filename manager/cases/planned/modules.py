@@ -122,6 +122,8 @@ class Modules(Base):
             if (row.vouched is not None) != vouched:
                 row.vouched = time.time() if vouched else None
                 _note(session, OperationKind.VOUCH if vouched else OperationKind.WITHDRAW, caller, row, begun)
+        # Even if nothing changed: an earlier request may have failed here.
+        self._tools.vouchers_changed()
         return _answer(row)
 
 
