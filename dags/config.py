@@ -62,6 +62,9 @@ class Outside(Protocol):
     def code(self, digest: str) -> str:
         """The path on this machine of a published source, whether it is there or not."""
 
+    def wheel(self, digest: str) -> str:
+        """The path on this machine of a wheel that published code imports from, whether it is there or not."""
+
     def vouched(self, owner: str, digest: str, entry: str, per: str) -> bool:
         """Whether an operator vouches for a published function now."""
 

@@ -9,6 +9,7 @@ from bridge.machine.files import link_whole, make_folder
 from engine.behaviour import NoBehaviour
 from engine.code.store import CodeStore
 from engine.code.vouchers import Voucher, VoucherFile
+from engine.code.wheel_store import WheelStore
 from engine.reachable_hosts import REACHABLE, barred
 from engine.vault import NoSecret, Vault
 
@@ -23,6 +24,7 @@ class HostOutside:
         self._root = root
         self._vault = Vault(root)
         self._code = CodeStore(root)
+        self._wheels = WheelStore(root)
         self._vouchers = VoucherFile(root)
 
     def secret(self, owner: str, name: str) -> str:
@@ -45,6 +47,10 @@ class HostOutside:
     def code(self, digest: str) -> str:
         """The path on this machine of a published source, whether it is there or not."""
         return self._code.path(digest)
+
+    def wheel(self, digest: str) -> str:
+        """The path on this machine of a wheel that published code imports from, whether it is there or not."""
+        return self._wheels.path(digest)
 
     def vouched(self, owner: str, digest: str, entry: str, per: str) -> bool:
         """Whether an operator vouches for a published function now: its own, or one of a tenant."""

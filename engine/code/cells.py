@@ -68,12 +68,15 @@ class Cells:
         """The process of the parent; None before the first use."""
         return None if self._parent is None else self._parent.process.pid
 
-    def run(self, request: bytes, *, path: str, seconds: float) -> CellEnd:
-        """Work a request off in a new cell; `path` is that of a file of Braid's, which no cell may read."""
+    def run(self, request: bytes, *, path: str, seconds: float, wheels: tuple[str, ...] = ()) -> CellEnd:
+        """Work a request off in a new cell, which may import from some wheels.
+
+        `path` is that of a file of Braid's, which no cell may read.
+        """
         if folder := exposing(path):
             raise NoCells(f"published code could read Braid's files, which are in {folder}; move the root elsewhere")
         for _ in range(2):
-            found = self._started().run(request, seconds)
+            found = self._started().run(request, Order(seconds=seconds, wheels=wheels))
             if found is not None:
                 return found
             self.close()
@@ -135,11 +138,11 @@ class _Parent:
         except OSError:
             return b""
 
-    def run(self, request: bytes, seconds: float) -> CellEnd | None:
+    def run(self, request: bytes, order: Order) -> CellEnd | None:
         """Work a request off in a new cell; None if the parent is gone or does not answer in time."""
         (take, give), (read, write) = os.pipe(), os.pipe()
         try:
-            socket.send_fds(self._control, [msgspec.msgpack.encode(Order(seconds=seconds))], [take, write])
+            socket.send_fds(self._control, [msgspec.msgpack.encode(order)], [take, write])
         except OSError:
             os.close(give)
             os.close(read)
@@ -147,8 +150,8 @@ class _Parent:
         finally:
             os.close(take)
             os.close(write)
-        results = _exchanged(give, framed(request), read, seconds + _ANSWER_SECONDS)
-        answer = self.answer(seconds + _ANSWER_SECONDS)
+        results = _exchanged(give, framed(request), read, order.seconds + _ANSWER_SECONDS)
+        answer = self.answer(order.seconds + _ANSWER_SECONDS)
         if not answer:
             return None
         ending = msgspec.msgpack.decode(answer, type=Ending)

@@ -35,6 +35,8 @@ class Function:
     """The kinds of the fields that it takes."""
     fields: Mapping[str, str]
     """The kinds of the fields that it gives."""
+    wheels: tuple[str, ...] = ()
+    """The files that it imports from besides what is installed."""
 
     @property
     def source(self) -> str:

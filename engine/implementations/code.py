@@ -9,6 +9,7 @@ from engine.code.cells import NoCells
 from engine.code.event_work import EventsInCells, EventsInWorker, Work
 from engine.code.function import Function
 from engine.code.store import NoCode
+from engine.code.wheel_store import WheelCheck
 from engine.event_streams import nothing
 from engine.refusal import RefusingBehaviour, TakeOutcome
 from engine.side_effect import OutsideUnreachable
@@ -25,6 +26,7 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
     """
     names = list(config.input.needed)
     work: tuple[bool, Work] | None = None
+    check = WheelCheck()
 
     def take(events: pa.RecordBatch) -> TakeOutcome:
         nonlocal work
@@ -32,9 +34,11 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
             return TakeOutcome(PortEmission(nothing(_schema(events.schema, config.output))), [])
         try:
             # Looked up for each batch, so that an operator who withdraws a voucher need not wait for a plan.
-            vouched = config.is_vouched
+            # What is imported from wheels must not meet what other tasks of the worker import.
+            vouched = config.is_vouched and not config.wheels
             if work is None or work[0] != vouched:
                 work = vouched, _work(config, vouched=vouched)
+            check(config.wheel_paths)
             made = work[1](events.select(names))
         except (NoCode, NoCells) as error:
             raise OutsideUnreachable(str(error)) from error
@@ -54,6 +58,7 @@ def _work(config: CodeConfig, *, vouched: bool) -> Work:
         entry=config.entry,
         needed={name: kind.value for name, kind in config.input.needed.items()},
         fields={name: kind.value for name, kind in config.output.fields.items()},
+        wheels=config.wheel_paths,
     )
     if config.per == "batch":
         return Batches(function, vouched=vouched)

@@ -7,6 +7,9 @@ from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, mode
 
 from dags import Config, Kind, Outside, Read, Schema, Schemas, TaskType
 
+Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+MOST_WHEELS = 16
+
 
 class CodeInput(Config):
     """The fields that the code needs."""
@@ -39,7 +42,7 @@ class CodeOutput(Config):
 class CodeConfig(Config):
     """Which source runs, on which fields, for whom. Made from a published source, never by its tenant."""
 
-    digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    digest: Digest
     """The SHA-256 of the source, in hexadecimal digits."""
     entry: Annotated[str, StringConstraints(max_length=200)]
     """The name of the function."""
@@ -51,12 +54,19 @@ class CodeConfig(Config):
     """What it gives."""
     owner: str
     """The tenant who published it, and alone reads its tracebacks; empty for an operator."""
+    wheels: Annotated[tuple[Digest, ...], Field(max_length=MOST_WHEELS)] = ()
+    """The SHA-256 of each wheel that it imports from. With any, it runs in cells even if an operator vouches for it."""
     _outside: Outside | None = PrivateAttr(None)
 
     @property
     def path(self) -> str:
         """The path of the source on this machine, in a worker."""
         return self._in_host.code(self.digest)
+
+    @property
+    def wheel_paths(self) -> tuple[str, ...]:
+        """The paths of its wheels on this machine, in a worker."""
+        return tuple(map(self._in_host.wheel, self.wheels))
 
     @property
     def is_vouched(self) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bridge.transport.address import Address
 from dags import Catalogue
+from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
@@ -76,6 +77,7 @@ class Tools:
     vouchers_changed: Callable[[], None] = _no_vouchers_to_keep
     """Called when operators have vouched for code, or do no longer; workers know once it returns. Idempotent."""
     vault: Vault | None = None
+    wheels: WheelStore | None = None
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None
     deploying_seconds: float = 15.0

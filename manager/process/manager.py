@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from bridge.machine.private_files import is_open_to_others, make_private_folder
 from engine import installed_catalogue
 from engine.code.store import CodeStore
+from engine.code.wheel_store import WheelStore
 from engine.log_lines import begin_log, named, problem
 from engine.vault import Vault
 from manager.access import AccessKeeper
@@ -126,6 +127,7 @@ class Manager:
             broker=lambda: beside.entrance,
             vault=Vault(root),
             keep_source=CodeStore(root).put,
+            wheels=WheelStore(root),
             vouchers_changed=self._vouchers.keep,
             outputs=self._drive.outputs,
             sender=self._drive.sender,
@@ -149,8 +151,7 @@ class Manager:
         self._term = 0
         self._said_ready = False
         self._waits: str | None = "this manager does not lead yet: it is starting, or another one leads"
-        self._noted = False
-        """Whether it is known already that there is something in the journal to look at."""
+        self._noted = False  # whether it is known already that there is something in the journal to look at
         committer.on_change(self._note)
 
     def run(self) -> None:

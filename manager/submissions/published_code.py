@@ -6,7 +6,7 @@ from engine.tasks.code import CodeConfig
 from manager.store.database import Store
 from manager.store.tables import ModuleRow
 from manager.submissions.code_check import Published
-from manager.submissions.published_modules import visible_to
+from manager.submissions.published_modules import visible_to, wheels_of
 from planning.forms.module_form import ModuleForm
 
 
@@ -28,4 +28,8 @@ def runs_already(_tenant: str, _config: CodeConfig) -> bool:
 
 def _is_of(row: ModuleRow, config: CodeConfig) -> bool:
     code = ModuleForm.model_validate_json(row.form).code
-    return code is not None and (config.entry, config.per) == (code.entry, code.per) and config.owner == row.owner
+    return (
+        code is not None
+        and (config.entry, config.per) == (code.entry, code.per)
+        and (config.owner, config.wheels) == (row.owner, wheels_of(row))
+    )

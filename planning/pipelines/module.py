@@ -13,6 +13,7 @@ from planning.forms.form_reader import read_form
 from planning.forms.module_form import MOST_SOURCE, CodeForm, Domains, ModuleForm
 from planning.pipelines.fixed_config import code_problems, installed_problems
 from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
+from planning.pipelines.requirement import NotPinned, pinned
 from planning.shape import ModuleShape
 
 CODE_TYPE = "code"
@@ -29,6 +30,8 @@ class Module:
     domains: Mapping[str, frozenset[str]]
     owner: str = ""
     """The tenant who published it, or empty for an operator."""
+    wheels: tuple[str, ...] = ()
+    """The digests of the wheels that its code imports from."""
 
     @property
     def name(self) -> str:
@@ -50,6 +53,7 @@ class Module:
             "entry": code.entry,
             "per": code.per,
             "owner": self.owner,
+            **({"wheels": list(self.wheels)} if self.wheels else {}),
             "input": {"in": {name: kinds.get(kind, kind) for name, kind in code.input.items()}},
             "output": {
                 "fields": {name: kinds.get(kind, kind) for name, kind in code.output.fields.items()},
@@ -158,6 +162,7 @@ def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
             message=f"the source has more than {MOST_SOURCE:,} bytes",
             remedy="shorten it",
         )
+    yield from _wrong_requirements(code)
     for name in code.types:
         try:
             kinds_of(name, code)
@@ -174,6 +179,22 @@ def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
         for name, kind in kinds.items():
             if kind not in set(Kind) and kind not in code.types:
                 yield _unknown_kind((*place, name), kind, code)
+
+
+def _wrong_requirements(code: CodeForm) -> Iterator[Problem]:
+    seen = set()
+    for at, text in enumerate(code.requirements):
+        place = pointer("code", "requirements", at)
+        try:
+            name, _ = pinned(text)
+        except NotPinned:
+            message = f"{quoted(text)} is no package that is pinned to a version"
+            yield Problem(pointer=place, code="not-pinned", message=message, remedy="write it as in tiny==1.0")
+            continue
+        if name in seen:
+            message = f"{quoted(name)} is required twice"
+            yield Problem(pointer=place, code="required-twice", message=message, remedy="leave one of them out")
+        seen.add(name)
 
 
 def _unknown_kind(place: tuple[str, ...], name: str, code: CodeForm) -> Problem:

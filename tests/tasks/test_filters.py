@@ -248,6 +248,9 @@ class Folder:
     def code(self, digest: str) -> str:
         raise LookupError(digest)
 
+    def wheel(self, digest: str) -> str:
+        raise LookupError(digest)
+
     def vouched(self, owner: str, _digest: str, _entry: str, _per: str) -> bool:
         raise LookupError(owner)
 

@@ -4,6 +4,7 @@ import ctypes
 import os
 import resource
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 
 from engine.code.cell.file_access import allow_reading
@@ -28,8 +29,8 @@ def close_others(results: int) -> int:
     return _RESULTS
 
 
-def confine(folders: list[str]) -> None:
-    """Confine this process for good. It may read these folders."""
+def confine(folders: Iterable[str], files: Iterable[str]) -> None:
+    """Confine this process for good. It may read these folders and files."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
@@ -44,5 +45,5 @@ def confine(folders: list[str]) -> None:
     ):
         resource.setrlimit(which, (most, most))
     renounce_privileges(libc)
-    allow_reading(libc, folders)
+    allow_reading(libc, folders, files)
     deny_others(libc)

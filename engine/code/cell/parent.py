@@ -25,7 +25,7 @@ from engine.code.cell.work import LOADING, PROGRESS, work
 
 CALL_SECONDS = 1.0
 """The most CPU of one call of a function, and of loading its source."""
-_MOST_MESSAGE_BYTES = 1_024
+MOST_ORDER_BYTES = 128 * 1024
 _LOOK_AFTER = 0.05
 """Seconds between two looks at a cell that works."""
 _CANNOT = 97
@@ -51,6 +51,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     seconds: float
     """The most time that it may take."""
+    wheels: tuple[str, ...] = ()
+    """The wheels that its code imports from, the first ones first."""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,11 +89,11 @@ def main(per: str) -> None:
     parent = _Parent(control)
     control.send(msgspec.msgpack.encode(Hello(trouble=parent.trouble())))
     while True:
-        message, handles, _, _ = socket.recv_fds(control, _MOST_MESSAGE_BYTES, 2)
+        message, handles, _, _ = socket.recv_fds(control, MOST_ORDER_BYTES, 2)
         if not message:
             return
         order = msgspec.msgpack.decode(message, type=Order)
-        control.send(msgspec.msgpack.encode(parent.cell(order.seconds, *handles)))
+        control.send(msgspec.msgpack.encode(parent.cell(order, *handles)))
 
 
 class _Parent:
@@ -107,20 +109,20 @@ class _Parent:
         (take, give), (read, write) = os.pipe(), os.pipe()
         write_frame(give, b"")
         os.close(give)
-        ending = self.cell(CPU_SECONDS, take, write)
+        ending = self.cell(Order(seconds=CPU_SECONDS), take, write)
         with open(read, "rb") as results:  # noqa: PTH123 - a handle has no path
             return results.read().decode() or ending.why
 
-    def cell(self, seconds: float, request: int, results: int) -> Ending:
+    def cell(self, order: Order, request: int, results: int) -> Ending:
         """Run a cell to its end."""
         begun = time.process_time_ns()
         PROGRESS.pack_into(self._progress, 0, LOADING)
         child = os.fork()
         if not child:
-            self._be(request, results)
+            self._be(order, request, results)
         os.close(request)
         os.close(results)
-        why = self._watch(child, seconds)
+        why = self._watch(child, order.seconds)
         # One that has ended is not affected.
         os.kill(child, signal.SIGKILL)
         _, status, used = os.wait4(child, 0)
@@ -130,17 +132,19 @@ class _Parent:
             cpu_ns=time.process_time_ns() - begun + round((used.ru_utime + used.ru_stime) * 1e9),
         )
 
-    def _be(self, request: int, results: int) -> None:
+    def _be(self, order: Order, request: int, results: int) -> None:
         """Be the cell."""
         try:
             # Here, and not in the parent, whose memory all cells get a copy of.
             asked = read_frame(request)
             results = close_others(results)
             try:
-                confine(self._folders)
+                confine(self._folders, order.wheels)
             except BaseException as error:  # noqa: BLE001 - whatever it is, no code may run
                 os.write(results, repr(error).encode())
                 os._exit(_CANNOT)
+            # Before all else, so that what a module pins is what its code gets.
+            sys.path[:0] = order.wheels
             if asked:
                 work(asked, results, self._progress)
             os._exit(0)

@@ -13,6 +13,7 @@ from manager.cases.base import Base, Caller, Paging, moment, operators_only, pag
 from manager.problem import Conflict, Forbidden, InvalidModule, NotFound
 from manager.store.tables import ModuleRow, OperationRow, TenantRow
 from manager.submissions.published_modules import is_vouched, visible_to
+from manager.submissions.requirements import wheels_for
 from planning.forms.module_form import ModuleForm
 from planning.pipelines.module import CODE_TYPE, Module, read_module, source_digest
 from planning.shape import ModuleShape
@@ -40,10 +41,14 @@ class Modules(Base):
                 raise Conflict(f"{module.name} is published with another text, and a version never changes; raise it")
             if row is None:
                 _check_allowed(session, caller, module)
+            wheels: tuple[str, ...] = ()
             if module.form.code is not None:
+                # Before anything is kept; a version that is there has its wheels already.
+                wheels = wheels_for(session, owner, module.form.code.requirements) if row is None else ()
                 self._tools.keep_source(source_digest(module.form.code), module.form.code.source)
             if row is None:
                 row = _new_row(owner, module.form, raw)
+                row.wheels = json.dumps(wheels) if wheels else None
                 session.add(row)
                 _note(session, OperationKind.PUBLISH, caller, row, begun)
         return _detail(row)

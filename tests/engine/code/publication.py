@@ -25,6 +25,7 @@ class Publication(NamedTuple):
     vouched: bool = False
     output: Mapping[str, Any] = {}
     entry: str = "entry"
+    wheels: tuple[str, ...] = ()
 
     def config(self) -> dict[str, Any]:
         """The config of its task."""
@@ -35,6 +36,7 @@ class Publication(NamedTuple):
             "input": {"in": dict(self.needed)},
             "output": {"fields": dict(self.fields), **self.output},
             "owner": OWNER,
+            "wheels": list(self.wheels),
         }
 
     def trial(self, root: Path, schema: Schema | None = None) -> Trial:
