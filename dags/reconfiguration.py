@@ -1,6 +1,7 @@
 """Reconfiguration: a running task gets a new config, another version of its type, or another type."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from dags.config import Config
@@ -64,6 +65,10 @@ class _Owners:
     def barred(self, _host: str) -> str:
         """Nothing may be reached."""
         return "this config is only compared"
+
+    def addresses(self, _host: str) -> Sequence[str]:
+        """None."""
+        return ()
 
     def code(self, digest: str) -> str:
         """The digest."""

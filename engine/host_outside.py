@@ -1,5 +1,6 @@
 """The outside world of a host: secrets, files and reachable hosts, which workers look up in its root."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
@@ -10,7 +11,7 @@ from engine.behaviour import NoBehaviour
 from engine.code.store import CodeStore
 from engine.code.vouchers import Voucher, VoucherFile
 from engine.code.wheel_store import WheelStore
-from engine.reachable_hosts import REACHABLE, barred
+from engine.reachable_hosts import REACHABLE, barred, reachable_addresses
 from engine.vault import NoSecret, Vault
 
 FILES = "files"
@@ -43,6 +44,10 @@ class HostOutside:
     def barred(self, host: str) -> str:
         """Why tasks of tenants may not connect to a host; empty if they may."""
         return barred(host, self._root / REACHABLE)
+
+    def addresses(self, host: str) -> Sequence[str]:
+        """The addresses of a host that tasks of tenants may connect to. Raises OSError if they may not."""
+        return reachable_addresses(host, self._root / REACHABLE)
 
     def code(self, digest: str) -> str:
         """The path on this machine of a published source, whether it is there or not."""

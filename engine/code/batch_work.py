@@ -133,7 +133,11 @@ class Batches:
         )
         seconds = max(1.0, late - time.monotonic())
         ending = cells("batch").run(
-            msgspec.msgpack.encode(request), path=function.path, seconds=seconds, wheels=function.wheels
+            msgspec.msgpack.encode(request),
+            path=function.path,
+            seconds=seconds,
+            wheels=function.wheels,
+            connections=function.connections,
         )
         frames = frames_in(ending.results)
         if not frames:

@@ -172,5 +172,9 @@ class _Batch:
         )
         seconds = max(1.0, self._late - time.monotonic())
         return cells("event").run(
-            msgspec.msgpack.encode(request), path=function.path, seconds=seconds, wheels=function.wheels
+            msgspec.msgpack.encode(request),
+            path=function.path,
+            seconds=seconds,
+            wheels=function.wheels,
+            connections=function.connections,
         )

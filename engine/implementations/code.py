@@ -6,6 +6,7 @@ from bridge.events.raw_events import ARROW_TYPES
 from engine.behaviour import Implementation, PortEmission
 from engine.code.batch_work import Batches
 from engine.code.cells import NoCells
+from engine.code.connections import Connections
 from engine.code.event_work import EventsInCells, EventsInWorker, Work
 from engine.code.function import Function
 from engine.code.store import NoCode
@@ -13,7 +14,7 @@ from engine.code.wheel_store import WheelCheck
 from engine.event_streams import nothing
 from engine.refusal import RefusingBehaviour, TakeOutcome
 from engine.side_effect import OutsideUnreachable
-from engine.tasks.code import CODE, CodeConfig, CodeOutput
+from engine.tasks.code import CODE, CONNECTING_CODE, CodeConfig, CodeOutput, ConnectingCodeConfig
 
 
 def _code(config: CodeConfig) -> RefusingBehaviour:
@@ -35,7 +36,7 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
         try:
             # Looked up for each batch, so that an operator who withdraws a voucher need not wait for a plan.
             # What is imported from wheels must not meet what other tasks of the worker import.
-            vouched = config.is_vouched and not config.wheels
+            vouched = config.is_vouched and not config.wheels and not isinstance(config, ConnectingCodeConfig)
             if work is None or work[0] != vouched:
                 work = vouched, _work(config, vouched=vouched)
             check(config.wheel_paths)
@@ -52,6 +53,9 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
 
 
 def _work(config: CodeConfig, *, vouched: bool) -> Work:
+    connections = None
+    if isinstance(config, ConnectingCodeConfig):
+        connections = Connections(config.connects, config.addresses)
     function = Function(
         path=config.path,
         digest=config.digest,
@@ -59,6 +63,7 @@ def _work(config: CodeConfig, *, vouched: bool) -> Work:
         needed={name: kind.value for name, kind in config.input.needed.items()},
         fields={name: kind.value for name, kind in config.output.fields.items()},
         wheels=config.wheel_paths,
+        connections=connections,
     )
     if config.per == "batch":
         return Batches(function, vouched=vouched)
@@ -76,3 +81,4 @@ def _schema(taken: pa.Schema, output: CodeOutput) -> pa.Schema:
 
 
 code = Implementation(type=CODE, make=_code)
+connecting_code = Implementation(type=CONNECTING_CODE, make=_code)

@@ -18,7 +18,7 @@ class ModuleAnswer(Answer):
     shape: ModuleShape
     """The streams that enter and leave it."""
     type: str
-    """The type of its tasks; `code` if it is code."""
+    """The type of its tasks; `code` if it is code, and `connecting_code` if that connects."""
     tags: tuple[str, ...]
     cost: float | None
     """Milliseconds of CPU per event, as its form has it."""

@@ -14,6 +14,7 @@ from manager.answers import ModuleAnswer, ModuleDetail
 from manager.client.client import Client
 from manager.commands.client_command import File, WrongUsage, client_command, read_file
 from manager.commands.display import Shown, lines, moment, table
+from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE
 from planning.pipelines.requirement import pinned
 from planning.shape import ModuleShape
 
@@ -168,7 +169,7 @@ def _table(modules: Iterable[ModuleAnswer]) -> RenderableType:
             each.quality,
             each.published,
             each.deprecated,
-            each.vouched if each.type == "code" else None,
+            each.vouched if each.type in {CODE_TYPE, CONNECTING_TYPE} else None,
         )
         for each in modules
     )

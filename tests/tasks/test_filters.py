@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +243,9 @@ class Folder:
         return str(self._root / path)
 
     def barred(self, host: str) -> str:
+        raise LookupError(host)
+
+    def addresses(self, host: str) -> Sequence[str]:
         raise LookupError(host)
 
     def code(self, digest: str) -> str:

@@ -22,6 +22,7 @@ _ALL_RIGHTS = {1: 1 << 13, 2: 1 << 14, 3: 1 << 15, 4: 1 << 15, 5: 1 << 16}
 """One more than the sum of all rights to files that each version of Landlock knows; later ones know no more."""
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo")
 """Folders of libraries that Python's modules load."""
+_CERTIFICATES = ("/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted", "/usr/share/ca-certificates")
 
 
 def readable_folders() -> list[str]:
@@ -30,6 +31,11 @@ def readable_folders() -> list[str]:
     python = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     found = {os.path.realpath(each) for each in (*python, *_SYSTEM) if Path(each).is_dir()}
     return sorted(found)
+
+
+def certificate_folders() -> list[str]:
+    """The folders with the certificates of authorities that this machine trusts; all are public."""
+    return sorted({os.path.realpath(each) for each in _CERTIFICATES if Path(each).is_dir()})
 
 
 def exposing(path: str) -> str:

@@ -15,7 +15,7 @@ from manager.store.tables import ModuleRow, OperationRow, TenantRow
 from manager.submissions.published_modules import is_vouched, visible_to
 from manager.submissions.requirements import wheels_for
 from planning.forms.module_form import ModuleForm
-from planning.pipelines.module import CODE_TYPE, Module, read_module, source_digest
+from planning.pipelines.module import Module, read_module, source_digest, type_of
 from planning.shape import ModuleShape
 
 _OPERATORS = ""
@@ -201,7 +201,7 @@ def _answer(row: ModuleRow) -> ModuleAnswer:
         owner=row.owner or None,
         summary=form.summary,
         shape=form.shape,
-        type=CODE_TYPE if form.installed is None else form.installed.type,
+        type=type_of(form),
         tags=tuple(form.tags),
         cost=form.cost,
         quality=form.quality,

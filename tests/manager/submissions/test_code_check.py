@@ -10,6 +10,7 @@ from engine.code.store import digest_of
 from engine.tasks import TYPES
 from manager.answers import PublishingForm, SourceForm
 from manager.problem import InvalidDataflow
+from manager.submissions.published_modules import modules_of
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -61,6 +62,35 @@ def test_a_tenant_runs_what_it_published_as_it_did(manager: Manager) -> None:
         runs(manager, "bob", owner="bob"),
         runs(manager, "ann", entry="other"),
     ]
+
+
+def test_code_connects_to_what_its_module_names(manager: Manager) -> None:
+    """To nothing else, and not as code that reaches no network; each dataflow has a task of its own."""
+    manager.service.administration.set_publishing(OPERATOR, "ann", PublishingForm(code=True))
+    code = {"source": SOURCE, "connects": ["Example.org.:443", "[2001:DB8:0::1]:80", "example.org:443"]}
+    form = {"name": "script", "version": 1, "shape": "filter", "code": code}
+    made = manager.service.modules.publish(ANN, json.dumps(form).encode())
+    assert "connecting_code" == made.type
+    with manager.store.read() as session:
+        (module,) = modules_of(session, "ann")
+    config = module.config({}, {})
+    assert ["[2001:db8::1]:80", "example.org:443"] == config["connects"]
+
+    def accepted(type_: str, **changes: object) -> bool:
+        # What is an object there has its defaults.
+        given = {name: each for name, each in (config | changes).items() if isinstance(each, str | list)}
+        try:
+            manager.submit("ann", f"s:source{{'source': 'street'}} > c:{type_}{given!r} > k:output")
+        except InvalidDataflow:
+            return False
+        return True
+
+    found = [accepted("connecting_code"), accepted("connecting_code", connects=["example.org:443"])]
+    found += [accepted("connecting_code", connects=[*config["connects"], "example.org:80"])]
+    assert [True, False, False, False] == [*found, accepted("code", connects=None)]
+    assert accepted("connecting_code")
+    with manager.committer.looking() as state:
+        assert 2 == len([each for each in state.running.tasks.values() if each.type.name == "connecting_code"])
 
 
 def test_a_voucher_is_no_part_of_a_document(manager: Manager) -> None:
