@@ -65,7 +65,7 @@ from manager.answers.journal import (
     OperationAnswer,
     OperationKind,
 )
-from manager.answers.modules import ModuleAnswer, ModuleDetail
+from manager.answers.modules import ModuleAnswer, ModuleDetail, WheelAnswer
 from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
 from manager.answers.plans import (
     FigureAnswer,
@@ -204,5 +204,6 @@ __all__ = [
     "TopicConnection",
     "TroubledJobAnswer",
     "VisibilityForm",
+    "WheelAnswer",
     "WholeAnswer",
 ]
