@@ -9,7 +9,7 @@ const NOTHING = "nothing";
 const HOW = {
   nothing: "Nothing changes.",
   reconfiguration: "It takes effect as one reconfiguration. Tasks keep their states.",
-  replacement: "It takes effect as a new document, and tasks below what changes begin anew",
+  replacement: "It takes effect as a new document. Tasks below what changes begin anew.",
 };
 
 /** The module at each place of a pipeline whose document runs. */
@@ -120,7 +120,7 @@ function linked(module) {
 
 /** How a new plan takes effect, and why. */
 function howOf({ how, why }) {
-  return how === "replacement" ? `${HOW[how]}${why ? `, because ${why}` : ""}.` : HOW[how];
+  return why ? `${HOW[how]} The reason: ${why}.` : HOW[how];
 }
 
 function previewed(answer) {
