@@ -83,6 +83,7 @@ from manager.answers.reconfigurations import (
     ReconfigurationForm,
     ReconfigurationScope,
     ReconfigurationState,
+    TaskPresence,
 )
 from manager.answers.savings import (
     CpuAnswer,
@@ -196,6 +197,7 @@ __all__ = [
     "StreamAnswer",
     "SubmitAnswer",
     "TaskAnswer",
+    "TaskPresence",
     "TaskTypeAnswer",
     "TenantAnswer",
     "TenantForm",

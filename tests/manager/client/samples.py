@@ -41,6 +41,7 @@ RECONFIGURATION = {
                 "dataflow": "d1",
                 "task": "a",
                 "in_place": True,
+                "presence": "stays",
                 "shared": False,
                 "changed": True,
                 "state": "kept",
@@ -63,6 +64,7 @@ REPLANNED: dict[str, Any] = {
         "optimal": True,
         "document": {"name": "Schools"},
     },
+    "why": "",
     "changed": [],
     "reconfiguration": None,
 }

@@ -543,10 +543,24 @@ class _FakeReconfigurations(Reconfigurations):
         self._fake = fake
         self._begun: list[ReconfigurationAnswer] = []
 
-    def preview(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
+    def preview(
+        self,
+        caller: Caller,
+        dataflow: str,
+        form: ReconfigurationForm,
+        *,
+        lenient: bool = False,  # noqa: ARG002 - as the real one's
+    ) -> ReconfigurationAnswer:
         return self._made(caller, dataflow, form).model_copy(update={"state": ReconfigurationState.PREVIEW, "id": ""})
 
-    def begin(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
+    def begin(
+        self,
+        caller: Caller,
+        dataflow: str,
+        form: ReconfigurationForm,
+        *,
+        lenient: bool = False,  # noqa: ARG002 - as the real one's
+    ) -> ReconfigurationAnswer:
         self._begun.append(self._made(caller, dataflow, form))
         return self._begun[-1]
 
