@@ -51,8 +51,8 @@ def _code(per: str, *, vouched: bool) -> Config:
         "per": per,
         "input": {"in": {"temperature": "float", "humidity": "float"}},
         "output": {"fields": {"felt": "float"}},
-        "owner": OWNER,
-        "vouched": vouched,
+        # What an operator publishes is vouched for.
+        "owner": "" if vouched else OWNER,
     }
 
 
@@ -76,6 +76,7 @@ CONFIGS: Mapping[str, Config] = {
     "code, vouched": _code("event", vouched=True),
     "code, per batch": _code("batch", vouched=False),
     "code, per batch, vouched": _code("batch", vouched=True),
+    "connecting_code": _code("event", vouched=False) | {"connects": ["example.org:443"]},
     "count": {"by": ["id", "field"]},
     "csv_parse": {"field": "csv", "columns": [{"name": name, "kind": "float"} for name in MEASUREMENTS]},
     "csv_to_senml": {"time": "time", "measurements": [{"name": name} for name in MEASUREMENTS]},

@@ -1,5 +1,6 @@
 """Configs: the base of every task type's config, and config values whose meaning depends on the tenant."""
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, Protocol, Self, get_args, get_origin
 
@@ -59,8 +60,17 @@ class Outside(Protocol):
     def barred(self, host: str) -> str:
         """Why tasks of tenants may not connect to a host (a name or address); empty if they may."""
 
+    def addresses(self, host: str) -> Sequence[str]:
+        """The addresses of a host that tasks of tenants may connect to. Raises OSError if they may not."""
+
     def code(self, digest: str) -> str:
         """The path on this machine of a published source, whether it is there or not."""
+
+    def wheel(self, digest: str) -> str:
+        """The path on this machine of a wheel that published code imports from, whether it is there or not."""
+
+    def vouched(self, owner: str, digest: str, entry: str, per: str) -> bool:
+        """Whether an operator vouches for a published function now."""
 
 
 class Owned(Config):

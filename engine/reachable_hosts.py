@@ -13,21 +13,34 @@ REACHABLE = "reachable"
 """The operator's file in the root: more names, addresses and networks that tasks may connect to, one per line."""
 
 
+class HostBarred(ConnectionRefusedError):
+    """Tasks may not connect to a host. Says why, without its addresses."""
+
+
 def barred(host: str, path: Path) -> str:
     """Why tasks may not connect to a host, given the operator's file; empty if they may.
 
     The addresses are looked up each time, and never shown.
     """
     try:
-        found = {str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, None)}
+        reachable_addresses(host, path)
+    except HostBarred as error:
+        return str(error)
+    return ""
+
+
+def reachable_addresses(host: str, path: Path) -> list[str]:
+    """The addresses of a host, if tasks may connect to them. Raises `HostBarred`."""
+    try:
+        found = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, None)))
     except (OSError, UnicodeError):
-        return "its host cannot be found; correct the URL"
-    if allowed(host, [ip_address(each) for each in found], listed(path)):
-        return ""
-    return (
-        "its host is not on the internet; tasks may connect to it only if an operator lists the host or its network in "
-        f"the file {path.name!r} of the root"
-    )
+        raise HostBarred("its host cannot be found; correct the URL") from None
+    if not allowed(host, [ip_address(each) for each in found], listed(path)):
+        raise HostBarred(
+            "its host is not on the internet; tasks may connect to it only if an operator lists the host or its network"
+            f" in the file {path.name!r} of the root"
+        )
+    return found
 
 
 def listed(path: Path) -> list[str]:

@@ -132,19 +132,19 @@ class TooLarge(Trouble):
 
 
 class UnsupportedMediaType(Trouble):
-    """The body is not plain JSON."""
+    """The body is not of the kind that is taken."""
 
     status = 415
     code = "unsupported-media-type"
     title = "The body is not JSON"
     about = (
         "Bodies are JSON. Send them uncompressed, with `Content-Type: application/json`; events may also be JSON lines "
-        "with `application/x-ndjson`."
+        "with `application/x-ndjson`, and wheels are sent as they are, with `application/octet-stream`."
     )
 
     def __init__(self, header: str, value: str, taken: Iterable[str] = ("application/json",)) -> None:
         said = f"{header} is {quoted(value)}" if value else f"{header} is missing"
-        super().__init__(f"{said}; send JSON, uncompressed, with Content-Type: {' or '.join(taken)}")
+        super().__init__(f"{said}; send it uncompressed, with Content-Type: {' or '.join(taken)}")
 
 
 class Invalid(Trouble):
@@ -192,6 +192,15 @@ class InvalidModule(Invalid):
     about = "The form of the module is not valid. `errors` lists all problems; each has its place and says what to do."
 
 
+class InvalidWheel(Invalid):
+    """A wheel was refused."""
+
+    what = "wheel"
+    code = "invalid-wheel"
+    title = "The wheel is not valid"
+    about = "Code cannot import from the file that was sent as a wheel. `errors` says why, and what to do."
+
+
 class QuotaExceeded(Trouble):
     """The tenant would exceed its quota."""
 
@@ -199,9 +208,9 @@ class QuotaExceeded(Trouble):
     code = "quota-exceeded"
     title = "Quota exceeded"
     about = (
-        "The request would exceed the tenant's quota of dataflows, tasks or submissions per minute, or too many of its "
-        "requests that send events or watch outputs are under way. If waiting helps, `Retry-After` says for how many "
-        "seconds; otherwise remove a dataflow, or ask an operator for more."
+        "The request would exceed the tenant's quota of dataflows, tasks, submissions per minute or wheels, or "
+        "too many of its requests that send events or watch outputs are under way. If waiting helps, `Retry-After` "
+        "says for how many seconds; otherwise remove something, or ask an operator for more."
     )
 
     def __init__(self, why: str, retry_after: float | None = None) -> None:
@@ -277,22 +286,9 @@ class DatabaseAway(Trouble):
         )
 
 
-TROUBLES: tuple[type[Trouble], ...] = (
-    Unauthenticated,
-    Forbidden,
-    ForeignPage,
-    NotFound,
-    MethodNotAllowed,
-    Conflict,
-    TooLarge,
-    UnsupportedMediaType,
-    InvalidRequest,
-    InvalidDataflow,
-    InvalidModule,
-    QuotaExceeded,
-    Unexpected,
-    StateNotReady,
-    NotTaken,
-    DatabaseAway,
+TROUBLES: tuple[type[Trouble], ...] = tuple(
+    sorted(
+        {*Trouble.__subclasses__(), *Invalid.__subclasses__()} - {Invalid}, key=lambda each: (each.status, each.code)
+    )
 )
 """Every kind, by status."""

@@ -15,6 +15,7 @@ from manager.cases.operations import Operations
 from manager.cases.overview import Overview
 from manager.cases.planned.modules import Modules
 from manager.cases.planned.pipelines import Pipelines
+from manager.cases.planned.wheels import Wheels
 from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
@@ -48,6 +49,7 @@ class Service:
     source_events: SourceEvents
     sources: Sources
     task_types: TaskTypes
+    wheels: Wheels
 
 
 def service_of(tools: Tools) -> Service:
@@ -71,4 +73,5 @@ def service_of(tools: Tools) -> Service:
         source_events=SourceEvents(tools),
         sources=Sources(tools),
         task_types=TaskTypes(tools),
+        wheels=Wheels(tools),
     )

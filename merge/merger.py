@@ -13,6 +13,7 @@ from merge.change import Change
 from merge.errors import DataflowExists, SignatureCollision
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted
+from merge.task_order import downwards
 
 
 def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
@@ -93,10 +94,9 @@ def _left(
     """The tasks of a removed dataflow that others need, and those that nobody does."""
     releases: list[Instance] = []
     stops: list[RunningTask] = []
-    # A child's instance is younger than its parents', so that downwards is from the sinks up.
-    for instance in sorted(set(removed.instances), reverse=True):
-        if instance in reused or len(running.users[instance]) > 1:
-            releases.append(instance)
+    for task in reversed(downwards(running.tasks[instance] for instance in set(removed.instances))):
+        if task.instance in reused or len(running.users[task.instance]) > 1:
+            releases.append(task.instance)
         else:
-            stops.append(running.tasks[instance])
+            stops.append(task)
     return tuple(releases), tuple(stops)

@@ -18,6 +18,7 @@ from merge.errors import NoHost
 from merge.jobs import Assignment, Home, Host, JobId, Jobs, crossings, parents
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
+from merge.task_order import downwards
 
 Group: TypeAlias = tuple[RunningTask, ...]
 """Tasks that are placed together, each after its parents."""
@@ -163,7 +164,7 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
 ) -> Assignment:
     """Place the residue; the running graph is the one that has it already. Jobs that are apart take none."""
     ground = PlacementBoard(jobs, hosts, costs, apart)
-    started = tuple(running.tasks[instance] for instance in sorted(residue))
+    started = downwards(running.tasks[instance] for instance in residue)
     for group in STRATEGIES[strategy].groups(started):
         job = ground.first(STRATEGIES[strategy].likes(ground, group), group)
         if job is not None:
@@ -188,8 +189,9 @@ def connected_parts(tasks: Group) -> Iterator[Group]:
     there = {task.instance: task for task in tasks}
     streams.add_nodes_from(there)
     streams.add_edges_from((task.instance, parent) for task in tasks for parent in parents(task) if parent in there)
-    for part in sorted(map(sorted, nx.connected_components(streams))):
-        yield tuple(there[instance] for instance in part)
+    places = {instance: place for place, instance in enumerate(there)}
+    for part in sorted(nx.connected_components(streams), key=min):
+        yield tuple(there[instance] for instance in sorted(part, key=places.__getitem__))
 
 
 def tags_of(group: Iterable[RunningTask]) -> frozenset[str]:

@@ -132,7 +132,13 @@ class Batches:
             batch=packed(events),
         )
         seconds = max(1.0, late - time.monotonic())
-        ending = cells("batch").run(msgspec.msgpack.encode(request), path=function.path, seconds=seconds)
+        ending = cells("batch").run(
+            msgspec.msgpack.encode(request),
+            path=function.path,
+            seconds=seconds,
+            wheels=function.wheels,
+            connections=function.connections,
+        )
         frames = frames_in(ending.results)
         if not frames:
             why = Failure("CodeEnded", ending.why or "it ended its process")

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,7 @@ import engine
 from engine.code.cell.file_access import exposing
 from engine.code.cell.frames import framed
 from engine.code.cell.parent import Ending, Hello, Order
+from engine.code.connections import CellLink, Connections
 from engine.task_cpu import count_elsewhere
 
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from engine.code.cell.parent import main; main(sys.argv[2])"
@@ -68,12 +70,25 @@ class Cells:
         """The process of the parent; None before the first use."""
         return None if self._parent is None else self._parent.process.pid
 
-    def run(self, request: bytes, *, path: str, seconds: float) -> CellEnd:
-        """Work a request off in a new cell; `path` is that of a file of Braid's, which no cell may read."""
+    def run(
+        self,
+        request: bytes,
+        *,
+        path: str,
+        seconds: float,
+        wheels: tuple[str, ...] = (),
+        connections: Connections | None = None,
+    ) -> CellEnd:
+        """Work a request off in a new cell, which may import from some wheels, and may have some connections.
+
+        `path` is that of a file of Braid's, which no cell may read.
+        """
         if folder := exposing(path):
             raise NoCells(f"published code could read Braid's files, which are in {folder}; move the root elsewhere")
         for _ in range(2):
-            found = self._started().run(request, seconds)
+            order = Order(seconds=seconds, wheels=wheels, connects=connections is not None)
+            with nullcontext() if connections is None else connections.begin() as link:
+                found = self._started().run(request, order, link)
             if found is not None:
                 return found
             self.close()
@@ -135,11 +150,12 @@ class _Parent:
         except OSError:
             return b""
 
-    def run(self, request: bytes, seconds: float) -> CellEnd | None:
+    def run(self, request: bytes, order: Order, link: CellLink | None) -> CellEnd | None:
         """Work a request off in a new cell; None if the parent is gone or does not answer in time."""
         (take, give), (read, write) = os.pipe(), os.pipe()
+        handles = [] if link is None else [link.other.fileno()]
         try:
-            socket.send_fds(self._control, [msgspec.msgpack.encode(Order(seconds=seconds))], [take, write])
+            socket.send_fds(self._control, [msgspec.msgpack.encode(order)], [take, write, *handles])
         except OSError:
             os.close(give)
             os.close(read)
@@ -147,8 +163,8 @@ class _Parent:
         finally:
             os.close(take)
             os.close(write)
-        results = _exchanged(give, framed(request), read, seconds + _ANSWER_SECONDS)
-        answer = self.answer(seconds + _ANSWER_SECONDS)
+        results = _exchanged(give, framed(request), read, link, order.seconds)
+        answer = self.answer(order.seconds + _ANSWER_SECONDS)
         if not answer:
             return None
         ending = msgspec.msgpack.decode(answer, type=Ending)
@@ -164,20 +180,24 @@ class _Parent:
             self.process.kill()
 
 
-def _exchanged(give: int, content: bytes, read: int, seconds: float) -> bytes | None:
+def _exchanged(give: int, content: bytes, read: int, link: CellLink | None, seconds: float) -> bytes | None:
     """What comes from one pipe until its end, while something is written to another; None if it is too much.
 
-    Both pipes are closed. The time is over only if the parent hangs too.
+    Meanwhile connections are made that the cell asks for. Both pipes are closed. The time is over only if the parent
+    hangs too.
     """
     os.set_blocking(give, False)
     rest, results = memoryview(content), bytearray()
     late = time.monotonic() + seconds
+    gone = late + _ANSWER_SECONDS
     waiting = select.poll()
+    if link is not None:
+        waiting.register(link.fileno(), select.POLLIN)
     waiting.register(give, select.POLLOUT)
     waiting.register(read, select.POLLIN)
     writes = True
     try:
-        while time.monotonic() < late and len(results) <= MOST_RESULT_BYTES:
+        while time.monotonic() < gone and len(results) <= MOST_RESULT_BYTES:
             for handle, _ in waiting.poll(1_000):
                 if handle == read:
                     part = os.read(read, 1 << 20)
@@ -185,14 +205,11 @@ def _exchanged(give: int, content: bytes, read: int, seconds: float) -> bytes | 
                         return bytes(results)
                     results += part
                     continue
-                try:
-                    rest = rest[os.write(give, rest) :]
-                except BlockingIOError:
+                if link is not None and handle == link.fileno():
+                    if not link.answer(late):
+                        waiting.unregister(handle)
                     continue
-                except OSError:
-                    # The cell has ended.
-                    rest = rest[:0]
-                if not rest:
+                if not (rest := rest[_written(give, rest) :]):
                     waiting.unregister(give)
                     os.close(give)
                     writes = False
@@ -201,3 +218,13 @@ def _exchanged(give: int, content: bytes, read: int, seconds: float) -> bytes | 
         os.close(read)
         if writes:
             os.close(give)
+
+
+def _written(handle: int, content: memoryview) -> int:
+    """Write what a pipe takes at once. If the cell has ended, it takes all."""
+    try:
+        return os.write(handle, content)
+    except BlockingIOError:
+        return 0
+    except OSError:
+        return len(content)

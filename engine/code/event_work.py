@@ -171,4 +171,10 @@ class _Batch:
             columns=columns_of(self._events.slice(first, end - first)),
         )
         seconds = max(1.0, self._late - time.monotonic())
-        return cells("event").run(msgspec.msgpack.encode(request), path=function.path, seconds=seconds)
+        return cells("event").run(
+            msgspec.msgpack.encode(request),
+            path=function.path,
+            seconds=seconds,
+            wheels=function.wheels,
+            connections=function.connections,
+        )

@@ -12,6 +12,7 @@ from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind
 from engine.code.cell.event_calls import Outcome
 from engine.code.cell.published import Failure, failure, load
+from engine.code.connections import Connections
 from engine.code.store import read_source
 from engine.event_streams import Numbers
 from engine.refusal import Refusal
@@ -35,6 +36,10 @@ class Function:
     """The kinds of the fields that it takes."""
     fields: Mapping[str, str]
     """The kinds of the fields that it gives."""
+    connections: Connections | None = None
+    """The connections that it may have; none if it has none."""
+    wheels: tuple[str, ...] = ()
+    """The files that it imports from besides what is installed."""
 
     @property
     def source(self) -> str:

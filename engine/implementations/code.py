@@ -6,13 +6,15 @@ from bridge.events.raw_events import ARROW_TYPES
 from engine.behaviour import Implementation, PortEmission
 from engine.code.batch_work import Batches
 from engine.code.cells import NoCells
+from engine.code.connections import Connections
 from engine.code.event_work import EventsInCells, EventsInWorker, Work
 from engine.code.function import Function
 from engine.code.store import NoCode
+from engine.code.wheel_store import WheelCheck
 from engine.event_streams import nothing
 from engine.refusal import RefusingBehaviour, TakeOutcome
 from engine.side_effect import OutsideUnreachable
-from engine.tasks.code import CODE, CodeConfig, CodeOutput
+from engine.tasks.code import CODE, CONNECTING_CODE, CodeConfig, CodeOutput, ConnectingCodeConfig
 
 
 def _code(config: CodeConfig) -> RefusingBehaviour:
@@ -24,15 +26,21 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
     than declared, is parked.
     """
     names = list(config.input.needed)
-    work: Work | None = None
+    work: tuple[bool, Work] | None = None
+    check = WheelCheck()
 
     def take(events: pa.RecordBatch) -> TakeOutcome:
         nonlocal work
         if not len(events):
             return TakeOutcome(PortEmission(nothing(_schema(events.schema, config.output))), [])
         try:
-            work = work or _work(config)
-            made = work(events.select(names))
+            # Looked up for each batch, so that an operator who withdraws a voucher need not wait for a plan.
+            # What is imported from wheels must not meet what other tasks of the worker import.
+            vouched = config.is_vouched and not config.wheels and not isinstance(config, ConnectingCodeConfig)
+            if work is None or work[0] != vouched:
+                work = vouched, _work(config, vouched=vouched)
+            check(config.wheel_paths)
+            made = work[1](events.select(names))
         except (NoCode, NoCells) as error:
             raise OutsideUnreachable(str(error)) from error
         kept = events if len(made.kept) == len(events) else events.take(pa.array(made.kept))
@@ -44,17 +52,22 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
     return RefusingBehaviour(take=take, owner=config.owner)
 
 
-def _work(config: CodeConfig) -> Work:
+def _work(config: CodeConfig, *, vouched: bool) -> Work:
+    connections = None
+    if isinstance(config, ConnectingCodeConfig):
+        connections = Connections(config.connects, config.addresses)
     function = Function(
         path=config.path,
         digest=config.digest,
         entry=config.entry,
         needed={name: kind.value for name, kind in config.input.needed.items()},
         fields={name: kind.value for name, kind in config.output.fields.items()},
+        wheels=config.wheel_paths,
+        connections=connections,
     )
     if config.per == "batch":
-        return Batches(function, vouched=config.vouched)
-    return EventsInWorker(function) if config.vouched else EventsInCells(function)
+        return Batches(function, vouched=vouched)
+    return EventsInWorker(function) if vouched else EventsInCells(function)
 
 
 def _schema(taken: pa.Schema, output: CodeOutput) -> pa.Schema:
@@ -68,3 +81,4 @@ def _schema(taken: pa.Schema, output: CodeOutput) -> pa.Schema:
 
 
 code = Implementation(type=CODE, make=_code)
+connecting_code = Implementation(type=CONNECTING_CODE, make=_code)

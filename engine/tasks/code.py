@@ -1,11 +1,16 @@
 """Code: a task that runs Python source which a tenant published."""
 
 import keyword
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, model_validator
 
-from dags import Config, Kind, Outside, Read, Schema, Schemas, TaskType
+from dags import Config, Effect, Kind, Outside, Read, Schema, Schemas, TaskType
+
+Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+Target = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.\[\]:-]{1,260}:[1-9][0-9]{0,4}$")]
+_MOST_WHEELS = _MOST_TARGETS = 16
 
 
 class CodeInput(Config):
@@ -39,7 +44,7 @@ class CodeOutput(Config):
 class CodeConfig(Config):
     """Which source runs, on which fields, for whom. Made from a published source, never by its tenant."""
 
-    digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    digest: Digest
     """The SHA-256 of the source, in hexadecimal digits."""
     entry: Annotated[str, StringConstraints(max_length=200)]
     """The name of the function."""
@@ -51,16 +56,30 @@ class CodeConfig(Config):
     """What it gives."""
     owner: str
     """The tenant who published it, and alone reads its tracebacks; empty for an operator."""
-    vouched: bool = False
-    """True if an operator vouches for it. It then runs in the worker itself."""
+    wheels: Annotated[tuple[Digest, ...], Field(max_length=_MOST_WHEELS)] = ()
+    """The SHA-256 of each wheel that it imports from. With any, it runs in cells even if an operator vouches for it."""
     _outside: Outside | None = PrivateAttr(None)
 
     @property
     def path(self) -> str:
         """The path of the source on this machine, in a worker."""
+        return self._in_host.code(self.digest)
+
+    @property
+    def wheel_paths(self) -> tuple[str, ...]:
+        """The paths of its wheels on this machine, in a worker."""
+        return tuple(map(self._in_host.wheel, self.wheels))
+
+    @property
+    def is_vouched(self) -> bool:
+        """Whether an operator vouches for it at this moment, in a worker. It then runs in the worker itself."""
+        return self._in_host.vouched(self.owner, self.digest, self.entry, self.per)
+
+    @property
+    def _in_host(self) -> Outside:
         if self._outside is None:
             raise LookupError(f"the source {self.digest} is found only in a host's worker, which has its plan")
-        return self._outside.code(self.digest)
+        return self._outside
 
     @model_validator(mode="after")
     def _can_be_called(self) -> Self:
@@ -74,6 +93,17 @@ class CodeConfig(Config):
     def _in_worker(self, info: ValidationInfo) -> Self:
         self._outside = (info.context or {}).get("outside")
         return self
+
+
+class ConnectingCodeConfig(CodeConfig):
+    """Likewise, and where it connects to."""
+
+    connects: Annotated[tuple[Target, ...], Field(min_length=1, max_length=_MOST_TARGETS)]
+    """The hosts with ports that it may connect to, as far as tasks may at all."""
+
+    def addresses(self, host: str) -> Sequence[str]:
+        """The addresses of a host that it may connect to, in a worker. Raises OSError if it may not."""
+        return self._in_host.addresses(host)
 
 
 def _reads(config: CodeConfig) -> tuple[Read, ...]:
@@ -96,6 +126,10 @@ def _sorted(config: CodeConfig) -> CodeConfig:
     return config.model_copy(update={"output": output})
 
 
+def _connecting(config: ConnectingCodeConfig) -> ConnectingCodeConfig:
+    return config.model_copy(update={"output": _sorted(config).output})
+
+
 CODE = TaskType(
     name="code",
     summary="Runs a function of a published Python source on every event, or on every batch of events.",
@@ -109,4 +143,18 @@ CODE = TaskType(
 )
 """A function of a published source."""
 
-CODE_TYPES = (CODE,)
+CONNECTING_CODE = TaskType(
+    name="connecting_code",
+    summary="Runs a function of a published Python source that connects to hosts outside.",
+    config=ConnectingCodeConfig,
+    output_schema=_given,
+    reads=_reads,
+    deterministic=False,
+    effect=Effect.READS_OUTSIDE,
+    unique_per_cause=False,
+    selectivity="at most one for one",
+    normalise=_connecting,
+)
+"""A function of a published source that asks others."""
+
+CODE_TYPES = (CODE, CONNECTING_CODE)

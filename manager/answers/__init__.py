@@ -65,7 +65,7 @@ from manager.answers.journal import (
     OperationAnswer,
     OperationKind,
 )
-from manager.answers.modules import ModuleAnswer, ModuleDetail
+from manager.answers.modules import ModuleAnswer, ModuleDetail, WheelAnswer
 from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
 from manager.answers.plans import (
     FigureAnswer,
@@ -83,6 +83,7 @@ from manager.answers.reconfigurations import (
     ReconfigurationForm,
     ReconfigurationScope,
     ReconfigurationState,
+    TaskPresence,
 )
 from manager.answers.savings import (
     CpuAnswer,
@@ -196,6 +197,7 @@ __all__ = [
     "StreamAnswer",
     "SubmitAnswer",
     "TaskAnswer",
+    "TaskPresence",
     "TaskTypeAnswer",
     "TenantAnswer",
     "TenantForm",
@@ -204,5 +206,6 @@ __all__ = [
     "TopicConnection",
     "TroubledJobAnswer",
     "VisibilityForm",
+    "WheelAnswer",
     "WholeAnswer",
 ]

@@ -18,6 +18,8 @@ class Quota(Form):
     dataflows: _Count = 1_000
     tasks: _Count = 20_000
     submits_per_minute: _Count = 600
+    wheel_bytes: _Count = 64 * 1024 * 1024
+    """In all."""
 
 
 class PublishingForm(Form):

@@ -35,6 +35,8 @@ class OperationKind(StrEnum):
     VOUCH = "vouch for module"
     WITHDRAW = "withdraw vouch"
     PUBLISHING = "set publishing"
+    PUT_WHEEL = "put wheel"
+    REMOVE_WHEEL = "remove wheel"
 
 
 class OperationAnswer(Answer):
@@ -46,7 +48,7 @@ class OperationAnswer(Answer):
     who: str
     """A tenant, or "operator"."""
     subject: str
-    """The dataflow, source, module, tenant, key or secret."""
+    """The dataflow, source, module, wheel, tenant, key or secret."""
     started: int = 0
     reused: int = 0
     paused: int = 0

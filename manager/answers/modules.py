@@ -1,4 +1,4 @@
-"""Modules: published versions, and their forms."""
+"""Modules: published versions, their forms, and the wheels that code imports from."""
 
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ class ModuleAnswer(Answer):
     shape: ModuleShape
     """The streams that enter and leave it."""
     type: str
-    """The type of its tasks; `code` if it is code."""
+    """The type of its tasks; `code` if it is code, and `connecting_code` if that connects."""
     tags: tuple[str, ...]
     cost: float | None
     """Milliseconds of CPU per event, as its form has it."""
@@ -28,6 +28,21 @@ class ModuleAnswer(Answer):
     """Since when only pipelines that hold this version use it."""
     vouched: bool
     """Whether an operator answers for its code: by publishing it, or by vouching for it."""
+
+
+class WheelAnswer(Answer):
+    """A wheel that published code may import from."""
+
+    digest: str
+    """The SHA-256 of the file."""
+    owner: str | None
+    """The tenant who sent it. None for an operator."""
+    name: str
+    version: str
+    bytes: int
+    requires: tuple[str, ...]
+    """What it depends on."""
+    sent: datetime
 
 
 class ModuleDetail(ModuleAnswer):

@@ -76,6 +76,8 @@ class ReplanAnswer(Answer):
     dataflow: str
     how: ReplanKind
     plan: PlanAnswer
+    why: str = ""
+    """Why it is a new document and no reconfiguration, if it is."""
     changed: tuple[str, ...]
     """The places that hold something else than before."""
     reconfiguration: ReconfigurationAnswer | None = None

@@ -19,7 +19,7 @@ class ReconfigurationForm(BaseModel):
     tasks: dict[str, dict[str, Any]] = Field(default_factory=dict, max_length=10_000)
     """For each task a JSON merge patch (RFC 7396) of its `type` and `config`."""
     document: dict[str, Any] | None = None
-    """The whole document instead; only types and configs may differ."""
+    """The whole document instead; tasks may differ in types and configs, and come and go between those that stay."""
     fresh: list[str] = Field(default_factory=list, max_length=10_000)
     """The changed tasks that begin without state."""
     dataflows: list[str] = Field(default_factory=list, max_length=1_000)
@@ -41,19 +41,28 @@ class ReconfigurationState(StrEnum):
     REVERTED = "reverted"
 
 
+class TaskPresence(StrEnum):
+    """Whether a task is in the dataflow before and after."""
+
+    STAYS = "stays"
+    INSERTED = "inserted"
+    REMOVED = "removed"
+
+
 class ChangedTaskAnswer(Answer):
-    """A task that is changed or copied."""
+    """A task that is changed, copied, inserted or taken out, or that other tasks feed than before."""
 
     dataflow: str
     task: str
     in_place: bool
-    """True if it keeps its instance; false if the dataflow gets a copy, because others use the task or one above it."""
+    """True if it stays and keeps its instance; a copy is made if others use the task or one above it."""
+    presence: TaskPresence = TaskPresence.STAYS
     shared: bool = False
     """True if other dataflows use it too."""
     changed: bool
-    """False for a copy of a task below a changed one."""
+    """False for one whose type and config stay as they are."""
     state: str
-    """The fate of its state: `kept`, `transformed` or `fresh`."""
+    """The fate of its state: `kept`, `transformed` or `fresh`; `dropped` with a task that is taken out."""
     job: str
 
 

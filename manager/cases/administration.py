@@ -86,6 +86,7 @@ class Administration(Base):
             if row is None:
                 raise NotFound("tenant", tenant)
             row.dataflows, row.tasks, row.submits_per_minute = quota.dataflows, quota.tasks, quota.submits_per_minute
+            row.wheel_bytes = quota.wheel_bytes
             session.add(row)
             _note(session, OperationKind.QUOTA, caller, tenant, begun)
         return self._tenant(tenant)
@@ -190,7 +191,7 @@ class Administration(Base):
 
 def _tenant(session: Session, row: TenantRow) -> TenantAnswer:
     dataflows, tasks = used(session, row.name)
-    quota = Quota(dataflows=row.dataflows, tasks=row.tasks, submits_per_minute=row.submits_per_minute)
+    quota = Quota.model_validate({name: getattr(row, name) for name in Quota.model_fields})
     return TenantAnswer(
         name=row.name,
         quota=quota,

@@ -20,6 +20,7 @@ from manager.committed.state import CommittedState
 from manager.observations.figures import figures_of
 from manager.problem import NotFound
 from merge import DagId, Instance, JobId
+from merge.task_order import downwards
 
 
 class RunningJobs(Base):
@@ -165,9 +166,8 @@ def _dags(state: CommittedState) -> list[RunningDagAnswer]:
     jobs: dict[DagId, set[JobId]] = {}
     dataflows: dict[DagId, set[str]] = {}
     of: dict[Instance, DagId] = {}
-    # Parents come before their children.
-    for instance in sorted(state.running.tasks):
-        task = state.running.tasks[instance]
+    for task in downwards(state.running.tasks.values()):
+        instance = task.instance
         dag = of[Instance(task.inputs[0].parent)] if task.inputs else state.running.running_dags.of_source[instance]
         of[instance] = dag
         tasks[dag] = tasks.get(dag, 0) + 1

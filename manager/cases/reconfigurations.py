@@ -1,6 +1,7 @@
 """Reconfigurations of running dataflows: previewed, begun, watched, cancelled and undone."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from manager.answers import (
     ReconfigurationForm,
     ReconfigurationScope,
     ReconfigurationState,
+    TaskPresence,
 )
 from manager.cases.base import Base, Caller, Paging, moment, number_in, operators_only, paged
 from manager.committed.state import CommittedState
@@ -30,17 +32,24 @@ from manager.transitions.reconfiguration_decision import ReconfigurationDecision
 from merge import Instance
 from merge.reconfiguration.switches import Scheduler
 
+_DROPPED = "dropped"
+"""The fate of the state of a task that is taken out."""
+
 
 class Reconfigurations(Base):
     """Reconfigurations, for the tenants of the dataflows and for operators."""
 
-    def preview(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
+    def preview(
+        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool = False
+    ) -> ReconfigurationAnswer:
         """A preview of a reconfiguration; nothing changes."""
-        return self._previewed(caller, self._wanted(caller, dataflow, form))
+        return self._previewed(caller, self._wanted(caller, dataflow, form, lenient=lenient))
 
-    def begin(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
-        """Begin a reconfiguration."""
-        wanted = self._wanted(caller, dataflow, form)
+    def begin(
+        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool = False
+    ) -> ReconfigurationAnswer:
+        """Begin a reconfiguration. If it is lenient, states of which nobody knows what becomes are dropped."""
+        wanted = self._wanted(caller, dataflow, form, lenient=lenient)
         return self._answer(self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
 
     def undo(
@@ -91,7 +100,9 @@ class Reconfigurations(Base):
             scope=self._changes.reconfigurations.preview(wanted, _scope),
         )
 
-    def _wanted(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationRequest:
+    def _wanted(
+        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool
+    ) -> ReconfigurationRequest:
         row = self._own(caller, dataflow)
         if form.dataflows or form.scheduler is not Scheduler.FRIES:
             operators_only(caller)
@@ -129,6 +140,7 @@ class Reconfigurations(Base):
             documents={} if document is None else {dataflow: document},
             fresh=frozenset(form.fresh),
             scheduler=form.scheduler,
+            lenient=lenient,
         )
 
     def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
@@ -192,8 +204,8 @@ def _scope(state: CommittedState, decided: ReconfigurationDecision) -> Reconfigu
         for dataflow in (old, new):
             for task, instance in dataflow.places.items():
                 names.setdefault(instance, task)
-    homes = decided.settled.between.homes
     agreed = {old.id for old, _ in decided.alteration.swaps}
+    homes = decided.settled.between.homes
     tasks = [
         ChangedTaskAnswer(
             dataflow=public_id(new.id),
@@ -209,6 +221,7 @@ def _scope(state: CommittedState, decided: ReconfigurationDecision) -> Reconfigu
         for each in decided.tasks
         if each.becomes.instance == instance
     ]
+    tasks += _come_and_gone(state, decided)
     switching = decided.switches
     waiting = tuple(str(job) for job, each in switching.jobs.items() if not each.is_head)
     pace = max((state.plans[job].pace for job in switching.jobs if job in state.plans), default=0.0)
@@ -226,3 +239,25 @@ def _scope(state: CommittedState, decided: ReconfigurationDecision) -> Reconfigu
         # A head switches within a pace, and each job that waits for another needs a batch more at most.
         delay_seconds=pace * (1 + len(waiting)),
     )
+
+
+def _come_and_gone(state: CommittedState, decided: ReconfigurationDecision) -> Iterator[ChangedTaskAnswer]:
+    """The tasks that are inserted, and those that are taken out."""
+    homes = decided.settled.between.homes
+    for old, new in decided.alteration.swaps:
+        for presence, here, there, fate in (
+            (TaskPresence.INSERTED, new, old, str(StateFate.FRESH)),
+            (TaskPresence.REMOVED, old, new, _DROPPED),
+        ):
+            for task, instance in here.places.items():
+                if task not in there.task_ids:
+                    yield ChangedTaskAnswer(
+                        dataflow=public_id(new.id),
+                        task=task,
+                        in_place=False,
+                        presence=presence,
+                        shared=len(state.running.users.get(instance, ())) > 1,
+                        changed=False,
+                        state=fate,
+                        job=str(homes[instance].job),
+                    )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bridge.transport.address import Address
 from dags import Catalogue
+from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
@@ -45,6 +46,10 @@ def _no_broker() -> Address | None:
     return None
 
 
+def _no_vouchers_to_keep() -> None:
+    """No worker looks vouchers up."""
+
+
 def _no_hosts_to_keep_for(_digest: str, _source: str) -> None:
     """No host runs published code."""
 
@@ -69,7 +74,10 @@ class Tools:
     """The address at which tenants reach the broker, once that is known."""
     keep_source: Callable[[str, str], None] = _no_hosts_to_keep_for
     """Called with the digest and text of published code, before it is committed, so that hosts find it. Idempotent."""
+    vouchers_changed: Callable[[], None] = _no_vouchers_to_keep
+    """Called when operators have vouched for code, or do no longer; workers know once it returns. Idempotent."""
     vault: Vault | None = None
+    wheels: WheelStore | None = None
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None
     deploying_seconds: float = 15.0

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator
 
-from manager.answers import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm
+from manager.answers import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm, WheelAnswer
 from manager.client.async_connection import AsyncServiceConnection
-from manager.client.requests import modules, pipelines
+from manager.client.requests import modules, pipelines, wheels
 from manager.client.requests.request import Document
 from planning.shape import ModuleShape
 
@@ -40,6 +40,18 @@ class AsyncPlanningClient(AsyncServiceConnection):
     async def module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleDetail:
         """One version of a module with its form; operators name the tenant whose it is."""
         return await self.send(modules.module(name, version, tenant))
+
+    async def put_wheel(self, content: bytes) -> WheelAnswer:
+        """Send a wheel that code will import from, before the module that requires it."""
+        return await self.send(wheels.put_wheel(content))
+
+    def wheels(self, *, tenant: str | None = None) -> AsyncIterator[WheelAnswer]:
+        """The wheels that were sent, in their order; operators see everybody's."""
+        return self._items(wheels.wheels(tenant))
+
+    async def remove_wheel(self, digest: str, *, tenant: str | None = None) -> WheelAnswer:
+        """Remove a wheel that no module requires."""
+        return await self.send(wheels.remove_wheel(digest, tenant))
 
     async def deprecate_module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleAnswer:
         """Deprecate a version: from now on only pipelines that name it or hold it use it."""

@@ -3,9 +3,9 @@
 
 from collections.abc import Iterator
 
-from manager.answers import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm
+from manager.answers import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm, WheelAnswer
 from manager.client.connection import ServiceConnection
-from manager.client.requests import modules, pipelines
+from manager.client.requests import modules, pipelines, wheels
 from manager.client.requests.request import Document
 from planning.shape import ModuleShape
 
@@ -41,6 +41,18 @@ class PlanningClient(ServiceConnection):
     def module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleDetail:
         """One version of a module with its form; operators name the tenant whose it is."""
         return self.send(modules.module(name, version, tenant))
+
+    def put_wheel(self, content: bytes) -> WheelAnswer:
+        """Send a wheel that code will import from, before the module that requires it."""
+        return self.send(wheels.put_wheel(content))
+
+    def wheels(self, *, tenant: str | None = None) -> Iterator[WheelAnswer]:
+        """The wheels that were sent, in their order; operators see everybody's."""
+        return self._items(wheels.wheels(tenant))
+
+    def remove_wheel(self, digest: str, *, tenant: str | None = None) -> WheelAnswer:
+        """Remove a wheel that no module requires."""
+        return self.send(wheels.remove_wheel(digest, tenant))
 
     def deprecate_module(self, name: str, version: int, *, tenant: str | None = None) -> ModuleAnswer:
         """Deprecate a version: from now on only pipelines that name it or hold it use it."""

@@ -1,16 +1,21 @@
-"""The commands about modules: publish, list, show, deprecate, vouch."""
+"""The commands about modules: publish, list, show, deprecate, vouch; and about their wheels."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from packaging.utils import parse_wheel_filename
+from packaging.version import Version as PackageVersion
 from rich.console import RenderableType
 
 from manager.answers import ModuleAnswer, ModuleDetail
 from manager.client.client import Client
 from manager.commands.client_command import File, WrongUsage, client_command, read_file
 from manager.commands.display import Shown, lines, moment, table
+from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE
+from planning.pipelines.requirement import pinned
 from planning.shape import ModuleShape
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -20,9 +25,16 @@ OfTenant = Annotated[str | None, typer.Option(help="The tenant whose module it i
 
 @app.command()
 @client_command
-def publish(client: Client, file: File) -> Shown:
+def publish(
+    client: Client,
+    file: File,
+    wheels: Annotated[Path | None, typer.Option(help="A folder with the wheels that the module requires.")] = None,
+) -> Shown:
     """Publish a version of a module from a JSON file; it never changes."""
-    answer = client.publish_module(read_file(file))
+    form = read_file(file)
+    for each in _required(form, wheels):
+        client.put_wheel(read_file(each))
+    answer = client.publish_module(form)
     whom = f"{answer.owner} alone" if answer.owner else "everybody"
     return Shown(data=answer, text=f"{_named(answer)} is published, for {whom}")
 
@@ -70,6 +82,28 @@ def deprecate(client: Client, version: Version, tenant: OfTenant = None) -> Show
 
 @app.command()
 @client_command
+def wheels(client: Client, tenant: OfTenant = None) -> Shown:
+    """List the wheels that were sent with modules."""
+    found = tuple(client.wheels(tenant=tenant))
+    rows = ((each.name, each.version, each.owner or "operators", each.bytes, each.sent, each.digest) for each in found)
+    columns = ("package", "version", "owner", "bytes", "sent", "digest")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no wheels"))
+
+
+@app.command("remove-wheel")
+@client_command
+def remove_wheel(
+    client: Client,
+    digest: Annotated[str, typer.Argument(help="Its digest, as lists show it.")],
+    tenant: OfTenant = None,
+) -> Shown:
+    """Remove a wheel that no module requires."""
+    answer = client.remove_wheel(digest, tenant=tenant)
+    return Shown(data=answer, text=f"{answer.name} {answer.version} is removed")
+
+
+@app.command()
+@client_command
 def vouch(
     client: Client,
     version: Version,
@@ -90,6 +124,27 @@ def _parsed(module: str) -> tuple[str, int]:
     if not name or not version.isdecimal() or not version.isascii():
         raise WrongUsage(f"{module}: this names no version; write it as in clean@2")
     return name, int(version)
+
+
+def _required(form: bytes, folder: Path | None) -> Iterator[Path]:
+    """The wheels in a folder that a form requires. What is not there may have been sent before."""
+    if folder is None:
+        return
+    if not folder.is_dir():
+        raise WrongUsage(f"{folder}: this is no folder; name one with wheels")
+    try:
+        texts = json.loads(form)["code"]["requirements"]
+        pins = {pinned(text) for text in texts}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # The service says what is wrong with the form.
+        return
+    for path in sorted(folder.glob("*.whl")):
+        try:
+            name, version, _, _ = parse_wheel_filename(path.name)
+        except ValueError as error:
+            raise WrongUsage(f"{path}: {error}; leave the name of a wheel as it was built") from None
+        if any((name, version) == (each, PackageVersion(number)) for each, number in pins):
+            yield path
 
 
 def _named(module: ModuleAnswer) -> str:
@@ -114,7 +169,7 @@ def _table(modules: Iterable[ModuleAnswer]) -> RenderableType:
             each.quality,
             each.published,
             each.deprecated,
-            each.vouched if each.type == "code" else None,
+            each.vouched if each.type in {CODE_TYPE, CONNECTING_TYPE} else None,
         )
         for each in modules
     )

@@ -60,7 +60,8 @@ def plan_text(plan: PlanAnswer) -> RenderableType:
 
 def _text(answer: ReplanAnswer) -> RenderableType:
     changed = f"changed: {', '.join(answer.changed)}" if answer.changed else ""
-    return lines(plan_text(answer.plan), f"{answer.dataflow}: {_HOW[answer.how]}", changed)
+    why = f", because {answer.why}" if answer.why else ""
+    return lines(plan_text(answer.plan), f"{answer.dataflow}: {_HOW[answer.how]}{why}", changed)
 
 
 def _pipeline(file: Path) -> Any:

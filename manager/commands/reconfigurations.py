@@ -9,7 +9,13 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import RenderableType
 
-from manager.answers import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
+from manager.answers import (
+    ChangedTaskAnswer,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
+    ReconfigurationState,
+    TaskPresence,
+)
 from manager.client.client import Client
 from manager.commands.client_command import WrongUsage, client_command, fill_form, read_file
 from manager.commands.dataflows import Id
@@ -179,16 +185,19 @@ def _text(answer: ReconfigurationAnswer) -> RenderableType:
     scope = answer.scope
     tasks = None
     if scope is not None:
-        rows = (
-            (each.dataflow, each.task, "in place" if each.in_place else "copied", each.changed, each.state, each.job)
-            for each in scope.tasks
-        )
+        rows = ((each.dataflow, each.task, _how(each), each.changed, each.state, each.job) for each in scope.tasks)
         tasks = table("dataflow", "task", "how", "changed", "state", "job", rows=rows, empty="no task")
     return lines(
         _heading(answer),
         tasks,
         None if scope is None or not scope.waiting else f"jobs that wait for a marker: {', '.join(scope.waiting)}",
     )
+
+
+def _how(task: ChangedTaskAnswer) -> str:
+    if task.presence is not TaskPresence.STAYS:
+        return task.presence
+    return "in place" if task.in_place else "copied"
 
 
 def _heading(answer: ReconfigurationAnswer) -> str:

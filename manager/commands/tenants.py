@@ -17,6 +17,7 @@ Names = Annotated[list[str], typer.Argument(help="The names of tenants.")]
 Dataflows = Annotated[int | None, typer.Option(help="The most dataflows it may have.")]
 Tasks = Annotated[int | None, typer.Option(help="The most tasks its dataflows may have in all.")]
 Submits = Annotated[int | None, typer.Option(help="The most submissions in a minute.")]
+WheelBytes = Annotated[int | None, typer.Option(help="The most bytes that its wheels may have in all.")]
 
 
 @app.command("list")
@@ -41,11 +42,16 @@ def list_tenants(client: Client) -> Shown:
 
 @app.command()
 @client_command
-def admit(
-    client: Client, name: Names, dataflows: Dataflows = None, tasks: Tasks = None, submits_per_minute: Submits = None
+def admit(  # noqa: PLR0913, PLR0917 - each is a limit
+    client: Client,
+    name: Names,
+    dataflows: Dataflows = None,
+    tasks: Tasks = None,
+    submits_per_minute: Submits = None,
+    wheel_bytes: WheelBytes = None,
 ) -> Iterator[Shown]:
     """Admit tenants. Their API keys and broker credentials are made by other commands."""
-    wanted = _given(dataflows, tasks, submits_per_minute)
+    wanted = _given(dataflows, tasks, submits_per_minute, wheel_bytes)
     forms = [fill_form(TenantForm, name=each, quota=fill_form(Quota, **wanted) if wanted else None) for each in name]
     for answer in map(client.admit, forms):
         text = f"{answer.name} is admitted; make a key for it: braid keys make --tenant {answer.name}"
@@ -54,8 +60,13 @@ def admit(
 
 @app.command()
 @client_command
-def quota(
-    client: Client, name: Name, dataflows: Dataflows = None, tasks: Tasks = None, submits_per_minute: Submits = None
+def quota(  # noqa: PLR0913, PLR0917 - as above
+    client: Client,
+    name: Name,
+    dataflows: Dataflows = None,
+    tasks: Tasks = None,
+    submits_per_minute: Submits = None,
+    wheel_bytes: WheelBytes = None,
 ) -> Shown:
     """Set a tenant's quota; limits that are not given stay as they are."""
     before = next((tenant.quota for tenant in client.tenants() if tenant.name == name), None)
@@ -63,7 +74,7 @@ def quota(
         raise Refused(
             status=404, code="not-found", detail=f"There is no tenant '{name}'; list them: braid tenants list"
         )
-    wanted = fill_form(Quota, **{**before.model_dump(), **_given(dataflows, tasks, submits_per_minute)})
+    wanted = fill_form(Quota, **{**before.model_dump(), **_given(dataflows, tasks, submits_per_minute, wheel_bytes)})
     answer = client.set_quota(name, wanted)
     text = ", ".join(f"{what.replace('_', ' ')} {number:,}" for what, number in answer.quota.model_dump().items())
     return Shown(data=answer, text=f"{answer.name} may use: {text}")
@@ -97,6 +108,6 @@ def credentials(client: Client, name: Name) -> Shown:
     )
 
 
-def _given(dataflows: int | None, tasks: int | None, submits_per_minute: int | None) -> Mapping[str, int]:
-    given = {"dataflows": dataflows, "tasks": tasks, "submits_per_minute": submits_per_minute}
+def _given(*limits: int | None) -> Mapping[str, int]:
+    given = dict(zip(Quota.model_fields, limits, strict=True))
     return {name: value for name, value in given.items() if value is not None}

@@ -18,9 +18,9 @@ from manager.store.tables import DataflowRow
 from manager.submissions.canonical_document import canonical
 from manager.submissions.code_check import Published
 from manager.submissions.confinement import confined
-from manager.submissions.edited_document import TaskPatches, patched, shape_problems, streams_of
+from manager.submissions.edited_document import TaskPatches, patched, rerouted, shape_problems, streams_of
 from manager.submissions.published_code import published_in, runs_already
-from manager.transitions.host_offers import unoffered
+from manager.transitions.host_offers import unoffered, unplaceable
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
 from manager.transitions.state_fates import unchanged, undeclared
@@ -99,7 +99,7 @@ class ReconfigurationReader:
         )
         snapshot = ReconfigurationSnapshot(sources, tuple(reads))
         if not any(read.affected for read in snapshot.readings):
-            raise Conflict("nothing would change; edit the type or the config of a task")
+            raise Conflict("nothing would change; edit a task, or insert or take out one between others")
         return snapshot
 
     def _read(  # noqa: PLR0913, PLR0917 - a dataflow as it is, and what is wanted of it
@@ -121,7 +121,8 @@ class ReconfigurationReader:
         edited = self._canonical(row, document, sources, known)
         if problems := tuple(shape_problems(row.document, document)):
             raise InvalidDataflow(problems)
-        affected = below(streams_of(document), changed_ids(tasks, edited))
+        changed = changed_ids(tasks, edited) | rerouted(row.document, document)
+        affected = below(streams_of(document), changed)
         by = self._canonical(row, document, sources, known | histories(tasks, affected, token))
         unfit = self._unfit(row, sources, by, affected)
         return DataflowReading(row, was, tasks, document, by, affected, unfit)
@@ -136,7 +137,11 @@ class ReconfigurationReader:
         except InvalidDataflow:
             # A type of it is gone, so nobody knows any more which events its states were made from.
             return frozenset(task for task, each in after.items() if each.type.state is not State.NONE)
-        return frozenset(task for task, each in after.items() if not fits(before.tasks[before.places[task]], each))
+        return frozenset(
+            task
+            for task, each in after.items()
+            if task in before.places and not fits(before.tasks[before.places[task]], each)
+        )
 
     def _canonical(
         self,
@@ -188,6 +193,7 @@ def decided_on(
     problems = () if wanted.lenient else tuple(undeclared(decided.tasks, decided.alteration))
     problems += tuple(unchanged(decided.tasks, decided.alteration, wanted.fresh))
     problems += tuple(unoffered(decided, hosts))
+    problems += tuple(unplaceable(decided))
     if problems:
         raise InvalidDataflow(problems)
     return decided

@@ -153,13 +153,14 @@ def _rewrite(session: Session, draft: Draft, row: ReconfigurationRow, edit: Edit
     edited = session.get_one(ReconfiguredRow, (row.id, of.id))
     of.revision += 1
     of.name, of.document = new.name, edited.after
-    of.instances = list(new.instances)
+    of.task_ids, of.instances = list(new.task_ids), list(new.instances)
     of.tasks = len(set(new.instances))
     of.started = sorted((set(of.started) | draft.added.keys()).intersection(new.instances))
     of.parts = [list(part) for part in new.parts]
     of.sources = sorted(draft.state.read_by(new.id))
     scopes = {task: edit.by.tasks[edit.by.places[task]].key.scope for task in edit.affected}
-    of.histories = (of.histories or {}) | {task: list(scope) for task, scope in scopes.items() if scope is not None}
+    histories = (of.histories or {}) | {task: list(scope) for task, scope in scopes.items() if scope is not None}
+    of.histories = {task: scope for task, scope in histories.items() if task in edit.by.places}
     session.add(of)
 
 

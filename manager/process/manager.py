@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from bridge.machine.private_files import is_open_to_others, make_private_folder
 from engine import installed_catalogue
 from engine.code.store import CodeStore
+from engine.code.wheel_store import WheelStore
 from engine.log_lines import begin_log, named, problem
 from engine.vault import Vault
 from manager.access import AccessKeeper
@@ -41,6 +42,7 @@ from manager.process.broker_and_host import BrokerAndHost
 from manager.process.drive import Drive
 from manager.process.keeper import KeeperDown
 from manager.process.settings import Settings, write_key
+from manager.process.voucher_keeper import VoucherKeeper
 from manager.reconciler.journal_tail import JournalTail
 from manager.reconciler.live_events import LiveEvents
 from manager.rest.app import make_app
@@ -112,6 +114,7 @@ class Manager:
         self._events = LiveEvents()
         self._journal = JournalTail(store, self._events)
         self._drive = Drive(root, beside, store, committer, changes, listener, self._events)
+        self._vouchers = VoucherKeeper(store, root)
         tools = Tools(
             store=store,
             catalogue=catalogue,
@@ -124,6 +127,8 @@ class Manager:
             broker=lambda: beside.entrance,
             vault=Vault(root),
             keep_source=CodeStore(root).put,
+            wheels=WheelStore(root),
+            vouchers_changed=self._vouchers.keep,
             outputs=self._drive.outputs,
             sender=self._drive.sender,
             jobs_root=root,
@@ -146,8 +151,7 @@ class Manager:
         self._term = 0
         self._said_ready = False
         self._waits: str | None = "this manager does not lead yet: it is starting, or another one leads"
-        self._noted = False
-        """Whether it is known already that there is something in the journal to look at."""
+        self._noted = False  # whether it is known already that there is something in the journal to look at
         committer.on_change(self._note)
 
     def run(self) -> None:
@@ -215,8 +219,9 @@ class Manager:
         self._noted = False
         try:
             if self._journal.follow() - _OF_DATAFLOWS and self._drive.is_begun:
-                # Another manager may have changed who may do what.
+                # Another manager may have changed who may do what, and have died before it wrote that.
                 self._keep_access()
+                self._vouchers.keep()
         except DatabaseAway as error:
             # The store has said so already.
             log.debug("the journal waits: %s", error)
@@ -257,6 +262,7 @@ class Manager:
             self._chooser.recall()
         self._waits = "broker and host are starting"
         self._keep_access()
+        self._vouchers.keep()
         self._drive.begin()
         if (key := self._service.administration.first_key()) is not None:
             kept = write_key(self._root, key)

@@ -33,6 +33,7 @@ from manager.rest.routes import (
     sources,
     task_types,
     tenant_secrets,
+    wheels,
 )
 from manager.rest.streams import live_events, output_samples, output_stream
 from manager.rest.streams.live_events import EventBuffer, EventFeed
@@ -49,6 +50,7 @@ ROUTERS = tuple(
         source_events,
         task_types,
         modules,
+        wheels,
         administration,
         tenant_secrets,
         jobs,

@@ -14,12 +14,14 @@ from pydantic_core import ErrorDetails, from_json
 from dags.json_text import MOST_DOCUMENT_BYTES
 from dags.problems import pointer
 from dags.pydantic_errors import describe_error
+from engine.code.wheel_file import MOST_WHEEL_BYTES
 from manager.event_flow import request_body
 from manager.problem import FieldError, InvalidRequest, TooLarge, UnsupportedMediaType
 from manager.rest.dependencies import TheCaller
 
 F = TypeVar("F", bound=BaseModel)
 _JSON, _LINES = "application/json", "application/x-ndjson"
+OCTETS = "application/octet-stream"
 MOST_FORM_BYTES = 1024 * 1024
 MOST_OPEN_BYTES = 4 * 1024
 """Most bytes of a body from an unknown caller."""
@@ -48,6 +50,11 @@ async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG00
 async def module(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
     """Read the bytes of a module."""
     return await _read(request, MOST_FORM_BYTES)
+
+
+async def wheel(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
+    """Read the bytes of a wheel."""
+    return await _read(request, MOST_WHEEL_BYTES, (OCTETS,))
 
 
 def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:

@@ -1,11 +1,14 @@
-"""Edited documents: patches applied to a document, and the check that only tasks differ; pure."""
+"""Edited documents: patches applied to a document, and the check that tasks change, come and go in place; pure."""
 
 import json
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from graphlib import TopologicalSorter
 from typing import Any, TypeAlias
 
 from dags import Problem
 from dags.problems import pointer
+from merge.reconfiguration.alteration import below
 
 TaskPatches: TypeAlias = Mapping[str, Mapping[str, Any]]
 """For each task its JSON merge patch (RFC 7396)."""
@@ -49,13 +52,56 @@ def streams_of(document: str) -> list[tuple[str, str]]:
     return [(stream["from"], stream["to"]) for stream in json.loads(document)["streams"]]
 
 
+def rerouted(document: str, edited: str) -> frozenset[str]:
+    """The tasks of an edited document that other streams enter than before, those that are new among them."""
+    before, after = _entering(document), _entering(edited)
+    return frozenset(task for task, streams in after.items() if streams != before.get(task, frozenset()))
+
+
 def shape_problems(document: str, edited: str) -> Iterator[Problem]:
-    """A problem if more than the types and configs of tasks differ; both documents are valid."""
-    before, after = json.loads(document), json.loads(edited)
-    if {task["id"] for task in before["tasks"]} != {task["id"] for task in after["tasks"]}:
-        yield _replace("tasks", "the edited document has other tasks")
-    elif sorted(map(_stream, before["streams"])) != sorted(map(_stream, after["streams"])):
-        yield _replace("streams", "the edited document has other streams")
+    """A problem if tasks are fed otherwise, except by tasks that are inserted or taken out in between.
+
+    Both documents are valid. A task lies in between if some task that stays is above it, and some below.
+    """
+    before, after = _entering(document), _entering(edited)
+    stay = before.keys() & after.keys()
+    outside = [*_outside(after, stay), *_outside(before, stay)]
+    if outside:
+        yield _replace("tasks", f"the task {outside[0]!r} is new or gone, and not between tasks that stay")
+    elif _without_between(before, stay) != _without_between(after, stay):
+        yield _replace("streams", "the edited document has other streams, apart from tasks in between")
+
+
+_Entering: TypeAlias = Mapping[str, frozenset[tuple[str, str, str]]]
+"""To each task the streams that enter it: its port, the parent, and the parent's port."""
+
+
+def _entering(document: str) -> _Entering:
+    read = json.loads(document)
+    found: dict[str, set[tuple[str, str, str]]] = {task["id"]: set() for task in read["tasks"]}
+    for stream in read["streams"]:
+        found[stream["to"]].add((stream.get("to_port") or "", stream["from"], stream.get("from_port") or ""))
+    return {task: frozenset(streams) for task, streams in found.items()}
+
+
+def _outside(entering: _Entering, stay: AbstractSet[str]) -> list[str]:
+    """The tasks that do not stay, and have none that does above them or below."""
+    downwards = [(parent, task) for task, streams in entering.items() for _, parent, _ in streams]
+    reached = below(downwards, stay) & below([(task, parent) for parent, task in downwards], stay)
+    return sorted(entering.keys() - reached)
+
+
+def _without_between(entering: _Entering, stay: AbstractSet[str]) -> _Entering:
+    """To each task that stays the streams that enter it, as if the others were not there and handed events on."""
+    found: dict[str, frozenset[tuple[str, str, str]]] = {}
+    parents = {task: [parent for _, parent, _ in streams] for task, streams in entering.items()}
+    for task in TopologicalSorter(parents).static_order():
+        found[task] = frozenset(
+            (port, *origin)
+            for port, parent, parent_port in entering[task]
+            for origin in ([(parent, parent_port)] if parent in stay else [each[1:] for each in found[parent]])
+        )
+    return {task: found[task] for task in stay}
 
 
 def _replace(part: str, message: str) -> Problem:
@@ -63,12 +109,8 @@ def _replace(part: str, message: str) -> Problem:
         pointer=pointer(part),
         code="other-shape",
         message=message,
-        remedy="replace the document instead; only types and configs change while tasks run",
+        remedy="replace the document instead; while tasks run, they change, and others come and go between them",
     )
-
-
-def _stream(stream: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    return stream["from"], stream.get("from_port") or "", stream["to"], stream.get("to_port") or ""
 
 
 def _merged(value: Any, patch: Any) -> Any:

@@ -2,12 +2,13 @@
 
 from sqlmodel import col
 
-from engine.tasks.code import CodeConfig
+from engine.tasks.code import CodeConfig, ConnectingCodeConfig
 from manager.store.database import Store
 from manager.store.tables import ModuleRow
 from manager.submissions.code_check import Published
-from manager.submissions.published_modules import is_vouched, visible_to
+from manager.submissions.published_modules import visible_to, wheels_of
 from planning.forms.module_form import ModuleForm
+from planning.pipelines.module import targets_of
 
 
 def published_in(store: Store) -> Published:
@@ -31,5 +32,6 @@ def _is_of(row: ModuleRow, config: CodeConfig) -> bool:
     return (
         code is not None
         and (config.entry, config.per) == (code.entry, code.per)
-        and (config.owner, config.vouched) == (row.owner, is_vouched(row))
+        and (config.owner, config.wheels) == (row.owner, wheels_of(row))
+        and (list(config.connects) if isinstance(config, ConnectingCodeConfig) else []) == targets_of(code)
     )

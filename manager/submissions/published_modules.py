@@ -1,5 +1,6 @@
 """The published modules that a tenant may use in its pipelines."""
 
+import json
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -26,10 +27,15 @@ def visible_to(tenant: str) -> SelectOfScalar[ModuleRow]:
 def modules_of(session: Session, tenant: str, held: Collection[str] = ()) -> tuple[Module, ...]:
     """Those visible to it; deprecated ones only if they are held, or named with their version."""
     return tuple(
-        replace(read_module(row.form), owner=row.owner, is_vouched=is_vouched(row))
+        replace(read_module(row.form), owner=row.owner, wheels=wheels_of(row))
         for row in session.exec(visible_to(tenant).order_by(col(ModuleRow.number)))
         if row.deprecated is None or f"{row.name}@{row.version}" in held
     )
+
+
+def wheels_of(row: ModuleRow) -> tuple[str, ...]:
+    """The digests of the wheels that its code imports from."""
+    return tuple(json.loads(row.wheels or "[]"))
 
 
 def is_vouched(row: ModuleRow) -> bool:

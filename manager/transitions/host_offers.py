@@ -1,4 +1,4 @@
-"""The check that the jobs of a reconfiguration run on hosts that can run what their tasks become; pure."""
+"""The checks that jobs of a reconfiguration can run what their tasks become, and where tasks come and go; pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,12 +14,13 @@ def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterat
     jobs = decided.settled.jobs
     _, new = decided.alteration.swaps[0]
     names = {instance: task for task, instance in new.places.items()}
-    for each in decided.tasks:
-        kind = each.becomes.type
-        host = known.get(jobs.jobs[jobs.homes[each.becomes.instance].job].host)
-        if host is None or kind.name == each.was.type.name:
+    changed = (each.becomes for each in decided.tasks if each.becomes.type.name != each.was.type.name)
+    for task in (*changed, *decided.alteration.inserted):
+        kind = task.type
+        host = known.get(jobs.jobs[jobs.homes[task.instance].job].host)
+        if host is None:
             continue
-        at = pointer("tasks", names.get(each.becomes.instance, ""), "type")
+        at = pointer("tasks", names.get(task.instance, ""), "type")
         if lacking := kind.tags - host.tags:
             yield Problem(
                 pointer=at,
@@ -35,3 +36,16 @@ def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterat
                 message=f"the task runs on host {host.name!r}, which has no implementation of the type {kind.name!r}",
                 remedy="install it there, or replace the document instead; the task is then placed anew",
             )
+
+
+def unplaceable(decided: ReconfigurationDecision) -> Iterator[Problem]:
+    """A problem for each task below which others come or go, but not within one job."""
+    _, new = decided.alteration.swaps[0]
+    names = {instance: task for task, instance in new.places.items()}
+    for task in sorted(names.get(instance, "") for instance in decided.scattered):
+        yield Problem(
+            pointer=pointer("tasks", task),
+            code="other-jobs",
+            message=f"another job would begin or cease to read what {task!r} emits, which it cannot while tasks run",
+            remedy="replace the document instead; tasks below then begin anew. Or defragment first",
+        )

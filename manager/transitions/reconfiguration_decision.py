@@ -5,10 +5,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
+from manager.transitions.reconfiguration_places import placed, scattered
 from manager.transitions.scope import TransitionScope
 from manager.transitions.state_fates import ReconfiguredTask, reconfigured_tasks
-from merge import Assignment, Home, Instance, JobId, Jobs, RunningGraph
-from merge.jobs import crossings
+from merge import Instance, Jobs, RunningGraph
 from merge.reconfiguration.alteration import Alteration, Edit, alteration
 from merge.reconfiguration.switches import Scheduler, Switches, switches
 from merge.step import Settled, settle
@@ -24,12 +24,14 @@ class ReconfigurationDecision:
     """The jobs after it."""
     switches: Switches
     tasks: tuple[ReconfiguredTask, ...]
-    """The tasks that change or are forked."""
+    """The tasks that change, are forked or are fed otherwise."""
     first: Instance
     """The first instance of its forks."""
     earlier: frozenset[Instance]
     """The tasks that were changed a moment ago."""
     scheduler: Scheduler
+    scattered: frozenset[Instance]
+    """The tasks below which none can come or go, because another job would begin or cease to read their streams."""
 
     @property
     def scope(self) -> TransitionScope:
@@ -48,8 +50,10 @@ class ReconfigurationDecision:
 
     @property
     def changed(self) -> frozenset[Instance]:
-        """The changed instances, as they are after the switch."""
-        return frozenset(each.becomes.instance for each in self.tasks if each.is_changed)
+        """The instances that change, are inserted or fed otherwise, as they are after the switch."""
+        by = self.alteration
+        changed = frozenset(each.becomes.instance for each in self.tasks if each.is_changed)
+        return changed | by.rewired | {task.instance for task in by.inserted}
 
 
 def decide_reconfiguration(  # noqa: PLR0913 - what runs, what is to change, and what is known already
@@ -68,7 +72,7 @@ def decide_reconfiguration(  # noqa: PLR0913 - what runs, what is to change, and
     `earlier` are the tasks that were changed a moment ago.
     """
     by = alteration(running, edits, now, first=first)
-    settled = settle(jobs, _placed(jobs, by), by.stops)
+    settled = settle(jobs, placed(running, jobs, by), by.stops)
     anew = frozenset(new.places[task] for _, new in by.swaps for task in fresh if task in new.places)
     return ReconfigurationDecision(
         edits=tuple(edits),
@@ -79,26 +83,5 @@ def decide_reconfiguration(  # noqa: PLR0913 - what runs, what is to change, and
         first=running.next_instance if first is None else first,
         earlier=frozenset(earlier),
         scheduler=scheduler,
-    )
-
-
-def _placed(jobs: Jobs, by: Alteration) -> Assignment:
-    """Each fork is placed where its origin runs, and a new source where it is read."""
-    homes = {fork.task.instance: jobs.homes[fork.origin] for fork in by.forks if fork.origin is not None}
-    for task in (*by.alters, *(fork.task for fork in by.forks)):
-        for edge in task.inputs:
-            parent = Instance(edge.parent)
-            if parent not in homes and parent not in jobs.homes:
-                homes[parent] = Home((homes.get(task.instance) or jobs.homes[task.instance]).job, 0.0)
-    forks = tuple(fork.task for fork in by.forks)
-    known: dict[Instance, JobId] = {instance: home.job for instance, home in homes.items()}
-    for task in forks:
-        for edge in task.inputs:
-            known.setdefault(
-                Instance(edge.parent), (homes.get(Instance(edge.parent)) or jobs.homes[Instance(edge.parent)]).job
-            )
-    return Assignment(
-        base=jobs.version,
-        places=tuple(sorted(homes.items())),
-        crossings=crossings(forks, known),
+        scattered=scattered(running, settled.between, by),
     )

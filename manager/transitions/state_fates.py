@@ -13,7 +13,7 @@ from merge.reconfiguration.alteration import Alteration, is_changed
 
 
 class ReconfiguredTask(NamedTuple):
-    """A task that changes or is forked, and the fate of its state; made by `reconfigured_tasks`."""
+    """A task that changes, is forked or fed otherwise, and the fate of its state; made by `reconfigured_tasks`."""
 
     was: RunningTask
     becomes: RunningTask
@@ -34,7 +34,10 @@ class ReconfiguredTask(NamedTuple):
 def reconfigured_tasks(
     running: RunningGraph, by: Alteration, fresh: AbstractSet[Instance]
 ) -> tuple[ReconfiguredTask, ...]:
-    """The tasks that change or are forked; `running` is the graph before. Tasks in `fresh` lose their states."""
+    """The tasks that change, are forked or fed otherwise; `running` is the graph before.
+
+    Tasks in `fresh` lose their states.
+    """
     pairs = [(running.tasks[task.instance], task) for task in by.alters]
     pairs += [(running.tasks[fork.origin], fork.task) for fork in by.forks if fork.origin is not None]
 
@@ -46,7 +49,7 @@ def reconfigured_tasks(
     return tuple(
         ReconfiguredTask(was, becomes, fate_of(was, becomes))
         for was, becomes in pairs
-        if was.instance != becomes.instance or becomes.instance in by.unfit or is_changed(was, becomes)
+        if was.instance != becomes.instance or becomes.instance in by.unfit | by.rewired or is_changed(was, becomes)
     )
 
 
@@ -72,7 +75,7 @@ def unchanged(tasks: Iterable[ReconfiguredTask], by: Alteration, fresh: Abstract
     _, new = by.swaps[0]
     changed = {each.becomes.instance for each in tasks}
     for name in sorted(fresh):
-        if new.places[name] not in changed:
+        if new.places.get(name) not in changed:
             yield Problem(
                 pointer=pointer("fresh"),
                 code="unchanged-task",

@@ -20,6 +20,7 @@ from merge.placement import Group, PlacementBoard, tags_of
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
+from merge.task_order import downwards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +108,12 @@ def forwarded(running: RunningGraph, jobs: Jobs) -> tuple[Bridge, ...]:
 def hops_of(running: RunningGraph, jobs: Jobs) -> int:
     """The most bridges in a row: counted along streams, because a job passes on only what its own tasks emit."""
     hops: dict[Instance, int] = {}
-    for instance in sorted(running.tasks):
-        job = jobs.homes[instance].job
-        hops[instance] = max(
+    for task in downwards(running.tasks.values()):
+        job = jobs.homes[task.instance].job
+        hops[task.instance] = max(
             (
                 hops[parent] + (bool(running.tasks[parent].inputs) and jobs.homes[parent].job != job)
-                for parent in parents(running.tasks[instance])
+                for parent in parents(task)
             ),
             default=0,
         )
@@ -132,7 +133,7 @@ def _target(
     settled: Container[frozenset[Instance]],
 ) -> list[Group]:
     """The tasks that shall run together: by whole jobs or packed anew, as is better; of equals the smaller move."""
-    present = {job: tuple(running.tasks[instance] for instance in sorted(concerned[job].active)) for job in concerned}
+    present = {job: downwards(running.tasks[instance] for instance in concerned[job].active) for job in concerned}
     tasks = [task for group in present.values() for task in group]
 
     def jobs_and_bridges(groups: list[Group]) -> tuple[int, int]:
@@ -162,7 +163,7 @@ def _whole_jobs(ground: PlacementBoard, present: Mapping[JobId, Group]) -> Itera
     components = nx.weakly_connected_components(ground.jobs.streams_between().subgraph(present))
     for joined in sorted(map(sorted, components)):
         jobs = tuple(present[job] for job in joined)
-        whole = tuple(sorted((task for job in jobs for task in job), key=lambda task: task.instance))
+        whole = downwards(task for job in jobs for task in job)
         yield (whole,) if holds(whole, ground) else jobs
 
 
@@ -170,7 +171,7 @@ def _running_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> Iterat
     """The running DAGs that these tasks are, each in topological order."""
     dag_of: dict[Instance, DagId] = {}
     dags: defaultdict[DagId, list[RunningTask]] = defaultdict(list)
-    for task in sorted(tasks, key=lambda task: task.instance):
+    for task in downwards(tasks):
         above = next(parents(task), None)
         dag_of[task.instance] = running.dag_of(task.instance) if above is None else dag_of[above]
         dags[dag_of[task.instance]].append(task)

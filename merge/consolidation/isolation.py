@@ -18,6 +18,7 @@ from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, pa
 from merge.placement import Group, PlacementBoard, connected_parts
 from merge.running_graph import RunningGraph
 from merge.task import Instance
+from merge.task_order import downwards
 
 
 def overloaded(jobs: Jobs, costs: Costs, batch_seconds: Mapping[JobId, float]) -> tuple[JobId, ...]:
@@ -75,7 +76,7 @@ def _as_measured(job: Job, costs: Costs, seconds: float) -> Costs:
 
 def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Group]:
     """The groups that leave a job, each for a job of its own; none where that would not help."""
-    tasks = tuple(running.tasks[instance] for instance in sorted(job.active))
+    tasks = downwards(running.tasks[instance] for instance in job.active)
     parts = sorted(connected_parts(tasks), key=lambda part: (-ground.work(part), part[0].instance))
 
     def helps(moving: frozenset[Instance]) -> bool:

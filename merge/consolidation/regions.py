@@ -17,6 +17,7 @@ from merge.jobs import Host, Job, JobId, Jobs, parents
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
+from merge.task_order import downwards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,9 @@ def _bodies(running: RunningGraph) -> list[list[RunningTask]]:
     """The bodies, which are cut together, each task after its parents."""
     found: UnionFind[DagId | str] = UnionFind()
     dag_of: dict[Instance, DagId] = {}
-    for instance, task in sorted(running.tasks.items()):
+    tasks = downwards(running.tasks.values())
+    for task in tasks:
+        instance = task.instance
         if (above := next(parents(task), None)) is not None:
             dag_of[instance] = dag_of[above]
         else:
@@ -65,8 +68,8 @@ def _bodies(running: RunningGraph) -> list[list[RunningTask]]:
             if task.type.reads_source:
                 found.union(dag_of[instance], task.config["source"])
     bodies: defaultdict[DagId | str, list[RunningTask]] = defaultdict(list)
-    for instance in sorted(running.tasks):
-        bodies[found[dag_of[instance]]].append(running.tasks[instance])
+    for task in tasks:
+        bodies[found[dag_of[task.instance]]].append(task)
     return list(bodies.values())
 
 

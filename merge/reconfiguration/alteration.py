@@ -5,38 +5,43 @@ others use it too, the dataflow gets a copy, a *fork*, of this task and of all i
 they have at that moment. Everything else runs on as it is. A task below one that is altered in place keeps its instance
 and changes its key only.
 
-An altered or forked task and all below it have a history of their own. So their keys get a scope, and nothing that is
-submitted later shares them. Sources have no history, and are shared as always.
+Tasks may also be inserted or taken out between others. An inserted task is a new instance without state. The tasks that
+it feeds keep their instances, and so do those that a task taken out has fed: only their inputs change.
+
+An altered, inserted or forked task and all below it have a history of their own. So their keys get a scope, and nothing
+that is submitted later shares them. Sources have no history, and are shared as always.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from dags import Dataflow, Key, Scope, Task
+from dags import Dataflow, Input, Key, Scope, Task
 from merge.errors import StaleChange
 from merge.running_dags import RunningDags
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted
+from merge.task_order import downwards
 from merge.users import with_user, without_user
 
 
 class Edit(NamedTuple):
-    """An edited dataflow: only tasks differ, in their types and configs."""
+    """An edited dataflow: tasks change in their types and configs, and come and go between others."""
 
     old: str
     """The running graph's id of the dataflow as it is."""
     by: Dataflow
     """The edited one, under its next id; affected tasks have the scopes of `histories`."""
     affected: frozenset[str]
-    """The ids of the changed tasks and of all below them."""
+    """The ids of the tasks that are changed, inserted or fed otherwise, and of all below them."""
     unfit: frozenset[str] = frozenset()
     """The ids of the tasks whose states do not go with the events that reach them from now on."""
 
 
 class Fork(NamedTuple):
-    """A new instance, and the one whose state it starts with; None for a source, which has none."""
+    """A new instance, and the one whose state it starts with; None for a source, and for a task that is inserted."""
 
     task: RunningTask
     origin: Instance | None
@@ -60,11 +65,26 @@ class Alteration:
     next_instance: Instance
     unfit: frozenset[Instance] = frozenset()
     """The tasks, as they are after it, whose states do not go with the events that reach them from now on."""
+    rewired: frozenset[Instance] = frozenset()
+    """The tasks, as they are after it, that are fed by other tasks of their dataflow than before."""
+
+    @property
+    def inserted(self) -> tuple[RunningTask, ...]:
+        """The tasks that are inserted. Each after its parents."""
+        return tuple(fork.task for fork in self.forks if fork.origin is None and fork.task.inputs)
+
+    @property
+    def removed(self) -> frozenset[Instance]:
+        """The tasks that are taken out; others may use them."""
+        gone = (old.places[task] for old, new in self.swaps for task in set(old.task_ids) - set(new.task_ids))
+        return frozenset(gone).difference(*(new.instances for _, new in self.swaps))
 
 
 def changed_ids(tasks: Mapping[str, RunningTask], edited: Dataflow) -> frozenset[str]:
     """The ids of the tasks whose type, version or config differs from what runs."""
-    return frozenset(task for task, place in edited.places.items() if is_changed(tasks[task], edited.tasks[place]))
+    return frozenset(
+        task for task, place in edited.places.items() if task in tasks and is_changed(tasks[task], edited.tasks[place])
+    )
 
 
 def below(streams: Iterable[tuple[str, str]], ids: Collection[str]) -> frozenset[str]:
@@ -89,7 +109,9 @@ def histories(tasks: Mapping[str, RunningTask], affected: Iterable[str], name: s
 
     Tasks that run as one stay one if they stay equal; others stay apart even if they become equal.
     """
-    return {task: Scope(name, str(tasks[task].instance)) for task in affected if tasks[task].inputs}
+    known = {task: str(each.instance) for task, each in tasks.items() if each.inputs}
+    # No instance has such a name.
+    return {task: Scope(name, known.get(task, f"+{task}")) for task in affected if task not in tasks or task in known}
 
 
 def alteration(
@@ -102,9 +124,8 @@ def alteration(
     stays = {instance for _, new in swaps for instance in new.instances}
     names = {edit.old for edit in edits}
     left = {instance for old, _ in swaps for instance in old.instances} - stays
-    stops = tuple(
-        running.tasks[instance] for instance in sorted(left, reverse=True) if names.issuperset(running.users[instance])
-    )
+    unused = (running.tasks[instance] for instance in left if names.issuperset(running.users[instance]))
+    stops = tuple(reversed(downwards(unused)))
     return Alteration(
         base=running.version,
         swaps=swaps,
@@ -114,6 +135,7 @@ def alteration(
         running_dags=_running_dags(running.running_dags, swaps, {task.instance for task in stops}),
         next_instance=max(running.next_instance, Instance(begins + len(making.forks))),
         unfit=frozenset(new.places[task] for edit, (_, new) in zip(edits, swaps, strict=True) for task in edit.unfit),
+        rewired=frozenset(making.rewired),
     )
 
 
@@ -174,6 +196,7 @@ class _Making:
     def __init__(self, running: RunningGraph, edits: Sequence[Edit], now: datetime, first: Instance) -> None:
         self.alters: list[RunningTask] = []
         self.forks: list[Fork] = []
+        self.rewired: set[Instance] = set()
         self._running = running
         self._now = now
         self._first = first
@@ -184,59 +207,79 @@ class _Making:
         for edit in edits:
             places = running.dataflow(edit.old).places
             for task, place in edit.by.places.items():
+                if task not in places:
+                    continue
                 key = edit.by.tasks[place].key if task in edit.affected else None
                 self._becomes.setdefault(places[task], set()).add(key)
 
     def swapped(self, edit: Edit) -> Submitted:
         """A dataflow after the edit."""
         old, by = self._running.dataflow(edit.old), edit.by
-        origins = {by.places[task]: instance for task, instance in old.places.items()}
+        origins = {by.places[task]: instance for task, instance in old.places.items() if task in by.places}
         affected = {by.places[task] for task in edit.affected}
         places: list[Instance] = []
         for at, task in enumerate(by.tasks):
-            places.append(self._placed(task, origins[at], places) if at in affected else origins[at])
+            if at not in affected:
+                places.append(origins[at])
+            elif at not in origins:
+                places.append(self._forked(self._new(task, places, self._now), None))
+            else:
+                places.append(self._placed(task, origins, origins[at], places))
         return Submitted(
             id=by.id,
             tenant=old.tenant,
             name=by.name,
-            task_ids=old.task_ids,
-            instances=tuple(places[by.places[task]] for task in old.task_ids),
-            sinks=old.sinks,
+            task_ids=tuple(by.places),
+            instances=tuple(places[place] for place in by.places.values()),
+            sinks=by.sinks,
             parts=tuple(tuple(sorted(places[source] for source in part)) for part in by.parts),
         )
 
-    def _placed(self, task: Task, origin: Instance, places: Sequence[Instance]) -> Instance:
-        """Where an affected task runs."""
+    def _placed(
+        self, task: Task, origins: Mapping[int, Instance], origin: Instance, places: Sequence[Instance]
+    ) -> Instance:
+        """Where an affected task runs that ran before."""
         if not task.inputs and (found := self._running.index.get(task.key)) is not None:
             return found
         if (known := self._made.get(task.key)) is not None:
             return known
         was = self._running.tasks[origin]
-        inputs = tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs)
-        stays = {edge.parent for edge in inputs} == {edge.parent for edge in was.inputs}
-        running = RunningTask(
-            instance=origin,
+        becomes = self._new(task, places, was.since if task.inputs else self._now)
+        # What is below a fork is forked too, and what reads another source.
+        stays = all(places[edge.parent] == origins.get(edge.parent, places[edge.parent]) for edge in task.inputs)
+        if task.inputs and stays and self._is_agreed(origin):
+            self.alters.append(replace(becomes, instance=origin))
+            self._made[task.key] = origin
+        else:
+            self._made[task.key] = self._forked(becomes, origin if task.inputs else None)
+        if _fed_by(task.inputs, origins) != Counter(was.inputs):
+            self.rewired.add(self._made[task.key])
+        return self._made[task.key]
+
+    def _new(self, task: Task, places: Sequence[Instance], since: datetime) -> RunningTask:
+        """A task as a new instance, whose number is not used unless it is forked."""
+        return RunningTask(
+            instance=Instance(self._first + len(self.forks)),
             key=task.key,
             text=task.text,
             type=task.type,
-            inputs=inputs,
+            inputs=tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs),
             json_fields=task.json_fields,
-            since=was.since,
+            since=since,
         )
-        # Children are younger than their parents, so what is below a fork is forked too.
-        if task.inputs and stays and self._is_agreed(origin):
-            self.alters.append(running)
-        else:
-            instance = Instance(self._first + len(self.forks))
-            since = was.since if task.inputs else self._now
-            running = replace(running, instance=instance, since=since)
-            self.forks.append(Fork(running, origin if task.inputs else None))
-        self._made[task.key] = running.instance
-        return running.instance
+
+    def _forked(self, task: RunningTask, origin: Instance | None) -> Instance:
+        self.forks.append(Fork(task, origin))
+        return task.instance
 
     def _is_agreed(self, instance: Instance) -> bool:
         """Whether all that use a task want it altered in the same way."""
         return len(self._becomes[instance]) == 1 and self._names.issuperset(self._running.users[instance])
+
+
+def _fed_by(inputs: Iterable[Input], origins: Mapping[int, Instance]) -> Counter[Input]:
+    """Inputs as they would be if all tasks still ran where they did; nothing runs as 0."""
+    return Counter(edge._replace(parent=origins.get(edge.parent, 0)) for edge in inputs)
 
 
 def is_changed(was: RunningTask, becomes: RunningTask | Task) -> bool:

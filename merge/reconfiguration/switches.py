@@ -4,6 +4,9 @@ Within a job a batch runs one plan, so tasks of one job switch together between 
 of the covering sub-DAG decide which streams have to carry a marker. The job of a head switches at its next batch and
 puts the marker into the component's streams to other jobs, at that very place. A job below switches where the markers
 of all those streams lie.
+
+Tasks come and go within the job of those that they feed, which switch with them. So for the components these are one
+with those, and the streams between jobs are the same before and after.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,6 +98,8 @@ def switches(
         if task.instance in by.unfit or is_changed(running.tasks[task.instance], task)
     }
     switching |= {fork.origin for fork in by.forks if fork.origin is not None}
+    # What an inserted task feeds stands for it.
+    switching |= {task.instance for task in by.alters if task.instance in by.rewired} | by.removed
     streams = list(_streams(running, by))
     found = _components(running, by, streams, switching | earlier & _used(by), scheduler)
     names = {_name(instance) for instance in switching}

@@ -14,9 +14,13 @@ MOST_VERSION = 2**31 - 1
 """Up to what every database can count."""
 MOST_VALUES = 1_000
 """Of one variable."""
+MOST_REQUIREMENTS = MOST_TARGETS = 16
+"""Of one source."""
 
 ModuleName = Annotated[str, StringConstraints(max_length=100, pattern=MODULE_NAME)]
 VariableName = Annotated[str, StringConstraints(max_length=100, pattern=VARIABLE_NAME)]
+TargetText = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+RequirementText = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 FieldName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 KindName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Domains = dict[VariableName, Annotated[list[str | bool | int], Field(min_length=1, max_length=MOST_VALUES)]]
@@ -51,6 +55,10 @@ class CodeForm(_Form):
     source: Annotated[str, StringConstraints(min_length=1, max_length=MOST_SOURCE)]
     entry: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)] = "process"
     per: Literal["event", "batch"] = "event"
+    requirements: Annotated[list[RequirementText], Field(max_length=MOST_REQUIREMENTS)] = Field(default_factory=list)
+    """Packages that it imports besides those that are installed, each pinned to a version, such as `tiny==1.0`."""
+    connects: Annotated[list[TargetText], Field(max_length=MOST_TARGETS)] = Field(default_factory=list)
+    """Hosts that it connects to, each with a port, such as `example.org:443`."""
     types: dict[VariableName, Annotated[list[KindName], Field(min_length=1)]] = Field(default_factory=dict)
     """Type variables, and the kinds or type variables that each may be."""
     input: dict[FieldName, KindName] = Field(default_factory=dict)

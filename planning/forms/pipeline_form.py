@@ -103,4 +103,4 @@ class PipelineForm(_Form):
     )
     """What is optimised, the most important first."""
     follow: bool = False
-    """Whether it is planned anew by itself when modules are published, deprecated or vouched for."""
+    """Whether it is planned anew by itself when modules are published or deprecated."""

@@ -13,10 +13,12 @@ from planning.forms.form_reader import read_form
 from planning.forms.module_form import MOST_SOURCE, CodeForm, Domains, ModuleForm
 from planning.pipelines.fixed_config import code_problems, installed_problems
 from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
+from planning.pipelines.requirement import NotPinned, pinned
+from planning.pipelines.target import NotATarget, target
 from planning.shape import ModuleShape
 
-CODE_TYPE = "code"
-"""The task type of modules that are code."""
+CODE_TYPE, CONNECTING_TYPE = "code", "connecting_code"
+"""The task types of modules that are code: of those that reach no network, and of those that connect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +31,8 @@ class Module:
     domains: Mapping[str, frozenset[str]]
     owner: str = ""
     """The tenant who published it, or empty for an operator."""
-    is_vouched: bool = False
-    """True if an operator answers for its code."""
+    wheels: tuple[str, ...] = ()
+    """The digests of the wheels that its code imports from."""
 
     @property
     def name(self) -> str:
@@ -40,7 +42,7 @@ class Module:
     @property
     def type(self) -> str:
         """The task type of its tasks."""
-        return CODE_TYPE if self.form.installed is None else self.form.installed.type
+        return type_of(self.form)
 
     def config(self, rest: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
         """The config of a task of it, where a place gives what the module leaves open; with the kinds of its types."""
@@ -52,7 +54,8 @@ class Module:
             "entry": code.entry,
             "per": code.per,
             "owner": self.owner,
-            "vouched": self.is_vouched,
+            **({"connects": targets_of(code)} if code.connects else {}),
+            **({"wheels": list(self.wheels)} if self.wheels else {}),
             "input": {"in": {name: kinds.get(kind, kind) for name, kind in code.input.items()}},
             "output": {
                 "fields": {name: kinds.get(kind, kind) for name, kind in code.output.fields.items()},
@@ -82,6 +85,18 @@ def read_module(raw: bytes | str, catalogue: Catalogue | None = None) -> Module:
     if problems:
         raise InvalidDocument(problems)
     return module
+
+
+def type_of(form: ModuleForm) -> str:
+    """The task type of its tasks."""
+    if form.installed is not None:
+        return form.installed.type
+    return CONNECTING_TYPE if form.code is not None and form.code.connects else CODE_TYPE
+
+
+def targets_of(code: CodeForm) -> list[str]:
+    """What sound code connects to, each in its one spelling."""
+    return sorted({target(text) for text in code.connects})
 
 
 def source_digest(code: CodeForm) -> str:
@@ -124,12 +139,12 @@ def _wrong(form: ModuleForm, catalogue: Catalogue | None) -> Iterator[Problem]:
             message=f"unknown task type {quoted(form.installed.type)}",
             remedy=suggestion(form.installed.type, known, f"the known types are {listed(known)}"),
         )
-    if form.installed is not None and form.installed.type == CODE_TYPE:
+    if form.installed is not None and form.installed.type in {CODE_TYPE, CONNECTING_TYPE}:
         # Its config would say by itself whose code it is, and that an operator vouches for it.
         yield Problem(
             pointer=pointer("installed", "type"),
             code="wrong-value",
-            message=f"the type {quoted(CODE_TYPE)} is for modules that are code",
+            message=f"the type {quoted(form.installed.type)} is for modules that are code",
             remedy="give the source in 'code'",
         )
     if form.code is not None:
@@ -161,6 +176,7 @@ def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
             message=f"the source has more than {MOST_SOURCE:,} bytes",
             remedy="shorten it",
         )
+    yield from _wrong_requirements(code)
     for name in code.types:
         try:
             kinds_of(name, code)
@@ -177,6 +193,32 @@ def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
         for name, kind in kinds.items():
             if kind not in set(Kind) and kind not in code.types:
                 yield _unknown_kind((*place, name), kind, code)
+
+
+def _wrong_requirements(code: CodeForm) -> Iterator[Problem]:
+    seen = set()
+    for at, text in enumerate(code.requirements):
+        place = pointer("code", "requirements", at)
+        try:
+            name, _ = pinned(text)
+        except NotPinned:
+            message = f"{quoted(text)} is no package that is pinned to a version"
+            yield Problem(pointer=place, code="not-pinned", message=message, remedy="write it as in tiny==1.0")
+            continue
+        if name in seen:
+            message = f"{quoted(name)} is required twice"
+            yield Problem(pointer=place, code="required-twice", message=message, remedy="leave one of them out")
+        seen.add(name)
+    for at, text in enumerate(code.connects):
+        try:
+            target(text)
+        except NotATarget:
+            yield Problem(
+                pointer=pointer("code", "connects", at),
+                code="not-a-target",
+                message=f"{quoted(text)} is no host with a port",
+                remedy="write it as in example.org:443",
+            )
 
 
 def _unknown_kind(place: tuple[str, ...], name: str, code: CodeForm) -> Problem:

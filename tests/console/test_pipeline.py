@@ -56,7 +56,7 @@ def test_a_pipeline_is_planned_anew_for_other_goals(console_service: ConsoleServ
     expect(page.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
     goals.fill('[{"holds": {"plausible": true, "calm": true}}]')
     page.get_by_role("button", name="Preview the plan").click()
-    expect(page.get_by_text("It takes effect as a new document.").first).to_be_visible()
+    expect(page.get_by_text("It takes effect as one reconfiguration.").first).to_be_visible()
     expect(page.get_by_text("/goals/0 rests on first, second.")).to_be_visible()
     page.get_by_role("button", name="Apply", exact=True).click()
     expect(places.filter(has_text="calm@1")).to_have_count(1)

@@ -33,6 +33,9 @@ PROVOKED: dict[str, dict[str, Any]] = {
     "outside-domain": {**PLAIN, "variables": {"unit": ["celsius"]}, "ensure": {"unit": "kelvin"}},
     "malformed-constraint": {**PLAIN, "variables": {"unit": ["celsius"]}, "require": {"unit": {"is": "celsius"}}},
     "unknown-kind": {**CODE, "code": {"source": "x", "input": {"a": "number"}}},
+    "not-pinned": {**CODE, "code": {"source": "x", "requirements": ["tiny"]}},
+    "not-a-target": {**CODE, "code": {"source": "x", "connects": ["example.org"]}},
+    "required-twice": {**CODE, "code": {"source": "x", "requirements": ["tiny==1.0", "tiny==2.0"]}},
     "recursive-type-variable": {**CODE, "code": {"source": "x", "types": {"T": ["T"]}}},
 }
 
@@ -86,6 +89,27 @@ def test_every_code_in_the_source_is_described() -> None:
         for code in table.column()
     }
     assert set(CODES) == set(_codes()) - documents
+
+
+@pytest.mark.parametrize(
+    ("heading", "readers"),
+    [
+        ("Problems with requirements", ["manager/submissions/requirements.py"]),
+        ("Problems with wheels", ["engine/code/wheel_file.py", "manager/cases/planned/wheels.py"]),
+    ],
+)
+def test_every_code_of_wheels_is_described(heading: str, readers: list[str]) -> None:
+    """And no others; each is an argument of what makes the problem."""
+    found = {
+        part.value
+        for reader in readers
+        for node in ast.walk(ast.parse((ROOT / reader).read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"UnfitWheel", "_problem"}
+        for part in node.args
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        if re.fullmatch(r"[a-z]+(-[a-z]+)+", part.value)
+    }
+    assert found == set(PAGE.table(heading).column())
 
 
 def _codes() -> Iterator[str]:

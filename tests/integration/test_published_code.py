@@ -1,14 +1,17 @@
 """Published code on real Spark: it reaches a running job by its digest, and its faults are its own."""
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from bridge import topics
 from engine.code.store import CodeStore, digest_of
+from engine.code.wheel_store import WheelStore
 from engine.plan import Plan
 from tests.engine.code.publication import Publication
+from tests.engine.code.wheels import wheel
 from tests.integration.hosting import Hosting, job, numbers, raw, slot
 
 pytestmark = pytest.mark.spark
@@ -24,14 +27,24 @@ def entry(event):
         return {"m": 1 // secret}
     return {"m": event["n"] * 3 + len([name for name in os.environ if "BRAID" in name or "SPARK" in name])}
 """
+WHERE = """
+def entry(event):
+    try:
+        open("/etc/passwd").close()
+    except PermissionError:
+        return {"m": 0}
+    return {"m": 1}
+"""
+"""A function that tells whether it runs in a cell, where it may not read that."""
 
 
-def plan_of(source: int, *texts: str) -> Plan:
+def plan_of(source: int, *texts: str | Publication) -> Plan:
     """A job that delivers what some functions give for a stream."""
     slots = []
     for at, text in enumerate(texts):
         code = source + 1 + 2 * at
-        slots += [slot(code, "code", source, **Publication(text).config()), slot(code + 1, "output", code)]
+        publication = text if isinstance(text, Publication) else Publication(text)
+        slots += [slot(code, "code", source, **publication.config()), slot(code + 1, "output", code)]
     return job(f"code{source}", *slots, reads=(raw(f"code/{source}", source),))
 
 
@@ -77,3 +90,41 @@ def test_sources_reach_a_running_job_and_fail_alone(hosting: Hosting) -> None:
     meters = hosting.meters(second.job)
     assert meters[source + 3]["cpu_ns"] > 500_000_000 > meters[source + 1]["cpu_ns"]
     hosting.stop_job(second.job)
+
+
+def test_wheels_reach_a_running_job(hosting: Hosting) -> None:
+    """By their digests: two versions of a package side by side, in one job that nobody starts again."""
+    source = 1_000 * hosting.fresh()
+    text = "import tiny\ndef entry(event): return {'m': event['n'] * int(tiny.VERSION[0])}"
+    CodeStore(hosting.root).put(digest_of(text), text)
+    CodeStore(hosting.root).put(digest_of(DOUBLE), DOUBLE)
+    first = hosting.run(plan_of(source, DOUBLE))
+    hosting.publish(f"code/{source}", numbers(0, 2))
+    hosting.until_delivered(first.deliveries[0], 2)
+    pid = hosting.keeper.pid
+    wheels = [wheel(version="3.0"), wheel(version="5.0")]
+    for content in wheels:
+        WheelStore(hosting.root).put(content)
+    requiring = [Publication(text, wheels=(sha256(each).hexdigest(),)) for each in wheels]
+    plan = hosting.run(plan_of(source, DOUBLE, *requiring))
+    hosting.publish(f"code/{source}", numbers(2, 4))
+    all_of = (hosting.until_delivered(plan.deliveries[at], many) for at, many in enumerate((4, 2, 2)))
+    found = [[each["m"] for each in delivered[-2:]] for delivered in all_of]
+    assert ([[4, 6], [6, 9], [10, 15]], pid) == (found, hosting.keeper.pid)
+    hosting.stop_job(plan.job)
+
+
+def test_a_voucher_takes_effect_in_a_running_job_and_ends_in_it(hosting: Hosting) -> None:
+    """Without a new plan: the next batch runs in the worker, or in a cell again, and every event is delivered once."""
+    source = 1_000 * hosting.fresh()
+    CodeStore(hosting.root).put(digest_of(WHERE), WHERE)
+    plan = hosting.run(plan_of(source, WHERE))
+    pid = hosting.keeper.pid
+    for at, vouched in enumerate((False, True, False)):
+        Publication(WHERE).vouch(hosting.root, vouched=vouched)
+        hosting.publish(f"code/{source}", numbers(3 * at, 3 * at + 3))
+        hosting.until_delivered(plan.deliveries[0], 3 * at + 3)
+    delivered = hosting.until_delivered(plan.deliveries[0], 9)
+    assert [(n, int(3 <= n < 6)) for n in range(9)] == [(each["n"], each["m"]) for each in delivered]
+    assert (pid, True) == (hosting.keeper.pid, hosting.in_effect(plan))
+    hosting.stop_job(plan.job)

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -245,8 +245,17 @@ class Folder:
     def barred(self, host: str) -> str:
         raise LookupError(host)
 
+    def addresses(self, host: str) -> Sequence[str]:
+        raise LookupError(host)
+
     def code(self, digest: str) -> str:
         raise LookupError(digest)
+
+    def wheel(self, digest: str) -> str:
+        raise LookupError(digest)
+
+    def vouched(self, owner: str, _digest: str, _entry: str, _per: str) -> bool:
+        raise LookupError(owner)
 
 
 def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dags import Dataflow, InvalidDocument, Problem, Source, canonicalise
 from engine import installed_catalogue
@@ -19,13 +18,12 @@ _OWNER = "city"
 def surroundings_of(scenario: PipelineScenario) -> Surroundings:
     """What its pipeline is planned against. Its modules are an operator's, who vouches for their code."""
     catalogue = installed_catalogue()
-    modules = (read_module(json.dumps(each), catalogue) for each in scenario.modules)
     return Surroundings(
         dataflow=scenario.name,
         tenant=_OWNER,
         catalogue=catalogue,
         sources={name: Source(name=name, owner=_OWNER, schema=schema) for name, schema in scenario.schemas.items()},
-        modules=[replace(each, is_vouched=True) for each in modules],
+        modules=[read_module(json.dumps(each), catalogue) for each in scenario.modules],
     )
 
 

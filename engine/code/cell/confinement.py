@@ -1,9 +1,11 @@
 """The confinement of a cell: limits, no privileges, no files, no system calls but those that compute."""
 
 import ctypes
+import fcntl
 import os
 import resource
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 
 from engine.code.cell.file_access import allow_reading
@@ -15,21 +17,23 @@ MEMORY = 512 * 1024 * 1024
 """The memory that a cell may take beside that of Python and its packages, in bytes."""
 _MOST_OPEN = 32
 _DIE_WITH_PARENT = 1
-_RESULTS = 3
+_FIRST_KEPT = 3
 
 
-def close_others(results: int) -> int:
-    """Close all that this process has open but the handle of its results, whose new number is returned.
+def close_others(*kept: int) -> list[int]:
+    """Close all that this process has open but some handles, whose new numbers are returned.
 
     Its standard streams stay too. They lead nowhere already.
     """
-    os.dup2(results, _RESULTS)
-    os.closerange(_RESULTS + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    return _RESULTS
+    # First above all new numbers, so that none takes the place of another.
+    moved = [fcntl.fcntl(each, fcntl.F_DUPFD, _FIRST_KEPT + len(kept)) for each in kept]
+    found = [os.dup2(each, _FIRST_KEPT + at) for at, each in enumerate(moved)]
+    os.closerange(_FIRST_KEPT + len(kept), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return found
 
 
-def confine(folders: list[str]) -> None:
-    """Confine this process for good. It may read these folders."""
+def confine(folders: Iterable[str], files: Iterable[str], *, connects: bool) -> None:
+    """Confine this process for good. It may read these folders and files, and use sockets that it is given or none."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
@@ -44,5 +48,5 @@ def confine(folders: list[str]) -> None:
     ):
         resource.setrlimit(which, (most, most))
     renounce_privileges(libc)
-    allow_reading(libc, folders)
-    deny_others(libc)
+    allow_reading(libc, folders, files)
+    deny_others(libc, connects=connects)

@@ -19,22 +19,24 @@ from pathlib import Path
 import msgspec
 
 from engine.code.cell.confinement import CPU_SECONDS, close_others, confine
-from engine.code.cell.file_access import forget_other_places, readable_folders
+from engine.code.cell.connections import connect_over
+from engine.code.cell.file_access import certificate_folders, forget_other_places, readable_folders
 from engine.code.cell.frames import read_frame, write_frame
 from engine.code.cell.work import LOADING, PROGRESS, work
 
 CALL_SECONDS = 1.0
 """The most CPU of one call of a function, and of loading its source."""
-_MOST_MESSAGE_BYTES = 1_024
+MOST_ORDER_BYTES = 128 * 1024
 _LOOK_AFTER = 0.05
 """Seconds between two looks at a cell that works."""
+_MOST_HANDLES = 3
 _CANNOT = 97
 """The code with which a cell ends that cannot be confined."""
 _COMMON = (
     "_strptime", "array", "base64", "bisect", "calendar", "collections", "copy", "csv", "dataclasses", "datetime",
     "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math", "numbers",
-    "operator", "random", "re", "statistics", "string", "struct", "textwrap", "typing", "unicodedata", "urllib.parse",
-    "uuid", "zoneinfo",
+    "operator", "random", "re", "ssl", "statistics", "string", "struct", "textwrap", "typing", "unicodedata",
+    "urllib.parse", "uuid", "zoneinfo",
 )  # fmt: skip
 """Modules that code often imports, loaded before each cell rather than in each."""
 
@@ -47,10 +49,14 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """An order for a cell; made by the worker. With it come the handles of its request and of its results."""
+    """An order for a cell; made by the worker. With it come the handles of its request, its results, and its link."""
 
     seconds: float
     """The most time that it may take."""
+    wheels: tuple[str, ...] = ()
+    """The wheels that its code imports from, the first ones first."""
+    connects: bool = False
+    """Whether its code connects; the third handle is that of its link then."""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,11 +93,11 @@ def main(per: str) -> None:
     parent = _Parent(control)
     control.send(msgspec.msgpack.encode(Hello(trouble=parent.trouble())))
     while True:
-        message, handles, _, _ = socket.recv_fds(control, _MOST_MESSAGE_BYTES, 2)
+        message, handles, _, _ = socket.recv_fds(control, MOST_ORDER_BYTES, _MOST_HANDLES)
         if not message:
             return
         order = msgspec.msgpack.decode(message, type=Order)
-        control.send(msgspec.msgpack.encode(parent.cell(order.seconds, *handles)))
+        control.send(msgspec.msgpack.encode(parent.cell(order, *handles)))
 
 
 class _Parent:
@@ -107,20 +113,20 @@ class _Parent:
         (take, give), (read, write) = os.pipe(), os.pipe()
         write_frame(give, b"")
         os.close(give)
-        ending = self.cell(CPU_SECONDS, take, write)
+        ending = self.cell(Order(seconds=CPU_SECONDS), take, write)
         with open(read, "rb") as results:  # noqa: PTH123 - a handle has no path
             return results.read().decode() or ending.why
 
-    def cell(self, seconds: float, request: int, results: int) -> Ending:
+    def cell(self, order: Order, request: int, results: int, *link: int) -> Ending:
         """Run a cell to its end."""
         begun = time.process_time_ns()
         PROGRESS.pack_into(self._progress, 0, LOADING)
         child = os.fork()
         if not child:
-            self._be(request, results)
-        os.close(request)
-        os.close(results)
-        why = self._watch(child, seconds)
+            self._be(order, request, results, *link)
+        for handle in (request, results, *link):
+            os.close(handle)
+        why = self._watch(child, order.seconds)
         # One that has ended is not affected.
         os.kill(child, signal.SIGKILL)
         _, status, used = os.wait4(child, 0)
@@ -130,17 +136,22 @@ class _Parent:
             cpu_ns=time.process_time_ns() - begun + round((used.ru_utime + used.ru_stime) * 1e9),
         )
 
-    def _be(self, request: int, results: int) -> None:
+    def _be(self, order: Order, request: int, results: int, *link: int) -> None:
         """Be the cell."""
         try:
             # Here, and not in the parent, whose memory all cells get a copy of.
             asked = read_frame(request)
-            results = close_others(results)
+            results, *link_kept = close_others(results, *link)
+            folders = [*self._folders, *(certificate_folders() if order.connects else ())]
             try:
-                confine(self._folders)
+                confine(folders, order.wheels, connects=order.connects)
             except BaseException as error:  # noqa: BLE001 - whatever it is, no code may run
                 os.write(results, repr(error).encode())
                 os._exit(_CANNOT)
+            # Before all else, so that what a module pins is what its code gets.
+            sys.path[:0] = order.wheels
+            for handle in link_kept:
+                connect_over(handle)
             if asked:
                 work(asked, results, self._progress)
             os._exit(0)

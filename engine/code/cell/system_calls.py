@@ -1,7 +1,8 @@
 """The system calls that a cell may make, as a seccomp filter of the kernel.
 
 They are those that compute, manage the process's own memory, read files and the clock, and write to what is open. None
-makes a socket, a process or a thread, sends a signal, waits, changes a limit or executes a program.
+makes a socket, a process or a thread, sends a signal, waits, changes a limit or executes a program. Code that connects
+may besides use sockets that it was given, and wait for them; it can neither make one, nor connect, bind or send one on.
 """
 
 import ctypes
@@ -19,13 +20,49 @@ _ALLOWED = {
     "getrandom": 318, "statx": 332, "rseq": 334, "faccessat2": 439,
 }  # fmt: skip
 """By the numbers of x86-64."""
+_ON_SOCKETS = {
+    "poll": 7, "select": 23, "recvfrom": 45, "recvmsg": 47, "shutdown": 48, "getsockname": 51, "getpeername": 52,
+    "pselect6": 270, "ppoll": 271,
+}  # fmt: skip
+"""What code that connects may do besides."""
+_SENDTO, _IOCTL = 44, 16
+_ADDRESS_OF_SENDTO, _FLAGS_OF_SENDTO, _REQUEST_OF_IOCTL = 4, 3, 1
+_FAST_OPEN, _SET_NONBLOCKING = 0x20000000, 0x5421
 _MACHINE, _AUDIT_ARCH = "x86_64", 0xC000003E
-_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
-"""Instructions of the kernel's filter machine: load a word of the call, jump if equal, return an action."""
+_LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
+"""Instructions of the kernel's filter machine: load a word of the call, jump if equal or if any bit is set, return."""
 _ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
 """The second makes the call fail with the error EPERM."""
-_NUMBER_AT, _ARCH_AT = 0, 4
+_NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER_MODE = 38, 22, 2
+
+
+def _argument(place: int, *, high: bool = False) -> tuple[int, int, int, int]:
+    """Load half of an argument."""
+    return (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * place + 4 * high)
+
+
+_SENDING = [
+    (_EQUAL, 0, 8, _SENDTO),
+    # An address, or the opening of a connection with the first data, would lead elsewhere.
+    _argument(_ADDRESS_OF_SENDTO),
+    (_EQUAL, 0, 4, 0),
+    _argument(_ADDRESS_OF_SENDTO, high=True),
+    (_EQUAL, 0, 2, 0),
+    _argument(_FLAGS_OF_SENDTO),
+    (_ANY_BIT, 0, 1, _FAST_OPEN),
+    (_RETURN, 0, 0, _DENY),
+    (_RETURN, 0, 0, _ALLOW),
+]
+"""Sends to whom a socket is connected to. What is no sending goes on after it."""
+_UNBLOCKING = [
+    (_EQUAL, 0, 4, _IOCTL),
+    _argument(_REQUEST_OF_IOCTL),
+    (_EQUAL, 1, 0, _SET_NONBLOCKING),
+    (_RETURN, 0, 0, _DENY),
+    (_RETURN, 0, 0, _ALLOW),
+]
+"""Sets whether a socket waits. Likewise."""
 
 
 class CannotConfine(RuntimeError):
@@ -42,20 +79,22 @@ def renounce_privileges(libc: ctypes.CDLL) -> None:
         raise CannotConfine(f"the kernel refuses PR_SET_NO_NEW_PRIVS, with error {ctypes.get_errno()}")
 
 
-def deny_others(libc: ctypes.CDLL) -> None:
+def deny_others(libc: ctypes.CDLL, *, connects: bool) -> None:
     """Deny this process all other system calls, for good. Each fails as if it were forbidden to the user."""
     if platform.machine() != _MACHINE:
         raise CannotConfine(f"the filter of system calls is written for {_MACHINE}, not {platform.machine()}")
-    code = filter_code()
+    code = filter_code(connects=connects)
     program = _Program(len(code) // 8, code)
     if libc.prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.byref(program), 0, 0):
         raise CannotConfine(f"the kernel has no seccomp filters (error {ctypes.get_errno()})")
 
 
-def filter_code() -> bytes:
+def filter_code(*, connects: bool) -> bytes:
     """The filter as a program of the kernel."""
-    numbers = sorted(_ALLOWED.values())
+    numbers = sorted((_ALLOWED | (_ON_SOCKETS if connects else {})).values())
     code = [(_LOAD, 0, 0, _ARCH_AT), (_EQUAL, 1, 0, _AUDIT_ARCH), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER_AT)]
+    if connects:
+        code += _SENDING + _UNBLOCKING
     # Each jumps to the last instruction.
     code += [(_EQUAL, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
     code += [(_RETURN, 0, 0, _DENY), (_RETURN, 0, 0, _ALLOW)]

@@ -50,8 +50,6 @@ class PipelineFollower:
         wanted = select(
             func.max(ModuleRow.number),
             func.count(col(ModuleRow.deprecated)),
-            func.count(col(ModuleRow.vouched)),
-            func.max(ModuleRow.vouched),
         )
         with self._tools.store.read() as session:
             return tuple(session.exec(wanted).one())

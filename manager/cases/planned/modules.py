@@ -13,8 +13,9 @@ from manager.cases.base import Base, Caller, Paging, moment, operators_only, pag
 from manager.problem import Conflict, Forbidden, InvalidModule, NotFound
 from manager.store.tables import ModuleRow, OperationRow, TenantRow
 from manager.submissions.published_modules import is_vouched, visible_to
+from manager.submissions.requirements import wheels_for
 from planning.forms.module_form import ModuleForm
-from planning.pipelines.module import CODE_TYPE, Module, read_module, source_digest
+from planning.pipelines.module import Module, read_module, source_digest, type_of
 from planning.shape import ModuleShape
 
 _OPERATORS = ""
@@ -40,10 +41,14 @@ class Modules(Base):
                 raise Conflict(f"{module.name} is published with another text, and a version never changes; raise it")
             if row is None:
                 _check_allowed(session, caller, module)
+            wheels: tuple[str, ...] = ()
             if module.form.code is not None:
+                # Before anything is kept; a version that is there has its wheels already.
+                wheels = wheels_for(session, owner, module.form.code.requirements) if row is None else ()
                 self._tools.keep_source(source_digest(module.form.code), module.form.code.source)
             if row is None:
                 row = _new_row(owner, module.form, raw)
+                row.wheels = json.dumps(wheels) if wheels else None
                 session.add(row)
                 _note(session, OperationKind.PUBLISH, caller, row, begun)
         return _detail(row)
@@ -122,6 +127,8 @@ class Modules(Base):
             if (row.vouched is not None) != vouched:
                 row.vouched = time.time() if vouched else None
                 _note(session, OperationKind.VOUCH if vouched else OperationKind.WITHDRAW, caller, row, begun)
+        # Even if nothing changed: an earlier request may have failed here.
+        self._tools.vouchers_changed()
         return _answer(row)
 
 
@@ -194,7 +201,7 @@ def _answer(row: ModuleRow) -> ModuleAnswer:
         owner=row.owner or None,
         summary=form.summary,
         shape=form.shape,
-        type=CODE_TYPE if form.installed is None else form.installed.type,
+        type=type_of(form),
         tags=tuple(form.tags),
         cost=form.cost,
         quality=form.quality,

@@ -9,12 +9,15 @@ from manager.cases.planned.composer import Composed, PipelineComposer, Present, 
 from manager.cases.planned.plan_answers import plan_answer
 from manager.cases.reconfigurations import Reconfigurations
 from manager.committer.dataflow_rows import running_dataflow
-from manager.problem import Conflict, NotFound
+from manager.problem import Conflict, InvalidDataflow, NotFound
 from manager.store.tables import DataflowRow
-from manager.submissions.edited_document import shape_problems
+from manager.submissions.edited_document import rerouted, shape_problems
 from planning.forms.form_reader import read_form
 from planning.forms.pipeline_form import PipelineForm
 from planning.planning_problem import Criterion
+
+_PLACED_ANEW = frozenset({"no-host", "other-jobs"})
+"""The problems with a reconfiguration that a replacement does not have, because it places tasks anew."""
 
 
 class Pipelines(Base):
@@ -23,8 +26,8 @@ class Pipelines(Base):
     def replan(self, caller: Caller, dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> ReplanAnswer:
         """Plan a running pipeline anew, and apply the difference; without a better plan everything stays as it is.
 
-        If only modules change, they do so as one reconfiguration, in which tasks keep their states. If places begin or
-        cease to hold something, the document is replaced: tasks above go on, and those below begin anew.
+        The difference is one reconfiguration, in which tasks keep their states, also if places begin or cease to hold
+        something. Only what cannot be reconfigured is replaced: tasks above go on, and those below begin anew.
         """
         row = self._own(caller, dataflow)
         if row.pipeline is None:
@@ -33,9 +36,11 @@ class Pipelines(Base):
         composed = self._composed(row, form)
         after = composed.planned.fillings
         changed = tuple(place for place in after if before.get(place) != after[place])
+        kind, why = _kind(row, composed)
         answer = ReplanAnswer(
             dataflow=dataflow,
-            how=_kind(row, composed),
+            how=kind,
+            why=why,
             plan=plan_answer(composed.planned, with_alternatives=dry_run),
             changed=changed,
         )
@@ -58,16 +63,30 @@ class Pipelines(Base):
         self, caller: Caller, row: DataflowRow, composed: Composed, answer: ReplanAnswer, *, dry_run: bool
     ) -> ReplanAnswer:
         if answer.how is ReplanKind.RECONFIGURATION:
-            changes = Reconfigurations(self._tools)
-            form = ReconfigurationForm(document=dict(composed.planned.assembled.document))
-            apply = changes.preview if dry_run else changes.begin
-            answer = answer.model_copy(update={"reconfiguration": apply(caller, row.id, form)})
+            answer = self._reconfigured(caller, row, composed, answer, dry_run=dry_run)
         if answer.how is ReplanKind.REPLACEMENT and not dry_run:
             self._changes.dataflows.replace(row.id, composed.document, who=caller.who, pipeline=composed.pipeline)
         elif not dry_run and composed.pipeline.decode() != row.pipeline:
             # Only now, because the reconfiguration may have been refused.
             self._changes.dataflows.keep_pipeline(row.id, composed.pipeline, who=caller.who)
         return answer
+
+    def _reconfigured(
+        self, caller: Caller, row: DataflowRow, composed: Composed, answer: ReplanAnswer, *, dry_run: bool
+    ) -> ReplanAnswer:
+        changes = Reconfigurations(self._tools)
+        form = ReconfigurationForm(document=dict(composed.planned.assembled.document))
+        apply = changes.preview if dry_run else changes.begin
+        reshaped = bool(rerouted(row.document, composed.document.decode()))
+        try:
+            # A replacement would drop all states below; this drops those that do not go with the events from now on.
+            begun = apply(caller, row.id, form, lenient=reshaped)
+        except InvalidDataflow as refused:
+            if not reshaped or not {each.code for each in refused.errors} <= _PLACED_ANEW:
+                raise
+            why = refused.errors[0].message
+            return answer.model_copy(update={"how": ReplanKind.REPLACEMENT, "why": why})
+        return answer.model_copy(update={"reconfiguration": begun})
 
     def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
         with self._store.read() as session:
@@ -77,12 +96,13 @@ class Pipelines(Base):
         return row
 
 
-def _kind(row: DataflowRow, composed: Composed) -> ReplanKind:
+def _kind(row: DataflowRow, composed: Composed) -> tuple[ReplanKind, str]:
+    """How a plan takes effect, as far as the documents say, and why it is a replacement."""
     document = composed.document.decode()
-    if next(shape_problems(row.document, document), None) is not None:
-        return ReplanKind.REPLACEMENT
-    same = _tasks(row.document) == _tasks(document)
-    return ReplanKind.NOTHING if same else ReplanKind.RECONFIGURATION
+    if (problem := next(shape_problems(row.document, document), None)) is not None:
+        return ReplanKind.REPLACEMENT, problem.message
+    same = _tasks(row.document) == _tasks(document) and not rerouted(row.document, document)
+    return ReplanKind.NOTHING if same else ReplanKind.RECONFIGURATION, ""
 
 
 def _tasks(document: str) -> dict[str, tuple[object, object]]:

@@ -1,9 +1,9 @@
-"""Examples of modules."""
+"""Examples of modules and wheels."""
 
 from datetime import UTC, datetime
 from typing import Any
 
-from manager.answers import ModuleAnswer, ModuleDetail, Page
+from manager.answers import ModuleAnswer, ModuleDetail, Page, WheelAnswer
 from planning.shape import ModuleShape
 
 MODULE_FORM: dict[str, Any] = {
@@ -32,4 +32,14 @@ MODULE = ModuleAnswer(
     vouched=False,
 )
 MODULE_DETAIL = ModuleDetail(**dict(MODULE), form=MODULE_FORM)
+WHEEL = WheelAnswer(
+    digest="5df5e2f1a8e7a4c1b6b1e7e9a1d7f3c2b4a6958473625140f9e8d7c6b5a49382",
+    owner="ann",
+    name="tiny",
+    version="1.0",
+    bytes=1_204,
+    requires=(),
+    sent=datetime(2026, 3, 1, 11, tzinfo=UTC),
+)
+WHEEL_PAGE = Page[WheelAnswer](items=(WHEEL,))
 MODULE_PAGE = Page[ModuleAnswer](items=(MODULE,))

@@ -9,6 +9,7 @@ from manager.problem import (
     InvalidDataflow,
     InvalidModule,
     InvalidRequest,
+    InvalidWheel,
     MethodNotAllowed,
     NotFound,
     NotTaken,
@@ -40,6 +41,12 @@ _OUTSIDE = FieldError(
     message="'unit' cannot be '\"kelvn\"'",
     remedy="it may be '\"celsius\"', '\"kelvin\"' or null",
 )
+_NO_WHEEL = FieldError(
+    pointer="",
+    code="not-a-wheel",
+    message="this is no zip archive, or a damaged one",
+    remedy="send the file `.whl` of a package as it is",
+)
 TROUBLE_EXAMPLES: dict[type[Trouble], Trouble] = {
     type(trouble): trouble
     for trouble in (
@@ -54,6 +61,7 @@ TROUBLE_EXAMPLES: dict[type[Trouble], Trouble] = {
         InvalidRequest([_TOO_SMALL]),
         InvalidDataflow([_UNKNOWN]),
         InvalidModule([_OUTSIDE]),
+        InvalidWheel([_NO_WHEEL]),
         QuotaExceeded("60 submissions a minute are allowed; wait, or ask an operator for more", retry_after=12.0),
         Unexpected("5e1f8a2b9c3d4e6f"),
         StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads"),

@@ -13,6 +13,7 @@ from manager.store.tables.modules import ModuleRow
 from manager.store.tables.reconfigurations import ReconfigurationRow, ReconfiguredRow
 from manager.store.tables.sources import SourceRow
 from manager.store.tables.tenants import CredentialRow, KeyRow, SessionRow, TenantRow
+from manager.store.tables.wheels import WheelRow
 
 __all__ = [
     "CredentialRow",
@@ -37,5 +38,6 @@ __all__ = [
     "SourceRow",
     "TaskRow",
     "TenantRow",
+    "WheelRow",
     "table_of",
 ]

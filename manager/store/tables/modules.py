@@ -21,6 +21,8 @@ class ModuleRow(SQLModel, table=True):
     """As it was published, in JSON."""
     digest: str | None = None
     """The digest of its source, if it is code."""
+    wheels: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """The digests of the wheels that its code imports from, as a list in JSON; None without any."""
     published: float
     deprecated: float | None = None
     """When it was deprecated; only pipelines that name this version, or hold it, may use it since."""

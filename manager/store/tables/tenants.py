@@ -3,6 +3,8 @@
 from sqlalchemy import false
 from sqlmodel import Field, SQLModel
 
+DEFAULT_WHEEL_BYTES = 64 * 1024 * 1024
+
 
 class TenantRow(SQLModel, table=True):
     """A tenant and its quota."""
@@ -15,6 +17,8 @@ class TenantRow(SQLModel, table=True):
     created: float
     publishes: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
     """Whether an operator allows it to publish code."""
+    wheel_bytes: int = Field(default=DEFAULT_WHEEL_BYTES, sa_column_kwargs={"server_default": str(DEFAULT_WHEEL_BYTES)})
+    """How large the wheels may be in all that its code imports from."""
 
 
 class KeyRow(SQLModel, table=True):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from dags import Kind, Schema
 from engine.code.store import CodeStore, digest_of
+from engine.code.vouchers import Voucher, VoucherFile
 from engine.host_outside import HostOutside
 from engine.kernel.task_run import TaskOutcome
 from engine.trial import Trial
@@ -24,6 +25,7 @@ class Publication(NamedTuple):
     vouched: bool = False
     output: Mapping[str, Any] = {}
     entry: str = "entry"
+    wheels: tuple[str, ...] = ()
 
     def config(self) -> dict[str, Any]:
         """The config of its task."""
@@ -34,14 +36,20 @@ class Publication(NamedTuple):
             "input": {"in": dict(self.needed)},
             "output": {"fields": dict(self.fields), **self.output},
             "owner": OWNER,
-            "vouched": self.vouched,
+            "wheels": list(self.wheels),
         }
 
     def trial(self, root: Path, schema: Schema | None = None) -> Trial:
         """A task that runs it."""
         CodeStore(root).put(digest_of(self.text), self.text)
+        self.vouch(root, vouched=self.vouched)
         schema = schema or Schema.of({name: Kind(kind) for name, kind in self.needed.items()})
         return Trial("code", self.config(), {"in": schema}, HostOutside(root))
+
+    def vouch(self, root: Path, *, vouched: bool) -> None:
+        """Have an operator vouch for it alone, or for nothing."""
+        voucher = Voucher(owner=OWNER, digest=digest_of(self.text), entry=self.entry, per=self.per)
+        VoucherFile(root).keep([voucher] if vouched else [])
 
     def run(self, root: Path, events: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
         """What it gives for events, and the reasons for which events are parked, one for each."""

@@ -6,13 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.code.vouchers import Voucher, VoucherFile
 from manager.answers import ModuleAnswer, OperationKind, PublishingForm
 from manager.cases.base import Caller, Paging
 from manager.problem import Conflict, Forbidden, InvalidModule, InvalidRequest, NotFound
+from manager.process.voucher_keeper import VoucherKeeper
 from manager.store.tables import ModuleRow
 from manager.submissions.published_modules import modules_of
 from planning.shape import ModuleShape
@@ -253,17 +256,18 @@ def test_a_module_is_deprecated_by_its_owner_or_an_operator(manager: Manager) ->
     ] == [entry for entry in journal(manager) if entry[0] == "deprecate module"]
 
 
-def test_operators_vouch_for_a_tenants_code(manager: Manager) -> None:
-    """Each change is in the journal once; planning sees it."""
+def test_operators_vouch_for_a_tenants_code(manager: Manager, tmp_path: Path) -> None:
+    """Each change is in the journal once; workers know of it when it is answered, even if it was answered before."""
+    manager.equip(vouchers_changed=VoucherKeeper(manager.store, tmp_path).keep)
     modules = manager.service.modules
     allow(manager, "ann")
     modules.publish(ANN, code())
+    voucher = Voucher(owner="ann", digest=sha256(SOURCE.encode()).hexdigest(), entry="process", per="event")
+    worker = VoucherFile(tmp_path)
 
     def is_vouched() -> bool:
-        with manager.store.read() as session:
-            (found,) = modules_of(session, "ann")
-        assert found.is_vouched == modules.get(ANN, "script", 1).vouched
-        return found.is_vouched
+        assert worker.has(voucher) == modules.get(ANN, "script", 1).vouched
+        return worker.has(voucher)
 
     seen = [is_vouched()]
     for change in (modules.vouch, modules.vouch, modules.withdraw, modules.withdraw):

@@ -1,6 +1,7 @@
 """Pipelines: planned when they are submitted, explained, and planned anew while they run."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,15 +116,92 @@ def test_a_new_version_takes_effect_as_one_reconfiguration(manager: Manager) -> 
     assert ReplanKind.NOTHING is manager.service.pipelines.replan(ANN, flow, ReplanForm()).how
 
 
+def instances(manager: Manager, flow: str) -> dict[str, int]:
+    """The instance of each task."""
+    return {each.id: each.instance for each in manager.service.dataflows.get(ANN, flow).tasks}
+
+
+def proven(manager: Manager) -> None:
+    """Have all jobs run what was changed."""
+    for each in manager.changes.reconfigurations.under_way():
+        manager.changes.reconfigurations.prove(each.reconfiguration.id)
+        manager.changes.reconfigurations.end(each.reconfiguration.id)
+
+
+def test_a_place_begins_and_ceases_to_hold_something(manager: Manager) -> None:
+    """Each time as one reconfiguration, in which all other tasks stay as they are; a preview changes nothing."""
+    publish(manager)
+    text = "s:source > p:point > c:count > g:gap{'most': 2} > k:sink"
+    flow = submit(manager, text, goals=[], given=GIVEN).id
+    before = instances(manager, flow)
+    assert {"s", "c", "k"} == set(before)
+    clean = [*GOAL, {"holds": {"clean": True}}]
+    for goals, held in ((GOAL, 1), (clean, 2), (GOAL, 1), ([], 0)):
+        wanted = ReplanForm(
+            pipeline=json.loads(raw(text, goals=goals, given=GIVEN)), prefer=(Criterion.NO_OPS, Criterion.CHANGES)
+        )
+        as_it_is = manager.service.dataflows.get(ANN, flow)
+        preview = manager.service.pipelines.replan(ANN, flow, wanted, dry_run=True)
+        assert as_it_is == manager.service.dataflows.get(ANN, flow)
+        answer = manager.service.pipelines.replan(ANN, flow, wanted)
+        assert ReplanKind.RECONFIGURATION is preview.how is answer.how
+        assert preview.reconfiguration is not None
+        assert answer.reconfiguration is not None
+        assert preview.reconfiguration.scope == answer.reconfiguration.scope
+        proven(manager)
+        now = instances(manager, flow)
+        assert before.items() <= now.items()
+        assert held == len(now) - len(before)
+
+
+def test_a_state_that_does_not_go_with_the_events_from_then_on_is_dropped(manager: Manager) -> None:
+    """A replacement would drop all of them; the answer says which one it is."""
+    form = json.loads(MODULES[4].form.model_dump_json(exclude_unset=True))
+    publish(manager, form | {"require": {}, "ensure": {"clean": True}})
+    flow = submit(manager, "s:source > p:point > c:count > d:window > k:sink", goals=[], given={}).id
+    wanted = raw("s:source > p:point > c:count > d:window > k:sink", goals=[{"holds": {"clean": True}}])
+    answer = manager.service.pipelines.replan(ANN, flow, ReplanForm(pipeline=json.loads(wanted)))
+    assert answer.reconfiguration is not None
+    assert answer.reconfiguration.scope is not None
+    assert "fresh" in {each.state for each in answer.reconfiguration.scope.tasks if each.task in {"c", "d"}}
+
+
+def test_what_cannot_be_reconfigured_is_replaced(manager: Manager) -> None:
+    """A module that the host of the job cannot run is placed anew; the answer says why, and so does the preview."""
+    north = manager.hosts[0]
+    manager.hosts = (replace(north, tags=frozenset()), replace(north, name="south", cores=1.0))
+    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
+    publish(manager, form | {"installed": {"type": "gpu"}})
+    flow = submit(manager, goals=[]).id
+    wanted = ReplanForm(pipeline=json.loads(raw(LINE, goals=GOAL, given=GIVEN)))
+    for dry_run in (True, False):
+        answer = manager.service.pipelines.replan(ANN, flow, wanted, dry_run=dry_run)
+        assert (ReplanKind.REPLACEMENT, None) == (answer.how, answer.reconfiguration)
+        assert "needs a host that offers 'gpu'" in answer.why
+    assert {"s", "p", "k"} == set(instances(manager, flow))
+
+
+def test_another_pipeline_replaces_the_document(manager: Manager) -> None:
+    """If tasks are fed otherwise than by what places hold, there is no reconfiguration that does it."""
+    publish(manager)
+    flow = submit(manager).id
+    wanted = json.loads(raw("s:source > p:point > k:sink s > l:sink", goals=[{"at": "p", **GOAL[0]}], given=GIVEN))
+    answer = manager.service.pipelines.replan(ANN, flow, ReplanForm(pipeline=wanted))
+    assert (ReplanKind.REPLACEMENT, "the task 'l' is new or gone, and not between tasks that stay") == (
+        answer.how,
+        answer.why,
+    )
+
+
 def test_a_goal_may_change_while_the_pipeline_runs(manager: Manager) -> None:
-    """A place that begins to hold something makes another document; the goals are kept with it."""
+    """A place begins to hold something; the goals are kept with it."""
     publish(manager)
     flow = submit(manager, "s:source > p:point > q:point > k:sink").id
     wanted = json.loads(
         raw("s:source > p:point > q:point > k:sink", goals=[*GOAL, {"holds": {"clean": True}}], given=GIVEN)
     )
     answer = manager.service.pipelines.replan(ANN, flow, ReplanForm(pipeline=wanted))
-    assert ReplanKind.REPLACEMENT is answer.how
+    assert ReplanKind.RECONFIGURATION is answer.how
     assert {"to-kelvin@1", "wipe@1"} == set(fillings(answer).values())
     found = manager.service.dataflows.get(ANN, flow)
     assert (wanted, 2) == (found.pipeline, found.revision)
@@ -232,8 +310,7 @@ def test_a_pipeline_follows_its_modules_if_it_asks_for_it(manager: Manager) -> N
     publish(manager, form | {"name": "kelvins", "installed": {"type": "map", "config": {"add": 274}}})
     for _ in range(3):
         follower.look()
-    for each in manager.changes.reconfigurations.under_way():
-        manager.changes.reconfigurations.prove(each.reconfiguration.id)
+    proven(manager)
     assert ["kelvins@1", "to-kelvin@1", "to-kelvin@1"] == [
         manager.service.dataflows.get(ANN, each).document["tasks"][1]["module"] for each in (follows, stays, lost)
     ]

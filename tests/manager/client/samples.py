@@ -41,6 +41,7 @@ RECONFIGURATION = {
                 "dataflow": "d1",
                 "task": "a",
                 "in_place": True,
+                "presence": "stays",
                 "shared": False,
                 "changed": True,
                 "state": "kept",
@@ -63,6 +64,7 @@ REPLANNED: dict[str, Any] = {
         "optimal": True,
         "document": {"name": "Schools"},
     },
+    "why": "",
     "changed": [],
     "reconfiguration": None,
 }
@@ -90,7 +92,7 @@ EXPLAINED = {
     "plan": None,
 }
 EVENT = {"id": 5, "kind": "operation", "told": {"kind": "submit", "subject": "d1", "paused": None}}
-QUOTA = {"dataflows": 1, "tasks": 2, "submits_per_minute": 3}
+QUOTA = {"dataflows": 1, "tasks": 2, "submits_per_minute": 3, "wheel_bytes": 4}
 MODULE = {
     "name": "clean",
     "version": 2,
@@ -106,6 +108,15 @@ MODULE = {
     "vouched": False,
 }
 MODULE_DETAIL = MODULE | {"form": {"name": "clean"}}
+WHEEL = {
+    "digest": "0" * 64,
+    "owner": "school",
+    "name": "tiny",
+    "version": "1.0",
+    "bytes": 1_204,
+    "requires": ["small>=1"],
+    "sent": AT,
+}
 TASK_TYPE = {
     "name": "count",
     "version": 1,

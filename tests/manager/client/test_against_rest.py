@@ -72,6 +72,7 @@ def test_every_route_has_a_method_and_every_method_a_route() -> None:
         ("GET", "/v1/modules/x"),
         ("POST", "/v1/modules/x/x/vouch"),
         ("DELETE", "/v1/modules/x/x/vouch"),
+        ("PUT", "/v1/wheels/x"),
     }
 
 

@@ -4,6 +4,7 @@ import inspect
 import itertools
 import json
 import pickle
+from hashlib import sha256
 from typing import Any
 
 import httpx
@@ -59,6 +60,7 @@ from tests.manager.client.samples import (
     SUBMITTED,
     TASK_TYPE,
     TENANT,
+    WHEEL,
 )
 from tests.manager.client.scripted_service import (
     KEY,
@@ -132,6 +134,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ),
     ("publish_module", ({"name": "clean"},), "POST", "/v1/modules", {"name": "clean"}, MODULE_DETAIL),
     ("module", ("clean", 2), "GET", "/v1/modules/clean/2", None, MODULE_DETAIL),
+    ("remove_wheel", ("0" * 64,), "DELETE", f"/v1/wheels/{'0' * 64}", None, WHEEL),
     ("deprecate_module", ("a/b", 2), "POST", "/v1/modules/a%2Fb/2/deprecate", None, MODULE),
     ("admit", (TENANT_FORM,), "POST", "/v1/tenants", {"name": "school", "quota": {"tasks": 2}}, TENANT),
     ("set_quota", ("school", Quota(**QUOTA)), "PUT", "/v1/tenants/school/quota", QUOTA, TENANT),
@@ -172,6 +175,7 @@ LISTS = {
     "sources": ("/v1/sources", SOURCE),
     "task_types": ("/v1/task-types", TASK_TYPE),
     "modules": ("/v1/modules", MODULE),
+    "wheels": ("/v1/wheels", WHEEL),
     "tenants": ("/v1/tenants", TENANT),
     "keys": ("/v1/keys", KEY_ANSWER),
     "secrets": ("/v1/secrets", SECRET),
@@ -223,7 +227,7 @@ def test_both_clients_have_the_same_methods() -> None:
     assert methods(Client) == methods(AsyncClient)
     assert {method for method, *_ in ROUTES} | LISTS.keys() | {
         *("events", "tail", "send", "close", "reconfigurations"),
-        *("module_versions", "vouch_for_module", "withdraw_vouch"),
+        *("module_versions", "vouch_for_module", "withdraw_vouch", "put_wheel"),
     } == methods(Client).keys()
 
 
@@ -249,6 +253,16 @@ def test_the_versions_are_those_of_a_module(ask: Ask) -> None:
     service = Service([page(MODULE, following="2"), page(MODULE | {"version": 3})])
     assert [2, 3] == [each.version for each in ask(service, "module_versions", ("clean",))]
     assert {"/v1/modules/clean"} == {each.url.path for each in service.asked}
+
+
+@BOTH
+def test_a_wheel_is_sent_as_it_is_under_its_digest(ask: Ask) -> None:
+    """And not as JSON."""
+    service = Service([ok(WHEEL)])
+    assert "tiny" == ask(service, "put_wheel", (b"PK",)).name
+    (asked,) = service.asked
+    assert ("PUT", f"/v1/wheels/{sha256(b'PK').hexdigest()}") == (asked.method, asked.url.path)
+    assert (b"PK", "application/octet-stream") == (asked.content, asked.headers["Content-Type"])
 
 
 @pytest.mark.parametrize(("method", "verb"), [("vouch_for_module", "POST"), ("withdraw_vouch", "DELETE")])

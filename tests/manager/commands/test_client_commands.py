@@ -33,6 +33,7 @@ from tests.manager.client.samples import (
     SOURCE,
     SUBMITTED,
     TENANT,
+    WHEEL,
 )
 from tests.manager.client.scripted_service import KEY, event, lines, ok, page, refusal
 from tests.manager.commands.braid_runner import Braid
@@ -213,6 +214,20 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["POST /v1/modules/clean/2/deprecate"],
         MODULE | {"deprecated": AT},
         ["clean@2 is deprecated since 2026-01-02 03:04:05"],
+    ),
+    (
+        "modules wheels --tenant school",
+        [page(WHEEL)],
+        ["GET /v1/wheels?tenant=school&limit=100"],
+        [WHEEL],
+        ["tiny", "1.0", "school", "1204"],
+    ),
+    (
+        f"modules remove-wheel {'0' * 64}",
+        [ok(WHEEL)],
+        [f"DELETE /v1/wheels/{'0' * 64}"],
+        WHEEL,
+        ["tiny 1.0 is removed"],
     ),
     (
         "modules vouch clean@2 --tenant school",
@@ -482,6 +497,29 @@ def test_a_module_is_sent_byte_for_byte(braid: Braid) -> None:
     Path("x.json").write_text('{ "name":\n"clean" }')
     braid("modules", "publish", "x.json", answers=ok(MODULE_DETAIL))
     assert b'{ "name":\n"clean" }' == braid.service.asked[0].content
+
+
+def test_a_module_is_published_with_the_wheels_that_it_requires(braid: Braid) -> None:
+    """In any spelling, before the module, and no others of the folder; what is not there may have been sent before."""
+    Path("x.json").write_text(json.dumps({"code": {"requirements": ["Tiny_Thing == 1", "small==2.0", "sent==3"]}}))
+    folder = Path("wheels")
+    folder.mkdir()
+    for name in ("tiny_thing-1.0", "tiny_thing-1.1", "small-2.0", "other-1.0"):
+        (folder / f"{name}-py3-none-any.whl").write_text(name)
+    answers = [ok(WHEEL), ok(WHEEL), ok(MODULE_DETAIL)]
+    braid("modules", "publish", "x.json", "--wheels", "wheels", answers=answers)
+    assert ["PUT", "PUT", "POST"] == [asked.method for asked in braid.service.asked]
+    assert [b"small-2.0", b"tiny_thing-1.0"] == [asked.content for asked in braid.service.asked[:2]]
+
+
+@pytest.mark.parametrize(("folder", "why"), [("none", "this is no folder"), ("wheels", "leave the name of a wheel")])
+def test_wheels_that_cannot_be_read_are_reported_without_a_request(braid: Braid, folder: str, why: str) -> None:
+    """The message names the folder or file."""
+    Path("x.json").write_text(json.dumps({"code": {"requirements": ["tiny==1.0"]}}))
+    Path("wheels").mkdir()
+    Path("wheels/tiny.whl").write_text("")
+    result = braid("modules", "publish", "x.json", "--wheels", folder, answers=ok(MODULE_DETAIL))
+    assert (ExitCode.PROBLEMS, [], True) == (result.exit_code, braid.requests(), why in result.stderr)
 
 
 def test_watch_shows_events_as_they_arrive(braid: Braid) -> None:

@@ -36,6 +36,7 @@ from manager.store.database import sqlite_url
 from merge import RunningTask
 from tests.catalogue import SOURCES
 from tests.manager.committer.pictures import hold, pictured, rows
+from tests.manager.committer.reshapings import reshaped
 from tests.manager.managers import HOSTS, OPERATOR, PLENTY, Manager, caller, form, raw
 from tests.notation import document
 from tests.strategies import Document, families
@@ -160,25 +161,42 @@ class Tenants(RuleBasedStateMachine):
         """Others go on as they are; what it began is there at its end, or all is as before."""
         dataflow, random = self.some(seed), Random(seed)
         who, service = caller(self.alive[dataflow]), self.manager.service.reconfigurations
-        maps = [task.id for task in self.manager.service.dataflows.get(who, dataflow).tasks if task.type == "map"]
-        if not maps:
+        found = self.manager.service.dataflows.get(who, dataflow)
+        maps = [task.id for task in found.tasks if task.type == "map"]
+        if random.random() < 0.5:
+            wanted = ReconfigurationForm(document=reshaped(found.document, random))
+        elif maps:
+            changed = random.sample(maps, random.randint(1, len(maps)))
+            wanted = ReconfigurationForm(tasks={task: {"config": {"add": random.randrange(3)}} for task in changed})
+        else:
             return
-        patches = {
-            task: {"config": {"add": random.randrange(3)}} for task in random.sample(maps, random.randint(1, len(maps)))
-        }
-        others = self._others(dataflow)
-        answer = self.tried(lambda: service.begin(who, dataflow, ReconfigurationForm(tasks=patches)))
+        others, own, read = self._others(dataflow), self._own(dataflow), self._bridged()
+        answer = self.tried(lambda: service.begin(who, dataflow, wanted))
         if answer is None:
             return
-        self._to_the_end(answer, interrupted)
+        self._to_the_end(answer, interrupted, read)
+        if self.manager.service.reconfigurations.get(who, dataflow, answer.id).state is ReconfigurationState.DONE:
+            # Whatever is above and below, a task that nobody else uses stays itself.
+            now = self._own(dataflow)
+            assert own.items() <= (own | now).items()
         assert others == self._others(dataflow)
         if random.random() < 0.5 and not interrupted:
+            read = self._bridged()
             undone = self.tried(lambda: service.undo(who, dataflow, answer.id))
             if undone is not None:
-                self._to_the_end(undone, interrupted)
+                self._to_the_end(undone, interrupted, read)
         assert others == self._others(dataflow)
         with self.manager.committer.looking() as state:
             self.seen_instances |= set(state.running.tasks)
+
+    def _own(self, dataflow: str) -> dict[str, int]:
+        """The instances of a dataflow's tasks, if nobody else uses any but sources."""
+        with self.manager.committer.looking() as state:
+            each = next(each for name, each in state.running.dataflows.items() if name.partition("~")[0] == dataflow)
+            used = {instance for instance in each.instances if state.running.tasks[instance].inputs}
+            alone = all(len(state.running.users[instance]) == 1 for instance in used)
+            single = len(set(each.instances)) == len(each.instances)
+            return dict(each.places) if alone and single else {}
 
     def _others(self, dataflow: str) -> dict[str, Any]:
         """All dataflows but one, with the tasks that run for them."""
@@ -189,7 +207,17 @@ class Tenants(RuleBasedStateMachine):
                 if name.partition("~")[0] != dataflow
             }
 
-    def _to_the_end(self, answer: ReconfigurationAnswer, interrupted: bool) -> None:  # noqa: FBT001 - drawn
+    def _bridged(self) -> dict[int, frozenset[str]]:
+        """The streams that each job reads from others."""
+        with self.manager.committer.looking() as state:
+            return {job: plan.bridged for job, plan in state.plans.items()}
+
+    def _to_the_end(
+        self,
+        answer: ReconfigurationAnswer,
+        interrupted: bool,  # noqa: FBT001 - drawn
+        read: dict[int, frozenset[str]],
+    ) -> None:
         changes, number = self.manager.changes.reconfigurations, int(answer.id)
         if answer.state is ReconfigurationState.PREPARING:
             hold(self.manager)
@@ -198,6 +226,10 @@ class Tenants(RuleBasedStateMachine):
                 return
             changes.switch(number)
         hold(self.manager)
+        with self.manager.committer.looking() as state:
+            begins = {job for job, plan in state.plans.items() if plan.bridged - read[job]}
+            # It knows its plan before a stream begins, so it misses nothing of it.
+            assert all(plan.switch and plan.switch.awaits for job, plan in state.plans.items() if job in begins)
         changes.prove(number)
         changes.end(number)
 
@@ -347,6 +379,31 @@ def test_whatever_is_reconfigured_the_laws_hold(migrated: Path, strategy: str, s
                     machine.begin_anew()
                 case _:
                     machine.submit(drawn, random.choice(TENANTS), keyed=False, start=Start.LATEST)
+            machine.everything_holds()
+    finally:
+        machine.teardown()
+
+
+ROW = ("s:source > a:map{'add': 1}", " > b:count", " > c:map{'add': 2}", " > d:echo", " > e:map")
+ENDS = (" > k:sink", " > k:sink a > f:count > l:sink", " > k:sink c > f:map > l:sink")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_comes_and_goes_in_rows_of_jobs_the_laws_hold(migrated: Path, seed: int) -> None:
+    """The same for a dataflow whose tasks are spread over several jobs, some of which others need and some nobody."""
+    random = Random(seed)
+    machine = type("Machine", (Tenants,), {"template": migrated, "strategy": "launch"})()
+    try:
+        machine.begin(family=())
+        whole = "".join(ROW[: random.randint(3, 5)]) + random.choice(ENDS)
+        # Each starts what the one before it has not.
+        flows = [machine.manager.submit("ann", "".join(ROW[:at]) + " > k:sink") for at in (1, 2, 3)]
+        machine.alive = dict.fromkeys([*flows, machine.manager.submit("ann", whole)], "ann")
+        for each in flows:
+            if random.random() < 0.7:
+                machine.manager.service.dataflows.remove(caller(machine.alive.pop(each)), each, Stop.NOW)
+        for _ in range(4):
+            machine.reconfigure(random.randrange(2**32), interrupted=random.random() < 0.2)
             machine.everything_holds()
     finally:
         machine.teardown()

@@ -8,14 +8,17 @@ beside it, by the code of its problem.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 from dags.json_text import MOST_DOCUMENT_BYTES
-from manager.rest.bodies import MOST_FORM_BYTES
+from engine.code.wheel_file import MOST_WHEEL_BYTES
+from manager.rest.bodies import MOST_FORM_BYTES, OCTETS
 from manager.rest.openapi_examples import resources
 from manager.rest.openapi_examples.modules import MODULE_FORM
 from manager.rest.openapi_examples.outputs import SENT_EVENTS
-from tests.manager.rest.town import USED
+from tests.engine.code.wheels import wheel
+from tests.manager.rest.town import NEEDED, UNNEEDED, USED
 
 ANNS_KEY = "the key of ann"
 """In a body; whoever sends it puts the key there."""
@@ -46,6 +49,8 @@ class Route:
     waits: bool = False
     """Whether only a manager that leads can answer it."""
     is_document: bool = False
+    most: int = MOST_FORM_BYTES
+    """The most bytes of a body."""
 
 
 def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
@@ -55,7 +60,7 @@ def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
 _DOCUMENT = resources.DOCUMENT
 _PATCH = {"tasks": {"plausible": {"config": {"max": 50.0}}}}
 _HOTTER = json.loads(json.dumps(_DOCUMENT).replace('"max": 43.1', '"max": 50.5')) | {"goals": []}
-_TENANT, _QUOTA = {"name": "dora"}, {"dataflows": 1, "tasks": 4, "submits_per_minute": 0}
+_TENANT, _QUOTA = {"name": "dora"}, {"dataflows": 1, "tasks": 4, "submits_per_minute": 0, "wheel_bytes": 0}
 _SOURCE = {
     "name": "fresh",
     "connection": {"kind": "topic", "topic": "ann/fresh"},
@@ -67,6 +72,18 @@ _PUBLIC = {"visibility": "public"}
 
 _MODULE = MODULE_FORM | {"name": "made"}
 _CODE = {"name": "made", "version": 1, "shape": "filter", "code": {"source": "def process(event): return event"}}
+
+
+SENT = wheel("sent")
+
+
+def digest_of(content: bytes) -> str:
+    """The digest of a wheel."""
+    return sha256(content).hexdigest()
+
+
+def _send(who: str, content: bytes) -> Ask:
+    return Ask(who=who, path=f"/v1/wheels/{digest_of(content)}", body=content, headers={"Content-Type": OCTETS})
 
 
 def _operators(path: str) -> Route:
@@ -254,6 +271,24 @@ ROUTES: dict[str, Route] = {
         )
         for name in ("vouch_for_module", "withdraw_vouch")
     },
+    "put_wheel": Route(
+        well=_send("city", SENT),
+        own={
+            "conflict": _send("city", wheel("needed", files={})),
+            "forbidden": _send("ann", SENT),
+            "invalid-wheel": _send("city", b"no wheel"),
+            "quota-exceeded": _send("poor", SENT),
+        },
+        most=MOST_WHEEL_BYTES,
+    ),
+    "wheels": Route(well=_ask("ann", "/v1/wheels"), own={"not-found": _ask("ann", "/v1/wheels?tenant=bob")}),
+    "remove_wheel": Route(
+        well=_ask("city", f"/v1/wheels/{digest_of(UNNEEDED)}"),
+        own={
+            "conflict": _ask("city", f"/v1/wheels/{digest_of(NEEDED)}"),
+            "not-found": _ask("ann", f"/v1/wheels/{digest_of(UNNEEDED)}"),
+        },
+    ),
     "register_source": Route(
         well=_ask("ann", "/v1/sources", _SOURCE),
         own={
@@ -412,7 +447,7 @@ def asked(route: Route, *, changes: bool) -> Iterator[tuple[str, Ask]]:
         yield "database-away", replace(well, when="away")
         yield "unexpected", replace(well, when="broken")
     if well.body is not None:
-        most = MOST_DOCUMENT_BYTES if route.is_document else MOST_FORM_BYTES
+        most = MOST_DOCUMENT_BYTES if route.is_document else route.most
         yield "too-large", replace(well, body=b" " * (most + 1))
         yield "unsupported-media-type", replace(well, headers={"Content-Type": "text/plain"})
     if route.is_document:

@@ -69,6 +69,7 @@ from manager.cases.operations import Operations
 from manager.cases.overview import Overview
 from manager.cases.planned.modules import Modules
 from manager.cases.planned.pipelines import Pipelines
+from manager.cases.planned.wheels import Wheels
 from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
@@ -99,7 +100,7 @@ from manager.service import Service
 T = TypeVar("T")
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
 _NO_TOOLS = cast("Tools", None)
-"""Nobody asks a fake for sessions, plans, modules or task types, or sends it events."""
+"""Nobody asks a fake for sessions, plans, modules, wheels or task types, or sends it events."""
 
 
 class FakeService:
@@ -141,6 +142,7 @@ class FakeService:
             sessions=Sessions(_NO_TOOLS),
             source_events=SourceEvents(_NO_TOOLS),
             task_types=TaskTypes(_NO_TOOLS),
+            wheels=Wheels(_NO_TOOLS),
         )
 
     def new_key(self, tenant: str | None, note: str = "") -> NewKeyAnswer:
@@ -541,10 +543,24 @@ class _FakeReconfigurations(Reconfigurations):
         self._fake = fake
         self._begun: list[ReconfigurationAnswer] = []
 
-    def preview(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
+    def preview(
+        self,
+        caller: Caller,
+        dataflow: str,
+        form: ReconfigurationForm,
+        *,
+        lenient: bool = False,  # noqa: ARG002 - as the real one's
+    ) -> ReconfigurationAnswer:
         return self._made(caller, dataflow, form).model_copy(update={"state": ReconfigurationState.PREVIEW, "id": ""})
 
-    def begin(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
+    def begin(
+        self,
+        caller: Caller,
+        dataflow: str,
+        form: ReconfigurationForm,
+        *,
+        lenient: bool = False,  # noqa: ARG002 - as the real one's
+    ) -> ReconfigurationAnswer:
         self._begun.append(self._made(caller, dataflow, form))
         return self._begun[-1]
 

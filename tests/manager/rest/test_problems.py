@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,11 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from dags.json_text import MOST_DOCUMENT_BYTES
+from engine.code.wheel_file import MOST_WHEEL_BYTES
 from manager.cases.base import Caller
 from manager.problem import TROUBLES, Trouble
 from manager.rest.app import ROUTERS
+from manager.rest.bodies import OCTETS
 from manager.rest.openapi_examples import resources, troubles
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
@@ -23,7 +26,7 @@ JSON = {"Content-Type": "application/json"}
 ROUTES = [
     (
         method,
-        route.path.format(id="x", name="x", tenant="ann", job="x", sink="x", producer="x", number="1", version="1"),
+        route.path.format_map(defaultdict(lambda: "x", tenant="ann", number="1", version="1", digest="0" * 64)),
     )
     for router in ROUTERS
     for route in router.routes
@@ -164,11 +167,12 @@ def test_a_body_has_to_be_plain_json(ann: httpx.Client, method: str, path: str) 
 def test_a_body_has_its_bound(ann: httpx.Client, method: str, path: str) -> None:
     """More bytes than are taken are refused, whether their number is announced or not."""
     part = b" " * 65_536
-    parts = MOST_DOCUMENT_BYTES // len(part) + 1
-
-    announced = ann.request(method, path, content=part * parts, headers=JSON)
+    is_wheel = path.startswith("/v1/wheels")
+    parts = (MOST_WHEEL_BYTES if is_wheel else MOST_DOCUMENT_BYTES) // len(part) + 1
+    headers = {"Content-Type": OCTETS} if is_wheel else JSON
+    announced = ann.request(method, path, content=part * parts, headers=headers)
     assert (413, "/problems/too-large") == (announced.status_code, _problem(announced)["type"])
-    silent = ann.request(method, path, content=(part for _ in range(parts)), headers=JSON)
+    silent = ann.request(method, path, content=(part for _ in range(parts)), headers=headers)
     assert (413, "/problems/too-large") == (silent.status_code, _problem(silent)["type"])
 
 

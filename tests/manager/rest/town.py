@@ -8,12 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 
 from bridge.transport.memory_broker import MemoryBroker
+from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
 from manager.answers import KeyForm, PublishingForm, Quota, ReconfigurationForm, SourceForm, Stop, TenantForm
 from manager.cases.api_keys import parse_key
@@ -33,6 +35,7 @@ from manager.store.database import Store
 from manager.store.dead_letters import Letter, keep
 from manager.store.tables import ReconfigurationRow, ReconfiguredRow
 from manager.transitions.life import Phase
+from tests.engine.code.wheels import wheel
 from tests.manager.memory_outputs import Spools, connecting
 from tests.manager.rest.real_service import NAME, in_folder, real_service
 
@@ -47,6 +50,9 @@ OWN: dict[str, Any] = resources.DOCUMENT | {
 
 SCRIPT = "def process(event):\n    return event if event['temperature'] > 0 else None\n"
 """The code that the city has published, as version 1 of the module `script`."""
+POOR = Quota(dataflows=1, tasks=4, submits_per_minute=0, wheel_bytes=0)
+NEEDED, UNNEEDED = wheel("needed"), wheel("unneeded")
+"""The wheels that the city has sent; its module `needy` requires the first one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +74,13 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
     vault, broker = Vault(folder / "root"), MemoryBroker()
     vault.put("ann", "warehouse", "hush")
     outputs, sender = OutputWatcher(connecting(broker)), EventSender(connecting(broker), patience=0.05)
-    given = {"vault": vault, "outputs": outputs, "sender": sender, "deploying_seconds": 0.0} | more
+    given = {
+        "vault": vault,
+        "wheels": WheelStore(folder / "root"),
+        "outputs": outputs,
+        "sender": sender,
+        "deploying_seconds": 0.0,
+    } | more
     with real_service(in_folder(folder), **given) as made, ExitStack() as looks:
         service, committer = made.service, made.tools.committer
         operator = service.administration.caller(made.key)
@@ -87,7 +99,9 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         _modules(service, callers)
         places = _dataflows(service, callers)
         places |= _reconfigurations(service, made.tools, callers, places)
-        service.administration.set_quota(operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0))
+        service.administration.set_quota(
+            operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0, wheel_bytes=0)
+        )
         outputs.start()
         sender.start()
         looks.callback(sender.stop)
@@ -132,6 +146,11 @@ def _modules(service: Service, callers: dict[str, Caller]) -> None:
     service.administration.set_publishing(callers["operator"], "city", PublishingForm(code=True))
     code = {"name": "script", "version": 1, "shape": "filter", "code": {"source": SCRIPT}}
     service.modules.publish(callers["city"], json.dumps(code).encode())
+    for content in (NEEDED, UNNEEDED):
+        service.wheels.put(callers["city"], sha256(content).hexdigest(), content)
+    needy = code | {"name": "needy", "code": {"source": SCRIPT, "requirements": ["needed==1.0"]}}
+    service.modules.publish(callers["city"], json.dumps(needy).encode())
+    service.administration.set_publishing(callers["operator"], "poor", PublishingForm(code=True))
 
 
 def _reconfigurations(

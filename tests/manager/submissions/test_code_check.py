@@ -10,6 +10,7 @@ from engine.code.store import digest_of
 from engine.tasks import TYPES
 from manager.answers import PublishingForm, SourceForm
 from manager.problem import InvalidDataflow
+from manager.submissions.published_modules import modules_of
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -34,9 +35,9 @@ def publish(manager: Manager, who: str) -> None:
     manager.service.modules.publish(caller(who), json.dumps(form).encode())
 
 
-def runs(manager: Manager, who: str, *, owner: str = "ann", vouched: bool = False, entry: str = "process") -> bool:
+def runs(manager: Manager, who: str, *, owner: str = "ann", entry: str = "process") -> bool:
     """Whether a tenant's document may run the source, as it says."""
-    config = f"{{'digest': '{digest_of(SOURCE)}', 'entry': '{entry}', 'owner': '{owner}', 'vouched': {vouched}}}"
+    config = f"{{'digest': '{digest_of(SOURCE)}', 'entry': '{entry}', 'owner': '{owner}'}}"
     try:
         manager.submit(who, f"s:source{{'source': 'street'}} > c:code{config} > k:output")
     except InvalidDataflow as refused:
@@ -47,30 +48,58 @@ def runs(manager: Manager, who: str, *, owner: str = "ann", vouched: bool = Fals
 
 
 def test_nobody_runs_what_was_not_published(manager: Manager) -> None:
-    """Whatever a document says of its owner, and of a voucher."""
-    assert [False] * 3 == [
-        runs(manager, "ann"),
-        runs(manager, "ann", vouched=True),
-        runs(manager, "ann", owner="", vouched=True),
-    ]
+    """Whoever a document says is its owner: least of all an operator, whose code would be vouched for."""
+    assert [False] * 2 == [runs(manager, "ann"), runs(manager, "ann", owner="")]
 
 
 def test_a_tenant_runs_what_it_published_as_it_did(manager: Manager) -> None:
     """Nobody else does, and no other function of the source is called."""
     publish(manager, "ann")
-    assert [True, False, False, False] == [
+    assert [True, False, False, False, False] == [
         runs(manager, "ann"),
+        runs(manager, "ann", owner=""),
         runs(manager, "bob"),
         runs(manager, "bob", owner="bob"),
         runs(manager, "ann", entry="other"),
     ]
 
 
-def test_only_an_operator_vouches(manager: Manager) -> None:
-    """A document that says otherwise than it is by now is refused."""
+def test_code_connects_to_what_its_module_names(manager: Manager) -> None:
+    """To nothing else, and not as code that reaches no network; each dataflow has a task of its own."""
+    manager.service.administration.set_publishing(OPERATOR, "ann", PublishingForm(code=True))
+    code = {"source": SOURCE, "connects": ["Example.org.:443", "[2001:DB8:0::1]:80", "example.org:443"]}
+    form = {"name": "script", "version": 1, "shape": "filter", "code": code}
+    made = manager.service.modules.publish(ANN, json.dumps(form).encode())
+    assert "connecting_code" == made.type
+    with manager.store.read() as session:
+        (module,) = modules_of(session, "ann")
+    config = module.config({}, {})
+    assert ["[2001:db8::1]:80", "example.org:443"] == config["connects"]
+
+    def accepted(type_: str, **changes: object) -> bool:
+        # What is an object there has its defaults.
+        given = {name: each for name, each in (config | changes).items() if isinstance(each, str | list)}
+        try:
+            manager.submit("ann", f"s:source{{'source': 'street'}} > c:{type_}{given!r} > k:output")
+        except InvalidDataflow:
+            return False
+        return True
+
+    found = [accepted("connecting_code"), accepted("connecting_code", connects=["example.org:443"])]
+    found += [accepted("connecting_code", connects=[*config["connects"], "example.org:80"])]
+    assert [True, False, False, False] == [*found, accepted("code", connects=None)]
+    assert accepted("connecting_code")
+    with manager.committer.looking() as state:
+        assert 2 == len([each for each in state.running.tasks.values() if each.type.name == "connecting_code"])
+
+
+def test_a_voucher_is_no_part_of_a_document(manager: Manager) -> None:
+    """What a document says of one is refused, and the same document runs before an operator vouches, and after."""
     publish(manager, "ann")
-    found = [runs(manager, "ann", vouched=True)]
+    config = f"{{'digest': '{digest_of(SOURCE)}', 'entry': 'process', 'owner': 'ann', 'vouched': True}}"
+    with pytest.raises(InvalidDataflow) as refused:
+        manager.submit("ann", f"s:source{{'source': 'street'}} > c:code{config} > k:output")
+    assert ["unknown-field"] == [each.code for each in refused.value.errors]
+    found = [runs(manager, "ann")]
     manager.service.modules.vouch(OPERATOR, "script", 1, tenant="ann")
-    found += [runs(manager, "ann", vouched=True), runs(manager, "ann")]
-    manager.service.modules.withdraw(OPERATOR, "script", 1, tenant="ann")
-    assert [False, True, False, False] == [*found, runs(manager, "ann", vouched=True)]
+    assert [True, True] == [*found, runs(manager, "ann")]

@@ -56,7 +56,7 @@ export function pipeline({ path, signal, say, changed }) {
           applying.disabled = goals.value !== text;
           return;
         }
-        say(HOW[answer.how]);
+        say(howOf(answer));
         replace(result);
         await changed();
       } catch (error) {
@@ -118,9 +118,15 @@ function linked(module) {
   return element("a", { href: `#/modules/${encodeURIComponent(name)}/${encodeURIComponent(version)}` }, named(module));
 }
 
-function previewed({ how, plan, changed }) {
+/** How a new plan takes effect, and why. */
+function howOf({ how, why }) {
+  return why ? `${HOW[how]} The reason: ${why}.` : HOW[how];
+}
+
+function previewed(answer) {
+  const { plan, changed } = answer;
   return [
-    element("p", {}, HOW[how], changed.length > 0 ? ` Places that change: ${changed.join(", ")}.` : null),
+    element("p", {}, howOf(answer), changed.length > 0 ? ` Places that change: ${changed.join(", ")}.` : null),
     listed(plan.places, "The plan"),
     plan.goals.length === 0 ? null : element("ul", {}, plan.goals.map((goal) => element("li", {},
       element("code", {}, goal.goal), " rests on ", named(goal.rests_on.join(", ") || "nothing"), "."))),

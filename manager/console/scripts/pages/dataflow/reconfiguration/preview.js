@@ -6,8 +6,9 @@ import { graph } from "../graph.js";
 
 const STATES = {
   none: "has none", kept: "kept as it is", transformed: "transformed to the new config", fresh: "fresh: it begins without state",
+  dropped: "dropped with the task",
 };
-const IN_SHORT = { none: "no state", kept: "state kept", transformed: "state transformed", fresh: "fresh state" };
+const IN_SHORT = { none: "no state", kept: "state kept", transformed: "state transformed", fresh: "fresh state", dropped: "state dropped" };
 
 /** What a reconfiguration does, in words, as a drawing of the dataflow and as a table. */
 export function scopeOf({ scope, dataflows }, dataflow, types) {
@@ -42,7 +43,7 @@ function marksOf({ components, tasks }, { id }, stateOf) {
     }
   });
   for (const each of tasks.filter((one) => one.dataflow === id)) {
-    marks.set(each.task, { ...marks.get(each.task), words: `${each.in_place ? "in place" : "copied"}, ${IN_SHORT[stateOf(each)]}` });
+    marks.set(each.task, { ...marks.get(each.task), words: `${each.presence !== "stays" ? each.presence : each.in_place ? "in place" : "copied"}, ${IN_SHORT[stateOf(each)]}` });
   }
   return marks;
 }
@@ -60,8 +61,11 @@ function numbered(jobs) {
   return `${jobs.length === 1 ? "job" : "jobs"} ${jobs.join(", ")}`;
 }
 
-/** Whether a task is changed in place or copied, and why. */
-function howOf({ in_place: isInPlace, shared, changed }) {
+/** Whether a task is inserted, taken out, changed in place or copied, and why. */
+function howOf({ in_place: isInPlace, presence, shared, changed }) {
+  if (presence !== "stays") {
+    return presence === "inserted" ? "inserted between others" : "taken out between others";
+  }
   if (isInPlace) {
     return changed ? "changed in place" : "in place; other events reach it";
   }
