@@ -147,6 +147,7 @@ CONNECTING_CODE = TaskType(
     name="connecting_code",
     summary="Runs a function of a published Python source that connects to hosts outside.",
     config=ConnectingCodeConfig,
+    sets=lambda config: tuple(config.output.fields),
     output_schema=_given,
     reads=_reads,
     deterministic=False,
