@@ -195,6 +195,8 @@ class SparkJob:
     def _recorded(self) -> Callable[[Offset], Offset | None]:
         """The end of a recorded batch by its start, in case Spark's checkpoint lost that the batch was planned."""
         headers = [self._store.file(batch).header for batch in self._store.batches()[-REWIND:]]
+        if (begun := self._store.begun()) is not None:
+            headers.append(begun.header)
         return lambda start: next((header.end for header in headers if header.start == start), None)
 
     def streams(self) -> frozenset[str]:

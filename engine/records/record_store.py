@@ -45,6 +45,17 @@ class RecordStore:
             return None
         return RecordFile(path)
 
+    def has_shards(self, batch: int) -> bool:
+        """Whether the records of all shards that the record of a batch names are there."""
+        shards = range(len(self.file(batch).header.shards))
+        return all(shard_path(self._path(batch), shard).exists() for shard in shards)
+
+    def begun(self) -> RecordFile | None:
+        """The record of any shard of the batch after the last one; None if no shard has one."""
+        shards = self._folder / "shards"
+        found = sorted(shards.glob(f"{self.batches().stop:020d}.*")) if shards.is_dir() else []
+        return RecordFile(found[0]) if found else None
+
     def complete(self, batch: int, shards: int) -> bool:
         """Make the record of a batch whole if all its shards have theirs; False if one is missing."""
         if not all(shard_path(self._path(batch), shard).exists() for shard in range(shards)):
@@ -117,9 +128,12 @@ class RecordStore:
     def catch_up_shard(self, state: ShardStates, before: int, stays: Callable[[Header], bool]) -> bool:
         """Bring the state of a shard to the beginning of a batch; False if a batch since may have changed its part.
 
-        `stays` says of each batch since whether its shard had the same part.
+        `stays` says of each batch since whether its shard had the same part. It is also false if the records since may
+        be gone.
         """
         state.discard()
+        if state.version < before - 1 and state.version + 1 < self.base(before - 1):
+            return False
         try:
             for batch in range(state.version + 1, before):
                 file = self.file(batch)

@@ -66,6 +66,10 @@ def _check(into: Path, last: range) -> None:
         raise ChangedMeanwhile("its plans were removed meanwhile")
     if batches[-1] not in last or batches[0] > min(needed) or names != set(batches):
         raise ChangedMeanwhile("its records were removed meanwhile")
+    store = RecordStore(folder.records)
+    # A host that died while it pruned may have left a part of an older record.
+    if not all(store.has_shards(batch) for batch in range(min(needed), batches.stop)):
+        raise ChangedMeanwhile("records of shards were removed meanwhile")
 
 
 def _published(folder: Path) -> dict[str, Any]:
