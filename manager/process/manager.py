@@ -135,6 +135,7 @@ class Manager:
         self._watcher = Watcher(
             committer,
             changes.moves,
+            changes.jobs,
             chooser,
             by_itself=settings.defragment,
             every=settings.defragment_every,

@@ -58,15 +58,14 @@ class Batches:
         def owns(_instance: int, group: int) -> bool:
             return group >= GROUPS or groups[group] == shard
 
-        state: InstanceStates = (
-            store.state(self.batch) if shards == 1 else store.shard_state(self.batch, shard, owns)
-        )
+        state: InstanceStates = store.state(self.batch) if shards == 1 else store.shard_state(self.batch, shard, owns)
         own = [key for key in keys if owns(1, crc32(packed_key((key,))) % GROUPS)]
         staged = state.of(1)
         for key in own:
             staged.put((key,), (staged.get((key,)) or 0) + 1)
         emitted = [
-            EmittedEvents(origin=OUT, first=staged.advance("out", 1), events=pa.record_batch({"k": [key]})) for key in own
+            EmittedEvents(origin=OUT, first=staged.advance("out", 1), events=pa.record_batch({"k": [key]}))
+            for key in own
         ]
         record = state.settle(
             Record(
