@@ -2,19 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
+
+from dags.divisibility import DividedBy
 
 GROUPS: Final = 128
 """The number of key groups. A job's state is imaged by group, and divided by group."""
-
-
-class DividedBy(StrEnum):
-    """The way in which the events of a stream are divided."""
-
-    KEY = "key"
-    POSITION = "position"
-    NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

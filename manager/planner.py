@@ -78,6 +78,7 @@ class Planner:
             ingress=tuple(self._ingress(placed)),
             forwards=tuple(self._forwards(placed)),
             deliveries=tuple(self._deliveries(placed)),
+            shards=placed.shards,
         )
 
     def _slot(self, task: RunningTask) -> Slot:

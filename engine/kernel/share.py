@@ -6,7 +6,8 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from engine.division import GROUPS, UNDIVIDED, DividedBy, Division, StreamDivision
+from dags.divisibility import DividedBy
+from engine.division import GROUPS, UNDIVIDED, Division, StreamDivision
 from engine.event_streams import Numbers
 from engine.implementations.keys import keyed
 from engine.offset import Offset

@@ -50,6 +50,8 @@ class JobAnswer(Answer):
     active: int
     paused: int
     batch: int
+    shards: int = 1
+    """The number of tasks that a batch runs as, by its newest plan."""
     batch_seconds_p50: float | None = None
     """Median duration of the batches of the last minute; None if there were none."""
     batch_seconds_p99: float | None = None

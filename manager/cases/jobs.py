@@ -139,6 +139,7 @@ class RunningJobs(Base):
             "version": plan.version,
             "active": states.count(SlotState.ACTIVE),
             "paused": states.count(SlotState.PAUSED),
+            "shards": plan.shards,
         }
         seen = self._seeing.job(plan.job)
         if seen is None:

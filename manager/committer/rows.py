@@ -23,6 +23,7 @@ _TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
 _ADD_TASKS, _ADD_JOBS = insert(_TASKS), insert(_JOBS)
 _DROP_TASKS = delete(_TASKS).where(_TASKS.c.instance.in_(bindparam("instances", expanding=True)))
 _SET_TASKS = update(_TASKS).where(_TASKS.c.instance == bindparam("altered"))
+_SET_LOADS = update(_TASKS).where(_TASKS.c.instance == bindparam("loaded"))
 _SET_JOBS = update(_JOBS).where(_JOBS.c.id == bindparam("job"))
 _ADD_OPERATION = insert(table_of(OperationRow))
 _ADD_DATAFLOW = insert(table_of(DataflowRow))
@@ -30,7 +31,7 @@ _ADD_IDEMPOTENCY = insert(table_of(IdempotencyRow))
 
 
 def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
-    session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float
+    session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float, note: str = ""
 ) -> None:
     """Write down the running tasks and jobs after a change, and the change in the journal.
 
@@ -60,8 +61,14 @@ def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
             "jobs_started": [str(job) for job in draft.opened],
             "jobs_stopped": [str(job) for job in draft.closed],
             "seconds": time.monotonic() - begun,
+            "note": note,
         },
     )
+
+
+def write_loads(session: Session, loads: Mapping[Instance, float]) -> None:
+    """Write down how busy running tasks are."""
+    session.execute(_SET_LOADS, [{"loaded": instance, "busy": busy} for instance, busy in loads.items()])
 
 
 def write_plans(session: Session, draft: Draft) -> None:

@@ -35,6 +35,7 @@ from merge import (
     Jobs,
     MeasuredCosts,
     Region,
+    Rescale,
     RunningGraph,
     Worth,
     consolidate,
@@ -43,6 +44,7 @@ from merge import (
     gain,
     isolate,
     regions,
+    rescaled,
     worth,
 )
 
@@ -74,6 +76,12 @@ class PlacementSnapshot:
         """The assignment that would relieve an overloaded job, if there is one."""
         measured = batch_seconds(self.jobs, self.seen, self.now)
         return isolate(self.running, self.jobs, self.ground.hosts(), self.costs, measured, apart=self.apart)
+
+    @property
+    def rescaled(self) -> tuple[Rescale, ...]:
+        """The jobs that should have another number of shards."""
+        measured = batch_seconds(self.jobs, self.seen, self.now)
+        return rescaled(self.running, self.jobs, self.ground.hosts(), self.costs, measured, apart=self.apart)
 
     @property
     def fragmentation(self) -> Fragmentation:

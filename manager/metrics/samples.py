@@ -131,6 +131,7 @@ def _jobs(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSa
     for job in islice(sorted(state.plans), MOST_JOB_SAMPLES):
         name, placed, seen = str(job), state.jobs.jobs.get(job), known.jobs.get(str(job))
         yield MetricSample(catalogue.JOB_UP, (name, state.plans[job].host), _state(seen) == JobState.RUNNING)
+        yield MetricSample(catalogue.JOB_SHARDS, (name,), state.plans[job].shards)
         if placed is not None:
             yield MetricSample(catalogue.JOB_TASKS, (name, "active"), len(placed.active))
             yield MetricSample(catalogue.JOB_TASKS, (name, "paused"), len(placed.paused))

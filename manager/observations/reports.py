@@ -99,7 +99,7 @@ class HostSeen:
     """Messages that it passed over, counted by reason."""
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None
-    """Tasks that its Spark runs at once; None if the host does not report it."""
+    """Tasks that its Spark runs at once, on the executors that are there; None if the host does not report it."""
     tags: frozenset[str] = frozenset()
     types: frozenset[str] | None = None
     """The task types that it has implementations of; None if the host does not report them."""

@@ -140,6 +140,7 @@ class Manager:
         self._watcher = Watcher(
             committer,
             changes.moves,
+            changes.jobs,
             chooser,
             by_itself=settings.defragment,
             every=settings.defragment_every,

@@ -171,7 +171,15 @@ def test_a_task_that_waits_holds_up_no_other_job(hosting: Hosting, tmp_path: Pat
 
 
 def test_jobs_go_on_when_a_worker_is_lost(hosting: Hosting, cluster: Cluster) -> None:
-    """After a worker was killed with all that it ran, the other runs every batch; nothing is lost or doubled."""
+    """After a worker was killed with all that it ran, the other runs every batch; nothing is lost or doubled.
+
+    The host reports the cores that it has left, and those of the worker that joins instead.
+    """
+
+    def has_cores(many: int) -> None:
+        hosting.until(lambda: hosting.host_status().get("cores") == many, f"{many} cores", bound=STARTING)
+
+    has_cores(2)
     jobs = [Job(hosting) for _ in range(2)]
     for job in jobs:
         job.begin()
@@ -187,5 +195,7 @@ def test_jobs_go_on_when_a_worker_is_lost(hosting: Hosting, cluster: Cluster) ->
             for job in jobs:
                 job.settle()
         assert 0 == hosting.keeper.deaths
+        has_cores(1)
     finally:
         cluster.workers.append(cluster.start_worker())
+    has_cores(2)

@@ -102,6 +102,7 @@ function head(job) {
       ["Host", job.host],
       ["Plan", plan],
       ["Tasks", `${count(job.active)} active, ${count(job.paused)} paused`],
+      ["Shards", count(job.shards)],
       ["Latest batch", job.batch < 0 ? "none yet" : count(job.batch)],
       ["Restarts", count(job.restarts)],
       ["Last seen", job.seen ? ago(job.seen) : "never"],

@@ -78,6 +78,7 @@ function jobTable(jobs, histories) {
     { title: "Host", cell: (job) => job.host },
     { title: "State", cell: (job) => badge(job.state) },
     { title: "Tasks", number: true, cell: (job) => tasksOf(job) },
+    { title: "Shards", number: true, cell: (job) => count(job.shards) },
     { title: "Events in", number: true, cell: (job) => cell(drawn(job, "events_in_per_second", perSecond)) },
     { title: "Events out", number: true, cell: (job) => perSecond(job.events_out_per_second) },
     { title: "Batch", number: true, cell: (job) => cell(drawn(job, "batch_seconds_p50", seconds)) },
