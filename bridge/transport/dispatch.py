@@ -175,6 +175,8 @@ class Dispatch:
                     note_unasked(message.topic)
                     self._drop(message)
             messages = [message for message in messages if message.topic not in unasked]
+        if not messages:
+            return
         try:
             if self._all_at_once is not None:
                 self._all_at_once(messages)

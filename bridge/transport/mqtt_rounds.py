@@ -21,12 +21,17 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
 
 from bridge.message import Message
-from bridge.transport.fetch_interval import Fetch, Grouping
+from bridge.transport.fetch_interval import PAYING, Fetch, Grouping
 
 _FETCHED = 1 << 16
 """Bytes that are fetched at once."""
 _MOST_READ = 1_000
 """Packets of one round after which outgoing packets are sent."""
+_FEW, _PAUSE = 100, 0.002
+"""Messages of a fetch below which a large round pauses, and for how many seconds.
+
+A broker that writes each message alone would be read message by message.
+"""
 _RETAINED_OR_DOUBLED = 0b1001
 _ONCE_AT_LEAST = paho.PUBLISH | 0b0010
 _MORE_LENGTH = 0x80
@@ -93,6 +98,8 @@ class RoundsClient(paho.Client):
         while not self._drained and result is MQTTErrorCode.MQTT_ERR_SUCCESS:
             if usual := self._read_usual(_MOST_READ - read):
                 read += usual
+                if usual < _FEW and self._messages >= PAYING.stop:
+                    self._wait(_PAUSE)
             elif not self._drained:
                 # An unusual or partial packet, or the end of the connection.
                 result, read = super().loop_read(max_packets), read + 1
