@@ -68,7 +68,9 @@ from manager.answers.journal import (
 from manager.answers.modules import ModuleAnswer, ModuleDetail
 from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
 from manager.answers.plans import (
+    FallbackAnswer,
     FigureAnswer,
+    GivenUpModule,
     GoalAnswer,
     PlaceAnswer,
     PlanAnswer,
@@ -132,9 +134,11 @@ __all__ = [
     "EstimateAnswer",
     "EventAnswer",
     "ExplainAnswer",
+    "FallbackAnswer",
     "FieldProblem",
     "FigureAnswer",
     "FragmentationAnswer",
+    "GivenUpModule",
     "GoalAnswer",
     "HostAnswer",
     "JobAnswer",

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from manager.answers.base import Answer
-from manager.answers.plans import PlanAnswer
+from manager.answers.plans import GivenUpModule, PlanAnswer
 from merge import Basis
 
 
@@ -79,6 +79,8 @@ class DataflowDetail(DataflowAnswer):
     document: dict[str, Any]
     pipeline: dict[str, Any] | None = None
     """The document with open places of which `document` was planned, if it was."""
+    given_up: tuple[GivenUpModule, ...] = ()
+    """The modules that failed in it, and what came of that."""
 
 
 class EndingStreamAnswer(Answer):

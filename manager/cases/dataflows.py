@@ -19,7 +19,9 @@ from manager.answers import (
     DataflowState,
     EndingStreamAnswer,
     ExplainAnswer,
+    GivenUpModule,
     Page,
+    PlanAnswer,
     RemovalAnswer,
     Start,
     Stop,
@@ -29,6 +31,7 @@ from manager.answers import (
 from manager.cases.base import Base, Caller, Paging, paged, tenant_of
 from manager.cases.dataflow_answers import Standing, dataflow_answer, standing_of, task_answers, types_in
 from manager.cases.planned.composer import Composed, PipelineComposer, Present, pipeline_in
+from manager.cases.planned.fallbacks import fallbacks_of
 from manager.cases.planned.plan_answers import plan_answer
 from manager.committed.sources import full_name
 from manager.committed.state import running_id
@@ -179,7 +182,7 @@ class Dataflows(Base):
             collapsed=explanation.collapses,
             saving=saving(preview.dataflow, preview.instances, measured, opened=preview.opened, job=preview.job_cores),
             start=start,
-            plan=None if composed is None else plan_answer(composed.planned, with_alternatives=True),
+            plan=None if composed is None else self._previewed(owner, composed),
         )
 
     def page(  # noqa: PLR0913 - each is a filter
@@ -233,14 +236,21 @@ class Dataflows(Base):
             tasks=task_answers(row, standing, self._seeing),
             document=json.loads(row.document),
             pipeline=None if row.pipeline is None else json.loads(row.pipeline),
+            given_up=tuple(map(GivenUpModule.model_validate, row.given_up or ())),
         )
 
     def _composed(self, tenant: str, raw: bytes, dataflow: str | None = None) -> Composed | None:
         """The plan of a pipeline; None for a plain document."""
         if not pipeline_in(raw):
             return None
-        composer = PipelineComposer(self._committer, self._store, self._tools.catalogue)
-        return composer.composed(tenant, raw, present=None if dataflow is None else Present(dataflow=dataflow))
+        return self._composer().composed(tenant, raw, present=None if dataflow is None else Present(dataflow=dataflow))
+
+    def _previewed(self, tenant: str, composed: Composed) -> PlanAnswer:
+        fallbacks = fallbacks_of(self._composer(), tenant, composed)
+        return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
+
+    def _composer(self) -> PipelineComposer:
+        return PipelineComposer(self._committer, self._store, self._tools.catalogue)
 
     def _own_row(self, caller: Caller, dataflow: str) -> DataflowRow:
         with self._store.read() as session:

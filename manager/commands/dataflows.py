@@ -1,6 +1,6 @@
 """The commands about dataflows: submit, replace, remove, list, show, explain."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
@@ -8,8 +8,11 @@ from rich.console import RenderableType
 
 from manager.answers import (
     DataflowAnswer,
+    DataflowDetail,
     DataflowState,
+    FallbackAnswer,
     OutputAnswer,
+    PlanAnswer,
     RemovalAnswer,
     Saving,
     Start,
@@ -88,7 +91,9 @@ def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
 def show(client: Client, dataflow: Id) -> Shown:
     """Show a dataflow: its state, tasks and outputs."""
     answer = client.dataflow(dataflow)
-    return Shown(data=answer, text=lines(_heading(answer), _tasks(answer.tasks), _outputs(answer.outputs)))
+    return Shown(
+        data=answer, text=lines(_heading(answer), _tasks(answer.tasks), _outputs(answer.outputs), *_given_up(answer))
+    )
 
 
 @client_command
@@ -101,8 +106,32 @@ def explain(client: Client, file: File, tenant: Tenant = None, start: StartOptio
         _tasks(answer.reused) if answer.reused else None,
         f"starts {', '.join(answer.started)}" if answer.started else None,
         *(f"runs as one: {', '.join(group)}" for group in answer.collapsed),
+        None if answer.plan is None else plan_text(answer.plan),
     )
     return Shown(data=answer, text=text)
+
+
+def plan_text(plan: PlanAnswer) -> RenderableType:
+    """A plan as a table of its places, and where it is known what would happen if a module failed."""
+    others = any(place.alternatives for place in plan.places)
+    places = table(
+        "place",
+        "module",
+        *(["as good"] if others else []),
+        rows=[
+            (place.id, place.module or "nothing", *([", ".join(place.alternatives)] if others else []))
+            for place in plan.places
+        ],
+        empty="The pipeline has no open places.",
+    )
+    fallbacks = [(each.module, _instead(each)) for each in plan.fallbacks]
+    return lines(places, table("if this fails", "then", rows=fallbacks, empty="") if fallbacks else None)
+
+
+def _instead(fallback: FallbackAnswer) -> str:
+    if fallback.no_plan:
+        return f"everything stays: {fallback.no_plan}"
+    return ", ".join(f"{place.id}: {place.module or 'nothing'}" for place in fallback.places)
 
 
 def _work(saving: Saving) -> str:
@@ -152,6 +181,11 @@ def _tasks(tasks: tuple[TaskAnswer, ...]) -> RenderableType:
         for each in tasks
     )
     return table("task", "type", "instance", "reused", "failed", rows=rows, empty="no tasks")
+
+
+def _given_up(answer: DataflowDetail) -> Iterator[str]:
+    for each in answer.given_up:
+        yield f"{each.module} was given up at {moment(each.at)}: {each.reason}; {each.outcome}"
 
 
 def _outputs(outputs: tuple[OutputAnswer, ...]) -> RenderableType:

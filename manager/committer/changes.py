@@ -8,6 +8,7 @@ from manager.committer.dataflow_changes import DataflowChanges
 from manager.committer.drain_changes import DrainChanges
 from manager.committer.job_changes import JobChanges
 from manager.committer.move_changes import MoveChanges
+from manager.committer.pipeline_changes import PipelineChanges
 from manager.committer.reconfiguration_changes import ReconfigurationChanges
 from manager.committer.source_changes import SourceChanges
 from manager.store.database import Store
@@ -19,6 +20,7 @@ class Changes:
 
     dataflows: DataflowChanges
     sources: SourceChanges
+    pipelines: PipelineChanges
     jobs: JobChanges
     moves: MoveChanges
     drains: DrainChanges
@@ -31,6 +33,7 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
     return Changes(
         dataflows=dataflows,
         sources=SourceChanges(committer, store),
+        pipelines=PipelineChanges(committer, store),
         jobs=JobChanges(committer),
         moves=MoveChanges(committer),
         drains=DrainChanges(committer, store, dataflows),

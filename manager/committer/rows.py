@@ -30,7 +30,7 @@ _ADD_IDEMPOTENCY = insert(table_of(IdempotencyRow))
 
 
 def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
-    session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float
+    session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float, note: str = ""
 ) -> None:
     """Write down the running tasks and jobs after a change, and the change in the journal.
 
@@ -60,6 +60,7 @@ def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
             "jobs_started": [str(job) for job in draft.opened],
             "jobs_stopped": [str(job) for job in draft.closed],
             "seconds": time.monotonic() - begun,
+            "note": note,
         },
     )
 

@@ -16,6 +16,13 @@ from planning.planning_problem import Criterion, PlanningProblem
 _MOST_TRIES = 50
 """Plans whose documents did not pass, before planning gives up."""
 
+_NO_PLAN = Problem(
+    pointer="",
+    code="no-plan",
+    message="no choice of modules reaches all goals",
+    remedy="plan with these modules to see which demands cannot hold together",
+)
+
 Check = Callable[[Assembled], Sequence[Problem]]
 """What is wrong with the document of a plan."""
 
@@ -39,9 +46,16 @@ class PlannedPipeline:
 
 
 def plan_pipeline(
-    pipeline: Pipeline, check: Check, criteria: Sequence[Criterion] | None = None, *, left: TimeLeft = half_a_minute
+    pipeline: Pipeline,
+    check: Check,
+    criteria: Sequence[Criterion] | None = None,
+    *,
+    left: TimeLeft = half_a_minute,
+    reasons: bool = True,
 ) -> PlannedPipeline:
     """The best plan for a pipeline. Raises `InvalidDocument` if there is none, and `OutOfTime`.
+
+    To find the reasons why there is none takes longer than to find that out, so not everybody asks.
 
     Planning knows of task types what it can ask them about single fields. What the whole document does not pass is
     excluded, and planned again.
@@ -62,6 +76,8 @@ def plan_pipeline(
         problem = replace(problem, excluded=(*problem.excluded, excluded))
     if refused:
         raise InvalidDocument([_refused(each) for each in refused])
+    if not reasons:
+        raise InvalidDocument([_NO_PLAN])
     why = conflict(pipeline.problem, left)
     raise InvalidDocument(refusal_of(pipeline, why, remedies(pipeline.problem, why, left)))
 

@@ -25,7 +25,7 @@ from planning.planning_problem import Criterion, RunningVertex
 _LONGEST_S = 10.0
 """A request waits no longer for the planner. What it has found by then is the plan."""
 _WORDS = tuple(f'"{field}"'.encode() for field in sorted(PLACES | OWN_FIELDS))
-_TOO_LONG = Problem(
+TOO_LONG = Problem(
     pointer="",
     code="planning-took-too-long",
     message=f"no plan was found in {_LONGEST_S:g} s, nor that there is none",
@@ -55,6 +55,11 @@ class Present:
     fillings: Mapping[str, str] = field(default_factory=dict)
     without: frozenset[str] = frozenset()
     """The modules that it shall not hold any more, by name or by name and version."""
+
+
+def steady(prefer: Sequence[Criterion]) -> Sequence[Criterion]:
+    """What is optimised where something runs already: fewest changes, then what is preferred."""
+    return (Criterion.CHANGES, *(each for each in prefer if each is not Criterion.CHANGES))
 
 
 def countdown() -> TimeLeft:
@@ -96,16 +101,22 @@ class PipelineComposer:
         self._store = store
         self._catalogue = catalogue
 
-    def composed(
-        self, tenant: str, raw: bytes, *, present: Present | None = None, criteria: Sequence[Criterion] | None = None
+    def composed(  # noqa: PLR0913 - a pipeline, what runs of it, and how it is planned
+        self,
+        tenant: str,
+        raw: bytes,
+        *,
+        present: Present | None = None,
+        criteria: Sequence[Criterion] | None = None,
+        left: TimeLeft | None = None,
+        reasons: bool = True,
     ) -> Composed:
-        """The best plan for a pipeline as it is now; refused with all of its problems."""
+        """The best plan for a pipeline as it is now, within ten seconds; refused with all of its problems."""
         standing = present or Present()
         with self._committer.looking() as state:
             sources = state.sources
         with self._store.read() as session:
-            known = modules_of(session, tenant, _held(raw, standing))
-        modules = [each for each in known if not {each.name, each.form.name} & standing.without]
+            modules = modules_of(session, tenant, _held(raw, standing))
 
         def check(made: Assembled) -> Sequence[Problem]:
             text = json.dumps(made.document, ensure_ascii=False).encode()
@@ -131,15 +142,16 @@ class PipelineComposer:
                     catalogue=self._catalogue,
                     sources=Readable(tenant, sources),
                     modules=modules,
+                    without=standing.without,
                     running=self._running,
                     present=standing.fillings,
                 ),
             )
-            planned = plan_pipeline(pipeline, check, criteria, left=countdown())
+            planned = plan_pipeline(pipeline, check, criteria, left=left or countdown(), reasons=reasons)
         except InvalidDocument as refused:
             raise InvalidDataflow(refused.problems) from refused
         except OutOfTime as late:
-            raise InvalidDataflow([_TOO_LONG]) from late
+            raise InvalidDataflow([TOO_LONG]) from late
         return Composed(planned=planned, pipeline=raw)
 
     def _running(self, texts: Collection[str]) -> Sequence[RunningVertex]:

@@ -10,6 +10,7 @@ from sqlmodel import col, select
 
 from manager.answers import ReplanForm, ReplanKind, Role
 from manager.cases.base import Caller
+from manager.cases.planned.given_up import given_up_in
 from manager.cases.planned.pipelines import Pipelines
 from manager.cases.tools import Tools
 from manager.problem import Trouble
@@ -66,9 +67,15 @@ class PipelineFollower:
             rows = session.exec(wanted.order_by(col(DataflowRow.number))).all()
         return [dataflow for dataflow, pipeline in rows if json.loads(pipeline or "{}").get("follow") is True]
 
+    def _given_up(self, dataflow: str) -> tuple[str, ...]:
+        """The modules that failed in it. They are published still, and would be as good as they were."""
+        with self._tools.store.read() as session:
+            row = session.exec(select(DataflowRow).where(col(DataflowRow.id) == dataflow)).one()
+        return tuple(each.module for each in given_up_in(row))
+
     def _plan(self, dataflow: str) -> None:
         try:
-            answer = self._pipelines.replan(_ITSELF, dataflow, ReplanForm())
+            answer = self._pipelines.replan(_ITSELF, dataflow, ReplanForm(without=self._given_up(dataflow)))
         except Trouble as why:
             # It runs on as it is, and is planned again when modules change the next time.
             log.warning("the pipeline %s stays as it is: %s", dataflow, why)

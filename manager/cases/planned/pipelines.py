@@ -3,10 +3,11 @@
 import json
 from collections.abc import Sequence
 
-from manager.answers import ReconfigurationForm, ReplanAnswer, ReplanForm, ReplanKind
+from manager.answers import PlanAnswer, ReconfigurationForm, ReplanAnswer, ReplanForm, ReplanKind
 from manager.cases.base import Base, Caller
-from manager.cases.planned.composer import Composed, PipelineComposer, Present, fillings_in
-from manager.cases.planned.plan_answers import plan_answer
+from manager.cases.planned.composer import Composed, PipelineComposer, Present, fillings_in, steady
+from manager.cases.planned.fallbacks import fallbacks_of
+from manager.cases.planned.plan_answers import changed_places, plan_answer
 from manager.cases.reconfigurations import Reconfigurations
 from manager.committer.dataflow_rows import running_dataflow
 from manager.problem import Conflict, NotFound
@@ -32,27 +33,32 @@ class Pipelines(Base):
         before = fillings_in(row.document, row.pipeline)
         composed = self._composed(row, form)
         after = composed.planned.fillings
-        changed = tuple(place for place in after if before.get(place) != after[place])
+        changed = tuple(place.id for place in changed_places(before, after))
         answer = ReplanAnswer(
             dataflow=dataflow,
             how=_kind(row, composed),
-            plan=plan_answer(composed.planned, with_alternatives=dry_run),
+            plan=self._previewed(row, composed) if dry_run else plan_answer(composed.planned),
             changed=changed,
         )
         return self._apply(caller, row, composed, answer, dry_run=dry_run)
+
+    def _previewed(self, row: DataflowRow, composed: Composed) -> PlanAnswer:
+        fallbacks = fallbacks_of(self._composer(), row.tenant, composed, dataflow=row.id)
+        return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
 
     def _composed(self, row: DataflowRow, form: ReplanForm) -> Composed:
         pipeline = row.pipeline or ""
         raw = (pipeline if form.pipeline is None else json.dumps(form.pipeline, ensure_ascii=False)).encode()
         criteria: Sequence[Criterion] | None = form.prefer
         if criteria is None:
-            prefer = read_form(pipeline, PipelineForm).prefer
-            criteria = (Criterion.CHANGES, *(each for each in prefer if each is not Criterion.CHANGES))
+            criteria = steady(read_form(pipeline, PipelineForm).prefer)
         present = Present(
             dataflow=row.id, fillings=fillings_in(row.document, pipeline), without=frozenset(form.without)
         )
-        composer = PipelineComposer(self._committer, self._store, self._tools.catalogue)
-        return composer.composed(row.tenant, raw, present=present, criteria=criteria)
+        return self._composer().composed(row.tenant, raw, present=present, criteria=criteria)
+
+    def _composer(self) -> PipelineComposer:
+        return PipelineComposer(self._committer, self._store, self._tools.catalogue)
 
     def _apply(
         self, caller: Caller, row: DataflowRow, composed: Composed, answer: ReplanAnswer, *, dry_run: bool
@@ -66,7 +72,7 @@ class Pipelines(Base):
             self._changes.dataflows.replace(row.id, composed.document, who=caller.who, pipeline=composed.pipeline)
         elif not dry_run and composed.pipeline.decode() != row.pipeline:
             # Only now, because the reconfiguration may have been refused.
-            self._changes.dataflows.keep_pipeline(row.id, composed.pipeline, who=caller.who)
+            self._changes.pipelines.keep(row.id, composed.pipeline, who=caller.who)
         return answer
 
     def _own(self, caller: Caller, dataflow: str) -> DataflowRow:

@@ -42,6 +42,8 @@ class DataflowRow(SQLModel, table=True):
     """The scopes of tasks that were reconfigured while they ran, by id."""
     pipeline: str | None = Field(default=None, sa_column=Column(Text))
     """The document with open places of which `document` was planned, if it was."""
+    given_up: list[dict[str, Any]] | None = Field(default=None, sa_column=Column(JSON))
+    """The modules that failed in it, each with what came of that, oldest first."""
 
 
 class TaskRow(SQLModel, table=True):
