@@ -81,6 +81,8 @@ class DataflowDetail(DataflowAnswer):
     """The document with open places of which `document` was planned, if it was."""
     given_up: tuple[GivenUpModule, ...] = ()
     """The modules that failed in it, and what came of that."""
+    unplanned: str = ""
+    """Of a pipeline that follows its modules and sources: the reason why it could not be planned anew the last time."""
 
 
 class EndingStreamAnswer(Answer):

@@ -237,6 +237,7 @@ class Dataflows(Base):
             document=json.loads(row.document),
             pipeline=None if row.pipeline is None else json.loads(row.pipeline),
             given_up=tuple(map(GivenUpModule.model_validate, row.given_up or ())),
+            unplanned=row.unplanned,
         )
 
     def _composed(self, tenant: str, raw: bytes, dataflow: str | None = None) -> Composed | None:

@@ -29,6 +29,8 @@ from manager.answers import (
     RunningDagAnswer,
     RunningTaskAnswer,
     SavingsAnswer,
+    SchemaAnswer,
+    SchemaForm,
     SentAnswer,
     SeriesAnswer,
     SourceAnswer,
@@ -155,6 +157,10 @@ class AsyncClient(AsyncAdministrationClient, AsyncPlanningClient):
     async def set_visibility(self, name: str, form: VisibilityForm) -> Stopped:
         """Set who may read a source; the answer counts the dataflows that this stopped."""
         return await self.send(sources.set_visibility(name, form))
+
+    async def declare_fields(self, name: str, form: SchemaForm, *, dry_run: bool = False) -> SchemaAnswer:
+        """Change the schema of a source; running dataflows keep the one that they were submitted with."""
+        return await self.send(sources.declare_fields(name, form, dry_run=dry_run))
 
     async def revoke_source(self, name: str) -> Stopped:
         """Revoke a source; the answer counts the dataflows that this stopped."""

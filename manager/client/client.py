@@ -30,6 +30,8 @@ from manager.answers import (
     RunningDagAnswer,
     RunningTaskAnswer,
     SavingsAnswer,
+    SchemaAnswer,
+    SchemaForm,
     SentAnswer,
     SeriesAnswer,
     SourceAnswer,
@@ -152,6 +154,10 @@ class Client(AdministrationClient, PlanningClient):
     def set_visibility(self, name: str, form: VisibilityForm) -> Stopped:
         """Set who may read a source; the answer counts the dataflows that this stopped."""
         return self.send(sources.set_visibility(name, form))
+
+    def declare_fields(self, name: str, form: SchemaForm, *, dry_run: bool = False) -> SchemaAnswer:
+        """Change the schema of a source; running dataflows keep the one that they were submitted with."""
+        return self.send(sources.declare_fields(name, form, dry_run=dry_run))
 
     def revoke_source(self, name: str) -> Stopped:
         """Revoke a source; the answer counts the dataflows that this stopped."""

@@ -24,7 +24,7 @@ def take_pipeline(row: DataflowRow, pipeline: bytes | None) -> None:
     """Have a row keep a pipeline. What failed in another says nothing about this one."""
     text = None if pipeline is None else pipeline.decode()
     if text != row.pipeline:
-        row.given_up = None
+        row.given_up, row.unplanned = None, ""
     row.pipeline = text
 
 

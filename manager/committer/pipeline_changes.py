@@ -37,6 +37,14 @@ class PipelineChanges:
 
         return self._noted(dataflow, keep, who=who, note=note)
 
+    def keep_unplanned(self, dataflow: str, why: str, *, who: str) -> DataflowRow:
+        """Keep the reason why a pipeline stays as it is, though it was planned anew."""
+
+        def keep(row: DataflowRow) -> None:
+            row.unplanned = why
+
+        return self._noted(dataflow, keep, who=who, note=f"stays as it is: {why}" if why else "can be planned again")
+
     def _noted(self, dataflow: str, keep: Callable[[DataflowRow], None], *, who: str, note: str = "") -> DataflowRow:
         begun = time.monotonic()
 

@@ -72,8 +72,9 @@ def test_a_module_that_fails_makes_way_for_the_next_best(served: Served) -> None
             lambda: ann.reconfiguration(flow.id, number).state is not ReconfigurationState.SWITCHING, "the switch"
         )
         served.publish("city/main", numbers(sent, sent + 5))
-        doubled = served.until_delivered(flow, "out", 5)
-        assert [(n, 2 * n) for n in range(sent, sent + 5)] == [(each["n"], each["twice"]) for each in doubled[-5:]]
+        served.until(lambda: any(each["n"] == sent + 4 for each in served.delivered(flow, "out")), "the last event")
+        doubled = [(each["n"], each["twice"]) for each in served.delivered(flow, "out")]
+        assert [(n, 2 * n) for n in range(doubled[0][0], sent + 5)] == doubled
         served.until_state(ann, flow.id, DataflowState.RUNNING)
         assert 1 == len(list(ann.reconfigurations(flow.id)))
         assert 1 == len(ann.dataflow(flow.id).given_up)

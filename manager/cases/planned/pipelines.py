@@ -9,10 +9,12 @@ from manager.cases.planned.composer import Composed, PipelineComposer, Present, 
 from manager.cases.planned.fallbacks import fallbacks_of
 from manager.cases.planned.plan_answers import changed_places, plan_answer
 from manager.cases.reconfigurations import Reconfigurations
+from manager.committed.sources import as_submitted
 from manager.committer.dataflow_rows import running_dataflow
 from manager.problem import Conflict, NotFound
 from manager.store.tables import DataflowRow
 from manager.submissions.edited_document import shape_problems
+from merge import Instance
 from planning.forms.form_reader import read_form
 from planning.forms.pipeline_form import PipelineForm
 from planning.planning_problem import Criterion
@@ -36,7 +38,7 @@ class Pipelines(Base):
         changed = tuple(place.id for place in changed_places(before, after))
         answer = ReplanAnswer(
             dataflow=dataflow,
-            how=_kind(row, composed),
+            how=self._kind(row, composed),
             plan=self._previewed(row, composed) if dry_run else plan_answer(composed.planned),
             changed=changed,
         )
@@ -75,20 +77,27 @@ class Pipelines(Base):
             self._changes.pipelines.keep(row.id, composed.pipeline, who=caller.who)
         return answer
 
+    def _kind(self, row: DataflowRow, composed: Composed) -> ReplanKind:
+        document = composed.document.decode()
+        if next(shape_problems(row.document, document), None) is not None:
+            return ReplanKind.REPLACEMENT
+        if _tasks(row.document) == _tasks(document):
+            return ReplanKind.NOTHING
+        # A reconfiguration goes by the schemas that it was submitted with, and this was planned by those of now.
+        return ReplanKind.REPLACEMENT if self._is_outdated(row) else ReplanKind.RECONFIGURATION
+
+    def _is_outdated(self, row: DataflowRow) -> bool:
+        """Whether a source of a dataflow has another schema by now."""
+        with self._committer.looking() as state:
+            tasks = [task for each in row.instances if (task := state.running.tasks.get(Instance(each))) is not None]
+            return as_submitted(state.sources, tasks) is not state.sources
+
     def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
         with self._store.read() as session:
             row = running_dataflow(session, dataflow)
         if caller.tenant not in {None, row.tenant}:
             raise NotFound("dataflow", dataflow)
         return row
-
-
-def _kind(row: DataflowRow, composed: Composed) -> ReplanKind:
-    document = composed.document.decode()
-    if next(shape_problems(row.document, document), None) is not None:
-        return ReplanKind.REPLACEMENT
-    same = _tasks(row.document) == _tasks(document)
-    return ReplanKind.NOTHING if same else ReplanKind.RECONFIGURATION
 
 
 def _tasks(document: str) -> dict[str, tuple[object, object]]:

@@ -12,6 +12,7 @@ from manager.answers import (
     DataflowDetail,
     DataflowState,
     DeadLetterAnswer,
+    DependentAnswer,
     Discarded,
     EventAnswer,
     ExplainAnswer,
@@ -29,6 +30,8 @@ from manager.answers import (
     Replayed,
     Role,
     Saving,
+    SchemaAnswer,
+    SchemaForm,
     SecretAnswer,
     SecretForm,
     SessionAnswer,
@@ -121,6 +124,13 @@ SOURCE_ANSWER = SourceAnswer(
     dataflows=1,
 )
 SOURCE_PAGE = Page[SourceAnswer](items=(SOURCE_ANSWER,))
+SCHEMA_ANSWER = SchemaAnswer(
+    source=SOURCE_ANSWER,
+    going_on=1,
+    dependent=(
+        DependentAnswer(dataflow="d-5f0a41c2b7de", why=("/tasks/1/config/field: there is no field 'humidity'",)),
+    ),
+)
 STOPPED = Stopped(dataflows=1)
 
 TENANT = TenantAnswer(name="ann", quota=Quota(), dataflows=1, tasks=4, created=_THEN)
@@ -188,6 +198,7 @@ BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
         "visibility": "named",
         "readers": ["ann"],
     },
+    SchemaForm: {"schema": {"sensor": "string", "temperature": "float", "humidity": "float"}},
     TenantForm: {"name": "ann"},
     VisibilityForm: {"visibility": "public"},
 }

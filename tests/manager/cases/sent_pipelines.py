@@ -5,7 +5,7 @@ from typing import Any
 
 from manager.answers import SubmitAnswer
 from manager.store.tables import ModuleRow
-from tests.manager.managers import Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller
 from tests.manager.managers import raw as plain
 from tests.notation import document
 from tests.planning.pipelines.open_places import MODULES, pipeline_document
@@ -52,3 +52,10 @@ KELVINS = {"name": "kelvins", "cost": 9.0, "installed": {"type": "map", "config"
 def fillings(answer: Any) -> dict[str, str | None]:
     """The module at each place."""
     return {each.id: each.module for each in answer.plan.places}
+
+
+def held(manager: Manager, flow: str, task: str = "p") -> str | None:
+    """The module of a task that runs."""
+    tasks = manager.service.dataflows.get(OPERATOR, flow).document["tasks"]
+    modules: dict[str, str | None] = {each["id"]: each.get("module") for each in tasks}
+    return modules[task]

@@ -11,7 +11,19 @@ from manager.cases.base import Paging
 from manager.cases.planned.fallback_taker import FallbackTaker
 from manager.cases.planned.follower import PipelineFollower
 from manager.observations.reports import JobSeen
-from tests.manager.cases.sent_pipelines import ANN, BOB, GIVEN, GOAL, KELVINS, LINE, publish, raw, submit, to_kelvin
+from tests.manager.cases.sent_pipelines import (
+    ANN,
+    BOB,
+    GIVEN,
+    GOAL,
+    KELVINS,
+    LINE,
+    held,
+    publish,
+    raw,
+    submit,
+    to_kelvin,
+)
 from tests.manager.managers import OPERATOR, Manager
 
 OTHERS = {"name": "others", "cost": 99.0, "installed": {"type": "map", "config": {"add": 275}}}
@@ -26,13 +38,6 @@ def taker(manager: Manager) -> FallbackTaker:
 
 def detail(manager: Manager, flow: str) -> DataflowDetail:
     return manager.service.dataflows.get(OPERATOR, flow)
-
-
-def held(manager: Manager, flow: str, task: str = "p") -> str | None:
-    """The module of a task that runs."""
-    tasks = detail(manager, flow).document["tasks"]
-    modules: dict[str, str | None] = {each["id"]: each.get("module") for each in tasks}
-    return modules[task]
 
 
 def fail(manager: Manager, flow: str, task: str = "p", *, behind: int = 0) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from manager.answers import DataflowState, KeyForm, Quota, Start, Stop, TenantForm, VisibilityForm
+from manager.answers import DataflowState, KeyForm, Quota, SchemaForm, Start, Stop, TenantForm, VisibilityForm
 from manager.client import AsyncClient, Client, Refused
 from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
@@ -127,6 +127,8 @@ def test_sources_tenants_and_keys_are_administered(served: Served) -> None:
         source = ann.register_source(SOURCE)
         assert {"f": "float"} == source.fields
         assert ann.set_visibility(source.name, VisibilityForm(visibility="public")).dataflows == 0
+        wider = SchemaForm.model_validate({"schema": {"f": "float", "g": "float"}})
+        assert wider.fields == ann.declare_fields(source.name, wider).source.fields
         assert [source.name] == [each.name for each in operator.sources()]
         assert source.name == operator.source(source.name).name
         assert ann.revoke_source(source.name).dataflows == 0

@@ -63,6 +63,7 @@ _SOURCE = {
 }
 _FILE = {"name": "file", "connection": {"kind": "replay", "path": "/file"}, "schema": {"temperature": "float"}}
 _PUBLIC = {"visibility": "public"}
+_SCHEMA = {"schema": {"temperature": "float"}}
 
 
 _MODULE = MODULE_FORM | {"name": "made"}
@@ -274,6 +275,15 @@ ROUTES: dict[str, Route] = {
         own={
             "forbidden": _ask("ann", "/v1/sources/city:spare/visibility", _PUBLIC),
             "not-found": _ask("ann", "/v1/sources/spare/visibility", _PUBLIC),
+        },
+        waits=True,
+    ),
+    "declare_fields": Route(
+        well=_ask("city", "/v1/sources/spare/schema", _SCHEMA),
+        own={
+            "conflict": _ask("city", "/v1/sources/ticks/schema", _SCHEMA),
+            "forbidden": _ask("ann", "/v1/sources/city:spare/schema", _SCHEMA),
+            "not-found": _ask("ann", "/v1/sources/spare/schema", _SCHEMA),
         },
         waits=True,
     ),

@@ -42,6 +42,8 @@ from manager.answers import (
     RunningTaskAnswer,
     Saving,
     SavingsAnswer,
+    SchemaAnswer,
+    SchemaForm,
     SecretAnswer,
     SecretForm,
     SeriesAnswer,
@@ -620,6 +622,12 @@ class _FakeSources(Sources):
         if name not in self._fake.known_sources or not _may_read(caller, self._fake.known_sources[name]):
             raise NotFound("source", name)
         return self._fake.known_sources[name]
+
+    def declare(self, caller: Caller, name: str, form: SchemaForm, *, dry_run: bool = False) -> SchemaAnswer:
+        source = self._owned(caller, name).model_copy(update={"fields": form.fields})
+        if not dry_run:
+            self._fake.known_sources[name] = source
+        return SchemaAnswer(source=source, going_on=0, dependent=())
 
     def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
         source = self._owned(caller, name)

@@ -84,6 +84,8 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         quiet = resources.BODY_EXAMPLES[SourceForm] | {"name": "quiet", "readers": []}
         quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
         service.sources.register(callers["bob"], SourceForm.model_validate(quiet))
+        ticks = {"name": "ticks", "connection": {"kind": "timer", "seconds": 60.0}}
+        service.sources.register(callers["city"], SourceForm.model_validate(ticks))
         _modules(service, callers)
         places = _dataflows(service, callers)
         places |= _reconfigurations(service, made.tools, callers, places)
