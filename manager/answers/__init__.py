@@ -32,6 +32,9 @@ from manager.answers.bills import (
     BillWhole,
 )
 from manager.answers.dataflows import (
+    BundleAnswer,
+    BundleExplainAnswer,
+    BundleForm,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -124,6 +127,9 @@ __all__ = [
     "BillLine",
     "BillWhole",
     "BrokerCredentials",
+    "BundleAnswer",
+    "BundleExplainAnswer",
+    "BundleForm",
     "ChangedTaskAnswer",
     "ComponentAnswer",
     "Connection",

@@ -67,7 +67,7 @@ class Dataflows(Base):
             # It is not planned again: there may be no plan by now.
             row = self._changes.dataflows.submitted_before(owner, raw, idempotency_key, start)
             if row is not None:
-                return self._submit_answer(row)
+                return self.submitted(row)
         composed = self._composed(owner, raw)
         submitted = self._changes.dataflows.submit(
             owner,
@@ -77,16 +77,16 @@ class Dataflows(Base):
             start=start,
             pipeline=None if composed is None else composed.pipeline,
         )
-        return self._submit_answer(submitted.row, composed)
+        return self.submitted(submitted.row, composed)
 
     def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
         """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
         row = self._own_row(caller, dataflow)
         composed = self._composed(row.tenant, raw, dataflow)
         if composed is None:
-            return self._submit_answer(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
+            return self.submitted(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
         made = self._changes.dataflows.replace(dataflow, composed.document, who=caller.who, pipeline=composed.pipeline)
-        return self._submit_answer(made, composed)
+        return self.submitted(made, composed)
 
     def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
         """Remove a dataflow."""
@@ -166,9 +166,14 @@ class Dataflows(Base):
             if session.get(TenantRow, owner) is None:
                 raise NotFound("tenant", owner)
         composed = self._composed(owner, raw)
-        raw = raw if composed is None else composed.document
-        preview = self._changes.dataflows.explain(owner, raw, start=start)
-        explanation, types = preview.explanation, types_in(raw)
+        if composed is None:
+            return self.explained(owner, raw, start)
+        return self.explained(owner, composed.document, start, self._previewed(owner, composed))
+
+    def explained(self, owner: str, document: bytes, start: Start, plan: PlanAnswer | None = None) -> ExplainAnswer:
+        """A preview of the submission of a plain document, with the plan that it was made by."""
+        preview = self._changes.dataflows.explain(owner, document, start=start)
+        explanation, types = preview.explanation, types_in(document)
         jobs = (plan.job for plan in preview.plans)
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
         only = {each for each in preview.instances if each is not None}
@@ -182,7 +187,7 @@ class Dataflows(Base):
             collapsed=explanation.collapses,
             saving=saving(preview.dataflow, preview.instances, measured, opened=preview.opened, job=preview.job_cores),
             start=start,
-            plan=None if composed is None else self._previewed(owner, composed),
+            plan=plan,
         )
 
     def page(  # noqa: PLR0913 - each is a filter
@@ -260,7 +265,8 @@ class Dataflows(Base):
             raise NotFound("dataflow", dataflow)
         return row
 
-    def _submit_answer(self, row: DataflowRow, composed: Composed | None = None) -> SubmitAnswer:
+    def submitted(self, row: DataflowRow, composed: Composed | None = None) -> SubmitAnswer:
+        """The answer to what was submitted."""
         standing = None
         # It is committed, so it is answered, even by a manager that does not lead any more.
         with suppress(StateNotReady), self._committer.looking() as state:

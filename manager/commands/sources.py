@@ -75,7 +75,8 @@ def schema(
     answer = client.declare_fields(name, fill_form(SchemaForm, schema=fields), dry_run=dry_run)
     declared = ", ".join(f"{field} {kind}" for field, kind in answer.source.fields.items()) or "no fields"
     heading = f"{answer.source.name} {'would declare' if dry_run else 'declares'} {declared}"
-    going_on = f"{counted(answer.going_on, 'dataflow')} keep the schema before" if answer.going_on else ""
+    keeps = "keeps" if answer.going_on == 1 else "keep"
+    going_on = f"{counted(answer.going_on, 'dataflow')} {keeps} the schema before" if answer.going_on else ""
     dependent = [f"{each.dataflow} depends on it: {'; '.join(each.why)}" for each in answer.dependent]
     yield Shown(data=answer, text=lines(heading, going_on, *dependent))
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dags import Catalogue
+from manager.committer.bundle_changes import BundleChanges
 from manager.committer.committer import Committer
 from manager.committer.dataflow_changes import DataflowChanges
 from manager.committer.drain_changes import DrainChanges
@@ -19,6 +20,7 @@ class Changes:
     """One manager's; made by `changes_of`."""
 
     dataflows: DataflowChanges
+    bundles: BundleChanges
     sources: SourceChanges
     pipelines: PipelineChanges
     jobs: JobChanges
@@ -32,6 +34,7 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
     dataflows = DataflowChanges(committer, store, catalogue)
     return Changes(
         dataflows=dataflows,
+        bundles=BundleChanges(committer, store, catalogue),
         sources=SourceChanges(committer, store),
         pipelines=PipelineChanges(committer, store),
         jobs=JobChanges(committer),

@@ -9,6 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from dags import Document
 from manager.answers import (
+    BundleForm,
     KeyForm,
     ProblemAnswer,
     PublishingForm,
@@ -29,6 +30,7 @@ from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE, problem
 from planning.forms.module_form import ModuleForm
 
 _BODY_MODELS: tuple[type[BaseModel], ...] = (
+    BundleForm,
     Document,
     KeyForm,
     ModuleForm,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dags import InvalidDocument, Problem
 from dags.problems import listed
@@ -13,7 +14,7 @@ from planning.pipelines.words import refusal_of
 from planning.planner import TimeLeft, find_plan, half_a_minute
 from planning.planning_problem import Criterion, PlanningProblem
 
-_MOST_TRIES = 50
+MOST_TRIES = 50
 """Plans whose documents did not pass, before planning gives up."""
 
 _NO_PLAN = Problem(
@@ -63,23 +64,40 @@ def plan_pipeline(
     order = pipeline.blueprint.form.prefer if criteria is None else criteria
     problem = pipeline.problem
     refused: Sequence[Problem] = ()
-    for _ in range(_MOST_TRIES):
+    for _ in range(MOST_TRIES):
         plan = find_plan(problem, order, left=left)
         if plan is None:
             break
         made = assembled(pipeline, plan.options)
-        wrong = [_doubled(made)] if made.doubled else check(made)
-        if not wrong:
+        wrong = shortcoming(problem, plan.options, made, check)
+        if wrong is None:
             return PlannedPipeline(pipeline=pipeline, plan=plan, assembled=made)
-        refused = refused or wrong
-        excluded = {name: plan.options[name] for name in made.doubled or _blamed(problem, made, wrong)}
-        problem = replace(problem, excluded=(*problem.excluded, excluded))
+        refused = refused or wrong.problems
+        problem = replace(problem, excluded=(*problem.excluded, wrong.excluded))
     if refused:
         raise InvalidDocument([_refused(each) for each in refused])
     if not reasons:
         raise InvalidDocument([_NO_PLAN])
     why = conflict(pipeline.problem, left)
     raise InvalidDocument(refusal_of(pipeline, why, remedies(pipeline.problem, why, left)))
+
+
+class Shortcoming(NamedTuple):
+    """Why a document does not pass; made by `shortcoming`."""
+
+    problems: Sequence[Problem]
+    excluded: Mapping[str, str]
+    """The options that must not be chosen together again."""
+
+
+def shortcoming(
+    problem: PlanningProblem, options: Mapping[str, str], made: Assembled, check: Check
+) -> Shortcoming | None:
+    """What is wrong with the document of a plan with these options; None if it passes."""
+    wrong = [_doubled(made)] if made.doubled else check(made)
+    if not wrong:
+        return None
+    return Shortcoming(wrong, {name: options[name] for name in made.doubled or _blamed(problem, made, wrong)})
 
 
 def _doubled(made: Assembled) -> Problem:

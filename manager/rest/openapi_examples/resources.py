@@ -8,6 +8,9 @@ from pydantic import BaseModel
 from dags import Document, Kind, Visibility
 from manager.answers import (
     BrokerCredentials,
+    BundleAnswer,
+    BundleExplainAnswer,
+    BundleForm,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -111,6 +114,8 @@ EXPLAINED = ExplainAnswer(
         work_rests_on={Basis.MEASURED: 1, Basis.TYPE: 2, Basis.ASSUMED: 0},
     ),
 )
+BUNDLE_ANSWER = BundleAnswer(dataflows=(SUBMIT_ANSWER,))
+BUNDLE_EXPLAINED = BundleExplainAnswer(documents=(EXPLAINED,), started=2)
 DATAFLOW_PAGE = Page[DataflowAnswer](items=(DATAFLOW,), next="41")
 
 _CONNECTION = TopicConnection(kind="topic", topic="city/street")
@@ -198,6 +203,7 @@ BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
         "visibility": "named",
         "readers": ["ann"],
     },
+    BundleForm: {"documents": [DOCUMENT]},
     SchemaForm: {"schema": {"sensor": "string", "temperature": "float", "humidity": "float"}},
     TenantForm: {"name": "ann"},
     VisibilityForm: {"visibility": "public"},

@@ -84,7 +84,7 @@ def _without_ids(path: str) -> str:
     found = re.fullmatch(r"(/v1/[^/?]+)(/[^/?]+)?(/[^?]+)?(\?.*)?", path)
     assert found is not None
     # No id has one of these names.
-    below = found[2] if found[2] in {"/replay", "/savings", "/bills"} else "/x" if found[2] else ""
+    below = found[2] if found[2] in {"/replay", "/savings", "/bills", "/bundle"} else "/x" if found[2] else ""
     further = re.sub(r"^/\d+", "/x", found[3] or "")
     return re.sub(r"/(producers|reconfigurations)/[^/]+", r"/\1/x", f"{found[1]}{below}{further}")
 
@@ -94,6 +94,9 @@ def test_a_dataflow_is_submitted_replaced_and_removed(served: Served) -> None:
     with served.client(served.service.ann) as ann:
         assert [each.id for each in ann.explain(DOCUMENT).reused] == []
         assert [*Start] == [ann.explain(DOCUMENT, start=each).start for each in Start]
+        assert 1 == len(ann.explain_together([DOCUMENT]).documents)
+        (together,) = ann.submit_together([DOCUMENT]).dataflows
+        ann.remove(together.id)
         submitted = ann.submit(DOCUMENT)
         again = ann.replace(submitted.id, DOCUMENT | {"name": "More"})
         assert (submitted.id, 2, "More") == (again.id, again.revision, again.name)

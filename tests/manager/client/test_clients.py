@@ -85,6 +85,22 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     # method of the client, its arguments, HTTP method and path with query, body, answer
     ("submit", ({"name": "x"},), "POST", "/v1/dataflows", {"name": "x"}, SUBMITTED),
     ("submit", (b'{"name": "x"}',), "POST", "/v1/dataflows", {"name": "x"}, SUBMITTED),
+    (
+        "submit_together",
+        ([{"name": "x"}, b'{"name": "y"}'],),
+        "POST",
+        "/v1/dataflows/bundle",
+        {"documents": [{"name": "x"}, {"name": "y"}]},
+        {"dataflows": [SUBMITTED]},
+    ),
+    (
+        "explain_together",
+        ([{"name": "x"}],),
+        "POST",
+        "/v1/explain/bundle",
+        {"documents": [{"name": "x"}]},
+        {"documents": [EXPLAINED], "started": 2},
+    ),
     ("replace", ("d1", {"name": "x"}), "PUT", "/v1/dataflows/d1", {"name": "x"}, SUBMITTED),
     ("remove", ("d1",), "DELETE", "/v1/dataflows/d1?stop=now", None, DATAFLOW),
     ("remove", ("d1", Stop.DRAIN), "DELETE", "/v1/dataflows/d1?stop=drain", None, DATAFLOW),

@@ -46,6 +46,8 @@ class Route:
     waits: bool = False
     """Whether only a manager that leads can answer it."""
     is_document: bool = False
+    most: int = MOST_FORM_BYTES
+    """The most bytes of a body that is no document."""
 
 
 def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
@@ -53,6 +55,7 @@ def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
 
 
 _DOCUMENT = resources.DOCUMENT
+_BUNDLE = {"documents": [_DOCUMENT]}
 _PATCH = {"tasks": {"plausible": {"config": {"max": 50.0}}}}
 _HOTTER = json.loads(json.dumps(_DOCUMENT).replace('"max": 43.1', '"max": 50.5')) | {"goals": []}
 _TENANT, _QUOTA = {"name": "dora"}, {"dataflows": 1, "tasks": 4, "submits_per_minute": 0}
@@ -96,6 +99,17 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
         is_document=True,
+    ),
+    "submit_bundle": Route(
+        well=_ask("ann", "/v1/dataflows/bundle", _BUNDLE),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/bundle", _BUNDLE, **{"Idempotency-Key": USED}),
+            "invalid-dataflow": _ask("ann", "/v1/dataflows/bundle", {"documents": [{}]}),
+            "not-found": _ask("ann", "/v1/dataflows/bundle?tenant=bob", _BUNDLE),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/bundle", _BUNDLE),
+        },
+        waits=True,
+        most=MOST_DOCUMENT_BYTES,
     ),
     "dataflows": Route(well=_ask("ann", "/v1/dataflows"), waits=True),
     "dataflow": Route(
@@ -220,6 +234,15 @@ ROUTES: dict[str, Route] = {
         own={"not-found": _ask("ann", "/v1/explain?tenant=bob", _DOCUMENT)},
         waits=True,
         is_document=True,
+    ),
+    "explain_bundle": Route(
+        well=_ask("ann", "/v1/explain/bundle", _BUNDLE),
+        own={
+            "invalid-dataflow": _ask("ann", "/v1/explain/bundle", {"documents": [{}]}),
+            "not-found": _ask("ann", "/v1/explain/bundle?tenant=bob", _BUNDLE),
+        },
+        waits=True,
+        most=MOST_DOCUMENT_BYTES,
     ),
     "task_types": Route(well=_ask("ann", "/v1/task-types")),
     "publish_module": Route(
@@ -422,7 +445,7 @@ def asked(route: Route, *, changes: bool) -> Iterator[tuple[str, Ask]]:
         yield "database-away", replace(well, when="away")
         yield "unexpected", replace(well, when="broken")
     if well.body is not None:
-        most = MOST_DOCUMENT_BYTES if route.is_document else MOST_FORM_BYTES
+        most = MOST_DOCUMENT_BYTES if route.is_document else route.most
         yield "too-large", replace(well, body=b" " * (most + 1))
         yield "unsupported-media-type", replace(well, headers={"Content-Type": "text/plain"})
     if route.is_document:

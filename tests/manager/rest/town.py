@@ -122,6 +122,8 @@ def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
     service.dataflows.submit(callers["bob"], raw)
     service.dataflows.submit(callers["bob"], raw.replace(b"city:street", b"bob:quiet"))
     service.dataflows.submit(ann, other, idempotency_key=USED)
+    (bundleed,) = service.bundles.submit(ann, b'{"documents": [%b]}' % other, idempotency_key=USED).dataflows
+    service.dataflows.remove(ann, bundleed.id, Stop.NOW)
     service.dataflows.remove(ann, places["removed"], Stop.NOW)
     service.dataflows.remove(ann, places["drained"], Stop.DRAIN)
     return places
