@@ -15,10 +15,12 @@ import pyarrow as pa
 
 from bridge import unpacked
 from bridge.events.raw_events import arrow_schema
+from dags import Schema
 from engine.behaviour import Behaviour
 from engine.event_streams import Arrived, EventStream, PortRun, conformed, gathered, in_order, joined, runs
 from engine.kernel.batch_births import BatchBirths
 from engine.kernel.dead_letter_feed import fitting, unshaped_rows
+from engine.kernel.entering_events import entering
 from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
 from engine.kernel.state_changes import change_states, in_effect, untransformed
@@ -131,6 +133,9 @@ class _Kernel:
             self._entering[ingress.origin] = schema
             streams = []
             for cause, batch in events:
+                if not isinstance(ingress.supply, Bridged):
+                    streams.append(self._raw(ingress, ingress.supply.schema, cause, batch))
+                    continue
                 try:
                     one = conformed(batch, schema)
                 except pa.ArrowException as error:
@@ -140,6 +145,15 @@ class _Kernel:
                 else:
                     streams.append(EventStream(one, np.arange(cause, cause + len(one))))
             self._streams[ingress.origin] = joined(streams, schema)
+
+    def _raw(self, ingress: Ingress, schema: Schema, cause: int, batch: pa.RecordBatch) -> EventStream:
+        """Raw events by the schema that the plan has for them; what does not fit is parked."""
+        found = entering(batch, schema)
+        for at, reason in found.unfit:
+            self.dead.append(
+                Dead(instance=ingress.instance, port=ingress.port, reason=reason, events=batch.slice(at, 1))
+            )
+        return EventStream(found.rows, np.array(found.kept, np.int64) + cause)
 
     def feed(self, fed: Sequence[_Fed]) -> None:
         """Give events of dead letters to their instances again."""
