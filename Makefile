@@ -6,7 +6,7 @@ READY := .venv/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-reconfigure bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
+.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-manager bench-tasks bench-defragment bench-reconfigure bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -46,13 +46,16 @@ chaos: $(READY)  ## kill drivers, workers and brokers for up to an hour, and loo
 slow: $(READY)  ## run the tests that take too long even for continuous integration
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
-bench: bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-console  ## run all benchmarks
+bench: bench-merge bench-engine bench-receiving bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-console  ## run all benchmarks
 
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
 
 bench-engine: $(READY)  ## measure batches, throughput, latency, swaps, start and state of real jobs
 	$(BIN)/python -m benchmarks.engine
+
+bench-receiving: $(READY)  ## measure the CPU of receiving a stream of raw events; BEFORE=folder compares with that checkout
+	$(BIN)/python -m benchmarks.reception $(BEFORE)
 
 bench-manager: $(READY)  ## measure submissions, what follows them, and the start of a manager
 	$(BIN)/python -m benchmarks.manager

@@ -1,9 +1,9 @@
 """A message that a broker delivered."""
 
-from typing import NamedTuple
+import msgspec
 
 
-class Message(NamedTuple):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """A message that the broker delivered and that waits to be acknowledged."""
 
     topic: str

@@ -60,7 +60,7 @@ class Receiver:
         self._on_unread = on_unread
         self._clock = clock or SystemClock()
         self._grouping = grouping
-        self._queue: SimpleQueue[Message | None] = SimpleQueue()
+        self._queue: SimpleQueue[Sequence[Message | None]] = SimpleQueue()
         self._waiting: dict[str, list[Message]] = defaultdict(list)
         self._answers = ProducerAnswers(transport)
         self._guard = threading.Lock()
@@ -76,18 +76,18 @@ class Receiver:
         with self._guard:
             self._add(topic, feed)
 
-    def deliver(self, message: Message) -> None:
-        """Queue a message; called by the client's thread."""
-        self._queue.put(message)
+    def deliver(self, *messages: Message) -> None:
+        """Queue messages; called by the client's thread."""
+        self._queue.put(messages)
 
     def reconnected(self) -> None:
         """Note that a connection began or ended; called by the client's thread."""
-        self._queue.put(None)
+        self._queue.put((None,))
 
     def stop(self) -> None:
         """Let `run` return after its current group; later messages stay unacknowledged."""
         self._stopping.set()
-        self._queue.put(None)
+        self._queue.put((None,))
 
     def run(self) -> None:
         """Work until stopped."""
@@ -123,14 +123,14 @@ class Receiver:
     def _group(self) -> list[Message | None]:
         """The next message and those that come within the grouping time after it; empty if none comes."""
         try:
-            group = [self._queue.get(timeout=self._idle())]
+            group = [*self._queue.get(timeout=self._idle())]
         except Empty:
             return []
         # Waking up for each message would cost more than reading it.
         time.sleep(self._grouping)
         with suppress(Empty):
             while len(group) < _MOST_GROUPED:
-                group.append(self._queue.get_nowait())
+                group += self._queue.get_nowait()
         return group
 
     def _idle(self) -> float:
@@ -157,14 +157,14 @@ class Receiver:
                 self._spool_raw(topic, feed, feed.schema, group)
 
     def _spool_raw(self, topic: str, feed: SpoolFeed, schema: Schema, messages: Sequence[Message]) -> None:
-        events, unfit = all_events_in((message.payload for message in messages), schema)
+        events, unfit = all_events_in([message.payload for message in messages], schema)
         for each in unfit:
             self._on_unread(Unread(topic=topic, event=each.event, reason=each.reason))
         if len(events):
             stamp = self._stamp()
             item = Item(count=len(events), stamp=stamp, payload=packed(events), births=(Birth(len(events), stamp),))
             feed.spool.append([item])
-        self._transport.acknowledge(message.token for message in messages)
+        self._transport.acknowledge([message.token for message in messages])
 
     def _spool_sent(self, feed: SpoolFeed, messages: Sequence[Message]) -> None:
         """Spool the new ones of numbered events, and answer with the next number of each producer."""
@@ -230,8 +230,11 @@ def _collect(taken: Taken[int], frames: list[Frame], done: set[int]) -> Intake[i
     return taken.intake
 
 
-def _groups(messages: Iterable[Message]) -> Iterator[list[Message]]:
+def _groups(messages: list[Message]) -> Iterator[list[Message]]:
     """Messages in groups that are spooled together; at least one group."""
+    if sum([len(message.payload) for message in messages]) <= MOST_SPOOLED:
+        yield messages
+        return
     group: list[Message] = []
     size = 0
     for message in messages:

@@ -7,7 +7,7 @@ Start with `canonicalise`, which turns a tenant's document into a `Dataflow` or 
 from dags.canonical import SCHEME, canonicalise, confine
 from dags.catalogue import Catalogue, Namespace
 from dags.config import Config, NamesSource, Outside, Owned, Place, Secret
-from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_in
+from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_in, fields_in
 from dags.document import Document
 from dags.ports import Ports
 from dags.problems import InvalidDocument, Problem
@@ -68,6 +68,7 @@ __all__ = [
     "config_in",
     "confine",
     "fate",
+    "fields_in",
     "fits",
     "meet",
     "passes_on",

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from dags.schema import Kind
 from dags.task_type import AnyTaskType, Schemas
 
 
@@ -47,6 +48,16 @@ def config_in(text: bytes) -> dict[str, Any]:
     """
     config: dict[str, Any] = json.loads(text)[3]
     return config
+
+
+def fields_in(text: bytes) -> dict[str, Kind]:
+    """The fields that its source declared, in the text of a source task.
+
+    >>> fields_in(b'["braid-1","source",1,{"source":"weather"},[["ann","weather",{"value":"integer"}]]]')
+    {'value': <Kind.INTEGER: 'integer'>}
+    """
+    declared: dict[str, str] = json.loads(text)[4][0][2]
+    return {name: Kind(kind) for name, kind in declared.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

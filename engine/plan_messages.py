@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
 from engine.division import GROUPS
 from engine.plan import SWITCH_MARKERS, CutRequest, Delivery, Entry, Forward, Plan, SlotState, is_switch
-from engine.supply import unfit
+from engine.supply import declaring, unfit
 
 
 class RefusedPlan(ValueError):
@@ -140,7 +140,8 @@ def _problems_of_feeds(plan: Plan) -> Iterator[str]:
 def _problems_of_ends(plan: Plan) -> Iterator[str]:
     if len({each.origin for each in plan.ingress}) < len(plan.ingress):
         yield "two ingress streams stand for the same port of an instance; list it once"
-    if len({each.stream for each in plan.ingress}) < len({(each.stream, str(each.supply)) for each in plan.ingress}):
+    supplies = {(each.stream, str(declaring(each.supply, {}))) for each in plan.ingress}
+    if len({each.stream for each in plan.ingress}) < len(supplies):
         yield "one stream has two supplies; give the streams different names"
     running = {slot.instance for slot in plan.slots} | {each.instance for each in plan.ingress}
     leaving: tuple[Forward | Delivery, ...] = (*plan.forwards, *plan.deliveries)

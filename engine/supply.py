@@ -1,7 +1,7 @@
 """Supplies: the origins of a stream's events, as a plan names them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -98,10 +98,28 @@ class ReplayedFile:
         )
 
 
+Supply: TypeAlias = Annotated[Subscribed | Bridged | Rated | Timed | ReplayedFile, Field(discriminator="kind")]
+"""Any of them."""
+
+
+def declaring(supply: Supply, fields: Mapping[str, Kind]) -> Supply:
+    """A supply with other declared fields, if they can change: files and generators keep theirs.
+
+    >>> declaring(Timed(seconds=1.0), {})
+    Timed(kind='timer', seconds=1.0)
+    """
+    return replace(supply, fields=dict(fields)) if isinstance(supply, Subscribed) else supply
+
+
+def are_alike(one: Supply, other: Supply) -> bool:
+    """Whether two supplies bring the same events, whatever fields of them each declares."""
+    return declaring(one, {}) == declaring(other, {})
+
+
 _WILD = frozenset("+#\0")
 
 
-def unfit(supply: "Supply") -> str:
+def unfit(supply: Supply) -> str:
     """Why the supply is impossible; empty if it is possible."""
     match supply:
         case Subscribed(topic=topic):
@@ -118,6 +136,3 @@ def unfit(supply: "Supply") -> str:
         case Bridged():
             pass
     return ""
-
-
-Supply: TypeAlias = Annotated[Subscribed | Bridged | Rated | Timed | ReplayedFile, Field(discriminator="kind")]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from dags import fields_in
 from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot, SlotState
-from engine.supply import Bridged, Supply
+from engine.supply import Bridged, Supply, declaring
 from merge import Instance, Job, JobId, Jobs, RunningGraph, RunningTask
 
 
@@ -120,6 +121,8 @@ class Planner:
                 yield Ingress(stream=f"bridge/{parent}:{port}", instance=parent, port=port, supply=Bridged())
             else:
                 stream, supply = self._sources[task.config["source"]]
+                # Its schema may be another one by now. What runs goes on by the one that it was submitted with.
+                supply = declaring(supply, fields_in(task.text))
                 since = self._begins(task)
                 yield Ingress(stream=stream, instance=parent, port=port, supply=supply, since=since)
 

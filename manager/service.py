@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from manager.cases.administration import Administration
 from manager.cases.bills import Bills
+from manager.cases.bundles import Bundles
 from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
 from manager.cases.defragmentation import Defragmentation
@@ -32,6 +33,7 @@ class Service:
     """The use cases of one manager; made by `service_of`. Any thread may call them."""
 
     administration: Administration
+    bundles: Bundles
     bills: Bills
     dataflows: Dataflows
     dead_letters: DeadLetters
@@ -56,6 +58,7 @@ def service_of(tools: Tools) -> Service:
     """Make the use cases, all with the same tools."""
     return Service(
         administration=Administration(tools),
+        bundles=Bundles(tools),
         bills=Bills(tools),
         dataflows=Dataflows(tools),
         dead_letters=DeadLetters(tools),

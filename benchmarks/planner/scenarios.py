@@ -4,11 +4,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.planner.memory_job import Batches, MemoryJob, batches_of
-from dags import Dataflow
+from dags import Dataflow, InvalidDocument
+from planning.pipelines.candidates import NO_OP
+from planning.pipelines.pipeline import Surroundings
 from workloads.pipelines.scenario import SCENARIOS, PipelineScenario, load_scenario
 from workloads.pipelines.scenario_plan import canonical_form, planned_scenario, surroundings_of
 
@@ -22,7 +25,7 @@ _TIMES = 9
 
 
 def scenarios(*, quick: bool) -> Found:
-    """Of each scenario: CPU-milliseconds of planning, CPU-microseconds per event both ways, and their ratio."""
+    """Of each scenario: CPU-ms of planning and of the slowest fallback, CPU-µs per event both ways, and their ratio."""
     return {name: _measured(load_scenario(name), batches=6 if quick else 30) for name in SCENARIOS}
 
 
@@ -33,6 +36,11 @@ def _measured(scenario: PipelineScenario, *, batches: int) -> Found:
         begun = time.process_time()
         planned_scenario(scenario.pipeline, around)
         planning.append(time.process_time() - begun)
+    fallbacks = [
+        seconds
+        for module in sorted(set(planned.fillings.values()) - {NO_OP})
+        if (seconds := _fallback(scenario, replace(around, without=frozenset({module}), present=planned.fillings)))
+    ]
     flows = {
         "planned": canonical_form(planned.assembled.document, around),
         "static": canonical_form(scenario.static, around),
@@ -44,10 +52,22 @@ def _measured(scenario: PipelineScenario, *, batches: int) -> Found:
     return {
         "open_places": len(planned.fillings),
         "planning_ms": round(statistics.median(planning) * 1_000, 1),
+        "fallbacks": len(fallbacks),
+        "fallback_ms": round(max(fallbacks) * 1_000, 1),
         "events": per_batch * batches,
         **{f"{way}_us": round(statistics.median(each) / per_batch * 1e6, 2) for way, each in taken.items()},
         "ratio": round(statistics.median(ratios), 3),
     }
+
+
+def _fallback(scenario: PipelineScenario, around: Surroundings) -> float | None:
+    """Seconds of CPU to plan without a module, from the text on; None if there is no plan without it."""
+    begun = time.process_time()
+    try:
+        planned_scenario(scenario.pipeline, around, reasons=False)
+    except InvalidDocument:
+        return None
+    return time.process_time() - begun
 
 
 def _taken(scenario: PipelineScenario, flows: Mapping[str, Dataflow], events: Batches) -> dict[str, list[float]]:

@@ -5,10 +5,8 @@ kind makes its event unfit, which is reported with the reason and affects no oth
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -16,19 +14,16 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bridge.events.field_values import CONVERTED, json_text
 from bridge.events.json_columns import marked
-from bridge.events.json_depth import DEEPEST, deeper_than
+from bridge.events.json_depth import DEEPEST
+from bridge.events.typed_events import typed_events
 from dags import Kind, Schema
 
 _FAST = msgspec.json.Decoder()
-_NUMBERS = (int, float)
-_ANYWHERE = range(2, 9_999)
-"""The years whose times are within the years 1 to 9999 in any zone."""
 _TOO_DEEP = f"its objects and arrays are nested deeper than {DEEPEST} levels; flatten them"
 _Converters = Mapping[str, tuple[Kind, Callable[[Any], object]]]
 """The kind and the converter of each declared field, in the order of the columns."""
-EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
-"""The first and the last time of a timestamp in milliseconds since 1970: the years 1 to 9999."""
 REST_COLUMN = "_rest"
 """The column of the fields that the schema does not declare."""
 
@@ -69,11 +64,6 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return marked(pa.schema([*declared, pa.field(REST_COLUMN, pa.string())]), nested)
 
 
-@lru_cache(maxsize=1_000)
-def _arrow_row(schema: Schema) -> pa.StructType:
-    return pa.struct(list(arrow_schema(schema)))
-
-
 def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
     """The events of a message as a schema's columns, and those that are unfit.
 
@@ -86,31 +76,44 @@ def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unf
 
 def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
     """The events of several messages in one batch, because a batch for each would cost more than reading it."""
-    converters = _converters(schema)
-    rows: list[tuple[object, ...]] = []
+    typed, converters = typed_events(schema), _converters(schema)
+    read = typed.read
+    events: list[Any] = []
     unfit: list[Unfit] = []
     for message in messages:
         try:
-            content = _content(message)
+            content = read(message)
+        except Exception:  # noqa: BLE001 - value by value, it shows what is unfit, or that nothing is
+            content = [typed.event(*row) for row in _rows(message, converters, unfit)]
+        if isinstance(content, list):
+            events += content
+        else:
+            events.append(content)
+    return typed.batch(events, arrow_schema(schema)), tuple(unfit)
+
+
+def _rows(message: bytes, converters: _Converters, unfit: list[Unfit]) -> Iterator[tuple[object, ...]]:
+    """The values of a message's events; those that are unfit are added to a list."""
+    try:
+        content = _content(message)
+    except ValueError as error:
+        unfit.append(Unfit(event=_text(message), reason=f"the message is not JSON: {error}"))
+        return
+    except RecursionError:
+        unfit.append(Unfit(event=_text(message), reason=_TOO_DEEP))
+        return
+    except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
+        unfit.append(Unfit(event=_text(message), reason=f"the message cannot be read: {error!r}"))
+        return
+    for event in content if isinstance(content, list) else [content]:
+        try:
+            yield _row(event, converters)
         except ValueError as error:
-            unfit.append(Unfit(event=_text(message), reason=f"the message is not JSON: {error}"))
-            continue
+            unfit.append(Unfit(event=_shown(event, message), reason=str(error)))
         except RecursionError:
-            unfit.append(Unfit(event=_text(message), reason=_TOO_DEEP))
-            continue
-        except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
-            unfit.append(Unfit(event=_text(message), reason=f"the message cannot be read: {error!r}"))
-            continue
-        for event in content if isinstance(content, list) else [content]:
-            try:
-                rows.append(_row(event, converters))
-            except ValueError as error:
-                unfit.append(Unfit(event=_shown(event, message), reason=str(error)))
-            except RecursionError:
-                unfit.append(Unfit(event=_shown(event, message), reason=_TOO_DEEP))
-            except Exception as error:  # noqa: BLE001 - as above
-                unfit.append(Unfit(event=_shown(event, message), reason=f"the event cannot be read: {error!r}"))
-    return pa.RecordBatch.from_struct_array(pa.array(rows, _arrow_row(schema))), tuple(unfit)
+            unfit.append(Unfit(event=_shown(event, message), reason=_TOO_DEEP))
+        except Exception as error:  # noqa: BLE001 - as above
+            unfit.append(Unfit(event=_shown(event, message), reason=f"the event cannot be read: {error!r}"))
 
 
 def rows_in(events: Iterable[Any], schema: Schema, *, on_unfit: Callable[[int, ValueError], None]) -> pa.RecordBatch:
@@ -121,11 +124,11 @@ def rows_in(events: Iterable[Any], schema: Schema, *, on_unfit: Callable[[int, V
     >>> batch.num_rows, found
     (1, [(1, UnfitField("the field 't' should be of kind float"))])
     """
-    converters = _converters(schema)
-    rows: list[tuple[object, ...]] = []
+    converters, typed = _converters(schema), typed_events(schema)
+    rows: list[Any] = []
     for place, event in enumerate(events):
         try:
-            rows.append(_row(event, converters))
+            rows.append(typed.event(*_row(event, converters)))
         except UnfitField:
             for error in _unfit_fields(event, converters):
                 on_unfit(place, error)
@@ -133,7 +136,7 @@ def rows_in(events: Iterable[Any], schema: Schema, *, on_unfit: Callable[[int, V
             on_unfit(place, error)
         except RecursionError:
             on_unfit(place, ValueError(_TOO_DEEP))
-    return pa.RecordBatch.from_struct_array(pa.array(rows, _arrow_row(schema)))
+    return typed.batch(rows, arrow_schema(schema))
 
 
 def parsed(message: bytes) -> Any:
@@ -174,7 +177,7 @@ def _shown(event: Any, message: bytes) -> str:
 
 @lru_cache(maxsize=1_000)
 def _converters(schema: Schema) -> _Converters:
-    return {name: (schema.fields[name], _CONVERTED[schema.fields[name]]) for name in schema.names()}
+    return {name: (schema.fields[name], CONVERTED[schema.fields[name]]) for name in schema.names()}
 
 
 def _row(event: Any, converters: _Converters) -> tuple[object, ...]:
@@ -190,70 +193,10 @@ def _row(event: Any, converters: _Converters) -> tuple[object, ...]:
             raise UnfitField(name, kind) from None
     rest = {name: value for name, value in event.items() if name not in converters}
     try:
-        row.append(_json(rest) if rest else None)
+        row.append(json_text(rest) if rest else None)
     except ValueError:
         raise ValueError("an undeclared field holds a value that JSON cannot represent") from None
     return tuple(row)
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or value != int(value):
-        raise TypeError
-    if not -(2**63) <= value < 2**63:
-        raise OverflowError
-    return int(value)
-
-
-def _float(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not math.isfinite(value):
-        raise TypeError
-    return float(value)
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    value.encode("utf-8")
-    return value
-
-
-def _timestamp(value: Any) -> datetime:
-    """A time in milliseconds since the epoch, or as an ISO 8601 text; without a zone it is UTC."""
-    if isinstance(value, str):
-        moment = datetime.fromisoformat(value)
-        if moment.tzinfo is None:
-            return moment.replace(tzinfo=UTC)
-        # In UTC it may be before the year 1, or after 9999.
-        return moment if moment.year in _ANYWHERE else moment.astimezone(UTC)
-    return datetime.fromtimestamp(_integer(value) / 1000, UTC)
-
-
-def _json(value: Any) -> str:
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    # Writing raises the same error, but at a depth that depends on the caller. Counting brackets costs next to nothing,
-    # checking the depth a third of the time.
-    if text.count("{") + text.count("[") > DEEPEST and deeper_than(value, DEEPEST):
-        raise RecursionError
-    text.encode("utf-8")
-    return text
-
-
-_CONVERTED: Mapping[Kind, Callable[[Any], object]] = MappingProxyType(
-    {
-        Kind.BOOLEAN: _boolean,
-        Kind.INTEGER: _integer,
-        Kind.FLOAT: _float,
-        Kind.STRING: _string,
-        Kind.TIMESTAMP: _timestamp,
-        Kind.JSON: _json,
-    }
-)
 
 
 def _refuse_constant(name: str) -> float:

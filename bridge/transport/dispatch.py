@@ -14,7 +14,7 @@ further ones are acknowledged. Callbacks acknowledge last, or hand on to a threa
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from paho.mqtt.client import topic_matches_sub
@@ -148,33 +148,55 @@ class Dispatch:
     """Hands on the messages of one client, in its thread."""
 
     def __init__(
-        self, filters: SubscribedFilters, hand_on: Callable[[Message], None], drop: Callable[[Message], None]
+        self,
+        filters: SubscribedFilters,
+        hand_on: Callable[[Message], None],
+        drop: Callable[[Message], None],
+        *,
+        all_at_once: Callable[[Sequence[Message]], None] | None = None,
     ) -> None:
-        """`drop` acknowledges a message that will not be handled."""
+        """`drop` acknowledges a message that will not be handled; `all_at_once` is called in place of `hand_on`."""
         self._filters = filters
         self._hand_on = hand_on
         self._drop = drop
+        self._all_at_once = all_at_once
         self._unhandled = 0
 
     def connected(self) -> None:
         """Note a new connection, over which all unacknowledged messages come again."""
         self._unhandled = 0
 
-    def hand_on_all(self, messages: Iterable[Message]) -> None:
+    def hand_on_all(self, messages: Sequence[Message]) -> None:
         """Hand on the messages of subscribed topics, and drop the others."""
-        cover, hand_on = self._filters.cover, self._hand_on
+        unasked = {topic for topic in {message.topic for message in messages} if not self._filters.cover(topic)}
+        if unasked:
+            for message in messages:
+                if message.topic in unasked:
+                    note_unasked(message.topic)
+                    self._drop(message)
+            messages = [message for message in messages if message.topic not in unasked]
+        if not messages:
+            return
+        try:
+            if self._all_at_once is not None:
+                self._all_at_once(messages)
+                return
+        except Exception as error:  # noqa: BLE001 - the thread serves other callbacks too
+            self._fail(messages, error)
+            return
+        hand_on = self._hand_on
         for message in messages:
-            if not cover(message.topic):
-                note_unasked(message.topic)
-                self._drop(message)
-                continue
             try:
                 hand_on(message)
-            except Exception as error:  # noqa: BLE001 - the thread serves other callbacks too
-                note_failed(f"topic {message.topic}", error)
-                self._unhandled += 1
-                if self._unhandled > MOST_UNHANDLED:
-                    self._drop(message)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._fail([message], error)
+
+    def _fail(self, messages: Sequence[Message], error: Exception) -> None:
+        for message in messages:
+            note_failed(f"topic {message.topic}", error)
+            self._unhandled += 1
+            if self._unhandled > MOST_UNHANDLED:
+                self._drop(message)
 
 
 def _is_logged(number: int) -> bool:

@@ -11,34 +11,35 @@ to the library.
 
 import select
 import struct
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
 
-from bridge.transport.fetch_interval import Fetch, Grouping
+from bridge.message import Message
+from bridge.transport.fetch_interval import PAYING, Fetch, Grouping
 
 _FETCHED = 1 << 16
 """Bytes that are fetched at once."""
 _MOST_READ = 1_000
 """Packets of one round after which outgoing packets are sent."""
+_FEW, _PAUSE = 100, 0.002
+"""Messages of a fetch below which a large round pauses, and for how many seconds.
+
+A broker that writes each message alone would be read message by message.
+"""
 _RETAINED_OR_DOUBLED = 0b1001
 _ONCE_AT_LEAST = paho.PUBLISH | 0b0010
-_LONGEST_LENGTH = 4
-"""Bytes of a packet's length, at most."""
-_ACKNOWLEDGEMENT = struct.Struct("!BBH")
-
-
-class Publication(NamedTuple):
-    """A message from the broker, with the id to acknowledge; 0 if it needs no acknowledgement."""
-
-    topic: str
-    mid: int
-    payload: bytes
+_MORE_LENGTH = 0x80
+"""The bit of a byte of a length that says that another one follows."""
+_MIDS = 1 << 16
+"""The token of a message is its id, plus so much for each connection. The id is 0 if it needs no acknowledgement."""
+_ACKNOWLEDGEMENT = paho.PUBACK << 24 | 2 << 16
+"""The packet that acknowledges a message, without the message's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,8 @@ class Rounds:
 
     grouping: Grouping
     """Computes how long a round waits once a message has come."""
-    on_publication: Callable[[Publication], None]
-    """Called with each message, in the client's thread."""
+    on_messages: Callable[[list[Message]], None]
+    """Called with messages that were read together, in the client's thread."""
     on_end: Callable[[], None]
     """Called at the end of each round, in the client's thread."""
 
@@ -73,12 +74,18 @@ class RoundsClient(paho.Client):
         self._at = 0
         self._drained = False
         """True if the system has no more to fetch."""
+        self._connection = 0
+        """The number of this connection; message ids are those of one connection."""
+        self._connecting = threading.Lock()
+        """Held while that changes, and while messages of this connection are acknowledged."""
         self.on_message = self._on_unusual
 
     def reconnect(self) -> MQTTErrorCode:
         """Reconnect, and forget the bytes of the connection before."""
         self._fetched, self._at = b"", 0
         self._hurried = False
+        with self._connecting:
+            self._connection += 1
         return super().reconnect()
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
@@ -91,6 +98,8 @@ class RoundsClient(paho.Client):
         while not self._drained and result is MQTTErrorCode.MQTT_ERR_SUCCESS:
             if usual := self._read_usual(_MOST_READ - read):
                 read += usual
+                if usual < _FEW and self._messages >= PAYING.stop:
+                    self._wait(_PAUSE)
             elif not self._drained:
                 # An unusual or partial packet, or the end of the connection.
                 result, read = super().loop_read(max_packets), read + 1
@@ -106,12 +115,18 @@ class RoundsClient(paho.Client):
         """Let no round wait any more, because the broker's answers are awaited. Any thread may call it."""
         self._hurried = True
 
-    def acknowledge(self, mids: Iterable[int]) -> None:
-        """Acknowledge messages in this order, in one piece. Any thread may call it."""
+    def acknowledge(self, tokens: Iterable[int]) -> None:
+        """Acknowledge messages in this order, in one piece; those of an earlier connection come again and are ignored.
+
+        Any thread may call it.
+        """
         self._acknowledged = time.monotonic() - self._begun
-        packets = b"".join(_ACKNOWLEDGEMENT.pack(paho.PUBACK, 2, mid) for mid in mids if mid)
-        if packets:
-            self._packet_queue(paho.PUBACK, packets, 0, 1)
+        with self._connecting:
+            first = self._connection * _MIDS
+            mids = [token - first for token in tokens if first < token < first + _MIDS]
+            if mids:
+                packets = struct.pack(f"!{len(mids)}I", *[_ACKNOWLEDGEMENT | mid for mid in mids])
+                self._packet_queue(paho.PUBACK, packets, 0, 1)
 
     def _wait(self, seconds: float) -> None:
         """Wait before a round, and send outgoing packets meanwhile."""
@@ -133,11 +148,10 @@ class RoundsClient(paho.Client):
         except OSError:
             # Unless simply nothing came, the library meets the error again, and handles it.
             return 0
-        read = 0
-        for publication, end in islice(usual_publications(self._fetched, self._at, self.protocol), most):
-            self._hand_on(publication)
-            self._at, read = end, read + 1
-        return read
+        first = self._connection * _MIDS
+        messages, self._at = usual_messages(self._fetched, self._at, self.protocol, first_token=first, most=most)
+        self._hand_on(messages)
+        return len(messages)
 
     def _fetch(self) -> None:
         if self._at == len(self._fetched):
@@ -153,69 +167,55 @@ class RoundsClient(paho.Client):
         self._at = min(begun + bufsize, len(self._fetched))
         return self._fetched[begun : self._at]
 
-    def _handle_publish(self) -> MQTTErrorCode:
-        usual = usual_publication(self._in_packet["command"], self._in_packet["packet"], self.protocol)
-        if usual is None:
-            return super()._handle_publish()
-        self._hand_on(usual)
-        return MQTTErrorCode.MQTT_ERR_SUCCESS
-
     def _on_unusual(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
         try:
             topic = message.topic
         except UnicodeDecodeError:
             # Such a topic is no text, so nothing can be subscribed to by its name.
             topic = "\ufffd"
-        self._hand_on(Publication(topic, message.mid, bytes(message.payload)))
+        self._hand_on([Message(topic, bytes(message.payload), self._connection * _MIDS + message.mid)])
 
-    def _hand_on(self, publication: Publication) -> None:
-        self._messages += 1
-        self._rounds.on_publication(publication)
+    def _hand_on(self, messages: list[Message]) -> None:
+        self._messages += len(messages)
+        self._rounds.on_messages(messages)
 
 
-def usual_publications(packets: bytes, begin: int, protocol: MQTTProtocolVersion) -> Iterator[tuple[Publication, int]]:
-    r"""The messages from a place on, each with the place where it ends, up to an unusual or incomplete packet.
+def usual_messages(
+    packets: bytes, at: int, protocol: MQTTProtocolVersion, *, first_token: int, most: int
+) -> tuple[list[Message], int]:
+    r"""The messages from a place on, up to an unusual or incomplete packet, and the place where they end.
+
+    Usual are messages that are acknowledged once, and that have no properties.
 
     >>> whole = b"\x32\x08\x00\x01a\x00\x07\x00hi"
-    >>> [end for _, end in usual_publications(whole + whole + whole[:5], 0, MQTTProtocolVersion.MQTTv5)]
-    [10, 20]
+    >>> usual_messages(whole + whole[:5], 0, MQTTProtocolVersion.MQTTv5, first_token=0, most=9)
+    ([Message(topic='a', payload=b'hi', token=7)], 10)
     """
-    while (body := _body(packets, begin + 1)) is not None and body.stop <= len(packets):
-        publication = usual_publication(packets[begin], packets[body.start : body.stop], protocol)
-        if publication is None:
-            return
-        begin = body.stop
-        yield publication, begin
-
-
-def _body(packets: bytes, at: int) -> range | None:
-    """The range of a packet's body, by the length at a place; None if the length is incomplete."""
-    length = 0
-    for place, byte in enumerate(packets[at : at + _LONGEST_LENGTH]):
-        length |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:  # noqa: PLR2004 - the bit that says that more of the length follows
-            return range(at + place + 1, at + place + 1 + length)
-    return None
-
-
-def usual_publication(header: int, packet: bytes | bytearray, protocol: MQTTProtocolVersion) -> Publication | None:
-    r"""The message in a packet of the usual kind: acknowledged once, and without properties; else None.
-
-    >>> usual_publication(0x32, b"\x00\x01a\x00\x07\x00hi", MQTTProtocolVersion.MQTTv5)
-    Publication(topic='a', mid=7, payload=b'hi')
-    """
-    if header & ~_RETAINED_OR_DOUBLED != _ONCE_AT_LEAST or len(packet) < 2:  # noqa: PLR2004 - where the length lies
-        return None
-    end = 2 + int.from_bytes(packet[:2])
-    begin = end + 2
-    if protocol is MQTTProtocolVersion.MQTTv5:
-        if packet[begin : begin + 1] != b"\x00":
-            return None
-        begin += 1
-    if end == 2 or len(packet) < begin:  # noqa: PLR2004 - as above
-        return None
-    try:
-        topic = packet[2:end].decode()
-    except UnicodeDecodeError:
-        return None
-    return Publication(topic, int.from_bytes(packet[end : end + 2]), bytes(packet[begin:]))
+    messages: list[Message] = []
+    has_properties = protocol is MQTTProtocolVersion.MQTTv5
+    topic, named = "", b""
+    # It runs for each message of each stream, so it is one loop, and reads the topic only if it is another one.
+    for _ in range(most):
+        if at + 2 > len(packets) or packets[at] & ~_RETAINED_OR_DOUBLED != _ONCE_AT_LEAST:
+            break
+        begin, length = at + 2, packets[at + 1]
+        while packets[begin - 1] & _MORE_LENGTH and begin < len(packets):
+            # Less the bit of the byte before it.
+            length += packets[begin] - 1 << 7 * (begin - at - 1)
+            begin += 1
+        end = begin + length
+        if end > len(packets):
+            break
+        if not named or not packets.startswith(named, begin):
+            named = packets[begin : begin + 2 + int.from_bytes(packets[begin : begin + 2])]
+            try:
+                topic = named[2:].decode()
+            except UnicodeDecodeError:
+                break
+        place = begin + len(named)
+        payload = place + 2 + has_properties
+        if not topic or payload > end or (has_properties and packets[place + 2]):
+            break
+        messages.append(Message(topic, packets[payload:end], first_token + (packets[place] << 8) + packets[place + 1]))
+        at = end
+    return messages, at

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -163,7 +163,7 @@ class _Received:
         self._client = connect(
             # Now, because what the broker has kept comes with the connection.
             topics=self._topics,
-            on_message=self._deliver,
+            on_messages=self._deliver,
             on_connection=self._reconnected,
             on_disconnection=self._reconnected,
             # The events that a job forwards from one batch come together anyway.
@@ -215,8 +215,8 @@ class _Received:
             self._worked.set()
 
     # Callbacks rather than the receiver's own methods, because the client is made before it.
-    def _deliver(self, message: Message) -> None:
-        self._receiver.deliver(message)
+    def _deliver(self, messages: Sequence[Message]) -> None:
+        self._receiver.deliver(*messages)
 
     def _reconnected(self) -> None:
         self._receiver.reconnected()

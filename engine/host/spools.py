@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from engine.host.reception import Reception, StreamReceiver
 from engine.plan import Ingress, Plan
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import spool_folder
-from engine.supply import Bridged, Subscribed
+from engine.supply import Bridged, Subscribed, are_alike, declaring
 
 log = logging.getLogger("braid.host")
 
@@ -95,9 +95,21 @@ class HostSpools:
         if supply is None:
             supply = self._supplies[ingress.stream] = _Supply(ingress=ingress, most_bytes=plan.limits.spool_bytes)
         supply.paces = {**supply.paces, plan.job: plan.pace}
+        self._declare_common(supply, ingress)
         if supply.spool is None and not supply.trouble:
             with _troubles(supply):
                 self._own(supply)
+
+    def _declare_common(self, supply: _Supply, ingress: Ingress) -> None:
+        """Have a stream declare only what all that read it do: all else is spooled as it came, and read by each."""
+        here, there = supply.ingress.supply, ingress.supply
+        if not isinstance(here, Subscribed) or not isinstance(there, Subscribed):
+            return
+        common = {name: kind for name, kind in here.fields.items() if there.fields.get(name) == kind}
+        if len(common) < len(here.fields):
+            supply.ingress = replace(supply.ingress, supply=declaring(here, common))
+            # The broker keeps what comes until it is supplied again.
+            self._close(supply)
 
     def drop(self, job: str, stream: str) -> None:
         """Supply a stream to a job no longer; without a reader its supply ends."""
@@ -261,7 +273,7 @@ def _troubles(supply: _Supply) -> Iterator[None]:
 
 def _clash(one: Ingress, other: Ingress) -> bool:
     """Whether two streams cannot both be supplied: they share a name, or a topic would fill two spools."""
-    same = one.supply == other.supply and (one.origin == other.origin or not isinstance(one.supply, Bridged))
+    same = are_alike(one.supply, other.supply) and (one.origin == other.origin or not isinstance(one.supply, Bridged))
     if one.stream == other.stream:
         return not same
     if isinstance(one.supply, Subscribed) and isinstance(other.supply, Subscribed):

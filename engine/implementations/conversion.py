@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge.events.raw_events import ARROW_TYPES, EARLIEST, LATEST
+from bridge.events.field_values import EARLIEST, LATEST
+from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind
 
 _LONGEST = 100

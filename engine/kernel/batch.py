@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 
-import numpy as np
 import pyarrow as pa
 
 from bridge import unpacked
 from bridge.events.raw_events import arrow_schema
 from engine.behaviour import Behaviour
-from engine.event_streams import Arrived, EventStream, PortRun, conformed, gathered, in_order, joined, runs
+from engine.event_streams import Arrived, EventStream, PortRun, gathered, in_order, joined, runs
 from engine.kernel.batch_births import BatchBirths
+from engine.kernel.entering_events import EnteringEvents, entering, from_bridge
 from engine.kernel.fed_events import FedEvents
 from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
 from engine.kernel.share import EVERYTHING, Share
 from engine.kernel.state_changes import change_states, in_effect, untransformed
-from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun, reason_of
+from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun
 from engine.offset import Offset
 from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
 from engine.records.record import Dead, EmittedEvents, InstanceMeter, Record, Table
@@ -145,18 +145,21 @@ class _Kernel:
             self._entering[ingress.origin] = schema
             streams = []
             for cause, first, batch in events:
-                try:
-                    one = conformed(batch, schema)
-                except pa.ArrowException as error:
-                    if self._share.parks(ingress.stream):
+                fits = self._fitting(ingress, batch, schema)
+                for at, unfit in fits.unfit:
+                    if self._share.parks_at(ingress.stream, first + at, start, end):
                         self._dead.append(
-                            Dead(instance=ingress.instance, port=ingress.port, reason=reason_of(error), events=batch)
+                            Dead(instance=ingress.instance, port=ingress.port, reason=unfit.reason, events=unfit.events)
                         )
-                    continue
-                own = self._share.taken(ingress.stream, first, one, start, end)
-                whole = EventStream(one, np.arange(cause, cause + len(one)))
+                whole = EventStream(fits.rows, fits.kept + cause)
+                own = self._share.taken(ingress.stream, fits.kept + first, fits.rows, start, end)
                 streams.append(whole if own is None else whole.take(own))
             self._streams[ingress.origin] = joined(streams, schema)
+
+    def _fitting(self, ingress: Ingress, batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:
+        if isinstance(ingress.supply, Bridged):
+            return from_bridge(batch, schema)
+        return entering(batch, ingress.supply.schema)
 
     def run(self) -> None:
         """Run every slot."""

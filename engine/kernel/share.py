@@ -56,8 +56,17 @@ class Share:
         """Whether it parks the events of a stream that cannot be read."""
         return self.shard == self._of(stream).shard
 
-    def taken(self, stream: str, first: int, rows: pa.RecordBatch, start: Offset, end: Offset) -> Numbers | None:
-        """The indexes of its events among some of a stream, of which the first has a position; None for all."""
+    def parks_at(self, stream: str, position: int, start: Offset, end: Offset) -> bool:
+        """Whether it parks an event that cannot be read at a position of a batch."""
+        if self._of(stream).by is not DividedBy.POSITION:
+            return self.parks(stream)
+        low, high = self.range(stream, start, end)
+        return low <= position < high
+
+    def taken(
+        self, stream: str, positions: Numbers, rows: pa.RecordBatch, start: Offset, end: Offset
+    ) -> Numbers | None:
+        """The indexes of its events among some of a stream at ascending positions; None for all."""
         found = self._of(stream)
         if self.is_all:
             return None
@@ -65,7 +74,7 @@ class Share:
             return None if self.shard == found.shard else np.empty(0, np.int64)
         if found.by is DividedBy.POSITION:
             low, high = self.range(stream, start, end)
-            return np.arange(min(max(low - first, 0), len(rows)), min(max(high - first, 0), len(rows)))
+            return np.arange(*np.searchsorted(positions, [low, high]))
         groups = groups_of(rows, found.key)
         return np.flatnonzero(np.array(self.division.groups)[groups] == self.shard)
 

@@ -2,12 +2,12 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from manager.answers.base import Answer
-from manager.answers.plans import PlanAnswer
+from manager.answers.base import Answer, Form
+from manager.answers.plans import GivenUpModule, PlanAnswer
 from merge import Basis
 
 
@@ -79,6 +79,10 @@ class DataflowDetail(DataflowAnswer):
     document: dict[str, Any]
     pipeline: dict[str, Any] | None = None
     """The document with open places of which `document` was planned, if it was."""
+    given_up: tuple[GivenUpModule, ...] = ()
+    """The modules that failed in it, and what came of that."""
+    unplanned: str = ""
+    """Of a pipeline that follows its modules and sources: the reason why it could not be planned anew the last time."""
 
 
 class EndingStreamAnswer(Answer):
@@ -173,6 +177,28 @@ class ExplainAnswer(Answer):
     """Where it would start in its sources. With `earliest` it reuses nothing."""
     plan: PlanAnswer | None = None
     """The plan of its places, if it has any."""
+
+
+class BundleForm(Form):
+    """Documents to submit together."""
+
+    documents: Annotated[tuple[dict[str, Any], ...], Field(min_length=1, max_length=100)]
+
+
+class BundleAnswer(Answer):
+    """The answer to documents that were submitted together."""
+
+    dataflows: tuple[SubmitAnswer, ...]
+    """In the order of the documents."""
+
+
+class BundleExplainAnswer(Answer):
+    """The preview of documents that are submitted together."""
+
+    documents: tuple[ExplainAnswer, ...]
+    """In their order; each as if it came alone, but with the plan that they have together."""
+    started: int
+    """The tasks that would start in all. One that several documents need starts once."""
 
 
 class Stop(StrEnum):

@@ -1,5 +1,6 @@
 """Plans of pipelines: what fills each place, why, and what changes when a pipeline is planned anew."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -39,6 +40,29 @@ class FigureAnswer(Answer):
     """No plan reaches better. The same as the value if the plan is optimal."""
 
 
+class FallbackAnswer(Answer):
+    """What would happen if a module failed, and were planned without."""
+
+    module: str
+    places: tuple[PlaceAnswer, ...] = ()
+    """The places that would hold something else."""
+    no_plan: str = ""
+    """The reason why there is no plan without it. Everything would stay as it is."""
+
+
+class GivenUpModule(Answer):
+    """A module that did nothing but fail in a pipeline, and what came of it."""
+
+    module: str
+    at: datetime
+    reason: str
+    """The failure."""
+    outcome: str
+    """What took its place, or the reason why nothing did."""
+    reconfiguration: str | None = None
+    """The reconfiguration by which its place holds something else."""
+
+
 class PlanAnswer(Answer):
     """The plan of a pipeline."""
 
@@ -49,6 +73,8 @@ class PlanAnswer(Answer):
     """False if time ran out before it was known that nothing is better."""
     document: dict[str, Any]
     """The plain document that it makes."""
+    fallbacks: tuple[FallbackAnswer, ...] = ()
+    """What would happen if one of its modules failed; only in previews."""
 
 
 class ReplanKind(StrEnum):

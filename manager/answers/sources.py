@@ -64,6 +64,12 @@ class VisibilityForm(Form):
     readers: Annotated[frozenset[TenantName], Field(max_length=1_000)] = frozenset()
 
 
+class SchemaForm(Form):
+    """The fields that a source declares from now on."""
+
+    fields: Annotated[dict[str, Kind], Field(alias="schema", max_length=250)]
+
+
 class SourceAnswer(Answer):
     """A registered source."""
 
@@ -79,6 +85,24 @@ class SourceAnswer(Answer):
     """Likewise."""
     dataflows: int
     """The number of the caller's dataflows that read it; of all dataflows for its owner and for operators."""
+
+
+class DependentAnswer(Answer):
+    """A dataflow that could not be submitted by the new schema of a source."""
+
+    dataflow: str
+    why: tuple[str, ...]
+    """What in it depends on fields that are not declared any more, or otherwise."""
+
+
+class SchemaAnswer(Answer):
+    """A source whose schema changed, and the dataflows that read it."""
+
+    source: SourceAnswer
+    going_on: int
+    """The number of dataflows that go on by the schema that they were submitted with."""
+    dependent: tuple[DependentAnswer, ...]
+    """Those of the caller's among them that could not be submitted anew; of all dataflows for operators."""
 
 
 ProducerName = Annotated[str, StringConstraints(pattern=r"^~?[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]

@@ -19,7 +19,9 @@ from manager.answers import (
     DataflowState,
     EndingStreamAnswer,
     ExplainAnswer,
+    GivenUpModule,
     Page,
+    PlanAnswer,
     RemovalAnswer,
     Start,
     Stop,
@@ -29,6 +31,7 @@ from manager.answers import (
 from manager.cases.base import Base, Caller, Paging, paged, tenant_of
 from manager.cases.dataflow_answers import Standing, dataflow_answer, standing_of, task_answers, types_in
 from manager.cases.planned.composer import Composed, PipelineComposer, Present, pipeline_in
+from manager.cases.planned.fallbacks import fallbacks_of
 from manager.cases.planned.plan_answers import plan_answer
 from manager.committed.sources import full_name
 from manager.committed.state import running_id
@@ -64,7 +67,7 @@ class Dataflows(Base):
             # It is not planned again: there may be no plan by now.
             row = self._changes.dataflows.submitted_before(owner, raw, idempotency_key, start)
             if row is not None:
-                return self._submit_answer(row)
+                return self.submitted(row)
         composed = self._composed(owner, raw)
         submitted = self._changes.dataflows.submit(
             owner,
@@ -74,16 +77,16 @@ class Dataflows(Base):
             start=start,
             pipeline=None if composed is None else composed.pipeline,
         )
-        return self._submit_answer(submitted.row, composed)
+        return self.submitted(submitted.row, composed)
 
     def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
         """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
         row = self._own_row(caller, dataflow)
         composed = self._composed(row.tenant, raw, dataflow)
         if composed is None:
-            return self._submit_answer(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
+            return self.submitted(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
         made = self._changes.dataflows.replace(dataflow, composed.document, who=caller.who, pipeline=composed.pipeline)
-        return self._submit_answer(made, composed)
+        return self.submitted(made, composed)
 
     def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
         """Remove a dataflow."""
@@ -163,9 +166,14 @@ class Dataflows(Base):
             if session.get(TenantRow, owner) is None:
                 raise NotFound("tenant", owner)
         composed = self._composed(owner, raw)
-        raw = raw if composed is None else composed.document
-        preview = self._changes.dataflows.explain(owner, raw, start=start)
-        explanation, types = preview.explanation, types_in(raw)
+        if composed is None:
+            return self.explained(owner, raw, start)
+        return self.explained(owner, composed.document, start, self._previewed(owner, composed))
+
+    def explained(self, owner: str, document: bytes, start: Start, plan: PlanAnswer | None = None) -> ExplainAnswer:
+        """A preview of the submission of a plain document, with the plan that it was made by."""
+        preview = self._changes.dataflows.explain(owner, document, start=start)
+        explanation, types = preview.explanation, types_in(document)
         jobs = (plan.job for plan in preview.plans)
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
         only = {each for each in preview.instances if each is not None}
@@ -179,7 +187,7 @@ class Dataflows(Base):
             collapsed=explanation.collapses,
             saving=saving(preview.dataflow, preview.instances, measured, opened=preview.opened, job=preview.job_cores),
             start=start,
-            plan=None if composed is None else plan_answer(composed.planned, with_alternatives=True),
+            plan=plan,
         )
 
     def page(  # noqa: PLR0913 - each is a filter
@@ -233,14 +241,22 @@ class Dataflows(Base):
             tasks=task_answers(row, standing, self._seeing),
             document=json.loads(row.document),
             pipeline=None if row.pipeline is None else json.loads(row.pipeline),
+            given_up=tuple(map(GivenUpModule.model_validate, row.given_up or ())),
+            unplanned=row.unplanned,
         )
 
     def _composed(self, tenant: str, raw: bytes, dataflow: str | None = None) -> Composed | None:
         """The plan of a pipeline; None for a plain document."""
         if not pipeline_in(raw):
             return None
-        composer = PipelineComposer(self._committer, self._store, self._tools.catalogue)
-        return composer.composed(tenant, raw, present=None if dataflow is None else Present(dataflow=dataflow))
+        return self._composer().composed(tenant, raw, present=None if dataflow is None else Present(dataflow=dataflow))
+
+    def _previewed(self, tenant: str, composed: Composed) -> PlanAnswer:
+        fallbacks = fallbacks_of(self._composer(), tenant, composed)
+        return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
+
+    def _composer(self) -> PipelineComposer:
+        return PipelineComposer(self._committer, self._store, self._tools.catalogue)
 
     def _own_row(self, caller: Caller, dataflow: str) -> DataflowRow:
         with self._store.read() as session:
@@ -249,7 +265,8 @@ class Dataflows(Base):
             raise NotFound("dataflow", dataflow)
         return row
 
-    def _submit_answer(self, row: DataflowRow, composed: Composed | None = None) -> SubmitAnswer:
+    def submitted(self, row: DataflowRow, composed: Composed | None = None) -> SubmitAnswer:
+        """The answer to what was submitted."""
         standing = None
         # It is committed, so it is answered, even by a manager that does not lead any more.
         with suppress(StateNotReady), self._committer.looking() as state:

@@ -1,11 +1,17 @@
 """Sources: registered, shown, opened to others and revoked."""
 
-from dags import Problem
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dags import Kind, Problem, Schema, fields_in
 from engine.supply import unfit
 from manager.access.grants import UnfitName, check_topic
 from manager.answers import (
+    DependentAnswer,
     Page,
     ReplayConnection,
+    SchemaAnswer,
+    SchemaForm,
     SourceAnswer,
     SourceForm,
     Stopped,
@@ -16,8 +22,12 @@ from manager.cases.base import Base, Caller, Paging, paged
 from manager.committed.sources import Registered, full_name, supply_of
 from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
-from manager.problem import Forbidden, InvalidRequest, NotFound
+from manager.committer.dataflow_rows import dataflow_of
+from manager.planner import public_id
+from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest, NotFound
 from manager.store.tables import SourceRow, TenantRow
+from manager.submissions.canonical_document import canonical
+from manager.submissions.published_code import published_in
 
 
 class Sources(Base):
@@ -80,6 +90,44 @@ class Sources(Base):
         stopped = self._changes.sources.set_visibility(source, form.visibility, sorted(form.readers), who=caller.who)
         return Stopped(dataflows=stopped)
 
+    def declare(self, caller: Caller, name: str, form: SchemaForm, *, dry_run: bool = False) -> SchemaAnswer:
+        """Declare other fields, or preview that. Dataflows that run go on by those that they were submitted with."""
+        full = owned_source(self._committer, caller, name)
+        with self._committer.looking() as state:
+            found = state.sources[full]
+            if not isinstance(found.connection, TopicConnection):
+                raise Conflict(f"the source {full!r} has the schema of what it generates; register another one")
+            schema = Schema.of(form.fields)
+            after = replace(found, source=replace(found.source, schema=schema))
+            readers = {each: state.running.dataflows[each].tenant for each in state.readers.get(full, ())}
+            sources = state.sources.insert(full, after)
+            going_on = sum(_declares(state, each, full) != dict(schema.fields) for each in readers)
+        mine = sorted(each for each, tenant in readers.items() if caller.tenant in {None, tenant})
+        dependent = tuple(each for reader in mine if (each := self._dependent(reader, sources)) is not None)
+        if not dry_run and dict(found.source.schema.fields) != dict(schema.fields):
+            after = self._changes.sources.declare(full, form.fields, who=caller.who)
+        answer = _answer(after, caller, dataflows=len(readers))
+        return SchemaAnswer(source=answer, going_on=going_on, dependent=dependent)
+
+    def _dependent(self, reader: str, sources: Mapping[str, Registered]) -> DependentAnswer | None:
+        """A dataflow that could not be submitted by these sources; None if it could, or is gone."""
+        with self._store.read() as session:
+            row = dataflow_of(session, public_id(reader))
+        try:
+            canonical(
+                row.document.encode(),
+                dataflow=row.id,
+                tenant=row.tenant,
+                catalogue=self._tools.catalogue,
+                sources=sources,
+                published=published_in(self._store),
+            )
+        except InvalidDataflow as refused:
+            return DependentAnswer(
+                dataflow=row.id, why=tuple(f"{each.pointer}: {each.message}" for each in refused.errors)
+            )
+        return None
+
     def revoke(self, caller: Caller, name: str) -> Stopped:
         """Take a source away, and remove every dataflow that reads it."""
         stopped = self._changes.sources.revoke(owned_source(self._committer, caller, name), who=caller.who)
@@ -98,6 +146,12 @@ class Sources(Base):
             if session.get(TenantRow, owner) is None:
                 raise NotFound("tenant", owner)
         return owner
+
+
+def _declares(state: CommittedState, dataflow: str, source: str) -> Mapping[str, Kind]:
+    """The fields of a source that a dataflow was submitted by."""
+    tasks = (state.running.tasks[each] for part in state.running.dataflows[dataflow].parts for each in part)
+    return next(fields_in(task.text) for task in tasks if task.config["source"] == source)
 
 
 def owned_source(committer: Committer, caller: Caller, name: str) -> str:

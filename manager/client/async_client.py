@@ -1,11 +1,13 @@
 """A client of the service: a method for each request of `manager.client.requests`."""
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 
 from manager.answers import (
     BillAnswer,
+    BundleAnswer,
+    BundleExplainAnswer,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -29,6 +31,8 @@ from manager.answers import (
     RunningDagAnswer,
     RunningTaskAnswer,
     SavingsAnswer,
+    SchemaAnswer,
+    SchemaForm,
     SentAnswer,
     SeriesAnswer,
     SourceAnswer,
@@ -70,6 +74,25 @@ class AsyncClient(AsyncAdministrationClient, AsyncPlanningClient):
         """Submit a document, once even if it has to be sent again; operators name the tenant."""
         key = idempotency_key or secrets.token_urlsafe()
         return await self.send(dataflows.submit(document, tenant=tenant, idempotency_key=key, start=start))
+
+    async def submit_together(
+        self,
+        documents: Sequence[Document],
+        *,
+        tenant: str | None = None,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,
+    ) -> BundleAnswer:
+        """Submit all documents or none, planned so that they share most; once even if they have to be sent again."""
+        key = idempotency_key or secrets.token_urlsafe()
+        request = dataflows.submit_together(documents, tenant=tenant, idempotency_key=key, start=start)
+        return await self.send(request)
+
+    async def explain_together(
+        self, documents: Sequence[Document], *, tenant: str | None = None, start: Start = Start.LATEST
+    ) -> BundleExplainAnswer:
+        """Preview what submitting documents together would reuse, start and save."""
+        return await self.send(dataflows.explain_together(documents, tenant=tenant, start=start))
 
     async def replace(self, dataflow: str, document: Document) -> SubmitAnswer:
         """Replace a dataflow's document by an edited one, as one change."""
@@ -155,6 +178,10 @@ class AsyncClient(AsyncAdministrationClient, AsyncPlanningClient):
     async def set_visibility(self, name: str, form: VisibilityForm) -> Stopped:
         """Set who may read a source; the answer counts the dataflows that this stopped."""
         return await self.send(sources.set_visibility(name, form))
+
+    async def declare_fields(self, name: str, form: SchemaForm, *, dry_run: bool = False) -> SchemaAnswer:
+        """Change the schema of a source; running dataflows keep the one that they were submitted with."""
+        return await self.send(sources.declare_fields(name, form, dry_run=dry_run))
 
     async def revoke_source(self, name: str) -> Stopped:
         """Revoke a source; the answer counts the dataflows that this stopped."""

@@ -2,11 +2,13 @@
 """A client of the service: a method for each request of `manager.client.requests`."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from manager.answers import (
     BillAnswer,
+    BundleAnswer,
+    BundleExplainAnswer,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -30,6 +32,8 @@ from manager.answers import (
     RunningDagAnswer,
     RunningTaskAnswer,
     SavingsAnswer,
+    SchemaAnswer,
+    SchemaForm,
     SentAnswer,
     SeriesAnswer,
     SourceAnswer,
@@ -71,6 +75,25 @@ class Client(AdministrationClient, PlanningClient):
         """Submit a document, once even if it has to be sent again; operators name the tenant."""
         key = idempotency_key or secrets.token_urlsafe()
         return self.send(dataflows.submit(document, tenant=tenant, idempotency_key=key, start=start))
+
+    def submit_together(
+        self,
+        documents: Sequence[Document],
+        *,
+        tenant: str | None = None,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,
+    ) -> BundleAnswer:
+        """Submit all documents or none, planned so that they share most; once even if they have to be sent again."""
+        key = idempotency_key or secrets.token_urlsafe()
+        request = dataflows.submit_together(documents, tenant=tenant, idempotency_key=key, start=start)
+        return self.send(request)
+
+    def explain_together(
+        self, documents: Sequence[Document], *, tenant: str | None = None, start: Start = Start.LATEST
+    ) -> BundleExplainAnswer:
+        """Preview what submitting documents together would reuse, start and save."""
+        return self.send(dataflows.explain_together(documents, tenant=tenant, start=start))
 
     def replace(self, dataflow: str, document: Document) -> SubmitAnswer:
         """Replace a dataflow's document by an edited one, as one change."""
@@ -152,6 +175,10 @@ class Client(AdministrationClient, PlanningClient):
     def set_visibility(self, name: str, form: VisibilityForm) -> Stopped:
         """Set who may read a source; the answer counts the dataflows that this stopped."""
         return self.send(sources.set_visibility(name, form))
+
+    def declare_fields(self, name: str, form: SchemaForm, *, dry_run: bool = False) -> SchemaAnswer:
+        """Change the schema of a source; running dataflows keep the one that they were submitted with."""
+        return self.send(sources.declare_fields(name, form, dry_run=dry_run))
 
     def revoke_source(self, name: str) -> Stopped:
         """Revoke a source; the answer counts the dataflows that this stopped."""

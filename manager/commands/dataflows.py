@@ -1,6 +1,7 @@
 """The commands about dataflows: submit, replace, remove, list, show, explain."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,8 +9,12 @@ from rich.console import RenderableType
 
 from manager.answers import (
     DataflowAnswer,
+    DataflowDetail,
     DataflowState,
+    ExplainAnswer,
+    FallbackAnswer,
     OutputAnswer,
+    PlanAnswer,
     RemovalAnswer,
     Saving,
     Start,
@@ -24,6 +29,7 @@ from merge import Basis
 
 _BASES = {Basis.MEASURED: "measured", Basis.TYPE: "by type", Basis.ASSUMED: "assumed"}
 Id = Annotated[str, typer.Argument(help="The id of a dataflow.")]
+Files = Annotated[list[Path], typer.Argument(help="JSON files; - is standard input.")]
 StartOption = Annotated[
     Start, typer.Option(help="The first events: from now on, or the earliest that are kept, which shares nothing.")
 ]
@@ -32,15 +38,19 @@ StartOption = Annotated[
 @client_command
 def submit(
     client: Client,
-    file: File,
+    file: Files,
     tenant: Tenant = None,
     idempotency_key: Annotated[
         str | None, typer.Option(help="Your own key: a second submission with it does nothing.")
     ] = None,
     start: StartOption = Start.LATEST,
 ) -> Shown:
-    """Submit a document; show what it reuses, and the topics of its outputs."""
-    answer = client.submit(read_file(file), tenant=tenant, idempotency_key=idempotency_key, start=start)
+    """Submit a document, or several together; show what they reuse, and the topics of their outputs."""
+    documents = [read_file(each) for each in file]
+    if len(documents) > 1:
+        bundle = client.submit_together(documents, tenant=tenant, idempotency_key=idempotency_key, start=start)
+        return Shown(data=bundle, text=lines(*map(_submitted, bundle.dataflows)))
+    answer = client.submit(documents[0], tenant=tenant, idempotency_key=idempotency_key, start=start)
     return Shown(data=answer, text=_submitted(answer))
 
 
@@ -88,21 +98,57 @@ def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
 def show(client: Client, dataflow: Id) -> Shown:
     """Show a dataflow: its state, tasks and outputs."""
     answer = client.dataflow(dataflow)
-    return Shown(data=answer, text=lines(_heading(answer), _tasks(answer.tasks), _outputs(answer.outputs)))
+    return Shown(
+        data=answer, text=lines(_heading(answer), _tasks(answer.tasks), _outputs(answer.outputs), *_given_up(answer))
+    )
 
 
 @client_command
-def explain(client: Client, file: File, tenant: Tenant = None, start: StartOption = Start.LATEST) -> Shown:
-    """Show what submitting a document would reuse, start and save, without submitting it."""
-    answer = client.explain(read_file(file), tenant=tenant, start=start)
-    text = lines(
+def explain(client: Client, file: Files, tenant: Tenant = None, start: StartOption = Start.LATEST) -> Shown:
+    """Show what submitting a document, or several together, would reuse, start and save, without submitting it."""
+    documents = [read_file(each) for each in file]
+    if len(documents) > 1:
+        bundle = client.explain_together(documents, tenant=tenant, start=start)
+        parts = (
+            part for name, each in zip(file, bundle.documents, strict=True) for part in (f"{name}:", _explained(each))
+        )
+        return Shown(data=bundle, text=lines(*parts, f"together they start {counted(bundle.started, 'task')}"))
+    answer = client.explain(documents[0], tenant=tenant, start=start)
+    return Shown(data=answer, text=_explained(answer))
+
+
+def _explained(answer: ExplainAnswer) -> RenderableType:
+    return lines(
         f"reuses {answer.saving.tasks} of {answer.saving.of_tasks} tasks{_work(answer.saving)}",
         f"saves about {number(answer.saving.cores)} cores{_basis(answer.saving.rests_on)}",
         _tasks(answer.reused) if answer.reused else None,
         f"starts {', '.join(answer.started)}" if answer.started else None,
         *(f"runs as one: {', '.join(group)}" for group in answer.collapsed),
+        None if answer.plan is None else plan_text(answer.plan),
     )
-    return Shown(data=answer, text=text)
+
+
+def plan_text(plan: PlanAnswer) -> RenderableType:
+    """A plan as a table of its places, and where it is known what would happen if a module failed."""
+    others = any(place.alternatives for place in plan.places)
+    places = table(
+        "place",
+        "module",
+        *(["as good"] if others else []),
+        rows=[
+            (place.id, place.module or "nothing", *([", ".join(place.alternatives)] if others else []))
+            for place in plan.places
+        ],
+        empty="The pipeline has no open places.",
+    )
+    fallbacks = [(each.module, _instead(each)) for each in plan.fallbacks]
+    return lines(places, table("if this fails", "then", rows=fallbacks, empty="") if fallbacks else None)
+
+
+def _instead(fallback: FallbackAnswer) -> str:
+    if fallback.no_plan:
+        return f"everything stays: {fallback.no_plan}"
+    return ", ".join(f"{place.id}: {place.module or 'nothing'}" for place in fallback.places)
 
 
 def _work(saving: Saving) -> str:
@@ -152,6 +198,13 @@ def _tasks(tasks: tuple[TaskAnswer, ...]) -> RenderableType:
         for each in tasks
     )
     return table("task", "type", "instance", "reused", "failed", rows=rows, empty="no tasks")
+
+
+def _given_up(answer: DataflowDetail) -> Iterator[str]:
+    for each in answer.given_up:
+        yield f"{each.module} was given up at {moment(each.at)}: {each.reason}; {each.outcome}"
+    if answer.unplanned:
+        yield f"not planned anew: {answer.unplanned}"
 
 
 def _outputs(outputs: tuple[OutputAnswer, ...]) -> RenderableType:

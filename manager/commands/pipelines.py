@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from manager.answers import PlanAnswer, ReplanAnswer, ReplanForm, ReplanKind
+from manager.answers import ReplanAnswer, ReplanForm, ReplanKind
 from manager.client.client import Client
 from manager.commands.client_command import WrongUsage, client_command, fill_form, read_file
-from manager.commands.dataflows import Id
-from manager.commands.display import Shown, lines, table
+from manager.commands.dataflows import Id, plan_text
+from manager.commands.display import Shown, lines
 
 _HOW = {
     ReplanKind.NOTHING: "nothing changes",
@@ -41,21 +41,6 @@ def replan(  # noqa: PLR0913 - each is an option
     form = fill_form(ReplanForm, pipeline=None if file is None else _pipeline(file), prefer=prefer, without=without)
     answer = client.replan(dataflow, form, dry_run=dry_run)
     yield Shown(data=answer, text=_text(answer))
-
-
-def plan_text(plan: PlanAnswer) -> RenderableType:
-    """A plan as a table of its places."""
-    others = any(place.alternatives for place in plan.places)
-    return table(
-        "place",
-        "module",
-        *(["as good"] if others else []),
-        rows=[
-            (place.id, place.module or "nothing", *([", ".join(place.alternatives)] if others else []))
-            for place in plan.places
-        ],
-        empty="The pipeline has no open places.",
-    )
 
 
 def _text(answer: ReplanAnswer) -> RenderableType:

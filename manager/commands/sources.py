@@ -1,14 +1,16 @@
 """The commands about sources: list, register, set their visibility, revoke."""
 
+import json
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from dags import Visibility
-from manager.answers import VisibilityForm
+from manager.answers import SchemaForm, VisibilityForm
 from manager.client.client import Client
-from manager.commands.client_command import File, client_command, fill_form, read_file
-from manager.commands.display import Shown, counted, table
+from manager.commands.client_command import File, WrongUsage, client_command, fill_form, read_file
+from manager.commands.display import Shown, counted, lines, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="The name of a source.")]
@@ -54,6 +56,29 @@ def visibility(
     """Set who may read a source; the dataflows of tenants that may no longer read it are removed."""
     stopped = client.set_visibility(name, fill_form(VisibilityForm, visibility=visibility, readers=reader))
     return Shown(data=stopped, text=f"{name} is {visibility}; {counted(stopped.dataflows, 'dataflow')} removed")
+
+
+@app.command()
+@client_command
+def schema(
+    client: Client,
+    name: Name,
+    file: File,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which dataflows depend on what goes.")] = False,
+) -> Iterator[Shown]:
+    """Change the schema of a source, to the JSON object of fields in a file; what runs keeps the one before."""
+    try:
+        fields = json.loads(read_file(file))
+    except ValueError as error:
+        raise WrongUsage(f'{file}: it is not JSON: {error}; name a file such as {{"temperature": "float"}}') from None
+    answer = client.declare_fields(name, fill_form(SchemaForm, schema=fields), dry_run=dry_run)
+    declared = ", ".join(f"{field} {kind}" for field, kind in answer.source.fields.items()) or "no fields"
+    heading = f"{answer.source.name} {'would declare' if dry_run else 'declares'} {declared}"
+    keeps = "keeps" if answer.going_on == 1 else "keep"
+    going_on = f"{counted(answer.going_on, 'dataflow')} {keeps} the schema before" if answer.going_on else ""
+    dependent = [f"{each.dataflow} depends on it: {'; '.join(each.why)}" for each in answer.dependent]
+    yield Shown(data=answer, text=lines(heading, going_on, *dependent))
 
 
 @app.command()

@@ -3,16 +3,21 @@
 A source's full name is its owner's and its own, as `owner:name`. Its owner may leave itself out.
 """
 
+# rpds's classes take no parameters at run time.
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter
+from rpds import HashTrieMap
 
-from dags import Kind, Schema, Source, Visibility
+from dags import Kind, Schema, Source, Visibility, fields_in
 from engine.supply import Rated, ReplayedFile, Subscribed, Timed
 from manager.answers import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
 from manager.planner import Supplied
 from manager.store.tables import SourceRow
+from merge import RunningTask
 
 _CONNECTION: TypeAdapter[Connection] = TypeAdapter(Connection)
 
@@ -32,7 +37,7 @@ class Grants:
         """
         return min((each for each in (self.named.get(tenant), self.public) if each is not None), default=None)
 
-    def then(self, visibility: Visibility, readers: Iterable[str], now: float) -> "Grants":
+    def then(self, visibility: Visibility, readers: Iterable[str], now: float) -> Grants:
         """The grants after a change of who may read it; those who still may keep their time."""
         match visibility:
             case Visibility.PRIVATE:
@@ -120,6 +125,17 @@ def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed 
                 per_second=connection.per_second,
                 repeat=connection.repeat,
             )
+
+
+def as_submitted(sources: HashTrieMap[str, Registered], tasks: Iterable[RunningTask]) -> HashTrieMap[str, Registered]:
+    """The sources with the schemas that running tasks were submitted with, which may be others by now."""
+    for task in tasks:
+        if task.type.reads_source:
+            found, fields = sources[task.config["source"]], fields_in(task.text)
+            if dict(found.source.schema.fields) != fields:
+                source = replace(found.source, schema=Schema.of(fields))
+                sources = sources.insert(source.name, replace(found, source=source))
+    return sources
 
 
 class Readable(Mapping[str, Source]):

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from dags import Catalogue
+from manager.committer.bundle_changes import BundleChanges
 from manager.committer.committer import Committer
 from manager.committer.dataflow_changes import DataflowChanges
 from manager.committer.drain_changes import DrainChanges
 from manager.committer.job_changes import JobChanges
 from manager.committer.move_changes import MoveChanges
+from manager.committer.pipeline_changes import PipelineChanges
 from manager.committer.reconfiguration_changes import ReconfigurationChanges
 from manager.committer.source_changes import SourceChanges
 from manager.store.database import Store
@@ -18,7 +20,9 @@ class Changes:
     """One manager's; made by `changes_of`."""
 
     dataflows: DataflowChanges
+    bundles: BundleChanges
     sources: SourceChanges
+    pipelines: PipelineChanges
     jobs: JobChanges
     moves: MoveChanges
     drains: DrainChanges
@@ -30,7 +34,9 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
     dataflows = DataflowChanges(committer, store, catalogue)
     return Changes(
         dataflows=dataflows,
+        bundles=BundleChanges(committer, store, catalogue),
         sources=SourceChanges(committer, store),
+        pipelines=PipelineChanges(committer, store),
         jobs=JobChanges(committer),
         moves=MoveChanges(committer),
         drains=DrainChanges(committer, store, dataflows),

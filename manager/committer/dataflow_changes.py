@@ -17,7 +17,7 @@ from manager.answers import OperationKind, Start
 from manager.committed.sources import Registered
 from manager.committed.state import CommittedState, running_id
 from manager.committer.committer import Committer
-from manager.committer.dataflow_rows import dataflow_of, histories_of, running_dataflow, take_away
+from manager.committer.dataflow_rows import dataflow_of, histories_of, running_dataflow, take_away, take_pipeline
 from manager.committer.draft import Draft
 from manager.committer.rows import OPERATOR, dataflow_row, write_dataflow, write_down, write_idempotency
 from manager.planner import Delivered
@@ -146,29 +146,12 @@ class DataflowChanges:
                 check_rate(session, row.tenant, draft.now)
             check_size(session, row.tenant, dataflows=0, tasks=len(decided.dataflow.tasks) - row.tasks)
             _swap(draft, row, decided, raw)
-            row.pipeline = None if pipeline is None else pipeline.decode()
+            take_pipeline(row, pipeline)
             session.add(row)
             write_down(session, draft, OperationKind.REPLACE, who=who, subject=dataflow, begun=begun)
             return row
 
         return self._committed(_Document(tenant, dataflow, raw, start, histories), request, write)
-
-    def keep_pipeline(self, dataflow: str, pipeline: bytes, *, who: str) -> DataflowRow:
-        """Keep other goals and places for a dataflow whose document has been planned of them, or soon is."""
-        begun = time.monotonic()
-
-        def read(_state: CommittedState, _now: datetime) -> DataflowRow:
-            with self._store.read() as session:
-                return running_dataflow(session, dataflow)
-
-        def write(session: Session, draft: Draft, _row: DataflowRow) -> DataflowRow:
-            row = running_dataflow(session, dataflow)
-            row.pipeline = pipeline.decode()
-            session.add(row)
-            write_down(session, draft, OperationKind.REPLAN, who=who, subject=dataflow, begun=begun)
-            return row
-
-        return self._committer.commit(read, write, scope=lambda _state, _row: TransitionScope())
 
     def remove(self, dataflow: str, *, who: str) -> DataflowRow:
         """Remove a dataflow at once."""

@@ -20,6 +20,14 @@ def take_away(session: Session, draft: Draft, row: DataflowRow) -> None:
     session.add(row)
 
 
+def take_pipeline(row: DataflowRow, pipeline: bytes | None) -> None:
+    """Have a row keep a pipeline. What failed in another says nothing about this one."""
+    text = None if pipeline is None else pipeline.decode()
+    if text != row.pipeline:
+        row.given_up, row.unplanned = None, ""
+    row.pipeline = text
+
+
 def dataflow_of(session: Session, dataflow: str) -> DataflowRow:
     """The row of a dataflow, removed or not."""
     row = session.scalar(_DATAFLOW, {"dataflow": dataflow})

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dags import Catalogue, Dataflow, Scope, State, fits
 from manager.answers import Start
-from manager.committed.sources import Registered
+from manager.committed.sources import Registered, as_submitted
 from manager.committed.state import CommittedState, running_id
 from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import histories_of, running_dataflow
@@ -94,7 +94,7 @@ class ReconfigurationReader:
             found = [each for each in runs if each is not None]
             tasks = [{task: state.running.tasks[place] for task, place in each.places.items()} for each in found]
         reads = (
-            self._read(row, was, these, sources, wanted, token)
+            self._read(row, was, these, as_submitted(sources, these.values()), wanted, token)
             for row, was, these in zip(rows, found, tasks, strict=True)
         )
         snapshot = ReconfigurationSnapshot(sources, tuple(reads))

@@ -37,6 +37,25 @@ def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
 
     `begun` is when the request came, by the monotonic clock.
     """
+    write_running(session, draft)
+    write_operation(
+        session,
+        draft,
+        kind,
+        who=who,
+        subject=subject,
+        begun=begun,
+        started=len(draft.added),
+        reused=draft.reused,
+        paused=len(draft.gone),
+        jobs_started=[str(job) for job in draft.opened],
+        jobs_stopped=[str(job) for job in draft.closed],
+        note=note,
+    )
+
+
+def write_running(session: Session, draft: Draft) -> None:
+    """Write down the running tasks and jobs after a change."""
     plans = draft.plans()
     homes = draft.state.jobs.homes
     for part in _parts(sorted(draft.gone)):
@@ -48,22 +67,15 @@ def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
         session.execute(_SET_TASKS, rows)
     write_jobs(session, draft, plans)
     _give_back(session, draft)
-    session.execute(
-        _ADD_OPERATION,
-        {
-            "at": draft.now.timestamp(),
-            "kind": kind,
-            "who": who,
-            "subject": subject,
-            "started": len(draft.added),
-            "reused": draft.reused,
-            "paused": len(draft.gone),
-            "jobs_started": [str(job) for job in draft.opened],
-            "jobs_stopped": [str(job) for job in draft.closed],
-            "seconds": time.monotonic() - begun,
-            "note": note,
-        },
-    )
+
+
+def write_operation(  # noqa: PLR0913 - who did what, when, and what came of it
+    session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float, **outcome: object
+) -> None:
+    """Write an entry into the journal."""
+    entry = {"at": draft.now.timestamp(), "kind": kind, "who": who, "subject": subject}
+    nothing = {"started": 0, "reused": 0, "paused": 0, "jobs_started": [], "jobs_stopped": [], "note": ""}
+    session.execute(_ADD_OPERATION, {**entry, **nothing, **outcome, "seconds": time.monotonic() - begun})
 
 
 def write_loads(session: Session, loads: Mapping[Instance, float]) -> None:

@@ -1,12 +1,13 @@
 """The changes that sources bring: registered, opened to others, and revoked."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from sqlalchemy import select
 from sqlmodel import Session, col
 
+from dags import Kind
 from manager.answers import OperationKind
 from manager.committed.sources import Grants, Registered, grant, grants_in, registered
 from manager.committed.state import CommittedState
@@ -73,6 +74,22 @@ class SourceChanges:
             return len(dataflows)
 
         return self._committer.commit(self._reading(source, hit), write, scope=_scope)
+
+    def declare(self, source: str, fields: Mapping[str, Kind], *, who: str) -> Registered:
+        """Declare other fields for what is submitted from now on; what runs keeps those that it was submitted with."""
+        begun = time.monotonic()
+
+        def write(session: Session, draft: Draft, _dataflows: list[str]) -> Registered:
+            row = _source_row(session, source)
+            row.fields = {name: str(kind) for name, kind in fields.items()}
+            session.add(row)
+            made = registered(row)
+            draft.know(made)
+            note = f"declares {', '.join(f'{name} {kind}' for name, kind in fields.items()) or 'no fields'}"
+            write_down(session, draft, OperationKind.CHANGE_SOURCE, who=who, subject=source, begun=begun, note=note)
+            return made
+
+        return self._committer.commit(self._reading(source, lambda _state, _row: []), write, scope=_scope)
 
     def revoke(self, source: str, *, who: str) -> int:
         """Take a source away, with every dataflow that reads it or publishes into it; the number of these."""

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import Literal, NamedTuple
@@ -27,6 +28,7 @@ from engine.log_lines import begin_log, named, problem
 from engine.vault import Vault
 from manager.access import AccessKeeper
 from manager.answers import OperationKind
+from manager.cases.planned.fallback_taker import FallbackTaker
 from manager.cases.planned.follower import PipelineFollower
 from manager.cases.tools import Pricing, Tools
 from manager.committer.changes import changes_of
@@ -136,6 +138,7 @@ class Manager:
         )
         self._service = service_of(tools)
         self._follower = PipelineFollower(tools)
+        self._fallbacks = FallbackTaker(tools) if settings.replan_failed else None
         self._access = AccessKeeper(root / "access", beside.reload)
         self._watcher = Watcher(
             committer,
@@ -236,24 +239,11 @@ class Manager:
         self._said_ready = ready
 
     def _watch(self) -> None:
-        try:
-            self._watcher.look()
-        except DatabaseAway as error:
-            log.debug("jobs are looked at again later: %s", error)
-        except Exception:  # whatever it is must not end the service, which does without
-            log.exception("jobs stay scattered until the next look")
-        try:
-            self._follower.look()
-        except DatabaseAway as error:
-            log.debug("pipelines are planned later: %s", error)
-        except Exception:  # as above
-            log.exception("pipelines stay as they are until the next look")
-        try:
-            self._meter.look()
-        except DatabaseAway as error:
-            log.debug("what was metered is written later: %s", error)
-        except Exception:  # as above
-            log.exception("nothing is metered until the next look")
+        _look_with(self._watcher.look, otherwise="jobs stay scattered")
+        _look_with(self._follower.look, otherwise="pipelines stay as they are")
+        if self._fallbacks is not None:
+            _look_with(self._fallbacks.look, otherwise="modules that fail stay where they are")
+        _look_with(self._meter.look, otherwise="nothing is metered")
 
     def _begin(self) -> None:
         """Drive the hosts, now that this manager leads."""
@@ -299,3 +289,13 @@ class Manager:
     def _keep_access(self) -> None:
         administration = self._service.administration
         self._access.keep(administration.grants(), administration.broker_hashes())
+
+
+def _look_with(look: Callable[[], None], *, otherwise: str) -> None:
+    """Have a part look at what it sees to. Whatever fails must not end the service, which does without."""
+    try:
+        look()
+    except DatabaseAway as error:
+        log.debug("%s until the next look: %s", otherwise, error)
+    except Exception:  # as above
+        log.exception("%s until the next look", otherwise)

@@ -119,6 +119,8 @@ class Settings(_Kept):
     """Whether scattered jobs are consolidated by themselves once that has been worth it for a while."""
     defragment_every: Annotated[float, Field(ge=60, le=31_536_000)] | None = None
     """Seconds after which they are consolidated besides, as far as that is worth it; no schedule if not given."""
+    replan_failed: bool = False
+    """Whether a pipeline is planned by itself without a module that does nothing but fail."""
     price_per_core_hour: Annotated[float, Field(ge=0, le=1e9)] | None = None
     """What an hour of a core costs, for reports; they tell no prices if not given."""
     currency: Annotated[str, StringConstraints(max_length=16, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""

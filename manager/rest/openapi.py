@@ -9,12 +9,14 @@ from pydantic.json_schema import models_json_schema
 
 from dags import Document
 from manager.answers import (
+    BundleForm,
     KeyForm,
     ProblemAnswer,
     PublishingForm,
     Quota,
     ReconfigurationForm,
     ReplanForm,
+    SchemaForm,
     SecretForm,
     SessionForm,
     SourceForm,
@@ -28,6 +30,7 @@ from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE, problem
 from planning.forms.module_form import ModuleForm
 
 _BODY_MODELS: tuple[type[BaseModel], ...] = (
+    BundleForm,
     Document,
     KeyForm,
     ModuleForm,
@@ -35,6 +38,7 @@ _BODY_MODELS: tuple[type[BaseModel], ...] = (
     Quota,
     ReconfigurationForm,
     ReplanForm,
+    SchemaForm,
     SecretForm,
     SessionForm,
     SourceForm,

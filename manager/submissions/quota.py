@@ -51,13 +51,15 @@ def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int) -> 
         )
 
 
-def check_rate(session: Session, tenant: str, now: datetime) -> None:
-    """Refuse a request that comes sooner than a tenant's rate allows."""
+def check_rate(session: Session, tenant: str, now: datetime, *, submits: int = 1) -> None:
+    """Refuse a request, or so many at once, that come sooner than a tenant's rate allows."""
     allowed = _quota(session, tenant).submits_per_minute
     if allowed == 0:
         raise QuotaExceeded(f"tenant {tenant!r} may submit nothing; ask for more")
+    if submits > allowed:
+        raise QuotaExceeded(f"tenant {tenant!r} may submit {allowed} times a minute, and not {submits} at once")
     # If the one so many before the next lies within the last minute, the next has to wait until it does not.
-    asked = {"tenant": tenant, "since": now.timestamp() - MINUTE, "later": allowed - 1}
+    asked = {"tenant": tenant, "since": now.timestamp() - MINUTE, "later": allowed - submits}
     if (at := session.scalar(_RECENT, asked)) is not None:
         wait = max(1.0, at + MINUTE - now.timestamp())
         raise QuotaExceeded(f"tenant {tenant!r} may submit {allowed} times a minute; wait {wait:.0f} s", wait)

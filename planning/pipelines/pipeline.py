@@ -50,6 +50,8 @@ class Surroundings:
     sources: Mapping[str, Source]
     modules: Sequence[Module]
     """Those that the tenant may use."""
+    without: frozenset[str] = frozenset()
+    """Those of them that must not be chosen, by name or by name and version."""
     running: Running = nothing_runs
     """What runs already, of tasks that compute what some texts say."""
     present: Mapping[str, str] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class _Builder:
     def __init__(self, blueprint: Blueprint, around: Surroundings) -> None:
         self.blueprint, self.form, self.around = blueprint, blueprint.form, around
         self.domains, self.problems = read_domains(self.form.variables, {})
+        self.offered = [each for each in around.modules if not _is_left_out(each, around)]
         self.found: dict[str, list[Filling]] = {}
         self.known: dict[tuple[str, tuple[str, ...], str], Sequence[Filling | Unusable]] = {}
         for spot in blueprint.spots:
@@ -106,6 +109,8 @@ class _Builder:
             elif spot.type is not None and spot.config is not None and not spot.type.is_source:
                 self.found[spot.id] = self._fixed(spot, spot.type, spot.config)
         modules = {each.name: each.module for cases in self.found.values() for each in cases if each.module is not None}
+        # What a pipeline does without it may speak of all the same.
+        modules |= {each.name: each for each in around.modules if _is_left_out(each, around)}
         domains = dict(self.domains)
         for module in modules.values():
             domains |= {name: domains.get(name, frozenset()) | values for name, values in module.domains.items()}
@@ -154,7 +159,7 @@ class _Builder:
             return []
         ports = tuple(each.port for each in spot.inputs)
         site = Site(ports=ports, rest=choice.config, catalogue=self.around.catalogue, tenant=self.around.tenant)
-        asked = chosen(choice, self.around.modules)
+        asked = chosen(choice, self.offered)
         found = [each for module in asked for each in self._asked(module, site)]
         fitting = [each for each in found if isinstance(each, Filling)]
         place = ("tasks", spot.at, "point" if spot.point is not None else "gap")
@@ -275,6 +280,10 @@ def _named(candidates: Sequence[Filling]) -> dict[str, Filling]:
         same = sum(other.name == each.name for other in found.values())
         found[f"{each.name} #{same + 1}" if same else each.name] = each
     return found
+
+
+def _is_left_out(module: Module, around: Surroundings) -> bool:
+    return not around.without.isdisjoint({module.name, module.form.name})
 
 
 def _is_of(module: Module, kind: AnyTaskType, config: Mapping[str, object]) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dags import InvalidDocument, Problem
 from dags.problems import listed
@@ -13,8 +14,15 @@ from planning.pipelines.words import refusal_of
 from planning.planner import TimeLeft, find_plan, half_a_minute
 from planning.planning_problem import Criterion, PlanningProblem
 
-_MOST_TRIES = 50
+MOST_TRIES = 50
 """Plans whose documents did not pass, before planning gives up."""
+
+_NO_PLAN = Problem(
+    pointer="",
+    code="no-plan",
+    message="no choice of modules reaches all goals",
+    remedy="plan with these modules to see which demands cannot hold together",
+)
 
 Check = Callable[[Assembled], Sequence[Problem]]
 """What is wrong with the document of a plan."""
@@ -39,9 +47,16 @@ class PlannedPipeline:
 
 
 def plan_pipeline(
-    pipeline: Pipeline, check: Check, criteria: Sequence[Criterion] | None = None, *, left: TimeLeft = half_a_minute
+    pipeline: Pipeline,
+    check: Check,
+    criteria: Sequence[Criterion] | None = None,
+    *,
+    left: TimeLeft = half_a_minute,
+    reasons: bool = True,
 ) -> PlannedPipeline:
     """The best plan for a pipeline. Raises `InvalidDocument` if there is none, and `OutOfTime`.
+
+    To find the reasons why there is none takes longer than to find that out, so not everybody asks.
 
     Planning knows of task types what it can ask them about single fields. What the whole document does not pass is
     excluded, and planned again.
@@ -49,21 +64,40 @@ def plan_pipeline(
     order = pipeline.blueprint.form.prefer if criteria is None else criteria
     problem = pipeline.problem
     refused: Sequence[Problem] = ()
-    for _ in range(_MOST_TRIES):
+    for _ in range(MOST_TRIES):
         plan = find_plan(problem, order, left=left)
         if plan is None:
             break
         made = assembled(pipeline, plan.options)
-        wrong = [_doubled(made)] if made.doubled else check(made)
-        if not wrong:
+        wrong = shortcoming(problem, plan.options, made, check)
+        if wrong is None:
             return PlannedPipeline(pipeline=pipeline, plan=plan, assembled=made)
-        refused = refused or wrong
-        excluded = {name: plan.options[name] for name in made.doubled or _blamed(problem, made, wrong)}
-        problem = replace(problem, excluded=(*problem.excluded, excluded))
+        refused = refused or wrong.problems
+        problem = replace(problem, excluded=(*problem.excluded, wrong.excluded))
     if refused:
         raise InvalidDocument([_refused(each) for each in refused])
+    if not reasons:
+        raise InvalidDocument([_NO_PLAN])
     why = conflict(pipeline.problem, left)
     raise InvalidDocument(refusal_of(pipeline, why, remedies(pipeline.problem, why, left)))
+
+
+class Shortcoming(NamedTuple):
+    """Why a document does not pass; made by `shortcoming`."""
+
+    problems: Sequence[Problem]
+    excluded: Mapping[str, str]
+    """The options that must not be chosen together again."""
+
+
+def shortcoming(
+    problem: PlanningProblem, options: Mapping[str, str], made: Assembled, check: Check
+) -> Shortcoming | None:
+    """What is wrong with the document of a plan with these options; None if it passes."""
+    wrong = [_doubled(made)] if made.doubled else check(made)
+    if not wrong:
+        return None
+    return Shortcoming(wrong, {name: options[name] for name in made.doubled or _blamed(problem, made, wrong)})
 
 
 def _doubled(made: Assembled) -> Problem:

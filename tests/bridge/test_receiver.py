@@ -1,7 +1,7 @@
 """The receiver on the broker's twin: its spools, and its acknowledgements."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -245,14 +245,14 @@ def test_a_message_that_has_no_feed_yet_waits_for_it(tmp_path: Path) -> None:
         assert 1 == made.spools["raw"].end
 
 
-class Sleepy(SimpleQueue[Message | None]):
+class Sleepy(SimpleQueue[Sequence[Message | None]]):
     """A queue that notes its timeouts, and never waits."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self.waits: list[float] = []
         self.stop = stop
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Message | None:  # noqa: FBT001, FBT002, ARG002 - a queue's signature
+    def get(self, block: bool = True, timeout: float | None = None) -> Sequence[Message | None]:  # noqa: FBT001, FBT002, ARG002 - a queue's signature
         self.waits.append(timeout or 0.0)
         if len(self.waits) > 3:
             self.stop()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import httpx
@@ -46,12 +47,22 @@ BROKER = "/broker/"
 class Served:
     """A service that is started, killed and stopped; `close` leaves nothing behind, however a test ended."""
 
-    def __init__(self, folder: Path, *, host: str = "local", pace: float = 0.5, placement: str = "pack") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        host: str = "local",
+        pace: float = 0.5,
+        placement: str = "pack",
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`settings` are others, by their variables."""
         self.root = folder / "root"
         self.log = folder / "serve.log"
         self.host = host
         self.pace = pace
         self.placement = placement
+        self.settings = settings
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self.ever: set[psutil.Process] = set()
@@ -78,6 +89,7 @@ class Served:
             "BRAID_PLACEMENT": self.placement,
             # By itself it might begin amid what is tested.
             "BRAID_DEFRAGMENT": "false",
+            **self.settings,
         }
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(  # noqa: S603 - our own command

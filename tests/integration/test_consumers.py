@@ -411,7 +411,7 @@ def test_no_callback_ends_a_clients_thread(failing: str, broker: Broker, caplog:
         client.publish("t", b"good")
         until(lambda: got and got[-1] == b"good", "what came after")
         broker.restart()
-        until(lambda: not client.is_connected or client._connections > 1, "the end of the connection")
+        until(lambda: not client.is_connected or client._client._connection > 1, "the end of the connection")
         client.subscribe(["t"], timeout=BOUND)
         client.publish("t", b"again")
         until(lambda: got[-1] == b"again", "what came after that")

@@ -8,7 +8,17 @@ import psutil
 import pytest
 
 from bridge import topics
-from manager.answers import DataflowState, JobAnswer, PublishingForm, ReplanForm, ReplanKind, Replayed, Start, Stop
+from manager.answers import (
+    DataflowState,
+    JobAnswer,
+    PublishingForm,
+    ReplanForm,
+    ReplanKind,
+    Replayed,
+    SchemaForm,
+    Start,
+    Stop,
+)
 from manager.client.requests.administration import set_publishing
 from merge import Basis
 from tests.integration.hosting import counted, numbers
@@ -200,6 +210,50 @@ def test_a_new_version_of_code_takes_effect_in_a_running_pipeline(served: Served
         assert [1] * 4 + [2] * 4 == [each["version"] for each in served.until_delivered(dataflow, "out", 8)]
         assert list(range(1, 9)) == [each["count"] for each in served.until_delivered(dataflow, "counts", 8)]
         una.remove(dataflow.id)
+
+
+@pytest.mark.full
+def test_a_schema_that_changes_leaves_what_runs_as_it_is(served: Served) -> None:
+    """Beside it, in the same job, another dataflow reads a field declared since, also in events that came before."""
+    with served.admit("abe") as abe:
+        abe.register_source(street("wide"))
+        before = abe.submit(passing("abe:wide", 100))
+        served.until_state(abe, before.id, DataflowState.RUNNING)
+        _ = served.line
+        served.publish("city/wide", [{"n": 0, "k": "a", "depth": 7}])
+        served.until_delivered(before, "out", 1)
+        fields = {"n": "string", "depth": "integer"}
+        answer = abe.declare_fields("wide", SchemaForm.model_validate({"schema": fields}))
+        assert (1, [before.id]) == (answer.going_on, [each.dataflow for each in answer.dependent])
+        deep = {
+            "version": 1,
+            "name": "deep",
+            "tasks": [
+                {"id": "in", "type": "source", "config": {"source": "abe:wide"}},
+                {
+                    "id": "deep",
+                    "type": "range_filter",
+                    "config": {"field": "depth", "min": 5, "max": 9, "outside": "drop"},
+                },
+                {"id": "out", "type": "output"},
+            ],
+            "streams": [{"from": "in", "to": "deep"}, {"from": "deep", "to": "out"}],
+        }
+        after = abe.submit(deep)
+        served.until_state(abe, after.id, DataflowState.RUNNING)
+        served.publish(
+            "city/wide",
+            [{"n": 1, "k": "b", "depth": 8}, {"n": "two", "k": "c", "depth": 6}, {"n": "three", "k": "d", "depth": 1}],
+        )
+        kept = served.until_delivered(before, "out", 2)
+        assert [{"n": 0, "k": "a", "depth": 7}, {"n": 1, "k": "b", "depth": 8}] == kept
+        assert [{"n": "two", "k": "c", "depth": 6}] == served.until_delivered(after, "out", 1)
+        letters = served.until(
+            lambda: found if len(found := list(abe.dead_letters())) == 3 else None, "what fits only one of them"
+        )
+        assert {1, "two", "three"} == {event["n"] for each in letters for event in each.events}
+        for each in (before, after):
+            abe.remove(each.id)
 
 
 def test_fields_of_kind_json_reach_tenants_as_json(served: Served) -> None:

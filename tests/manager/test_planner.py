@@ -11,7 +11,7 @@ from merge import Costs, Host, JobId, Jobs, RunningGraph, merge, place, release,
 from tests.catalogue import SOURCES
 from tests.notation import flow
 
-SUPPLY = Subscribed(topic="raw", fields={"value": Kind.FLOAT})
+SUPPLY = Subscribed(topic="raw", fields={"place": Kind.STRING, "value": Kind.INTEGER})
 HOSTS = [Host(name="h", cores=8.0)]
 
 

@@ -27,8 +27,8 @@ def surroundings_of(scenario: PipelineScenario) -> Surroundings:
     )
 
 
-def planned_scenario(pipeline: Document, around: Surroundings) -> PlannedPipeline:
-    """The best plan of a pipeline that passes all checks."""
+def planned_scenario(pipeline: Document, around: Surroundings, *, reasons: bool = True) -> PlannedPipeline:
+    """The best plan of a pipeline that passes all checks; refused with or without reasons."""
 
     def check(made: Assembled) -> Sequence[Problem]:
         try:
@@ -37,7 +37,7 @@ def planned_scenario(pipeline: Document, around: Surroundings) -> PlannedPipelin
             return refused.problems
         return ()
 
-    return plan_pipeline(read_pipeline(json.dumps(pipeline), around), check)
+    return plan_pipeline(read_pipeline(json.dumps(pipeline), around), check, reasons=reasons)
 
 
 def canonical_form(document: Document, around: Surroundings) -> Dataflow:

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dags import Catalogue, InvalidDocument, Problem
 from manager.cases.planned.running_vertices import running_vertices, shareable
@@ -11,21 +12,23 @@ from manager.committed.sources import Readable
 from manager.committer.committer import Committer
 from manager.problem import InvalidDataflow
 from manager.store.database import Store
+from manager.submissions.bundle import problems_of_documents
 from manager.submissions.canonical_document import canonical
 from manager.submissions.published_code import published_in
 from manager.submissions.published_modules import modules_of
 from planning.pipeline_plan import OutOfTime
 from planning.pipelines.assembly import Assembled
 from planning.pipelines.candidates import NO_OP
-from planning.pipelines.pipeline import OWN_FIELDS, PLACES, Surroundings, is_pipeline, read_pipeline
-from planning.pipelines.planned import PlannedPipeline, plan_pipeline
+from planning.pipelines.joint import InvalidDocuments, plan_together
+from planning.pipelines.pipeline import OWN_FIELDS, PLACES, Pipeline, Surroundings, is_pipeline, read_pipeline
+from planning.pipelines.planned import Check, PlannedPipeline, plan_pipeline
 from planning.planner import TimeLeft
 from planning.planning_problem import Criterion, RunningVertex
 
 _LONGEST_S = 10.0
 """A request waits no longer for the planner. What it has found by then is the plan."""
 _WORDS = tuple(f'"{field}"'.encode() for field in sorted(PLACES | OWN_FIELDS))
-_TOO_LONG = Problem(
+TOO_LONG = Problem(
     pointer="",
     code="planning-took-too-long",
     message=f"no plan was found in {_LONGEST_S:g} s, nor that there is none",
@@ -55,6 +58,11 @@ class Present:
     fillings: Mapping[str, str] = field(default_factory=dict)
     without: frozenset[str] = frozenset()
     """The modules that it shall not hold any more, by name or by name and version."""
+
+
+def steady(prefer: Sequence[Criterion]) -> Sequence[Criterion]:
+    """What is optimised where something runs already: fewest changes, then what is preferred."""
+    return (Criterion.CHANGES, *(each for each in prefer if each is not Criterion.CHANGES))
 
 
 def countdown() -> TimeLeft:
@@ -96,16 +104,62 @@ class PipelineComposer:
         self._store = store
         self._catalogue = catalogue
 
-    def composed(
-        self, tenant: str, raw: bytes, *, present: Present | None = None, criteria: Sequence[Criterion] | None = None
+    def composed(  # noqa: PLR0913 - a pipeline, what runs of it, and how it is planned
+        self,
+        tenant: str,
+        raw: bytes,
+        *,
+        present: Present | None = None,
+        criteria: Sequence[Criterion] | None = None,
+        left: TimeLeft | None = None,
+        reasons: bool = True,
     ) -> Composed:
-        """The best plan for a pipeline as it is now; refused with all of its problems."""
+        """The best plan for a pipeline as it is now, within ten seconds; refused with all of its problems."""
         standing = present or Present()
+        try:
+            reading = self._read(tenant, raw, standing)
+            planned = plan_pipeline(
+                reading.pipeline, reading.check, criteria, left=left or countdown(), reasons=reasons
+            )
+        except InvalidDocument as refused:
+            raise InvalidDataflow(refused.problems) from refused
+        except OutOfTime as late:
+            raise InvalidDataflow([TOO_LONG]) from late
+        return Composed(planned=planned, pipeline=raw)
+
+    def together(self, tenant: str, documents: Sequence[bytes]) -> tuple[Composed | None, ...]:
+        """The best plans for several documents, of which some may be plain; None for those.
+
+        They start as few tasks as they can in all. Refused with all of their problems.
+        """
+        refusals: dict[int, Sequence[Problem]] = {}
+        readings: list[_Reading] = []
+        for at, raw in enumerate(documents):
+            try:
+                readings.append(self._read(tenant, raw, Present(dataflow=f"planned-{at}")))
+            except InvalidDocument as refused:
+                refusals[at] = refused.problems
+        if refusals:
+            raise InvalidDataflow(problems_of_documents(refusals))
+        try:
+            planned = plan_together(
+                [each.pipeline for each in readings], [each.check for each in readings], left=countdown()
+            )
+        except InvalidDocuments as several:
+            found = {at: refused.problems for at, refused in several.refusals.items()}
+            raise InvalidDataflow(problems_of_documents(found)) from several
+        except OutOfTime as late:
+            raise InvalidDataflow([TOO_LONG]) from late
+        return tuple(
+            Composed(planned=each, pipeline=raw) if pipeline_in(raw) else None
+            for raw, each in zip(documents, planned, strict=True)
+        )
+
+    def _read(self, tenant: str, raw: bytes, standing: Present) -> "_Reading":
         with self._committer.looking() as state:
             sources = state.sources
         with self._store.read() as session:
-            known = modules_of(session, tenant, _held(raw, standing))
-        modules = [each for each in known if not {each.name, each.form.name} & standing.without]
+            modules = modules_of(session, tenant, _held(raw, standing))
 
         def check(made: Assembled) -> Sequence[Problem]:
             text = json.dumps(made.document, ensure_ascii=False).encode()
@@ -122,30 +176,32 @@ class PipelineComposer:
                 return refused.errors
             return ()
 
-        try:
-            pipeline = read_pipeline(
-                raw,
-                Surroundings(
-                    dataflow=standing.dataflow,
-                    tenant=tenant,
-                    catalogue=self._catalogue,
-                    sources=Readable(tenant, sources),
-                    modules=modules,
-                    running=self._running,
-                    present=standing.fillings,
-                ),
-            )
-            planned = plan_pipeline(pipeline, check, criteria, left=countdown())
-        except InvalidDocument as refused:
-            raise InvalidDataflow(refused.problems) from refused
-        except OutOfTime as late:
-            raise InvalidDataflow([_TOO_LONG]) from late
-        return Composed(planned=planned, pipeline=raw)
+        pipeline = read_pipeline(
+            raw,
+            Surroundings(
+                dataflow=standing.dataflow,
+                tenant=tenant,
+                catalogue=self._catalogue,
+                sources=Readable(tenant, sources),
+                modules=modules,
+                without=standing.without,
+                running=self._running,
+                present=standing.fillings,
+            ),
+        )
+        return _Reading(pipeline, check)
 
     def _running(self, texts: Collection[str]) -> Sequence[RunningVertex]:
         with self._committer.looking() as state:
             tasks = shareable(state.running, texts)
         return running_vertices(tasks, texts)
+
+
+class _Reading(NamedTuple):
+    """A pipeline that was read, and the check of the documents that plans make of it."""
+
+    pipeline: Pipeline
+    check: Check
 
 
 def _held(raw: bytes, present: Present) -> set[str]:

@@ -3,15 +3,18 @@
 import json
 from collections.abc import Sequence
 
-from manager.answers import ReconfigurationForm, ReplanAnswer, ReplanForm, ReplanKind
+from manager.answers import PlanAnswer, ReconfigurationForm, ReplanAnswer, ReplanForm, ReplanKind
 from manager.cases.base import Base, Caller
-from manager.cases.planned.composer import Composed, PipelineComposer, Present, fillings_in
-from manager.cases.planned.plan_answers import plan_answer
+from manager.cases.planned.composer import Composed, PipelineComposer, Present, fillings_in, steady
+from manager.cases.planned.fallbacks import fallbacks_of
+from manager.cases.planned.plan_answers import changed_places, plan_answer
 from manager.cases.reconfigurations import Reconfigurations
+from manager.committed.sources import as_submitted
 from manager.committer.dataflow_rows import running_dataflow
 from manager.problem import Conflict, InvalidDataflow, NotFound
 from manager.store.tables import DataflowRow
 from manager.submissions.edited_document import rerouted, shape_problems
+from merge import Instance
 from planning.forms.form_reader import read_form
 from planning.forms.pipeline_form import PipelineForm
 from planning.planning_problem import Criterion
@@ -35,29 +38,34 @@ class Pipelines(Base):
         before = fillings_in(row.document, row.pipeline)
         composed = self._composed(row, form)
         after = composed.planned.fillings
-        changed = tuple(place for place in after if before.get(place) != after[place])
-        kind, why = _kind(row, composed)
+        changed = tuple(place.id for place in changed_places(before, after))
+        kind, why = self._kind(row, composed)
         answer = ReplanAnswer(
             dataflow=dataflow,
             how=kind,
             why=why,
-            plan=plan_answer(composed.planned, with_alternatives=dry_run),
+            plan=self._previewed(row, composed) if dry_run else plan_answer(composed.planned),
             changed=changed,
         )
         return self._apply(caller, row, composed, answer, dry_run=dry_run)
+
+    def _previewed(self, row: DataflowRow, composed: Composed) -> PlanAnswer:
+        fallbacks = fallbacks_of(self._composer(), row.tenant, composed, dataflow=row.id)
+        return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
 
     def _composed(self, row: DataflowRow, form: ReplanForm) -> Composed:
         pipeline = row.pipeline or ""
         raw = (pipeline if form.pipeline is None else json.dumps(form.pipeline, ensure_ascii=False)).encode()
         criteria: Sequence[Criterion] | None = form.prefer
         if criteria is None:
-            prefer = read_form(pipeline, PipelineForm).prefer
-            criteria = (Criterion.CHANGES, *(each for each in prefer if each is not Criterion.CHANGES))
+            criteria = steady(read_form(pipeline, PipelineForm).prefer)
         present = Present(
             dataflow=row.id, fillings=fillings_in(row.document, pipeline), without=frozenset(form.without)
         )
-        composer = PipelineComposer(self._committer, self._store, self._tools.catalogue)
-        return composer.composed(row.tenant, raw, present=present, criteria=criteria)
+        return self._composer().composed(row.tenant, raw, present=present, criteria=criteria)
+
+    def _composer(self) -> PipelineComposer:
+        return PipelineComposer(self._committer, self._store, self._tools.catalogue)
 
     def _apply(
         self, caller: Caller, row: DataflowRow, composed: Composed, answer: ReplanAnswer, *, dry_run: bool
@@ -68,7 +76,7 @@ class Pipelines(Base):
             self._changes.dataflows.replace(row.id, composed.document, who=caller.who, pipeline=composed.pipeline)
         elif not dry_run and composed.pipeline.decode() != row.pipeline:
             # Only now, because the reconfiguration may have been refused.
-            self._changes.dataflows.keep_pipeline(row.id, composed.pipeline, who=caller.who)
+            self._changes.pipelines.keep(row.id, composed.pipeline, who=caller.who)
         return answer
 
     def _reconfigured(
@@ -88,21 +96,30 @@ class Pipelines(Base):
             return answer.model_copy(update={"how": ReplanKind.REPLACEMENT, "why": why})
         return answer.model_copy(update={"reconfiguration": begun})
 
+    def _kind(self, row: DataflowRow, composed: Composed) -> tuple[ReplanKind, str]:
+        """How a plan takes effect, as far as the documents say, and why it is a replacement."""
+        document = composed.document.decode()
+        if (problem := next(shape_problems(row.document, document), None)) is not None:
+            return ReplanKind.REPLACEMENT, problem.message
+        if _tasks(row.document) == _tasks(document) and not rerouted(row.document, document):
+            return ReplanKind.NOTHING, ""
+        if self._is_outdated(row):
+            # A reconfiguration goes by the schemas that it was submitted with, and this was planned by those of now.
+            return ReplanKind.REPLACEMENT, "a source has another schema than when the pipeline was submitted"
+        return ReplanKind.RECONFIGURATION, ""
+
+    def _is_outdated(self, row: DataflowRow) -> bool:
+        """Whether a source of a dataflow has another schema by now."""
+        with self._committer.looking() as state:
+            tasks = [task for each in row.instances if (task := state.running.tasks.get(Instance(each))) is not None]
+            return as_submitted(state.sources, tasks) is not state.sources
+
     def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
         with self._store.read() as session:
             row = running_dataflow(session, dataflow)
         if caller.tenant not in {None, row.tenant}:
             raise NotFound("dataflow", dataflow)
         return row
-
-
-def _kind(row: DataflowRow, composed: Composed) -> tuple[ReplanKind, str]:
-    """How a plan takes effect, as far as the documents say, and why it is a replacement."""
-    document = composed.document.decode()
-    if (problem := next(shape_problems(row.document, document), None)) is not None:
-        return ReplanKind.REPLACEMENT, problem.message
-    same = _tasks(row.document) == _tasks(document) and not rerouted(row.document, document)
-    return ReplanKind.NOTHING if same else ReplanKind.RECONFIGURATION, ""
 
 
 def _tasks(document: str) -> dict[str, tuple[object, object]]:

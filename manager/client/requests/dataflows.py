@@ -1,6 +1,10 @@
 """The requests about dataflows: submit, replace, remove, explain, list; and about the types of their tasks."""
 
+from collections.abc import Sequence
+
 from manager.answers import (
+    BundleAnswer,
+    BundleExplainAnswer,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -33,6 +37,34 @@ def submit(document: Document, *, tenant: str | None, idempotency_key: str, star
         headers={IDEMPOTENCY_HEADER: idempotency_key},
         body=document_body(document),
     )
+
+
+def submit_together(
+    documents: Sequence[Document], *, tenant: str | None, idempotency_key: str, start: Start
+) -> Request[BundleAnswer]:
+    """Submit documents together. The service submits them once, however often the same key arrives."""
+    return Request(
+        method="POST",
+        path="/v1/dataflows/bundle",
+        answer=BundleAnswer,
+        query=given(tenant=tenant, start=_unless_default(start)),
+        headers={IDEMPOTENCY_HEADER: idempotency_key},
+        body=_bundle_body(documents),
+    )
+
+
+def explain_together(
+    documents: Sequence[Document], *, tenant: str | None, start: Start
+) -> Request[BundleExplainAnswer]:
+    """Preview documents submitted together."""
+    query = given(tenant=tenant, start=_unless_default(start))
+    return Request(
+        method="POST", path="/v1/explain/bundle", answer=BundleExplainAnswer, query=query, body=_bundle_body(documents)
+    )
+
+
+def _bundle_body(documents: Sequence[Document]) -> bytes:
+    return b'{"documents": [%b]}' % b", ".join(map(document_body, documents))
 
 
 def dataflows(

@@ -1,7 +1,17 @@
 """The requests about sources and the events that are sent to them."""
 
-from manager.answers import Page, ProducerAnswer, SentAnswer, SourceAnswer, SourceForm, Stopped, VisibilityForm
-from manager.client.requests.request import Request, form_body, list_request, path_to
+from manager.answers import (
+    Page,
+    ProducerAnswer,
+    SchemaAnswer,
+    SchemaForm,
+    SentAnswer,
+    SourceAnswer,
+    SourceForm,
+    Stopped,
+    VisibilityForm,
+)
+from manager.client.requests.request import Request, form_body, given, list_request, path_to
 
 ONE_TIME_PREFIX = "~"
 """The prefix of a producer name that is used once."""
@@ -42,6 +52,17 @@ def producer(name: str, producer: str) -> Request[ProducerAnswer]:
 def revoke_source(name: str) -> Request[Stopped]:
     """Revoke a source."""
     return Request(method="DELETE", path=path_to("sources", name), answer=Stopped)
+
+
+def declare_fields(name: str, form: SchemaForm, *, dry_run: bool = False) -> Request[SchemaAnswer]:
+    """Change the schema of a source."""
+    return Request(
+        method="PUT",
+        path=path_to("sources", name, "schema"),
+        answer=SchemaAnswer,
+        body=form_body(form),
+        query=given(dry_run="true" if dry_run else None),
+    )
 
 
 def set_visibility(name: str, form: VisibilityForm) -> Request[Stopped]:

@@ -1,6 +1,6 @@
 """Examples of plans."""
 
-from manager.answers import FigureAnswer, GoalAnswer, PlaceAnswer, PlanAnswer, ReplanAnswer, ReplanKind
+from manager.answers import FallbackAnswer, FigureAnswer, GoalAnswer, PlaceAnswer, PlanAnswer, ReplanAnswer, ReplanKind
 from manager.rest.openapi_examples.reconfigurations import RECONFIGURATION
 from planning.planning_problem import Criterion
 
@@ -30,6 +30,7 @@ PLAN = PlanAnswer(
         ],
         "streams": [{"from": "source", "to": "clean"}, {"from": "clean", "to": "out"}],
     },
+    fallbacks=(FallbackAnswer(module="plausible@2", places=(PlaceAnswer(id="clean", module="median@1"),)),),
 )
 REPLANNED = ReplanAnswer(
     dataflow="d-5f0a41c2b7de",

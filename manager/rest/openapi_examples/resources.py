@@ -8,10 +8,14 @@ from pydantic import BaseModel
 from dags import Document, Kind, Visibility
 from manager.answers import (
     BrokerCredentials,
+    BundleAnswer,
+    BundleExplainAnswer,
+    BundleForm,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
     DeadLetterAnswer,
+    DependentAnswer,
     Discarded,
     EventAnswer,
     ExplainAnswer,
@@ -29,6 +33,8 @@ from manager.answers import (
     Replayed,
     Role,
     Saving,
+    SchemaAnswer,
+    SchemaForm,
     SecretAnswer,
     SecretForm,
     SessionAnswer,
@@ -108,6 +114,8 @@ EXPLAINED = ExplainAnswer(
         work_rests_on={Basis.MEASURED: 1, Basis.TYPE: 2, Basis.ASSUMED: 0},
     ),
 )
+BUNDLE_ANSWER = BundleAnswer(dataflows=(SUBMIT_ANSWER,))
+BUNDLE_EXPLAINED = BundleExplainAnswer(documents=(EXPLAINED,), started=2)
 DATAFLOW_PAGE = Page[DataflowAnswer](items=(DATAFLOW,), next="41")
 
 _CONNECTION = TopicConnection(kind="topic", topic="city/street")
@@ -121,6 +129,13 @@ SOURCE_ANSWER = SourceAnswer(
     dataflows=1,
 )
 SOURCE_PAGE = Page[SourceAnswer](items=(SOURCE_ANSWER,))
+SCHEMA_ANSWER = SchemaAnswer(
+    source=SOURCE_ANSWER,
+    going_on=1,
+    dependent=(
+        DependentAnswer(dataflow="d-5f0a41c2b7de", why=("/tasks/1/config/field: there is no field 'humidity'",)),
+    ),
+)
 STOPPED = Stopped(dataflows=1)
 
 TENANT = TenantAnswer(name="ann", quota=Quota(), dataflows=1, tasks=4, created=_THEN)
@@ -188,6 +203,8 @@ BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
         "visibility": "named",
         "readers": ["ann"],
     },
+    BundleForm: {"documents": [DOCUMENT]},
+    SchemaForm: {"schema": {"sensor": "string", "temperature": "float", "humidity": "float"}},
     TenantForm: {"name": "ann"},
     VisibilityForm: {"visibility": "public"},
 }

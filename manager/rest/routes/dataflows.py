@@ -7,6 +7,9 @@ from fastapi import APIRouter, Depends, Query, Response
 from dags import Document
 from engine.log_lines import note
 from manager.answers import (
+    BundleAnswer,
+    BundleExplainAnswer,
+    BundleForm,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -70,6 +73,24 @@ def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
     return answer
 
 
+@router.post(
+    "/dataflows/bundle",
+    **documented(resources.BUNDLE_ANSWER, *(Conflict, NotFound, QuotaExceeded, *_BODY), body=BundleForm, status=201),
+)
+def submit_bundle(  # noqa: PLR0913, PLR0917 - each is a part of the request
+    service: TheService,
+    caller: TheCaller,
+    raw: _Raw,
+    tenant: ForTenant = None,
+    idempotency_key: IdempotencyKey = None,
+    start: _Start = Start.LATEST,
+) -> BundleAnswer:
+    """Submit several documents together: all of them or none. Pipelines are planned so that they share most."""
+    answer = service.bundles.submit(caller, raw, tenant=tenant, idempotency_key=idempotency_key, start=start)
+    note(dataflows=[each.id for each in answer.dataflows])
+    return answer
+
+
 @router.get("/dataflows", **documented(resources.DATAFLOW_PAGE, StateNotReady))
 def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     service: TheService,
@@ -129,3 +150,11 @@ def explain(
 ) -> ExplainAnswer:
     """Preview a submission: what it would reuse, start and save. Nothing changes."""
     return service.dataflows.explain(caller, raw, tenant=tenant, start=start)
+
+
+@router.post("/explain/bundle", **documented(resources.BUNDLE_EXPLAINED, NotFound, *_BODY, body=BundleForm))
+def explain_bundle(
+    service: TheService, caller: TheCaller, raw: _Raw, tenant: ForTenant = None, start: _Start = Start.LATEST
+) -> BundleExplainAnswer:
+    """Preview a bundle: what each document would reuse, start and save, by their common plan. Nothing changes."""
+    return service.bundles.explain(caller, raw, tenant=tenant, start=start)

@@ -4,12 +4,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
-from manager.answers import Page, SourceAnswer, SourceForm, Stopped, VisibilityForm
+from manager.answers import Page, SchemaAnswer, SchemaForm, SourceAnswer, SourceForm, Stopped, VisibilityForm
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
 from manager.rest.bodies import form
 from manager.rest.dependencies import Named, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import resources
+from manager.rest.routes.reconfigurations import DryRun
 
 router = APIRouter(prefix="/v1", tags=["sources"])
 _BODY = (StateNotReady, TooLarge, UnsupportedMediaType)
@@ -60,6 +61,21 @@ def set_visibility(
 ) -> Stopped:
     """Set who may read a source. Dataflows of tenants that no longer may are removed."""
     return service.sources.set_visibility(caller, name, sent)
+
+
+@router.put(
+    "/sources/{name}/schema",
+    **documented(resources.SCHEMA_ANSWER, Conflict, Forbidden, NotFound, *_BODY, body=SchemaForm),
+)
+def declare_fields(
+    service: TheService,
+    caller: TheCaller,
+    name: Named,
+    sent: Annotated[SchemaForm, Depends(form(SchemaForm))],
+    dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+) -> SchemaAnswer:
+    """Change the schema of a source. Running dataflows keep the one that they were submitted with."""
+    return service.sources.declare(caller, name, sent, dry_run=dry_run)
 
 
 @router.delete("/sources/{name}", **documented(resources.STOPPED, Forbidden, NotFound, StateNotReady))

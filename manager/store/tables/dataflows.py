@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, Index, LargeBinary, Text
+from sqlalchemy import JSON, BigInteger, Column, Index, LargeBinary, Text, text
 from sqlmodel import Field, SQLModel
 
 from manager.store.tables.columns import ROW_NUMBER
@@ -42,6 +42,10 @@ class DataflowRow(SQLModel, table=True):
     """The scopes of tasks that were reconfigured while they ran, by id."""
     pipeline: str | None = Field(default=None, sa_column=Column(Text))
     """The document with open places of which `document` was planned, if it was."""
+    given_up: list[dict[str, Any]] | None = Field(default=None, sa_column=Column(JSON))
+    """The modules that failed in it, each with what came of that, oldest first."""
+    unplanned: str = Field(default="", sa_column=Column(Text, nullable=False, server_default=text("''")))
+    """The reason why it was not planned anew when it should have been last; empty if it was."""
 
 
 class TaskRow(SQLModel, table=True):

@@ -1,5 +1,7 @@
 """Dispatch: only subscribed messages are handed on, and an error in a callback stops nothing."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,6 +92,40 @@ def test_a_failed_message_stays_with_the_broker_unless_there_are_many(caplog: py
     dispatch.connected()
     dispatch.hand_on_all(bad[:MOST_UNHANDLED])
     assert 2 == len(dropped)
+
+
+def test_messages_may_be_handed_on_all_at_once() -> None:
+    """Those of topics without a subscription are dropped before; if no other is left, nothing is handed on."""
+    handed: list[list[Message]] = []
+    dropped: list[Message] = []
+
+    def refuse(_message: Message) -> None:
+        raise AssertionError("not one by one")
+
+    dispatch = Dispatch(
+        SubscribedFilters(["a", "c/#"]), refuse, dropped.append, all_at_once=lambda group: handed.append([*group])
+    )
+    first, unasked, second = Message("a", b"", 1), Message("b", b"", 2), Message("c/d", b"", 3)
+    before = passed_over()
+    dispatch.hand_on_all([first, unasked, second])
+    dispatch.hand_on_all([unasked])
+    dispatch.hand_on_all([])
+    assert ([[first, second]], [unasked, unasked], (2, 0)) == (handed, dropped, since(before))
+
+
+def test_messages_that_fail_together_stay_with_the_broker_unless_there_are_many() -> None:
+    """The same holds as for single ones: a few come again, and those beyond are acknowledged."""
+    dropped: list[int] = []
+
+    def fail(_messages: Sequence[Message]) -> None:
+        raise KeyError("first")
+
+    dispatch = Dispatch(
+        SubscribedFilters(["a"]), lambda _message: None, lambda message: dropped.append(message.token), all_at_once=fail
+    )
+    before = passed_over()
+    dispatch.hand_on_all([Message("a", b"", token) for token in range(MOST_UNHANDLED + 2)])
+    assert ([MOST_UNHANDLED, MOST_UNHANDLED + 1], (0, MOST_UNHANDLED + 2)) == (dropped, since(before))
 
 
 def test_many_failures_are_few_log_lines(caplog: pytest.LogCaptureFixture) -> None:

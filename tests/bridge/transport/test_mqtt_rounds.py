@@ -20,7 +20,7 @@ from bridge.message import Message
 from bridge.transport.address import Address
 from bridge.transport.fetch_interval import Fetch, Grouping, ungrouped
 from bridge.transport.mqtt_client import MqttClient
-from bridge.transport.mqtt_rounds import Publication, Rounds, RoundsClient
+from bridge.transport.mqtt_rounds import Rounds, RoundsClient
 from tests.brokers import KINDS
 
 BOUND = 20.0
@@ -33,13 +33,13 @@ class Scene:
     """A client at one end of a pair of sockets, and the messages that it handed on."""
 
     def __init__(self, protocol: MQTTProtocolVersion = V5, grouping: Grouping = ungrouped) -> None:
-        self.messages: list[Publication] = []
+        self.messages: list[Message] = []
         self.rounds = 0
         self.client = RoundsClient(
             CallbackAPIVersion.VERSION2,
             protocol=protocol,
             manual_ack=True,
-            rounds=Rounds(grouping=grouping, on_publication=self.messages.append, on_end=self._end),
+            rounds=Rounds(grouping=grouping, on_messages=self.messages.extend, on_end=self._end),
         )
         self.connect()
 
@@ -69,12 +69,12 @@ def scene(protocol: MQTTProtocolVersion = V5, grouping: Grouping = ungrouped) ->
         made.close()
 
 
-def packet(publication: Publication, *, retained: bool = False, properties: bytes | None = b"\x00") -> bytes:
+def packet(publication: Message, *, retained: bool = False, properties: bytes | None = b"\x00") -> bytes:
     """A message as a broker sends it; without properties over MQTT 3.1.1."""
     topic = publication.topic.encode()
-    named = len(topic).to_bytes(2) + topic + (publication.mid.to_bytes(2) if publication.mid else b"")
+    named = len(topic).to_bytes(2) + topic + (publication.token.to_bytes(2) if publication.token else b"")
     rest = named + (properties or b"") + publication.payload
-    return bytes([0x30 | (2 if publication.mid else 0) | retained]) + length(len(rest)) + rest
+    return bytes([0x30 | (2 if publication.token else 0) | retained]) + length(len(rest)) + rest
 
 
 def length(size: int) -> bytes:
@@ -83,10 +83,10 @@ def length(size: int) -> bytes:
 
 
 publications = st.builds(
-    Publication,
+    Message,
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20),
-    st.integers(0, 65_535),
     st.binary(max_size=300),
+    st.integers(0, 65_535),
 )
 
 
@@ -109,7 +109,7 @@ def test_messages_are_handed_on_however_they_are_cut(data: st.DataObject, protoc
 @pytest.mark.parametrize("size", [120, 130, 16_370, 16_390, 70_000, 2_097_140, 2_097_160])
 def test_large_messages_come_among_small_ones(size: int) -> None:
     """This holds for any number of length bytes, and however often the system is asked for them."""
-    sent = [Publication("t", 1, b"small"), Publication("t", 2, bytes(size)), Publication("t", 3, b"small")]
+    sent = [Message("t", b"small", 1), Message("t", bytes(size), 2), Message("t", b"small", 3)]
     packets = b"".join(map(packet, sent))
     with scene() as made:
         # As much at once as a pair of sockets takes without waiting.
@@ -120,8 +120,8 @@ def test_large_messages_come_among_small_ones(size: int) -> None:
 
 def test_a_message_that_looks_like_messages_is_one() -> None:
     """This holds even if the network cuts it just before what looks like the next one."""
-    inner = packet(Publication("u", 8, b"inner"))
-    publication = Publication("t", 7, inner + inner)
+    inner = packet(Message("u", b"inner", 8))
+    publication = Message("t", inner + inner, 7)
     whole = packet(publication)
     with scene() as made:
         made.read(whole[: -len(publication.payload)])
@@ -131,7 +131,7 @@ def test_a_message_that_looks_like_messages_is_one() -> None:
 
 def test_the_end_of_a_connection_comes_after_its_messages() -> None:
     """Complete messages before the end are handed on, and the rest of an incomplete one is not."""
-    publication = Publication("t", 7, b"whole")
+    publication = Message("t", b"whole", 7)
     with scene() as made:
         made.here.sendall(packet(publication) + packet(publication)[:5])
         made.here.close()
@@ -141,7 +141,7 @@ def test_the_end_of_a_connection_comes_after_its_messages() -> None:
 
 def test_nothing_of_a_round_is_handed_on_after_its_connection_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the connection is lost while it sends, fetched messages not yet handed on come again over the next one."""
-    sent = [Publication("t", mid, b"") for mid in range(1, 1_501)]
+    sent = [Message("t", b"", mid) for mid in range(1, 1_501)]
     with scene() as made:
         made.here.sendall(b"".join(map(packet, sent)))
 
@@ -156,7 +156,7 @@ def test_nothing_of_a_round_is_handed_on_after_its_connection_ended(monkeypatch:
 
 def test_everything_that_came_is_read_in_one_round() -> None:
     """However much it is, nothing is left that no later call would read; it is handed on in parts."""
-    sent = [Publication("t", mid, b"") for mid in range(1, 3_001)]
+    sent = [Message("t", b"", mid) for mid in range(1, 3_001)]
     with scene() as made:
         made.read(b"".join(packet(each) for each in sent))
         assert (sent, 4) == (made.messages, made.rounds)
@@ -164,7 +164,7 @@ def test_everything_that_came_is_read_in_one_round() -> None:
 
 def test_bytes_of_a_lost_connection_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A packet in which a connection ended is not continued by the bytes of the next one."""
-    publication = Publication("t", 7, b"whole")
+    publication = Message("t", b"whole", 7)
     with scene() as made:
         made.read(packet(publication)[:-2])
         made.client._fetched += packet(publication)[:3]
@@ -175,7 +175,25 @@ def test_bytes_of_a_lost_connection_are_forgotten(monkeypatch: pytest.MonkeyPatc
         made.client._host = "127.0.0.1"
         made.client.reconnect()
         made.read(packet(publication))
-        assert [publication] == made.messages
+        assert [(b"whole", 7)] == [(each.payload, each.token % (1 << 16)) for each in made.messages]
+
+
+def test_messages_of_an_earlier_connection_are_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their ids may stand for other messages by now; those of this connection are acknowledged in the same call."""
+    with scene() as made:
+        made.read(packet(Message("t", b"before", 7)))
+        made.close()
+        made.connect()
+        monkeypatch.setattr(made.client, "_create_socket", lambda: made.there)
+        made.client._sock = None
+        made.client._host = "127.0.0.1"
+        made.client.reconnect()
+        made.here.recv(1_000)
+        made.read(packet(Message("t", b"after", 7)) + packet(Message("t", b"later", 9)))
+        before, after, later = made.messages
+        made.client.acknowledge([before.token, later.token])
+        assert b"\x40\x02\x00\x09" == made.here.recv(1_000)
+        assert before.token != after.token
 
 
 def test_acknowledgements_leave_together() -> None:
@@ -195,7 +213,7 @@ def test_the_number_of_messages_of_a_round_is_known_to_the_next() -> None:
         return 0.0
 
     answer = b"\xd0\x00"
-    usual, unusual = (packet(Publication("t", 7, b""), properties=properties) for properties in (b"\x00", EXPIRING))
+    usual, unusual = (packet(Message("t", b"", 7), properties=properties) for properties in (b"\x00", EXPIRING))
     with scene(grouping=note) as made:
         for sent in (usual + unusual + answer + usual, answer, usual):
             made.read(sent)
@@ -212,12 +230,12 @@ def test_the_acknowledgement_time_of_a_round_is_known_to_the_next() -> None:
         return 0.0
 
     with scene(grouping=note) as made:
-        made.read(packet(Publication("t", 1, b"")))
+        made.read(packet(Message("t", b"", 1)))
         begun = time.monotonic()
-        made.read(packet(Publication("t", 2, b"")))
+        made.read(packet(Message("t", b"", 2)))
         made.client.acknowledge([1, 2])
         acknowledged = time.monotonic()
-        made.read(packet(Publication("t", 3, b"")))
+        made.read(packet(Message("t", b"", 3)))
     assert [0.0, 0.0] == found[:2]
     assert 0.0 < found[2] <= acknowledged - begun
 
@@ -230,7 +248,7 @@ def test_sending_does_not_wait_for_a_round() -> None:
         waits.set()
         return 10 * BOUND
 
-    publication = Publication("t", 7, b"later")
+    publication = Message("t", b"later", 7)
     with scene(grouping=long) as made, socketpair() as (waking, woken):
         made.client._sockpairW, made.client._sockpairR = waking, woken
         made.here.sendall(packet(publication))
@@ -265,7 +283,7 @@ def test_messages_are_handed_on_before_the_end_of_their_connection() -> None:
         on_message=handed_on.append,
         on_disconnection=lambda: handed_on.append("ended"),
     )
-    client._on_publication(Publication("t", 7, b""))
+    client._on_messages([Message("t", b"", 7)])
     client._on_disconnect(None, None, None, SimpleNamespace(), None)  # type: ignore[arg-type]  # they are not looked at
     assert [Message("t", b"", 7), "ended"] == handed_on
 

@@ -1,7 +1,7 @@
 """Receptions of a host that has to end: whatever one of their threads died of, the others stop at once."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,9 +25,13 @@ class MqttClient:
     made: list["MqttClient"]
 
     def __init__(
-        self, *_arguments: object, on_message: Callable[[Message], None], grouping: Grouping, **_more: object
+        self,
+        *_arguments: object,
+        on_messages: Callable[[Sequence[Message]], None],
+        grouping: Grouping,
+        **_more: object,
     ) -> None:
-        self.deliver = on_message
+        self.deliver = on_messages
         self.grouping = grouping
         self.stopped = threading.Event()
         self.made.append(self)
@@ -65,7 +69,7 @@ def test_a_reception_that_died_of_an_error_is_not_waited_for(tmp_path: Path, mon
     for topic in ("a", "b"):
         feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
         receptions.begin(f"raw/{topic}", {topic: feed}, pace=lambda: 1.0, on_trouble=lambda _trouble: None)
-    MqttClient.made[0].deliver(Message("a", b"no JSON", 1))
+    MqttClient.made[0].deliver([Message("a", b"no JSON", 1)])
     assert ended.wait(BOUND)
     assert ([True], [True, True]) == (hung_up, [each.stopped.is_set() for each in MqttClient.made])
 

@@ -10,7 +10,7 @@ import pytest
 
 from bridge import Counts, FolderReader, Item, MemoryClock, Spool, SpoolFeed, commit, consumers, leave, topics
 from bridge.spools.log import LOG
-from dags import Kind
+from dags import Kind, Schema
 from engine.host.consumers import HostConsumers
 from engine.host.spools import HostSpools
 from engine.job.job import SparkJob
@@ -230,15 +230,23 @@ def test_a_spool_that_cannot_be_pruned_hurts_no_other(tmp_path: Path, spools: Ho
         raw(topic="avenue"),
         raw(stream="raw/another"),
         replace(raw(), supply=Bridged()),
-        replace(raw(), supply=Subscribed(topic="street", fields={"n": Kind.FLOAT})),
     ],
-    ids=["other topic", "other name", "other supply", "other fields"],
+    ids=["other topic", "other name", "other supply"],
 )
 def test_two_streams_cannot_have_one_name_or_one_topic(spools: HostSpools, other: Ingress) -> None:
     """Otherwise one of them would silently get nothing."""
     spools.need(planned("a"), raw())
     with pytest.raises(RefusedPlan, match="cannot be supplied beside 'raw/street'"):
         spools.need(planned("b"), other)
+    assert {"raw/street": "ready"} == spools.states()
+
+
+def test_a_stream_declares_only_what_all_its_readers_do(spools: HostSpools, broker: Broker) -> None:
+    """A schema that changed adds no refusals for those that read by the one before, nor the other way round."""
+    same = {"place": Kind.STRING}
+    for job, kind in (("a", Kind.INTEGER), ("b", Kind.FLOAT)):
+        spools.need(planned(job), replace(raw(), supply=Subscribed(topic="street", fields={"n": kind, **same})))
+    assert Schema.of(same) == broker.feeds["street"].schema
     assert {"raw/street": "ready"} == spools.states()
 
 

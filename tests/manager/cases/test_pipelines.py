@@ -2,55 +2,31 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from sqlmodel import select
 
-from manager.answers import Quota, ReplanForm, ReplanKind, SubmitAnswer
+from manager.answers import Quota, ReplanForm, ReplanKind
 from manager.cases.base import Paging
 from manager.cases.planned.follower import PipelineFollower
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.tables import ModuleRow
 from planning.planning_problem import Criterion
-from tests.manager.managers import OPERATOR, Manager, caller
-from tests.manager.managers import raw as plain
-from tests.notation import document
-from tests.planning.pipelines.open_places import MODULES, pipeline_document
-
-ANN, BOB = caller("ann"), caller("bob")
-GOAL = [{"holds": {"unit": "kelvin"}}]
-GIVEN = {"s": {"unit": "celsius"}}
-LINE = "s:source > p:point > k:sink"
-
-
-def raw(text: str, **more: Any) -> bytes:
-    """A pipeline as it is sent."""
-    written = pipeline_document(text, **more)
-    sources = json.loads(plain(document(text)))["tasks"]
-    tasks = [sent if sent["type"] == "source" else each for sent, each in zip(sources, written["tasks"], strict=True)]
-    return json.dumps({**written, "tasks": tasks}).encode()
-
-
-def publish(manager: Manager, *forms: dict[str, Any], owner: str = "") -> None:
-    """Publish modules, those of the tests' pipelines if none are named."""
-    every = forms or [json.loads(each.form.model_dump_json(exclude_unset=True)) for each in MODULES]
-    with manager.store.write() as session:
-        for each in every:
-            row = ModuleRow(
-                owner=owner, name=each["name"], version=each["version"], form=json.dumps(each), published=0.0
-            )
-            session.add(row)
-
-
-def submit(manager: Manager, text: str = LINE, **more: Any) -> SubmitAnswer:
-    """Submit a pipeline of Ann's."""
-    return manager.service.dataflows.submit(ANN, raw(text, **({"goals": GOAL, "given": GIVEN} | more)))
-
-
-def fillings(answer: Any) -> dict[str, str | None]:
-    """The module at each place."""
-    return {each.id: each.module for each in answer.plan.places}
+from tests.manager.cases.sent_pipelines import (
+    ANN,
+    BOB,
+    GIVEN,
+    GOAL,
+    KELVINS,
+    LINE,
+    fillings,
+    publish,
+    raw,
+    submit,
+    to_kelvin,
+)
+from tests.manager.managers import OPERATOR, Manager
+from tests.planning.pipelines.open_places import MODULES
 
 
 def test_a_pipeline_is_planned_and_runs(manager: Manager) -> None:
@@ -67,7 +43,7 @@ def test_a_pipeline_is_planned_and_runs(manager: Manager) -> None:
 def test_an_explanation_shows_what_would_do_as_well(manager: Manager) -> None:
     """Alternatives with the same figures, and what each goal rests on; nothing is submitted."""
     publish(manager)
-    twin = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True)) | {"name": "kelvins"}
+    twin = to_kelvin(name="kelvins")
     publish(manager, twin)
     answer = manager.service.dataflows.explain(ANN, raw(LINE, goals=GOAL, given=GIVEN))
     assert answer.plan is not None
@@ -88,8 +64,7 @@ def test_of_two_plans_the_one_that_shares_more_is_chosen(manager: Manager) -> No
 
 def test_a_tenants_modules_are_its_own(manager: Manager) -> None:
     """Another's pipeline does not know them."""
-    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
-    publish(manager, form, owner="bob")
+    publish(manager, to_kelvin(), owner="bob")
     with pytest.raises(InvalidDataflow):
         submit(manager)
     assert {"p": "to-kelvin@1"} == fillings(manager.service.dataflows.submit(BOB, raw(LINE, goals=GOAL, given=GIVEN)))
@@ -99,8 +74,7 @@ def test_a_new_version_takes_effect_as_one_reconfiguration(manager: Manager) -> 
     """A plan made anew takes the newest version, in place; a preview changes nothing."""
     publish(manager)
     flow = submit(manager).id
-    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
-    publish(manager, form | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
+    publish(manager, to_kelvin() | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
     preview = manager.service.pipelines.replan(ANN, flow, ReplanForm(), dry_run=True)
     assert (ReplanKind.RECONFIGURATION, ("p",)) == (preview.how, preview.changed)
     assert "to-kelvin@1" == manager.service.dataflows.get(ANN, flow).document["tasks"][1]["module"]
@@ -226,8 +200,7 @@ def test_what_is_preferred_may_change(manager: Manager) -> None:
     """Fewest changes keep the module; cost first takes the cheaper one that came since."""
     publish(manager)
     flow = submit(manager).id
-    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
-    publish(manager, form | {"name": "cheap-kelvin", "cost": 0.01})
+    publish(manager, to_kelvin() | {"name": "cheap-kelvin", "cost": 0.01})
     assert {"p": "to-kelvin@1"} == fillings(manager.service.pipelines.replan(ANN, flow, ReplanForm()))
     cheap = manager.service.pipelines.replan(ANN, flow, ReplanForm(prefer=(Criterion.COST,)))
     assert {"p": "cheap-kelvin@1"} == fillings(cheap)
@@ -236,8 +209,7 @@ def test_what_is_preferred_may_change(manager: Manager) -> None:
 def test_the_next_best_plan_does_without_a_module(manager: Manager) -> None:
     """By its name or its version; without any that would do, nothing changes."""
     publish(manager)
-    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
-    publish(manager, form | {"name": "kelvins", "cost": 9.0, "installed": {"type": "map", "config": {"add": 274}}})
+    publish(manager, to_kelvin(**KELVINS))
     flow = submit(manager).id
     for name in ("to-kelvin", "to-kelvin@1"):
         answer = manager.service.pipelines.replan(ANN, flow, ReplanForm(without=(name,)), dry_run=True)
@@ -249,12 +221,23 @@ def test_the_next_best_plan_does_without_a_module(manager: Manager) -> None:
         manager.service.pipelines.replan(ANN, flow, ReplanForm(without=("to-kelvin", "kelvins")))
 
 
+def test_a_place_that_names_a_module_may_do_without_it(manager: Manager) -> None:
+    """Another of those that it names takes its place. What is left out counts as known, and so do its variables."""
+    publish(manager)
+    publish(manager, to_kelvin(**KELVINS))
+    flow = submit(manager, "s:source > p:point{'modules': ['to-kelvin', 'kelvins']} > k:sink").id
+    answer = manager.service.pipelines.replan(ANN, flow, ReplanForm(without=("to-kelvin",)), dry_run=True)
+    assert {"p": "kelvins@1"} == fillings(answer)
+    with pytest.raises(InvalidDataflow) as refused:
+        manager.service.pipelines.replan(ANN, flow, ReplanForm(without=("to-kelvin", "kelvins")), dry_run=True)
+    assert {"no-plan"} == {each.code for each in refused.value.errors}
+
+
 def test_a_refused_change_leaves_the_goals_as_they_are(manager: Manager) -> None:
     """What cannot begin now is not half done: the pipeline is the one that was planned."""
     publish(manager)
     flow = submit(manager).id
-    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
-    publish(manager, form | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
+    publish(manager, to_kelvin() | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
     manager.service.administration.set_quota(OPERATOR, "ann", Quota(dataflows=9, tasks=99, submits_per_minute=0))
     before = manager.service.dataflows.get(ANN, flow)
     wanted = json.loads(raw(LINE, goals=[*GOAL, *GOAL], given=GIVEN))
@@ -288,8 +271,7 @@ def test_a_pipeline_is_submitted_once_under_a_key(manager: Manager) -> None:
     publish(manager)
     sent = raw(LINE, goals=GOAL, given=GIVEN)
     first = manager.service.dataflows.submit(ANN, sent, idempotency_key="one").id
-    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
-    publish(manager, form | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
+    publish(manager, to_kelvin() | {"version": 2, "installed": {"type": "map", "config": {"add": 274}}})
     assert first == manager.service.dataflows.submit(ANN, sent, idempotency_key="one").id
     with manager.store.write() as session:
         for row in session.exec(select(ModuleRow)):
@@ -305,9 +287,8 @@ def test_a_pipeline_follows_its_modules_if_it_asks_for_it(manager: Manager) -> N
     follows, stays = submit(manager, follow=True).id, submit(manager, "s:source > q:point > k:sink").id
     lost = submit(manager, "s:source > r:point{'modules': ['to-kelvin']} > k:sink", follow=True).id
     follower = PipelineFollower(manager.tools)
-    form = json.loads(MODULES[0].form.model_dump_json(exclude_unset=True))
-    publish(manager, form | {"version": 2, "require": {"unit": "kelvin"}})
-    publish(manager, form | {"name": "kelvins", "installed": {"type": "map", "config": {"add": 274}}})
+    publish(manager, to_kelvin() | {"version": 2, "require": {"unit": "kelvin"}})
+    publish(manager, to_kelvin() | {"name": "kelvins", "installed": {"type": "map", "config": {"add": 274}}})
     for _ in range(3):
         follower.look()
     proven(manager)

@@ -24,7 +24,13 @@ DATAFLOW = {
 REUSED = {"id": "a", "type": "count", "instance": 7, "reused": True, "since": AT, "failed": ""}
 STARTED = {"id": "b", "type": "output", "instance": 8, "reused": False, "since": None, "failed": ""}
 SUBMITTED = DATAFLOW | {"reused": [REUSED], "started": [STARTED], "plan": None}
-DETAIL = DATAFLOW | {"tasks": [REUSED, STARTED], "document": {"name": "Schools"}, "pipeline": None}
+DETAIL = DATAFLOW | {
+    "tasks": [REUSED, STARTED],
+    "document": {"name": "Schools"},
+    "pipeline": None,
+    "given_up": [],
+    "unplanned": "",
+}
 RECONFIGURATION = {
     "id": "7",
     "state": "switching",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from manager.answers import DataflowState, KeyForm, Quota, Start, Stop, TenantForm, VisibilityForm
+from manager.answers import DataflowState, KeyForm, Quota, SchemaForm, Start, Stop, TenantForm, VisibilityForm
 from manager.client import AsyncClient, Client, Refused
 from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
@@ -85,7 +85,7 @@ def _without_ids(path: str) -> str:
     found = re.fullmatch(r"(/v1/[^/?]+)(/[^/?]+)?(/[^?]+)?(\?.*)?", path)
     assert found is not None
     # No id has one of these names.
-    below = found[2] if found[2] in {"/replay", "/savings", "/bills"} else "/x" if found[2] else ""
+    below = found[2] if found[2] in {"/replay", "/savings", "/bills", "/bundle"} else "/x" if found[2] else ""
     further = re.sub(r"^/\d+", "/x", found[3] or "")
     return re.sub(r"/(producers|reconfigurations)/[^/]+", r"/\1/x", f"{found[1]}{below}{further}")
 
@@ -95,6 +95,9 @@ def test_a_dataflow_is_submitted_replaced_and_removed(served: Served) -> None:
     with served.client(served.service.ann) as ann:
         assert [each.id for each in ann.explain(DOCUMENT).reused] == []
         assert [*Start] == [ann.explain(DOCUMENT, start=each).start for each in Start]
+        assert 1 == len(ann.explain_together([DOCUMENT]).documents)
+        (together,) = ann.submit_together([DOCUMENT]).dataflows
+        ann.remove(together.id)
         submitted = ann.submit(DOCUMENT)
         again = ann.replace(submitted.id, DOCUMENT | {"name": "More"})
         assert (submitted.id, 2, "More") == (again.id, again.revision, again.name)
@@ -128,6 +131,8 @@ def test_sources_tenants_and_keys_are_administered(served: Served) -> None:
         source = ann.register_source(SOURCE)
         assert {"f": "float"} == source.fields
         assert ann.set_visibility(source.name, VisibilityForm(visibility="public")).dataflows == 0
+        wider = SchemaForm.model_validate({"schema": {"f": "float", "g": "float"}})
+        assert wider.fields == ann.declare_fields(source.name, wider).source.fields
         assert [source.name] == [each.name for each in operator.sources()]
         assert source.name == operator.source(source.name).name
         assert ann.revoke_source(source.name).dataflows == 0

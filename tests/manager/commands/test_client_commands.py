@@ -41,6 +41,19 @@ from tests.manager.commands.braid_runner import Braid
 DOCUMENT = '{"name": "x"}'
 TENANTS, ADMITTED = page(TENANT), ok(TENANT)
 
+_DECLARED = {"source": SOURCE, "going_on": 1, "dependent": [{"dataflow": "d1", "why": ["no field g"]}]}
+_GAVE_UP = DETAIL | {
+    "given_up": [
+        {
+            "module": "a@1",
+            "at": "2026-01-01T00:00:00Z",
+            "reason": "task p does nothing but fail",
+            "outcome": "p holds b@1",
+            "reconfiguration": "7",
+        }
+    ],
+    "unplanned": "no plan",
+}
 CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
     # words, the service's answers, the requests, the JSON document, parts of the text
     (
@@ -49,6 +62,34 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["POST /v1/dataflows"],
         SUBMITTED,
         ["d1 “Schools” of school, revision 1, is running", "reuses 1 task, starts 1", "braid/1/out/school/d1/out"],
+    ),
+    (
+        "submit x.json x.json --tenant a",
+        [ok({"dataflows": [SUBMITTED, SUBMITTED]})],
+        ["POST /v1/dataflows/bundle?tenant=a"],
+        {"dataflows": [SUBMITTED, SUBMITTED]},
+        ["d1"],
+    ),
+    (
+        "explain x.json x.json",
+        [ok({"documents": [EXPLAINED, EXPLAINED], "started": 2})],
+        ["POST /v1/explain/bundle"],
+        {"documents": [EXPLAINED, EXPLAINED], "started": 2},
+        ["x.json:", "together they start 2 tasks"],
+    ),
+    (
+        "sources schema city fields.json --dry-run",
+        [ok(_DECLARED)],
+        ["PUT /v1/sources/city/schema?dry_run=true"],
+        _DECLARED,
+        ["city would declare f float", "1 dataflow keeps the schema before", "d1 depends on it: no field g"],
+    ),
+    (
+        "show d2",
+        [ok(_GAVE_UP)],
+        ["GET /v1/dataflows/d2"],
+        _GAVE_UP,
+        ["a@1 was given up at", "task p does nothing but fail; p holds b@1", "not planned anew: no plan"],
     ),
     ("submit x.json --tenant a", [ok(SUBMITTED)], ["POST /v1/dataflows?tenant=a"], SUBMITTED, ["d1"]),
     ("replace d1 x.json", [ok(SUBMITTED)], ["PUT /v1/dataflows/d1"], SUBMITTED, ["since 2026-01-02 03:04:05"]),
@@ -314,6 +355,7 @@ EACH = pytest.mark.parametrize(
 @pytest.fixture(autouse=True)
 def written(braid: Braid) -> None:  # noqa: ARG001 - in its folder
     Path("x.json").write_text(DOCUMENT)
+    Path("fields.json").write_text('{"f": "float"}')
 
 
 def test_a_secret_is_read_from_standard_input(braid: Braid) -> None:

@@ -58,6 +58,7 @@ def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
 
 
 _DOCUMENT = resources.DOCUMENT
+_BUNDLE = {"documents": [_DOCUMENT]}
 _PATCH = {"tasks": {"plausible": {"config": {"max": 50.0}}}}
 _HOTTER = json.loads(json.dumps(_DOCUMENT).replace('"max": 43.1', '"max": 50.5')) | {"goals": []}
 _TENANT, _QUOTA = {"name": "dora"}, {"dataflows": 1, "tasks": 4, "submits_per_minute": 0, "wheel_bytes": 0}
@@ -68,6 +69,7 @@ _SOURCE = {
 }
 _FILE = {"name": "file", "connection": {"kind": "replay", "path": "/file"}, "schema": {"temperature": "float"}}
 _PUBLIC = {"visibility": "public"}
+_SCHEMA = {"schema": {"temperature": "float"}}
 
 
 _MODULE = MODULE_FORM | {"name": "made"}
@@ -112,6 +114,17 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
         is_document=True,
+    ),
+    "submit_bundle": Route(
+        well=_ask("ann", "/v1/dataflows/bundle", _BUNDLE),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/bundle", _BUNDLE, **{"Idempotency-Key": USED}),
+            "invalid-dataflow": _ask("ann", "/v1/dataflows/bundle", {"documents": [{}]}),
+            "not-found": _ask("ann", "/v1/dataflows/bundle?tenant=bob", _BUNDLE),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/bundle", _BUNDLE),
+        },
+        waits=True,
+        most=MOST_DOCUMENT_BYTES,
     ),
     "dataflows": Route(well=_ask("ann", "/v1/dataflows"), waits=True),
     "dataflow": Route(
@@ -237,6 +250,15 @@ ROUTES: dict[str, Route] = {
         waits=True,
         is_document=True,
     ),
+    "explain_bundle": Route(
+        well=_ask("ann", "/v1/explain/bundle", _BUNDLE),
+        own={
+            "invalid-dataflow": _ask("ann", "/v1/explain/bundle", {"documents": [{}]}),
+            "not-found": _ask("ann", "/v1/explain/bundle?tenant=bob", _BUNDLE),
+        },
+        waits=True,
+        most=MOST_DOCUMENT_BYTES,
+    ),
     "task_types": Route(well=_ask("ann", "/v1/task-types")),
     "publish_module": Route(
         well=_ask("ann", "/v1/modules", _MODULE),
@@ -309,6 +331,15 @@ ROUTES: dict[str, Route] = {
         own={
             "forbidden": _ask("ann", "/v1/sources/city:spare/visibility", _PUBLIC),
             "not-found": _ask("ann", "/v1/sources/spare/visibility", _PUBLIC),
+        },
+        waits=True,
+    ),
+    "declare_fields": Route(
+        well=_ask("city", "/v1/sources/spare/schema", _SCHEMA),
+        own={
+            "conflict": _ask("city", "/v1/sources/ticks/schema", _SCHEMA),
+            "forbidden": _ask("ann", "/v1/sources/city:spare/schema", _SCHEMA),
+            "not-found": _ask("ann", "/v1/sources/spare/schema", _SCHEMA),
         },
         waits=True,
     ),

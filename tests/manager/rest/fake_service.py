@@ -14,6 +14,8 @@ from dags.document_reader import read
 from manager.answers import (
     BillAnswer,
     BrokerCredentials,
+    BundleAnswer,
+    BundleExplainAnswer,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -42,6 +44,8 @@ from manager.answers import (
     RunningTaskAnswer,
     Saving,
     SavingsAnswer,
+    SchemaAnswer,
+    SchemaForm,
     SecretAnswer,
     SecretForm,
     SeriesAnswer,
@@ -61,6 +65,7 @@ from manager.cases.administration import Administration
 from manager.cases.api_keys import matches, new_key, parse_key
 from manager.cases.base import Caller, Paging
 from manager.cases.bills import Bills
+from manager.cases.bundles import Bundles
 from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
 from manager.cases.defragmentation import Defragmentation
@@ -96,6 +101,7 @@ from manager.problem import (
 from manager.rest.openapi_examples import reconfigurations, reports, running_jobs
 from manager.rest.routes.overview import EXAMPLE as OVERVIEW
 from manager.service import Service
+from manager.submissions.bundle import documents_in
 
 T = TypeVar("T")
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
@@ -125,6 +131,7 @@ class FakeService:
         self.outputs: OutputWatcher | None = None
         self.use_cases = Service(
             administration=_FakeAdministration(self),
+            bundles=_FakeBundles(self),
             bills=_FakeBills(self),
             dataflows=_FakeDataflows(self),
             dead_letters=_FakeDeadLetters(self),
@@ -253,6 +260,37 @@ class _FakeBills(Bills):
             raise NotFound("tenant", tenant or "")
         told = reports.BILL.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return told if caller.is_operator else told.model_copy(update={"whole": None})
+
+
+class _FakeBundles(Bundles):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def submit(
+        self,
+        caller: Caller,
+        sent: bytes,
+        *,
+        tenant: str | None = None,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,
+    ) -> BundleAnswer:
+        found = [
+            self._fake.use_cases.dataflows.submit(
+                caller, each, tenant=tenant, idempotency_key=idempotency_key and f"{idempotency_key} {at}", start=start
+            )
+            for at, each in enumerate(documents_in(sent))
+        ]
+        return BundleAnswer(dataflows=tuple(found))
+
+    def explain(
+        self, caller: Caller, sent: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
+    ) -> BundleExplainAnswer:
+        explained = [
+            self._fake.use_cases.dataflows.explain(caller, each, tenant=tenant, start=start)
+            for each in documents_in(sent)
+        ]
+        return BundleExplainAnswer(documents=tuple(explained), started=sum(len(each.started) for each in explained))
 
 
 class _FakeDataflows(Dataflows):
@@ -636,6 +674,12 @@ class _FakeSources(Sources):
         if name not in self._fake.known_sources or not _may_read(caller, self._fake.known_sources[name]):
             raise NotFound("source", name)
         return self._fake.known_sources[name]
+
+    def declare(self, caller: Caller, name: str, form: SchemaForm, *, dry_run: bool = False) -> SchemaAnswer:
+        source = self._owned(caller, name).model_copy(update={"fields": form.fields})
+        if not dry_run:
+            self._fake.known_sources[name] = source
+        return SchemaAnswer(source=source, going_on=0, dependent=())
 
     def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
         source = self._owned(caller, name)

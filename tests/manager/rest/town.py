@@ -96,6 +96,8 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         quiet = resources.BODY_EXAMPLES[SourceForm] | {"name": "quiet", "readers": []}
         quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
         service.sources.register(callers["bob"], SourceForm.model_validate(quiet))
+        ticks = {"name": "ticks", "connection": {"kind": "timer", "seconds": 60.0}}
+        service.sources.register(callers["city"], SourceForm.model_validate(ticks))
         _modules(service, callers)
         places = _dataflows(service, callers)
         places |= _reconfigurations(service, made.tools, callers, places)
@@ -134,6 +136,8 @@ def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
     service.dataflows.submit(callers["bob"], raw)
     service.dataflows.submit(callers["bob"], raw.replace(b"city:street", b"bob:quiet"))
     service.dataflows.submit(ann, other, idempotency_key=USED)
+    (bundleed,) = service.bundles.submit(ann, b'{"documents": [%b]}' % other, idempotency_key=USED).dataflows
+    service.dataflows.remove(ann, bundleed.id, Stop.NOW)
     service.dataflows.remove(ann, places["removed"], Stop.NOW)
     service.dataflows.remove(ann, places["drained"], Stop.DRAIN)
     return places

@@ -1,0 +1,88 @@
+"""Receiving: the CPU that one stream of raw events takes from its topic to its spool.
+
+    python -m benchmarks.reception [--quick] [BEFORE]
+
+Every way receives the same backlogs: Braid's receiver and that of another checkout (BEFORE) in turn, three times each,
+of which the one with the median of CPU counts; and a plain loop over the MQTT library once, because it takes long.
+Prints a line per measurement; the last is one JSON object.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.reception.backlog import Backlog, payloads, received
+from benchmarks.reception.process import PLAIN_LOOP
+from benchmarks.reception.steps import steps
+from bridge.brokers.broker import BrokerKind
+from bridge.brokers.mosquitto_setup import executable
+
+_PROJECT = Path(__file__).resolve().parents[2]
+_VERSIONS = {"5": 5, "3.1.1": 4}
+_PER_ARRAY = 100
+_ROUNDS = 3
+Found = dict[str, Any]
+
+
+def main(*, quick: bool, before: Path | None) -> None:
+    """Measure every way with every broker."""
+    messages = 20_000 if quick else 60_000
+    ways = {"braid": _PROJECT, **({} if before is None else {"before": before}), PLAIN_LOOP: _PROJECT}
+    details: Found = {}
+    for kind, version in _brokers():
+        for name, events, each in (("one event a message", messages, 1), ("arrays", 10 * messages, _PER_ARRAY)):
+            backlog = Backlog(kind=kind, version=_VERSIONS[version], payloads=payloads(events, each), events=events)
+            about = f"{kind}, MQTT {version}, {name}"
+            details[about] = _report(about, _compared(backlog, ways))
+    alone = {
+        name: _report(f"steps, {name}", steps(each)) for name, each in (("one event a message", 1), ("arrays", 100))
+    }
+    by_way = {
+        name: {way: each["us_per_event"]["all"] for way, each in details[name].items()} for name in list(details)[:2]
+    }
+    result = {
+        "receive_per_core": {
+            name: {way: round(1e6 / micro) for way, micro in each.items()} for name, each in by_way.items()
+        },
+        "times": {
+            name: {way: round(micro / each["braid"], 2) for way, micro in each.items()} for name, each in by_way.items()
+        },
+        "steps_us_per_event": alone,
+        "details": details,
+    }
+    print(json.dumps(result))
+
+
+def _brokers() -> Iterator[tuple[BrokerKind, str]]:
+    if executable() is not None:
+        yield from (("mosquitto", version) for version in _VERSIONS)
+    yield "embedded", "5"
+
+
+def _compared(backlog: Backlog, ways: dict[str, Path]) -> dict[str, Found]:
+    rounds: dict[str, list[Found]] = {way: [] for way in ways}
+    for number in range(_ROUNDS):
+        for way, checkout in ways.items():
+            if way == PLAIN_LOOP and number:
+                continue
+            with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
+                rounds[way].append(received(backlog, way, checkout, Path(folder)))
+    return {way: sorted(each, key=_cpu)[len(each) // 2] for way, each in rounds.items()}
+
+
+def _cpu(found: Found) -> float:
+    cpu: float = found["us_per_event"]["all"]
+    return cpu
+
+
+def _report(what: str, found: Any) -> Any:
+    print(f"{what}: {json.dumps(found)}", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    rest = [each for each in sys.argv[1:] if each != "--quick"]
+    main(quick="--quick" in sys.argv[1:], before=Path(rest[0]).resolve() if rest else None)

@@ -1,0 +1,261 @@
+"""Fallbacks: what takes the place of a module that does nothing but fail, and what an explanation says of it."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
+
+import pytest
+
+from manager.answers import DataflowDetail, OperationKind, ReconfigurationForm, ReplanForm
+from manager.cases.base import Paging
+from manager.cases.planned.fallback_taker import FallbackTaker
+from manager.cases.planned.follower import PipelineFollower
+from manager.observations.reports import JobSeen
+from tests.manager.cases.sent_pipelines import (
+    ANN,
+    BOB,
+    GIVEN,
+    GOAL,
+    KELVINS,
+    LINE,
+    held,
+    publish,
+    raw,
+    submit,
+    to_kelvin,
+)
+from tests.manager.managers import OPERATOR, Manager
+
+OTHERS = {"name": "others", "cost": 99.0, "installed": {"type": "map", "config": {"add": 275}}}
+
+
+@pytest.fixture
+def taker(manager: Manager) -> FallbackTaker:
+    """One that looks as often as it is told to."""
+    ticks: Iterator[int] = count(step=10)
+    return FallbackTaker(manager.tools, clock=lambda: float(next(ticks)))
+
+
+def detail(manager: Manager, flow: str) -> DataflowDetail:
+    return manager.service.dataflows.get(OPERATOR, flow)
+
+
+def fail(manager: Manager, flow: str, task: str = "p", *, behind: int = 0) -> None:
+    """Have hosts report that a task does nothing but fail, all other tasks being well; or did before the last plan."""
+    instance = next(each.instance for each in detail(manager, flow).tasks if each.id == task)
+    with manager.committer.looking() as state:
+        for job, plan in state.plans.items():
+            failed = {instance: "ValueError: no"} if instance in {slot.instance for slot in plan.slots} else {}
+            manager.seen.jobs[str(job)] = JobSeen(
+                job=str(job),
+                host=plan.host,
+                state="running",
+                version=plan.version,
+                in_effect=plan.version - behind,
+                failed=failed,
+                seen=datetime.now(UTC),
+            )
+
+
+def settle(manager: Manager) -> None:
+    """Let every reconfiguration prove itself."""
+    for each in manager.changes.reconfigurations.under_way():
+        manager.changes.reconfigurations.prove(each.reconfiguration.id)
+        manager.changes.reconfigurations.end(each.reconfiguration.id)
+
+
+def revert(manager: Manager, *, flow: str) -> None:
+    """Let what is under way fail, and its undoing succeed."""
+    (under_way,) = manager.changes.reconfigurations.under_way()
+    manager.changes.reconfigurations.prove(under_way.reconfiguration.id)
+    fail(manager, flow)
+    manager.changes.reconfigurations.revert(under_way.reconfiguration.id, why="a task fails since: ValueError: no")
+    settle(manager)
+
+
+def test_the_next_best_plan_takes_effect_once(manager: Manager, taker: FallbackTaker) -> None:
+    """As one reconfiguration, in the journal and in the tenant's answer with the reason; later looks do nothing."""
+    publish(manager)
+    publish(manager, to_kelvin(**KELVINS))
+    flow = submit(manager).id
+    taker.look()
+    assert "to-kelvin@1" == held(manager, flow)
+    fail(manager, flow)
+    taker.look()
+    assert "kelvins@1" == held(manager, flow)
+    settle(manager)
+    taker.look()
+    FallbackTaker(manager.tools).look()
+    (reconfiguration,) = manager.service.reconfigurations.page(ANN, flow, Paging()).items
+    (given_up,) = detail(manager, flow).given_up
+    assert "task p does nothing but fail: ValueError: no" == given_up.reason
+    assert ("to-kelvin@1", "p holds kelvins@1", reconfiguration.id) == (
+        given_up.module,
+        given_up.outcome,
+        given_up.reconfiguration,
+    )
+    notes = [
+        each.note
+        for each in manager.service.operations.page(OPERATOR, Paging()).items
+        if each.kind is OperationKind.REPLAN
+    ]
+    assert [
+        "without 'to-kelvin@1', since to-kelvin@1: task p does nothing but fail: ValueError: no: p holds kelvins@1"
+    ] == notes
+
+
+def test_without_another_plan_everything_stays(manager: Manager, taker: FallbackTaker) -> None:
+    """The answer says why, and it is not tried again, by another manager either."""
+    publish(manager)
+    flow = submit(manager).id
+    before = detail(manager, flow)
+    fail(manager, flow)
+    taker.look()
+    taker.look()
+    FallbackTaker(manager.tools).look()
+    (given_up,) = detail(manager, flow).given_up
+    assert given_up.outcome.startswith("everything stays as it is: ")
+    assert None is given_up.reconfiguration
+    assert (before.document, before.revision) == (detail(manager, flow).document, detail(manager, flow).revision)
+
+
+def test_what_also_fails_is_given_up_as_well(manager: Manager, taker: FallbackTaker) -> None:
+    """A fallback that is undone because it fails makes way for the next one, not for itself again."""
+    publish(manager)
+    publish(manager, to_kelvin(**KELVINS), to_kelvin(**OTHERS))
+    flow = submit(manager).id
+    fail(manager, flow)
+    taker.look()
+    revert(manager, flow=flow)
+    assert "to-kelvin@1" == held(manager, flow)
+    fail(manager, flow)
+    taker.look()
+    assert "others@1" == held(manager, flow)
+    assert ["to-kelvin@1", "kelvins@1"] == [each.module for each in detail(manager, flow).given_up]
+    revert(manager, flow=flow)
+    fail(manager, flow)
+    taker.look()
+    assert "to-kelvin@1" == held(manager, flow)
+    assert "others@1" == detail(manager, flow).given_up[-1].module
+
+
+def test_what_is_being_changed_is_left_alone(manager: Manager, taker: FallbackTaker) -> None:
+    """A reconfiguration under way is undone by itself if its tasks fail; nothing is given up meanwhile."""
+    publish(manager)
+    publish(manager, to_kelvin(**KELVINS))
+    flow = submit(manager).id
+    publish(manager, to_kelvin(version=2, installed={"type": "map", "config": {"add": 274}}))
+    manager.service.pipelines.replan(ANN, flow, ReplanForm())
+    fail(manager, flow)
+    taker.look()
+    assert () == detail(manager, flow).given_up
+    settle(manager)
+    taker.look()
+    assert ["to-kelvin@2"] == [each.module for each in detail(manager, flow).given_up]
+
+
+def test_a_report_about_an_older_plan_says_nothing(manager: Manager, taker: FallbackTaker) -> None:
+    """What failed before the last plan may be well in it."""
+    publish(manager)
+    publish(manager, to_kelvin(**KELVINS))
+    flow = submit(manager).id
+    fail(manager, flow, behind=1)
+    taker.look()
+    assert "to-kelvin@1" == held(manager, flow)
+
+
+def test_other_failures_change_nothing(manager: Manager, taker: FallbackTaker) -> None:
+    """A task that no module fills, and one of a plain dataflow, have no fallback."""
+    publish(manager)
+    flow = submit(manager, "s:source > p:point > m:map{'add': 1} > k:sink").id
+    plain = manager.submit("bob", "s:source > p:map{'add': 7} > k:sink")
+    for each, task in ((flow, "m"), (plain, "p")):
+        fail(manager, each, task)
+        taker.look()
+        assert () == detail(manager, each).given_up
+
+
+def test_each_pipeline_that_shares_a_failing_task_falls_back(manager: Manager, taker: FallbackTaker) -> None:
+    """One whose tenant has another module for it gets that; the other keeps what it has."""
+    publish(manager)
+    publish(manager, to_kelvin(**KELVINS), owner="bob")
+    ann = submit(manager).id
+    bob = manager.service.dataflows.submit(BOB, raw(LINE, goals=GOAL, given=GIVEN)).id
+    fail(manager, ann)
+    taker.look()
+    assert ("to-kelvin@1", "kelvins@1") == (held(manager, ann), held(manager, bob))
+    assert [1, 1] == [len(detail(manager, each).given_up) for each in (ann, bob)]
+
+
+def test_a_pipeline_that_follows_does_not_go_back(manager: Manager, taker: FallbackTaker) -> None:
+    """It takes another version of what failed, once that is published, but never the one that failed."""
+    publish(manager)
+    flow = submit(manager, follow=True, prefer=["cost"]).id
+    fail(manager, flow)
+    taker.look()
+    assert "to-kelvin@1" == held(manager, flow)
+    follower = PipelineFollower(manager.tools)
+    publish(manager, to_kelvin(version=2, installed={"type": "map", "config": {"add": 274}}))
+    follower.look()
+    settle(manager)
+    assert "to-kelvin@2" == held(manager, flow)
+    manager.service.modules.deprecate(OPERATOR, "to-kelvin", 2)
+    PipelineFollower(manager.tools).look()
+    assert "to-kelvin@2" == held(manager, flow)
+
+
+def test_another_pipeline_begins_afresh(manager: Manager, taker: FallbackTaker) -> None:
+    """What was given up in the goals before says nothing about those that replace them."""
+    publish(manager)
+    flow = submit(manager).id
+    fail(manager, flow)
+    taker.look()
+    assert detail(manager, flow).given_up
+    manager.service.dataflows.replace(ANN, flow, raw(LINE, goals=[*GOAL, *GOAL], given=GIVEN))
+    assert () == detail(manager, flow).given_up
+
+
+def test_what_was_given_up_outlives_a_reconfiguration_by_hand(manager: Manager, taker: FallbackTaker) -> None:
+    """Another config of another task leaves the pipeline as it is, and what is known of it."""
+    publish(manager)
+    flow = submit(manager, "s:source > p:point > m:map{'add': 1} > k:sink").id
+    fail(manager, flow)
+    taker.look()
+    manager.service.reconfigurations.begin(ANN, flow, ReconfigurationForm(tasks={"m": {"config": {"add": 2}}}))
+    assert ["to-kelvin@1"] == [each.module for each in detail(manager, flow).given_up]
+
+
+def test_a_busy_pipeline_is_seen_to_later(manager: Manager, taker: FallbackTaker) -> None:
+    """A change that is refused for the moment is no failed one: the next look makes it."""
+    publish(manager)
+    publish(manager, to_kelvin(**KELVINS))
+    flow = submit(manager).id
+    fail(manager, flow)
+    hosts, manager.hosts = manager.hosts, ()
+    taker.look()
+    manager.hosts = hosts
+    taker.look()
+    assert "kelvins@1" == held(manager, flow)
+    assert 1 == len(detail(manager, flow).given_up)
+
+
+def test_an_explanation_says_what_would_happen_if_a_module_failed(manager: Manager, taker: FallbackTaker) -> None:
+    """For each module what would take its place, or why nothing would; and a failure then does just that."""
+    publish(manager)
+    publish(manager, to_kelvin(**KELVINS))
+    line, goals = "s:source > p:point > q:point{'modules': ['clean']} > k:sink", [*GOAL, {"holds": {"clean": True}}]
+    plan = manager.service.dataflows.explain(ANN, raw(line, goals=goals, given=GIVEN)).plan
+    assert plan is not None
+    clean, kelvin = plan.fallbacks
+    assert ("clean@1", "to-kelvin@1") == (clean.module, kelvin.module)
+    assert [("p", "kelvins@1")] == [(each.id, each.module) for each in kelvin.places]
+    flow = submit(manager, line, goals=goals).id
+    assert (clean, kelvin) == manager.service.pipelines.replan(ANN, flow, ReplanForm(), dry_run=True).plan.fallbacks
+    fail(manager, flow)
+    taker.look()
+    assert "kelvins@1" == held(manager, flow)
+    settle(manager)
+    fail(manager, flow, "q")
+    taker.look()
+    assert ((), "no choice of modules reaches all goals") == (clean.places, clean.no_plan)
+    assert detail(manager, flow).given_up[-1].outcome.startswith("everything stays as it is: there is no plan")
