@@ -17,6 +17,7 @@ from engine.offset import Offset
 from engine.plan import Entry, Plan
 from engine.plan_division import divided
 from engine.records.job_folder import job_folder, spool_folder
+from engine.records.record_file import any_shard
 from engine.records.record_store import RecordStore
 
 
@@ -58,15 +59,17 @@ class TwinJob:
     def step(self) -> bool:
         """Run the next batch; False if there is nothing to do."""
         entries = self._folder.entries(max(1, self.offset.entry))
-        step = self._next(entries)
-        if step.end == self.offset:
+        # A batch that some of its shards have recorded ends where it ended, as in Spark's checkpoint.
+        begun = any_shard(self._folder.records / f"{self.batch:020d}")
+        end = self._next(entries).end if begun is None else begun.header.end
+        if end == self.offset:
             return False
-        entry = self._folder.entry(step.end.entry)
-        span = Span(self.offset, step.end)
-        for shard in range(step.end.shards):
+        entry = self._folder.entry(end.entry)
+        span = Span(self.offset, end)
+        for shard in range(end.shards):
             items = list(arriving(self._root, entry, span, share=Share(division=entry.division, shard=shard)))
             self._worker.work_off(self.batch, span, items, shard)
-        self.batch, self.offset = self.batch + 1, step.end
+        self.batch, self.offset = self.batch + 1, end
         return True
 
     def settle(self) -> None:

@@ -45,17 +45,6 @@ class RecordStore:
             return None
         return RecordFile(path)
 
-    def has_shards(self, batch: int) -> bool:
-        """Whether the records of all shards that the record of a batch names are there."""
-        shards = range(len(self.file(batch).header.shards))
-        return all(shard_path(self._path(batch), shard).exists() for shard in shards)
-
-    def begun(self) -> RecordFile | None:
-        """The record of any shard of the batch after the last one; None if no shard has one."""
-        shards = self._folder / "shards"
-        found = sorted(shards.glob(f"{self.batches().stop:020d}.*")) if shards.is_dir() else []
-        return RecordFile(found[0]) if found else None
-
     def complete(self, batch: int, shards: int) -> bool:
         """Make the record of a batch whole if all its shards have theirs; False if one is missing."""
         if not all(shard_path(self._path(batch), shard).exists() for shard in range(shards)):

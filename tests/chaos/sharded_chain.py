@@ -15,6 +15,7 @@ from engine.kernel.batch_rows import Span, arriving
 from engine.kernel.share import Share
 from engine.kernel.worker import Worker
 from engine.offset import Offset
+from engine.records.record_file import any_shard
 from tests.chaos.chain import FIELDS, JOB, PLAN, Chain, Death, dying
 from tests.chaos.oracle import first_difference_by_key
 
@@ -59,7 +60,7 @@ class ShardedChain(Chain):
             return self.planned
         start = store.file(batches[-1]).header.end if batches else Offset()
         self.job.offset = start
-        begun = store.begun()
+        begun = any_shard(self.folder.records / f"{batches.stop:020d}")
         end = begun.header.end if begun else self.job._next(self.folder.entries(max(1, start.entry))).end
         self.planned = None if end == start else Planned(batches.stop, Span(start, end))
         return self.planned
