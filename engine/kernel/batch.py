@@ -5,6 +5,7 @@ events: an emitted event has the cause of the event that it was emitted for, and
 their causes, then of its edges. So with one ingress stream, the boundaries of batches make no difference.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -96,6 +97,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         ),
         dead=tuple(dead),
         meters=kernel.meters,
+        grouped=kernel.grouped,
         cuts=cuts,
         # Last, because numbering the events that leave changes the state too.
         changes=state.changes(),
@@ -125,6 +127,7 @@ class _Kernel:
         self._fed = fed
         self._dead = dead
         self.meters: dict[int, InstanceMeter] = {}
+        self.grouped: Counter[int] = Counter()
         self._layout = layout
         self._state = state
         self._watch = watch
@@ -153,7 +156,7 @@ class _Kernel:
                             Dead(instance=ingress.instance, port=ingress.port, reason=reason_of(error), events=batch)
                         )
                     continue
-                own = self._share.taken(ingress.stream, first, one, start, end)
+                own = self._share.taken(ingress.stream, first, one, start, end, self.grouped)
                 whole = EventStream(one, np.arange(cause, cause + len(one)))
                 streams.append(whole if own is None else whole.take(own))
             self._streams[ingress.origin] = joined(streams, schema)
