@@ -12,9 +12,12 @@ It follows from what task types say, and is never configured. Tasks that streams
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dags.task_type import AnyTaskType, Effect, State
+
+GROUPS: Final = 128
+"""The number of key groups. A job's state is imaged by group, and divided by group."""
 
 
 class DividedBy(StrEnum):
@@ -73,6 +76,15 @@ def divisibility(tasks: Mapping[int, TaskKeeping | None]) -> Divisibility:
     if any(task.sets is None or not set(key).isdisjoint(task.sets) for task in above):
         return _WHOLE
     return Divisibility(DividedBy.KEY, key)
+
+
+def evenly(shards: int) -> tuple[int, ...]:
+    """Key groups assigned to shards in even ranges.
+
+    >>> [evenly(3).count(shard) for shard in range(3)]
+    [43, 43, 42]
+    """
+    return tuple(group * shards // GROUPS for group in range(GROUPS))
 
 
 def shard_of_whole(tasks: Iterable[int], shards: int) -> int:

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
-from dags.divisibility import DividedBy
+from dags.divisibility import GROUPS, DividedBy, evenly
 
-GROUPS: Final = 128
-"""The number of key groups. A job's state is imaged by group, and divided by group."""
+__all__ = ["GROUPS", "UNDIVIDED", "Division", "StreamDivision", "evenly"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +53,3 @@ class Division:
 
 UNDIVIDED = Division()
 """The division of a job with one task for each batch."""
-
-
-def evenly(shards: int) -> tuple[int, ...]:
-    """Key groups assigned to shards in even ranges.
-
-    >>> [evenly(3).count(shard) for shard in range(3)]
-    [43, 43, 42]
-    """
-    return tuple(group * shards // GROUPS for group in range(GROUPS))

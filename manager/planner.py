@@ -80,6 +80,7 @@ class Planner:
             forwards=tuple(self._forwards(placed)),
             deliveries=tuple(self._deliveries(placed)),
             shards=placed.shards,
+            groups=placed.groups,
         )
 
     def _slot(self, task: RunningTask) -> Slot:

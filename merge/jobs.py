@@ -66,6 +66,8 @@ class Job:
     busy: float = 0.0
     shards: int = 1
     """The tasks that a batch runs as."""
+    groups: tuple[int, ...] = ()
+    """The shard of each key group; empty for even ranges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +86,8 @@ class Assignment:
     """Jobs that end, with whatever is paused in them."""
     crossings: tuple[tuple[Bridge, int], ...] = ()
     """For each bridge by how many its consuming streams grow or shrink."""
-    shards: tuple[tuple[JobId, int], ...] = ()
-    """The shards of jobs that get another number of them; a new job has one otherwise."""
+    shards: tuple[tuple[JobId, int, tuple[int, ...]], ...] = ()
+    """The shards of jobs that get others, and the shard of each key group; a new job has one shard otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +154,8 @@ class Jobs:
             draft(home.job).active.add(instance)
             draft(home.job).busy += home.busy
             homes = homes.insert(instance, home)
-        for job, shards in assignment.shards:
-            draft(job).shards = shards
+        for job, shards, groups in assignment.shards:
+            draft(job).shards, draft(job).groups = shards, groups
         bridges, leaving, entering = self._crossed(assignment.crossings)
         feeding = self.feeding
         rewired = {bridge.to for bridge, _ in assignment.crossings}
@@ -234,6 +236,7 @@ class _Draft:
     paused: set[Instance] = field(default_factory=set)
     busy: float = 0.0
     shards: int = 1
+    groups: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, job: Job) -> _Draft:
@@ -244,6 +247,7 @@ class _Draft:
             paused=set(job.paused),
             busy=job.busy,
             shards=job.shards,
+            groups=job.groups,
         )
 
     def done(self) -> Job:
@@ -256,6 +260,7 @@ class _Draft:
             paused=frozenset(self.paused),
             busy=busy,
             shards=self.shards,
+            groups=self.groups,
         )
 
 

@@ -223,7 +223,7 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
             (task.instance, Home(ground.placed[task.instance], costs.busy[task.instance])) for task in started
         ),
         crossings=crossings(started, homes | ground.placed),
-        shards=tuple(ground.shards.items()),
+        shards=tuple((job, shards, ()) for job, shards in ground.shards.items()),
     )
 
 

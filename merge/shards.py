@@ -8,20 +8,20 @@ one shard: more of them than its load leaves work for are never chosen.
 import json
 import math
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import networkx as nx
 
-from dags.divisibility import DividedBy, TaskKeeping, divisibility, shard_of_whole
+from dags.divisibility import GROUPS, DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
 from merge.capacity import Costs
+from merge.group_balance import balanced, loads_of
 from merge.jobs import Assignment, Home, Host, Job, JobId, Jobs, parents
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
 
-MOST_SHARDS = 128
-"""The most shards of a job: as many as there are key groups."""
 CALM = 0.75
 """The part of its share that a batch may be predicted to take with fewer shards. More shards must save as much where no
 number of them is enough."""
@@ -43,6 +43,10 @@ class DividedWork:
 
     spread: float = 0.0
     """What all shards do together."""
+    keyed: float = 0.0
+    """The part of it that is divided by key."""
+    hottest: float = 0.0
+    """The part of that which is one key group's, as far as was measured: one shard does it."""
     busiest: float = 0.0
     """The load of the busiest task in it."""
     whole: tuple[WholePart, ...] = ()
@@ -53,16 +57,17 @@ class DividedWork:
         alone: defaultdict[int, float] = defaultdict(float)
         for part in self.whole:
             alone[shard_of_whole(part.instances, shards)] += part.busy
-        return self.spread / shards + max(alone.values(), default=0.0)
+        skew = self.keyed * max(0.0, self.hottest - 1 / shards)
+        return self.spread / shards + skew + max(alone.values(), default=0.0)
 
     def busiest_of(self, shards: int) -> float:
         """The load of the busiest task in one shard."""
         return max(self.busiest / shards, max((part.busiest for part in self.whole), default=0.0))
 
     def most(self, cores: float) -> int:
-        """The most shards that so many cores have use for: the largest whole part bounds what division can bring."""
-        most = max(1, min(MOST_SHARDS, math.floor(cores)))
-        largest = max((part.busy for part in self.whole), default=0.0)
+        """The most shards that so many cores have use for: what one shard does alone bounds what division can bring."""
+        most = max(1, min(GROUPS, math.floor(cores)))
+        largest = max((self.keyed * self.hottest, *(part.busy for part in self.whole)))
         if not largest:
             return most
         return min(most, math.ceil((self.spread + sum(part.busy for part in self.whole)) / largest))
@@ -81,16 +86,19 @@ def divided_work(
             if above is not None and above.type.reads_source:
                 # Two that read the same stream meet in it.
                 streams.add_edge(parent, above.config["source"])
-    spread, busiest, whole = 0.0, 0.0, list[WholePart]()
+    spread, keyed, busiest, whole = 0.0, 0.0, 0.0, list[WholePart]()
     for part in nx.connected_components(streams):
         instances = frozenset(each for each in part if isinstance(each, int))
         own = [Instance(each) for each in sorted(instances) if each in working]
         loads = [busy[each] for each in own]
-        if divisibility({each: _keeping(working[each]) for each in own}).by is DividedBy.NOTHING:
+        found = divisibility({each: _keeping(working[each]) for each in own}).by
+        if found is DividedBy.NOTHING:
             whole.append(WholePart(instances, sum(loads), max(loads)))
         else:
             spread, busiest = spread + sum(loads), max(busiest, *loads)
-    return DividedWork(spread=spread, busiest=busiest, whole=tuple(sorted(whole, key=lambda each: min(each.instances))))
+            keyed += sum(loads) if found is DividedBy.KEY else 0.0
+    ordered = tuple(sorted(whole, key=lambda each: min(each.instances)))
+    return DividedWork(spread=spread, keyed=keyed, busiest=busiest, whole=ordered)
 
 
 def shards_for(work: DividedWork, costs: Costs, cores: float, present: int = 1) -> int:
@@ -115,20 +123,22 @@ def splits(work: DividedWork, costs: Costs, cores: float) -> bool:
 
 
 class Rescale(NamedTuple):
-    """A job that should have another number of shards; made by `rescaled`."""
+    """A job that should have another number of shards, or other key groups in them; made by `rescaled`."""
 
     job: JobId
     shards: int
     busy: Mapping[Instance, float]
     """The load of its tasks by which that was decided."""
     why: str
+    groups: tuple[int, ...] = ()
+    """The shard of each key group; empty for even ranges."""
 
     def assignment(self, jobs: Jobs) -> Assignment:
         """The step of the jobs; its tasks are noted as busy as was measured."""
         return Assignment(
             base=jobs.version,
             places=tuple((each, Home(self.job, load)) for each, load in sorted(self.busy.items())),
-            shards=((self.job, self.shards),),
+            shards=((self.job, self.shards, self.groups),),
         )
 
 
@@ -140,10 +150,12 @@ def rescaled(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wh
     batch_seconds: Mapping[JobId, float],
     *,
     apart: Container[JobId] = frozenset(),
+    groups: Mapping[JobId, Sequence[float]] = MappingProxyType({}),
 ) -> tuple[Rescale, ...]:
-    """The jobs that should have another number of shards by what was measured, those with most to do first.
+    """The jobs that should have other shards by what was measured, those with most to do first.
 
-    A job whose batches were not measured, or that is apart because it is still catching up, is left as it is.
+    A job whose batches were not measured, or that is apart because it is still catching up, is left as it is. `groups`
+    has how much each key group has to do, in any unit, for jobs of which that is known.
     """
     cores = {host.name: host.cores for host in hosts}
     found: list[tuple[float, Rescale]] = []
@@ -154,11 +166,21 @@ def rescaled(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wh
         busy = {each: costs.busy[each] for each in sorted(job.active)}
         if job.shards == 1 and costs.fits(sum(busy.values())):
             continue
-        work = as_measured(divided_of(job, running, busy), costs, seconds, job.shards)
+        loads = groups.get(name, ())
+        hottest = max(loads, default=0.0) / sum(loads) if any(loads) else 0.0
+        work = replace(divided_of(job, running, busy), hottest=hottest)
+        work = as_measured(work, costs, seconds, job.shards)
         shards = shards_for(work, costs, cores[job.host], job.shards)
+        present = job.groups or evenly(job.shards)
+        assigned = balanced(present if shards == job.shards else evenly(shards), loads, shards)
         if shards != job.shards:
-            fullest = work.fullest(job.shards)
-            found.append((fullest, Rescale(name, shards, busy, _why(job.shards, shards, work, costs))))
+            why = _why(job.shards, shards, work, costs)
+        elif assigned != present:
+            why = _why_moved(present, assigned, loads, shards)
+        else:
+            continue
+        assigned = () if assigned == evenly(shards) else assigned
+        found.append((work.fullest(job.shards), Rescale(name, shards, busy, why, assigned)))
     return tuple(each for _, each in sorted(found, key=lambda pair: (-pair[0], pair[1].job)))
 
 
@@ -176,8 +198,10 @@ def as_measured(work: DividedWork, costs: Costs, seconds: float, shards: int) ->
     dearer = (seconds - costs.batch) / costs.pace / fullest if fullest and not costs.fits(fullest) else 1.0
     if dearer <= 1.0:
         return work
-    return DividedWork(
+    return replace(
+        work,
         spread=work.spread * dearer,
+        keyed=work.keyed * dearer,
         busiest=work.busiest * dearer,
         whole=tuple(WholePart(each.instances, each.busy * dearer, each.busiest * dearer) for each in work.whole),
     )
@@ -189,6 +213,15 @@ def _why(present: int, shards: int, work: DividedWork, costs: Costs) -> str:
     return (
         f"its tasks take {total:.2f} cores, so a batch takes {before:.2f} s of its {costs.pace:g} s with"
         f" {_counted(present)} and {after:.2f} s with {_counted(shards)}"
+    )
+
+
+def _why_moved(before: Sequence[int], after: Sequence[int], loads: Sequence[float], shards: int) -> str:
+    most, least = (max(loads_of(each, loads, shards)) / sum(loads) for each in (before, after))
+    moved = sum(one != two for one, two in zip(before, after, strict=True))
+    return (
+        f"the fullest of its {shards} shards has {most:.0%} of the events that are divided by key, and {least:.0%} when"
+        f" {'1 key group has' if moved == 1 else f'{moved} key groups have'} moved"
     )
 
 

@@ -6,7 +6,7 @@ can ask for any more, and events that the spools need not keep for this job.
 
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +42,10 @@ class FollowedSoFar:
     """For each stream how many of its positions were processed."""
     left: int = 0
     """How many events left the job, over all streams."""
+    shards: Counter[int] = field(default_factory=Counter)
+    """The CPU in nanoseconds of each shard, over the batches that had several."""
+    grouped: Counter[int] = field(default_factory=Counter)
+    """How many events of each key group such batches took."""
 
 
 class Follower:
@@ -182,4 +186,6 @@ class Follower:
                 # A batch that was planned before some of its events were removed has only the others.
                 begin = max(header.start.at.get(stream, end), self._gone.get(stream, 0))
                 so_far.entered[stream] = so_far.entered.get(stream, 0) + max(0, end - begin)
+        so_far.grouped.update(header.grouped)
+        so_far.shards.update({shard: part.cpu_ns for shard, part in enumerate(header.shards)})
         so_far.left += sum(each.count for each in header.emitted if not each.marker)

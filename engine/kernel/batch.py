@@ -5,6 +5,7 @@ events: an emitted event has the cause of the event that it was emitted for, and
 their causes, then of its edges. So with one ingress stream, the boundaries of batches make no difference.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -96,6 +97,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         ),
         dead=tuple(dead),
         meters=kernel.meters,
+        grouped=kernel.grouped,
         cuts=cuts,
         # Last, because numbering the events that leave changes the state too.
         changes=state.changes(),
@@ -125,6 +127,7 @@ class _Kernel:
         self._fed = fed
         self._dead = dead
         self.meters: dict[int, InstanceMeter] = {}
+        self.grouped: Counter[int] = Counter()
         self._layout = layout
         self._state = state
         self._watch = watch
@@ -152,7 +155,8 @@ class _Kernel:
                             Dead(instance=ingress.instance, port=ingress.port, reason=unfit.reason, events=unfit.events)
                         )
                 whole = EventStream(fits.rows, fits.kept + cause)
-                own = self._share.taken(ingress.stream, fits.kept + first, fits.rows, start, end)
+                positions = fits.kept + first
+                own = self._share.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
                 streams.append(whole if own is None else whole.take(own))
             self._streams[ingress.origin] = joined(streams, schema)
 

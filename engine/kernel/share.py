@@ -1,5 +1,6 @@
 """The share of one shard: which of a batch's events it takes, and which key groups of the states are its own."""
 
+from collections import Counter
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -63,10 +64,19 @@ class Share:
         low, high = self.range(stream, start, end)
         return low <= position < high
 
-    def taken(
-        self, stream: str, positions: Numbers, rows: pa.RecordBatch, start: Offset, end: Offset
+    def taken(  # noqa: PLR0913, PLR0917 - events and their place in a batch, and what counts them
+        self,
+        stream: str,
+        positions: Numbers,
+        rows: pa.RecordBatch,
+        start: Offset,
+        end: Offset,
+        grouped: Counter[int],
     ) -> Numbers | None:
-        """The indexes of its events among some of a stream at ascending positions; None for all."""
+        """The indexes of its events among some of a stream at ascending positions; None for all.
+
+        Those that are divided by key are counted by their key groups.
+        """
         found = self._of(stream)
         if self.is_all:
             return None
@@ -76,7 +86,10 @@ class Share:
             low, high = self.range(stream, start, end)
             return np.arange(*np.searchsorted(positions, [low, high]))
         groups = groups_of(rows, found.key)
-        return np.flatnonzero(np.array(self.division.groups)[groups] == self.shard)
+        own = np.flatnonzero(np.array(self.division.groups)[groups] == self.shard)
+        counts = np.bincount(groups[own])
+        grouped.update({int(group): int(counts[group]) for group in np.flatnonzero(counts)})
+        return own
 
     def taken_fed(self, streams: frozenset[str], rows: pa.RecordBatch) -> Numbers:
         """The indexes of its events among some that are fed again to a task in the part of some streams."""

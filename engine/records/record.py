@@ -105,6 +105,8 @@ class Record:
     emitted: tuple[EmittedEvents, ...] = ()
     dead: tuple[Dead, ...] = ()
     meters: Mapping[int, InstanceMeter] = field(default_factory=dict)
+    grouped: Mapping[int, int] = field(default_factory=dict)
+    """In a shard of several, the events that it took of each key group."""
     cuts: tuple[Cut, ...] = ()
     imaged: Mapping[int, Image] = field(default_factory=dict)
     """Images of key groups after the batch, which make older records unnecessary for them."""

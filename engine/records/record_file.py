@@ -72,6 +72,7 @@ class RecordFile:
             emitted=self.emitted(),
             dead=self.dead(),
             meters=header.meters,
+            grouped=header.grouped,
             cuts=header.cuts,
             imaged=self._all_images(),
             base=header.base,

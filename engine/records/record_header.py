@@ -1,7 +1,7 @@
 """The header of a record: everything small, and the place of each part of the file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bridge.events.births import Birth
@@ -65,13 +65,16 @@ class Header:
     base: int
     credit: int
     shards: tuple["ShardPart", ...] = ()
-    """The states of each shard, if the batch had several."""
+    """The states and the CPU of each shard, if the batch had several."""
+    grouped: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPart:
-    """The state that one shard of a batch changed."""
+    """The state that one shard of a batch changed, and its work."""
 
     changes: RecordPart
     imaged: Mapping[int, RecordPart]
     credit: int
+    cpu_ns: int = 0
+    """The CPU of its tasks."""

@@ -33,6 +33,8 @@ def whole_record(files: Sequence[RecordFile]) -> bytes:
         emitted=emitted,
         dead=tuple(_dead(files)),
         meters=_summed(file.header.meters for file in files),
+        # A key group is one shard's.
+        grouped=dict(sorted(each for file in files for each in file.header.grouped.items())),
         base=min(file.header.base for file in files),
         credit=0,
         shards=tuple(_states(file, shard) for shard, file in enumerate(files)),
@@ -86,6 +88,7 @@ def _states(file: RecordFile, shard: int) -> ShardPart:
         changes=file.in_whole(header.changes, shard),
         imaged={group: file.in_whole(part, shard) for group, part in header.imaged.items() if group != NUMBERS},
         credit=header.credit,
+        cpu_ns=sum(meter.cpu_ns for meter in header.meters.values()),
     )
 
 

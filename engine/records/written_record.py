@@ -58,6 +58,7 @@ def written_record(record: Record) -> bytes:
                 for each in record.dead
             ),
             meters=record.meters,
+            grouped=record.grouped,
             cuts=record.cuts,
             base=record.base,
             credit=record.credit,

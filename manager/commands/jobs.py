@@ -25,7 +25,7 @@ def jobs(client: Client) -> Shown:
             each.version if each.version == each.in_effect else f"{each.version}, {each.in_effect} in effect",
             each.active,
             each.paused,
-            each.shards,
+            f"{each.shards}{' hot' if each.hot_group is not None else ''}",
             each.batch,
             slashed(each.batch_seconds_p50, each.batch_seconds_p99),
             slashed(each.events_in_per_second, each.events_out_per_second),

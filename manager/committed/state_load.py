@@ -205,6 +205,7 @@ def jobs_of(
             - active[job],
             busy=busy[job],
             shards=plan.shards,
+            groups=plan.groups,
         )
         for job, plan in plans.items()
     )

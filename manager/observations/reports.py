@@ -40,6 +40,10 @@ class Measured:
     streams: Mapping[str, StreamMeasured] = field(default_factory=dict)
     left: int = 0
     """Events that left the job."""
+    shards: Mapping[int, int] = field(default_factory=dict)
+    """The nanoseconds of CPU of each shard, over the batches that had several."""
+    groups: Mapping[int, int] = field(default_factory=dict)
+    """The events of each key group that these batches took."""
     batch_seconds: Mapping[str, float] = field(default_factory=dict)
     """Durations of its latest batches, as percentiles."""
     latency_seconds: Mapping[str, float] = field(default_factory=dict)

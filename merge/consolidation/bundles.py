@@ -78,7 +78,7 @@ def regrouped(
         places=tuple((task, Home(moves.placed[task], ground.costs.busy[task])) for task in sorted(moves.placed)),
         stops=tuple(sorted(job for job in jobs.jobs if job not in stays)),
         crossings=tuple(sorted((bridge, more) for bridge, more in bridges.items() if more)),
-        shards=tuple(moves.shards.items()),
+        shards=tuple((job, shards, ()) for job, shards in moves.shards.items()),
     )
 
 

@@ -40,7 +40,10 @@ def expected(many: int, keys: int = 10) -> dict[str, list[int]]:
 
 
 def test_a_job_grows_and_shrinks_while_it_counts(hosting: Hosting) -> None:
-    """From one shard to four and back, each count comes once and in order for its key, whatever the shards."""
+    """From one shard to four and back, each count comes once and in order for its key, whatever the shards.
+
+    The host reports how many events each key group had, over the batches that were divided.
+    """
     topic = f"grows-{hosting.fresh()}"
     plan, output = counting(hosting, topic)
     plan = hosting.run(plan)
@@ -52,3 +55,5 @@ def test_a_job_grows_and_shrinks_while_it_counts(hosting: Hosting) -> None:
         sent += 50
         hosting.until_delivered(delivery, sent)
     assert expected(sent) == counts(hosting.delivered(delivery))
+    hosting.until(lambda: sum(hosting.grouped(plan.job).values()) == 150, "the events of all key groups")
+    assert 1 < len(hosting.grouped(plan.job)) <= 10

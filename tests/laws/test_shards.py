@@ -5,8 +5,9 @@ import math
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from dags.divisibility import GROUPS
 from merge import Costs, DividedWork, shards_for
-from merge.shards import CALM, MOST_SHARDS, WholePart
+from merge.shards import CALM, WholePart
 
 LOADS = st.integers(0, 1024).map(lambda part: part / 128)
 CORES = st.integers(1, 64).map(float)
@@ -39,7 +40,7 @@ def test_no_job_has_more_shards_than_cores_or_than_its_division_can_use(
     """Nor more than the work leaves for the shards beside the largest part that is not divided."""
     shards = shards_for(work, costs, cores, present)
     largest = max((part.busy for part in work.whole), default=0.0)
-    assert 1 <= shards <= min(cores, MOST_SHARDS)
+    assert 1 <= shards <= min(cores, GROUPS)
     assert not largest or shards <= math.ceil(total(work) / largest)
 
 

@@ -1,5 +1,6 @@
 """Shards by example: how work is divided, who gets shards, and what placement makes of them."""
 
+from dags.divisibility import evenly
 from merge import Costs, DividedWork, Host, Instance, JobId, isolate, rescaled
 from merge.shards import WholePart, divided_work
 from tests.merge.floor import Floor
@@ -41,7 +42,7 @@ def shards(made: Floor) -> dict[int, int]:
 def test_what_keeps_nothing_is_spread() -> None:
     """So is what counts by a key that comes with the events."""
     assert DividedWork(spread=11 / 8, busiest=10 / 8) == work("s:source > a:lab:one > b:lab:ten > k:sink")
-    assert DividedWork(spread=6 / 8, busiest=6 / 8) == work("s:source > a:count > k:sink")
+    assert DividedWork(spread=6 / 8, keyed=6 / 8, busiest=6 / 8) == work("s:source > a:count > k:sink")
 
 
 def test_a_state_for_the_whole_stream_keeps_all_in_one_place() -> None:
@@ -174,3 +175,31 @@ def test_instances_are_noted_in_order() -> None:
     made = outgrown("s:source > a:lab:ten > k:sink")
     (change,) = rescaled(made.running, made.jobs, made.hosts, made.costs(), {ONE: 1.3})
     assert [Instance(1), Instance(2), Instance(3)] == [each for each, _ in change.assignment(made.jobs).places]
+
+
+def test_groups_are_assigned_by_their_events() -> None:
+    """A hot group is left with a shard of its own, and its job gets no more shards than that leaves of use."""
+    made = floor("s:source > a:count > k:sink")
+    assert {1: 2} == shards(made)
+    loads = [1.0] * 128
+    loads[3] = 127.0
+    given = made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.4}
+    (change,) = rescaled(*given, groups={ONE: loads})
+    assert "the fullest of its 2 shards has 75% of the events that are divided by key, and 5" in change.why
+    made.jobs = made.jobs.apply(change.assignment(made.jobs))
+    job = made.jobs.jobs[ONE]
+    assert (2, change.groups) == (job.shards, job.groups)
+    # Some that have nothing to do with the hot one have left its shard.
+    assert {0} == {before for before, after in zip(evenly(2), job.groups, strict=True) if before != after}
+    assert 0 == job.groups[3]
+    assert () == rescaled(made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.4}, groups={ONE: loads})
+
+
+def test_no_shards_are_added_for_one_hot_group() -> None:
+    """With all of its events under one key a job has no use for more, and gives them up."""
+    made = outgrown("s:source > a:count > k:sink")
+    hot = [0.0] * 128
+    hot[3] = 1.0
+    given = made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.75}
+    assert [2] == [each.shards for each in rescaled(*given)]
+    assert () == rescaled(*given, groups={ONE: hot})

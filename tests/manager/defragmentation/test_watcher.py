@@ -119,6 +119,26 @@ def _plan(manager: Manager, job: str) -> tuple[int, int]:
     return plan.version, plan.shards
 
 
+def test_what_moves_to_a_job_with_shards_finds_them_there(sqlite: str) -> None:
+    """The new job warms up with as many as the work that comes needs, and has them when it takes over."""
+    manager = Manager(sqlite, strategy="launch").lead()
+    manager.admit("ann")
+    manager.register("weather")
+    for text in ("s:source > a:lab:one > k:sink", "s:source > a:lab:one > b:lab:two > k:sink"):
+        manager.submit("ann", text)
+    busy = {instance_of(manager, "lab:two"): 1.2}
+    watching = Watching(manager, reports=lambda now: report(manager, "2", busy, now))
+    assert watching.watch(HOLD)
+    # While tasks move, their jobs keep their shards.
+    assert [1, 1, 3] == [_plan(manager, job)[1] for job in ("1", "2", "3")]
+    finish(manager)
+    assert 3 == _plan(manager, "3")[1]
+    manager.lead()
+    with manager.committer.looking() as state:
+        assert [3] == [each.shards for each in state.jobs.jobs.values()]
+    manager.close()
+
+
 def test_a_job_is_relieved_once_it_has_been_overloaded_for_a_while(sqlite: str) -> None:
     """It is relieved even if that saves nothing; a short overload changes nothing."""
     manager = Manager(sqlite).lead()
