@@ -205,7 +205,7 @@ class Plan:
     shards: int = 1
     """The tasks that a batch runs as; each has its part of the events and states."""
     groups: tuple[int, ...] = ()
-    """The shard of each key group; empty for even ranges."""
+    """The shard of each key group; empty to assign them in turn."""
     limits: Limits = field(default_factory=Limits)
 
     @property

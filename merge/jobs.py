@@ -67,7 +67,7 @@ class Job:
     shards: int = 1
     """The tasks that a batch runs as."""
     groups: tuple[int, ...] = ()
-    """The shard of each key group; empty for even ranges."""
+    """The shard of each key group; empty to assign them in turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,7 +131,7 @@ class Rescale(NamedTuple):
     """The load of its tasks by which that was decided."""
     why: str
     groups: tuple[int, ...] = ()
-    """The shard of each key group; empty for even ranges."""
+    """The shard of each key group; empty to assign them in turn."""
 
     def assignment(self, jobs: Jobs) -> Assignment:
         """The step of the jobs; its tasks are noted as busy as was measured."""

@@ -182,7 +182,7 @@ def test_groups_are_assigned_by_their_events() -> None:
     made = floor("s:source > a:count > k:sink")
     assert {1: 2} == shards(made)
     loads = [1.0] * 128
-    loads[3] = 127.0
+    loads[4] = 127.0
     given = made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.4}
     (change,) = rescaled(*given, groups={ONE: loads})
     assert "the fullest of its 2 shards has 75% of the events that are divided by key, and 5" in change.why
@@ -191,7 +191,7 @@ def test_groups_are_assigned_by_their_events() -> None:
     assert (2, change.groups) == (job.shards, job.groups)
     # Some that have nothing to do with the hot one have left its shard.
     assert {0} == {before for before, after in zip(evenly(2), job.groups, strict=True) if before != after}
-    assert 0 == job.groups[3]
+    assert 0 == job.groups[4]
     assert () == rescaled(made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.4}, groups={ONE: loads})
 
 
