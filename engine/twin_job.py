@@ -11,7 +11,7 @@ from dags import Catalogue
 from engine.catalogue import installed_catalogue
 from engine.job.pace import NextBatch, ReadableSpool, next_batch
 from engine.kernel.batch_rows import Span, arriving
-from engine.kernel.share import Share
+from engine.kernel.portion import Portion
 from engine.kernel.worker import Worker
 from engine.offset import Offset
 from engine.plan import Entry, Plan
@@ -67,7 +67,7 @@ class TwinJob:
         entry = self._folder.entry(end.entry)
         span = Span(self.offset, end)
         for shard in range(end.shards):
-            items = list(arriving(self._root, entry, span, share=Share(division=entry.division, shard=shard)))
+            items = list(arriving(self._root, entry, span, portion=Portion(division=entry.division, shard=shard)))
             self._worker.work_off(self.batch, span, items, shard)
         self.batch, self.offset = self.batch + 1, end
         return True

@@ -21,7 +21,7 @@ from engine.kernel.entering_events import EnteringEvents, entering, from_bridge
 from engine.kernel.fed_events import FedEvents
 from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
-from engine.kernel.share import EVERYTHING, Share
+from engine.kernel.portion import EVERYTHING, Portion
 from engine.kernel.state_changes import change_states, in_effect, untransformed
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun
 from engine.offset import Offset
@@ -55,9 +55,9 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     begun: Sequence[Entry] = (),
     attempt: TaskWatch = _UNWATCHED,
     deployment: str = "",
-    share: Share = EVERYTHING,
+    portion: Portion = EVERYTHING,
 ) -> Record:
-    """Run the plan of an entry over the events between two offsets, or the share of one shard; returns the record.
+    """Run the plan of an entry over the events between two offsets, or the portion of one shard; returns the record.
 
     `behaviours` are those of the active slots, `begun` the entries of the log that begin with this batch. `feeds` come
     after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root.
@@ -65,25 +65,25 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
     for table in imports:
-        _bring(table, state, share)
+        _bring(table, state, portion)
     beginning = tuple(in_effect(begun))
     change_states(beginning, state)
     arrived = list(in_order(rows))
     dead: list[Dead] = []
-    fed = FedEvents(feeds, sum(item.count for item in rows), share, dead)
+    fed = FedEvents(feeds, sum(item.count for item in rows), portion, dead)
 
     def origins() -> Origins:
         places = chain(((cause, item.stream, item.first) for cause, item in arrived), fed.places())
         return Origins.of(places, deployment=deployment, job=entry.plan.job, batch=batch)
 
-    kernel = _Kernel(layout, state, attempt, origins, share, fed, dead)
+    kernel = _Kernel(layout, state, attempt, origins, portion, fed, dead)
     kernel.enter(arrived, start, end)
     fed.park_others({slot.instance for slot in (*layout.active, *layout.failed)})
     kernel.run()
     cuts = tuple(cuts_at(layout, end))
     opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
     # Before any event that the new plan emits.
-    switched = tuple(switch_markers(beginning, state)) if share.is_first else ()
+    switched = tuple(switch_markers(beginning, state)) if portion.is_first else ()
     return Record(
         batch=batch,
         start=start,
@@ -93,7 +93,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         emitted=(
             *switched,
             *kernel.leaving(BatchBirths(arrived)),
-            *(cut_markers(layout, cuts, state) if share.is_first else ()),
+            *(cut_markers(layout, cuts, state) if portion.is_first else ()),
         ),
         dead=tuple(dead),
         meters=kernel.meters,
@@ -119,11 +119,11 @@ class _Kernel:
         state: InstanceStates,
         watch: TaskWatch,
         origins: Callable[[], Origins],
-        share: Share,
+        portion: Portion,
         fed: FedEvents,
         dead: list[Dead],
     ) -> None:
-        self._share = share
+        self._portion = portion
         self._fed = fed
         self._dead = dead
         self.meters: dict[int, InstanceMeter] = {}
@@ -150,13 +150,13 @@ class _Kernel:
             for cause, first, batch in events:
                 fits = self._fitting(ingress, batch, schema)
                 for at, unfit in fits.unfit:
-                    if self._share.parks_at(ingress.stream, first + at, start, end):
+                    if self._portion.parks_at(ingress.stream, first + at, start, end):
                         self._dead.append(
                             Dead(instance=ingress.instance, port=ingress.port, reason=unfit.reason, events=unfit.events)
                         )
                 whole = EventStream(fits.rows, fits.kept + cause)
                 positions = fits.kept + first
-                own = self._share.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
+                own = self._portion.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
                 streams.append(whole if own is None else whole.take(own))
             self._streams[ingress.origin] = joined(streams, schema)
 
@@ -176,7 +176,7 @@ class _Kernel:
                 continue
             if slot.state is SlotState.FAILED:
                 outcome = _all_parked(slot, taken, f"its task has failed: {slot.reason}")
-            elif why := inside.unable.get(slot.instance) or untransformed(self._state, slot.instance, self._share):
+            elif why := inside.unable.get(slot.instance) or untransformed(self._state, slot.instance, self._portion):
                 outcome = _all_parked(slot, taken, why)
             else:
                 behaviour = self._layout.behaviours[slot.instance]
@@ -191,7 +191,7 @@ class _Kernel:
                     watch=self._watch,
                     origins=self._origins if isinstance(behaviour, ActingBehaviour) else NOWHERE,
                 ).work_off()
-                if self._share.strays(slot.instance, staged):
+                if self._portion.strays(slot.instance, staged):
                     staged.rollback(token)
                     outcome = _all_parked(slot, taken, _STRAYED)
             self._streams |= {Port(slot.instance, port): stream for port, stream in outcome.emitted.items()}
@@ -251,7 +251,7 @@ def _all_parked(slot: Slot, taken: TaskInput, reason: str) -> TaskOutcome:
     return TaskOutcome({}, taken.parked(slot.instance, [Reason(at, reason) for at in range(len(taken))]))
 
 
-def _bring(table: Table, state: InstanceStates, share: Share) -> None:
+def _bring(table: Table, state: InstanceStates, portion: Portion) -> None:
     """Stage the states of instances from elsewhere, which replace their earlier ones here."""
     for instance in table:
         for group, items in state.kept.get(instance, {}).items():
@@ -259,7 +259,7 @@ def _bring(table: Table, state: InstanceStates, share: Share) -> None:
                 state.of(instance).put_many(list(items), [None] * len(items))
     state.bring(
         {
-            instance: {group: items for group, items in groups.items() if share.owns(instance, group)}
+            instance: {group: items for group, items in groups.items() if portion.owns(instance, group)}
             for instance, groups in table.items()
         }
     )

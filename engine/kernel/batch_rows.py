@@ -10,7 +10,7 @@ import pyarrow as pa
 from bridge import ItemKind, between
 from bridge.events.births import births_in, births_text
 from engine.kernel.batch import Arrived
-from engine.kernel.share import EVERYTHING, Share
+from engine.kernel.portion import EVERYTHING, Portion
 from engine.offset import Offset
 from engine.plan import Entry
 from engine.records.job_folder import JobFolder, spool_folder
@@ -43,13 +43,13 @@ def arriving(
     entry: Entry,
     span: Span,
     gone: Mapping[str, int] = _NOTHING,
-    share: Share = EVERYTHING,
+    portion: Portion = EVERYTHING,
 ) -> Iterator[Arrived]:
     """The events between two offsets among which are those of a shard, except events that are known to be lost."""
     bridged = entry.plan.bridged
     for stream in sorted(span.end.at):
         # Only the last of a bridge's events say which fields it has.
-        low, high = share.range(stream, span.start, span.end, whole=stream in bridged)
+        low, high = portion.range(stream, span.start, span.end, whole=stream in bridged)
         begin = max(low, span.start.begins(stream, entry.starts), gone.get(stream, 0))
         for first, item in between(spool_folder(root, stream), begin, high) if begin < high else ():
             if item.kind is ItemKind.DATA:

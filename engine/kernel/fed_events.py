@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine.event_streams import EventStream
 from engine.kernel.dead_letter_feed import fitting, unshaped_rows
-from engine.kernel.share import Share
+from engine.kernel.portion import Portion
 from engine.plan import Feed
 from engine.records.record import Dead
 
@@ -26,9 +26,9 @@ class _Fed(NamedTuple):
 class FedEvents:
     """What is fed in one batch; made by the kernel. Events that cannot be taken are parked again."""
 
-    def __init__(self, feeds: Sequence[Feed], cause: int, share: Share, dead: list[Dead]) -> None:
+    def __init__(self, feeds: Sequence[Feed], cause: int, portion: Portion, dead: list[Dead]) -> None:
         """Causes begin with `cause`. Parked events are added to `dead`."""
-        self._share = share
+        self._portion = portion
         self._dead = dead
         self._fed: list[_Fed] = []
         for feed in feeds:
@@ -43,7 +43,7 @@ class FedEvents:
     def park_others(self, running: Collection[int]) -> None:
         """Park the events of instances that do not run."""
         for each in self._fed:
-            if each.feed.instance not in running and self._share.is_first:
+            if each.feed.instance not in running and self._portion.is_first:
                 self._park(each.feed, each.events, "its task no longer runs")
 
     def taken(
@@ -52,7 +52,7 @@ class FedEvents:
         """The events for an instance in the part of some streams, at each of its ports."""
         found: dict[str, list[EventStream]] = {}
         for cause, feed, events in (each for each in self._fed if each.feed.instance == instance):
-            parks = self._share.parks(min(streams, default=""))
+            parks = self._portion.parks(min(streams, default=""))
             if feed.port not in takes:
                 if parks:
                     self._park(feed, events, f"no stream enters its task at port {feed.port!r}")
@@ -61,7 +61,7 @@ class FedEvents:
             for at, reason in fits.unfit if parks else ():
                 self._park(feed, events[at : at + 1], reason)
             whole = EventStream(fits.rows, np.array(fits.kept, np.int64) + cause)
-            own = whole if self._share.is_all else whole.take(self._share.taken_fed(streams, fits.rows))
+            own = whole if self._portion.is_all else whole.take(self._portion.taken_fed(streams, fits.rows))
             found.setdefault(feed.port, []).append(own)
         return found
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from engine.behaviour import AnyImplementation, implementation_of
-from engine.kernel.share import EVERYTHING, Share
+from engine.kernel.portion import EVERYTHING, Portion
 from engine.kernel.task_run import reason_of
 from engine.plan import Entry, Slot
 from engine.records.staged_state import NUMBERS, Overlay, packed_value
@@ -39,10 +39,10 @@ def change_states(entries: Iterable[Entry], state: InstanceStates) -> None:
             _change(change, slots[change.instance], entry.behaviours, state)
 
 
-def untransformed(state: InstanceStates, instance: int, share: Share = EVERYTHING) -> str:
+def untransformed(state: InstanceStates, instance: int, portion: Portion = EVERYTHING) -> str:
     """The reason why the state of an instance could not be transformed, in this shard; empty if it could."""
     failed = _untransformed_groups(state, instance)
-    return next((why.decode() for group, why in failed.items() if share.owns(instance, group)), "")
+    return next((why.decode() for group, why in failed.items() if portion.owns(instance, group)), "")
 
 
 def _untransformed_groups(state: InstanceStates, instance: int) -> dict[int, bytes]:

@@ -14,7 +14,7 @@ from engine.host_outside import HostOutside
 from engine.kernel.batch import Arrived, run_batch
 from engine.kernel.batch_rows import Span
 from engine.kernel.dead_letter_feed import new_feeds
-from engine.kernel.share import Share
+from engine.kernel.portion import Portion
 from engine.kernel.state_imports import brought
 from engine.kernel.watchdog import Attempt
 from engine.plan import Entry, StateImport
@@ -66,9 +66,9 @@ class Worker:
             self._check(batch, part, span)
             return self._store.complete(batch, shards)
         entry = self._folder.entry(span.end.entry)
-        share = Share(division=entry.division, shard=shard)
+        portion = Portion(division=entry.division, shard=shard)
         begun = list(self._begun(span))
-        state = self._state_before(batch, share)
+        state = self._state_before(batch, portion)
         with Attempt(self._folder.attempts_of(shard), batch, entry.plan.limits) as attempt:
             record = run_batch(
                 batch,
@@ -83,14 +83,14 @@ class Worker:
                 feeds=new_feeds(begun, self._folder.entry(span.start.entry) if span.start.entry else None),
                 attempt=attempt,
                 deployment=self._outside.deployment,
-                share=share,
+                portion=portion,
             )
             # Until the record is written, the state is ahead of the durable one.
             self._kept.pop(shard, None)
             settled = state.settle(record)
-            if self._store.write(settled) if share.is_all else self._store.write_shard(settled, shard):
-                self._kept[shard] = _Kept(state, share.division)
-        return share.is_all or self._store.complete(batch, shards)
+            if self._store.write(settled) if portion.is_all else self._store.write_shard(settled, shard):
+                self._kept[shard] = _Kept(state, portion.division)
+        return portion.is_all or self._store.complete(batch, shards)
 
     def _check(self, batch: int, found: RecordFile, span: Span) -> None:
         if (found.header.start, found.header.end) != span:
@@ -103,21 +103,21 @@ class Worker:
         """True if the job was stopped, or another job has its name now."""
         return self._folder.is_stopped() or self._folder.made_at() != self._made_at
 
-    def _state_before(self, batch: int, share: Share) -> InstanceStates:
-        kept = self._kept.get(share.shard)
+    def _state_before(self, batch: int, portion: Portion) -> InstanceStates:
+        kept = self._kept.get(portion.shard)
         if kept is None or kept.state.version >= batch:
             kept = None
-        if share.is_all:
+        if portion.is_all:
             if kept is None or isinstance(kept.state, ShardStates):
                 return self._store.state(batch)
             kept.state.discard()
             self._store.catch_up(kept.state, batch)
             return kept.state
-        if kept is not None and isinstance(kept.state, ShardStates) and self._catches_up(kept, batch, share):
+        if kept is not None and isinstance(kept.state, ShardStates) and self._catches_up(kept, batch, portion):
             return kept.state
-        return self._store.shard_state(batch, share.shard, share.owns)
+        return self._store.shard_state(batch, portion.shard, portion.owns)
 
-    def _catches_up(self, kept: "_Kept", batch: int, share: Share) -> bool:
+    def _catches_up(self, kept: "_Kept", batch: int, portion: Portion) -> bool:
         """Bring the state of a shard to a batch from the records since; False if it has another part by now."""
         division = kept.division
 
@@ -128,7 +128,7 @@ class Worker:
 
         state = kept.state
         assert isinstance(state, ShardStates)  # noqa: S101 - for the type checker
-        return self._store.catch_up_shard(state, batch, stays) and division.moves_nothing(share.division)
+        return self._store.catch_up_shard(state, batch, stays) and division.moves_nothing(portion.division)
 
     def _made_behaviours(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
         # A changed secret reaches its task without a new plan.

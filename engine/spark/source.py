@@ -90,7 +90,7 @@ class SpoolStreamReader(DataSourceStreamReader):
 
         assert isinstance(partition, BatchShard)  # noqa: S101 - for the type checker; Spark's interface is general
         from engine.kernel.batch_rows import Span, arriving, is_recorded, written_rows  # noqa: PLC0415 - see above
-        from engine.kernel.share import Share  # noqa: PLC0415 - see above
+        from engine.kernel.portion import Portion  # noqa: PLC0415 - see above
         from engine.records.job_folder import job_folder  # noqa: PLC0415 - see above
 
         span = Span(Offset.of_json(partition.start), Offset.of_json(partition.end))
@@ -99,8 +99,8 @@ class SpoolStreamReader(DataSourceStreamReader):
         try:
             # A batch may have been planned over events that the job has to pass over by now.
             entry = folder.entry(span.end.entry)
-            share = Share(division=entry.division, shard=partition.shard)
-            items = arriving(root, entry, span, folder.gone(), share)
+            portion = Portion(division=entry.division, shard=partition.shard)
+            items = arriving(root, entry, span, folder.gone(), portion)
             for rows in written_rows(span, items, partition.shard):
                 begun = True
                 yield rows

@@ -12,7 +12,7 @@ from bridge.events.raw_events import arrow_schema
 from bridge.machine.files import no_steps
 from dags import Schema
 from engine.kernel.batch_rows import Span, arriving
-from engine.kernel.share import Share
+from engine.kernel.portion import Portion
 from engine.kernel.worker import Worker
 from engine.offset import Offset
 from engine.records.record_file import any_shard
@@ -99,8 +99,8 @@ class ShardedChain(Chain):
         process = self.processes[place]
         process._store._step = dying(at, nth) if at else no_steps
         entry = self.folder.entry(planned.span.end.entry)
-        share = Share(division=entry.division, shard=shard)
-        items = list(arriving(self.root, entry, planned.span, share=share))
+        portion = Portion(division=entry.division, shard=shard)
+        items = list(arriving(self.root, entry, planned.span, portion=portion))
         try:
             process.work_off(planned.batch, planned.span, items, shard)
         except Death:

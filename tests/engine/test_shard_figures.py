@@ -10,7 +10,7 @@ from bridge import Item, Spool, packed
 from engine.behaviour import installed_behaviours
 from engine.catalogue import installed_catalogue
 from engine.division import evenly
-from engine.kernel.share import groups_of
+from engine.kernel.portion import groups_of
 from engine.plan import Plan
 from engine.records.job_folder import spool_folder
 from engine.twin_job import TwinJob

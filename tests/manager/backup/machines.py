@@ -14,7 +14,7 @@ from bridge.machine.files import write_whole
 from dags import Kind
 from engine.behaviour import installed_behaviours
 from engine.kernel.batch_rows import Span, arriving
-from engine.kernel.share import Share
+from engine.kernel.portion import Portion
 from engine.kernel.worker import Worker
 from engine.plan import Delivery, Edge, Ingress, Plan, Slot
 from engine.records.job_folder import job_folder, spool_folder
@@ -64,8 +64,8 @@ class CountingJob:
         (self.folder.checkpoint / "offsets" / str(self.twin.batch)).write_text("v1")
         entries = self.folder.entries(max(1, self.twin.offset.entry))
         entry, span = entries[-1], Span(self.twin.offset, self.twin._next(entries).end)
-        share = Share(division=entry.division, shard=shard)
-        items = list(arriving(self.root, entry, span, share=share))
+        portion = Portion(division=entry.division, shard=shard)
+        items = list(arriving(self.root, entry, span, portion=portion))
         assert not Worker(self.root, JOB).work_off(self.twin.batch, span, items, shard)
 
     def finish_batch(self) -> None:

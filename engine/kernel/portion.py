@@ -1,4 +1,4 @@
-"""The share of one shard: which of a batch's events it takes, and which key groups of the states are its own."""
+"""The portion of one shard: which of a batch's events it takes, and which key groups of the states are its own."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from engine.records.staged_state import NUMBERS, Staged, packed_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Portion:
     """One shard of a batch."""
 
     division: Division
@@ -103,8 +103,8 @@ class Share:
 
 
 _FIRST = StreamDivision(by=DividedBy.NOTHING)
-EVERYTHING = Share(division=UNDIVIDED)
-"""The share of the one task of an undivided batch."""
+EVERYTHING = Portion(division=UNDIVIDED)
+"""The portion of the one task of an undivided batch."""
 
 
 def groups_of(rows: pa.RecordBatch, key: tuple[str, ...]) -> Numbers:
