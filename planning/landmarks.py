@@ -13,14 +13,14 @@ from planning.planning_problem import Meeting, Option, Outlet, PlanningProblem, 
 from planning.reach import Reach
 
 
-class Choice(NamedTuple):
+class ChosenOption(NamedTuple):
     """An option of a vertex."""
 
     vertex: str
     option: str
 
 
-Landmark = frozenset[Choice]
+Landmark = frozenset[ChosenOption]
 
 
 class _Fact(NamedTuple):
@@ -44,7 +44,7 @@ def landmarks(problem: PlanningProblem, left: Reach) -> Iterator[Landmark]:
         setters = search.setters(waiting.pop())
         if setters is None:
             continue
-        yield frozenset(Choice(vertex.id, option.name) for vertex, option in setters)
+        yield frozenset(ChosenOption(vertex.id, option.name) for vertex, option in setters)
         above = set(search.required(setters)) - seen
         seen |= above
         waiting += above
@@ -71,7 +71,7 @@ class _Search:
 
     def setters(self, either: _Either) -> Sequence[tuple[Vertex, Option]] | None:
         """The options that make one of some facts true; None if a fact may be true without any."""
-        found: dict[Choice, tuple[Vertex, Option]] = {}
+        found: dict[ChosenOption, tuple[Vertex, Option]] = {}
         waiting, seen = list(either), set(either)
         while waiting:
             place, name, value = waiting.pop()
@@ -88,7 +88,7 @@ class _Search:
                         carried = base(vertex, option) if name in self._types else entry(vertex)
                         above.append(_Fact(carried, name, value))
                     elif narrowed(ensured, {**self._left.domains[place], name: frozenset({value})}) is not None:
-                        found[Choice(vertex.id, option.name)] = vertex, option
+                        found[ChosenOption(vertex.id, option.name)] = vertex, option
             waiting += set(above) - seen
             seen |= set(above)
         return list(found.values())

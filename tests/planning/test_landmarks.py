@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 
 from benchmarks.planner.planning_time import joined_steps
-from planning.landmarks import Choice, landmarks
+from planning.landmarks import ChosenOption, landmarks
 from planning.planning_problem import Meeting, PlanningProblem
 from planning.reach import reach
 from tests.planning.oracle import answers
@@ -26,5 +26,5 @@ def test_a_step_is_taken_on_one_of_the_streams_that_meet() -> None:
     problem = joined_steps(3, Meeting.EITHER)
     left = reach(problem)
     assert left is not None
-    expected = {frozenset(Choice(f"p{at}{side}", f"m{at}.0") for side in "ab") for at in range(3)}
+    expected = {frozenset(ChosenOption(f"p{at}{side}", f"m{at}.0") for side in "ab") for at in range(3)}
     assert expected <= set(landmarks(problem, left))
