@@ -6,7 +6,7 @@ READY := .venv/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-reconfigure bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
+.PHONY: help demo test test-all explore bare check lint chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-reconfigure bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -33,12 +33,14 @@ explore: $(READY)  ## search with other examples each time, until Ctrl-C or a fa
 bare: $(READY)  ## run demo, first submission and some tests with mosquitto, Java, PostgreSQL and chromium hidden
 	.ci/bare
 
-check: $(READY)  ## lint, types, import contracts, links and examples in the documentation
+check: lint  ## lint, types, import contracts, links and examples in the documentation
+	$(BIN)/python -m pytest -q tests/documentation
+
+lint: $(READY)  ## lint, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/documentation
 
 chaos: $(READY)  ## kill drivers, workers and brokers for up to an hour, and look for what was lost
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos tests/integration
