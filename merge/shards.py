@@ -7,7 +7,7 @@ one shard: more of them than its load leaves work for are never chosen.
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -158,6 +158,7 @@ def rescaled(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wh
     has how much each key group has to do, in any unit, for jobs of which that is known.
     """
     cores = {host.name: host.cores for host in hosts}
+    on_host = Counter(job.host for job in jobs.jobs.values())
     found: list[tuple[float, Rescale]] = []
     for name, seconds in sorted(batch_seconds.items()):
         job = jobs.jobs.get(name)
@@ -171,6 +172,9 @@ def rescaled(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wh
         work = replace(divided_of(job, running, busy), hottest=hottest)
         work = as_measured(work, costs, seconds, job.shards)
         shards = shards_for(work, costs, cores[job.host], job.shards)
+        if on_host[job.host] > 1 and not costs.fits(work.fullest(shards)):
+            # Its batches take all the time there is, so the others need a core that it leaves alone.
+            shards = shards_for(work, costs, cores[job.host] - 1, job.shards)
         present = job.groups or evenly(job.shards)
         assigned = balanced(present if shards == job.shards else evenly(shards), loads, shards)
         if shards != job.shards:

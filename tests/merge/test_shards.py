@@ -133,6 +133,22 @@ def test_a_job_that_has_little_to_do_loses_shards() -> None:
     assert () == rescaled(*given, {ONE: 0.1}, apart={ONE})
 
 
+def test_a_job_that_all_cores_are_not_enough_for_leaves_one_to_the_others() -> None:
+    """Alone on its host it takes them all; what would fit may take them all beside others, because it leaves time."""
+    heavy = "s!:source > a:lab:ten > k:sink"
+    for texts, cores, expected in (
+        ((heavy,), 2.0, 2),
+        ((heavy, "s!:source > b:lab:one > k:sink"), 2.0, None),
+        ((heavy, "s!:source > b:lab:one > k:sink"), 3.0, 3),
+    ):
+        made = Floor(work={}, strategy="launch")
+        for number, text in enumerate(texts):
+            made.submit(text, str(number))
+        made.work = WORK
+        found = rescaled(made.running, made.jobs, (Host(name="host", cores=cores),), made.costs(), {ONE: 1.25})
+        assert [expected] * bool(expected) == [each.shards for each in found]
+
+
 def test_a_job_gives_up_the_shards_that_its_host_has_no_cores_for() -> None:
     """Workers have left the cluster: more tasks than cores would only wait for each other."""
     made = floor("s:source > a:lab:ten > k:sink")
