@@ -79,6 +79,11 @@ def no_keys(_config: Config) -> tuple[str, ...]:
     return ()
 
 
+def sets_nothing(_config: Config) -> tuple[str, ...]:
+    """The `sets` of a task that changes no field of the events that it emits."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskType(Generic[C]):
     """The description of a task type; written by the task library and by third parties.
@@ -106,7 +111,12 @@ class TaskType(Generic[C]):
     """The fields that the task needs upstream."""
     state: State = State.NONE
     key_fields: Callable[[C], tuple[str, ...]] = no_keys
-    """The fields that make the key, if the state is kept per key."""
+    """The fields that make the key, if the state is kept per key. Each key of the state is the values of these fields,
+    as `engine.implementations.keys.keyed` gives them."""
+    sets: Callable[[C], tuple[str, ...]] | None = None
+    """The fields whose values may differ between an event that is emitted and the one that caused it; None for any.
+
+    All others that leave are as they entered. So Braid knows by which fields of a raw stream work can be divided."""
     state_change: Callable[[C, C], StateFate | None] = undeclared
     """The fate of a running task's state, given its old and its new config; None to refuse the change. Pure."""
     keeps_state_of: frozenset[int] = frozenset()

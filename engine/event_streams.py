@@ -41,6 +41,12 @@ class EventStream(NamedTuple):
     def __len__(self) -> int:
         return len(self.causes)
 
+    def take(self, indexes: Numbers) -> "EventStream":
+        """The events at some indexes, in ascending order."""
+        if len(indexes) == len(self):
+            return self
+        return EventStream(self.rows.take(pa.array(indexes)), self.causes[indexes])
+
     def slice(self, first: int, end: int) -> "EventStream":
         """The events between two indexes."""
         return EventStream(self.rows.slice(first, end - first), self.causes[first:end])

@@ -23,6 +23,8 @@ class Offset:
     """Streams that wait just after a marker until the rest of their part has reached it."""
     cuts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Markers aligned exactly here, with the streams of the parts in which they are aligned."""
+    shards: int = 1
+    """The tasks that the batch runs as."""
 
     def as_json(self) -> dict[str, Any]:
         """The offset as Spark keeps it."""
@@ -32,6 +34,7 @@ class Offset:
             "at": dict(self.at),
             "held": dict(self.held),
             "cuts": {name: list(streams) for name, streams in self.cuts.items()},
+            "shards": self.shards,
         }
 
     @classmethod

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import networkx as nx
 
+from engine.division import UNDIVIDED, Division
 from engine.state_change import StateChange
 from engine.supply import Bridged, Supply
 
@@ -201,6 +202,10 @@ class Plan:
     switch: Switch | None = None
     pace: float = 1.0
     """Seconds between two batches."""
+    shards: int = 1
+    """The tasks that a batch runs as; each has its part of the events and states."""
+    groups: tuple[int, ...] = ()
+    """The shard of each key group; empty to assign them in turn."""
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -271,6 +276,8 @@ class Entry:
     """The position at which the job begins each stream of the plan, unless it reads it already."""
     behaviours: Mapping[str, str] = field(default_factory=dict)
     """The implementation of each type in the plan, as module:attribute."""
+    division: Division = UNDIVIDED
+    """The part of each shard in the plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
 from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
+from engine.division import GROUPS
 from engine.plan import SWITCH_MARKERS, CutRequest, Delivery, Entry, Forward, Plan, SlotState, is_switch
 from engine.supply import declaring, unfit
 
@@ -76,6 +77,14 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield "it names both positions and a cut to take effect at; choose one"
     if plan.pace <= 0:
         yield "its pace is not more than 0 seconds"
+    yield from _problems_of_shards(plan)
+
+
+def _problems_of_shards(plan: Plan) -> Iterator[str]:
+    if not 1 <= plan.shards <= GROUPS:
+        yield f"it has {plan.shards} shards; choose 1 to {GROUPS}"
+    elif plan.groups and (len(plan.groups) != GROUPS or not set(plan.groups) <= set(range(plan.shards))):
+        yield f"its groups are not one of its {plan.shards} shards for each of {GROUPS} key groups; leave them out"
 
 
 def _problems_of_wiring(plan: Plan) -> Iterator[str]:

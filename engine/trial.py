@@ -72,13 +72,14 @@ class Trial:
         self.config = type_.normalise(read) if type_.normalise else read
         self.behaviour: Behaviour = implementation.make(self.config)
         self.state = Staged({})
-        self._schemas = {
+        self.inputs = {
             port: marked(
                 pa.schema({name: ARROW_TYPES[schema.fields[name]] for name in schema.names()}),
                 [name for name in schema.names() if schema.fields[name] is Kind.JSON],
             )
             for port, schema in schemas.items()
         }
+        """The schema at each input port."""
         self.outputs = self.output_schemas()
         """The schema at each output port."""
         self._taken = 0
@@ -87,7 +88,7 @@ class Trial:
         """The schema at each output port, found as in a job: from an empty batch at each input port."""
         token = self.state.mark()
         found: dict[str, pa.Schema] = {}
-        for port, schema in self._schemas.items():
+        for port, schema in self.inputs.items():
             for name, emission in self.behaviour(port, nothing(schema), self.state).items():
                 found[name] = emission.rows.schema.remove_metadata()
         self.state.rollback(token)
@@ -97,7 +98,7 @@ class Trial:
         """Run the next batch. Every event is a cause of its own."""
         found: list[PortRun] = []
         for port, group in groupby(events, key=lambda each: each[0]):
-            rows = rows_of([event for _, event in group], self._schemas[port])
+            rows = rows_of([event for _, event in group], self.inputs[port])
             found.append(PortRun(port, EventStream(rows, np.arange(self._taken, self._taken + len(rows)))))
             self._taken += len(rows)
         return TaskRun(

@@ -7,19 +7,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bridge import FolderReader
+from dags import Catalogue
+from engine.catalogue import installed_catalogue
 from engine.job.pace import NextBatch, ReadableSpool, next_batch
 from engine.kernel.batch_rows import Span, arriving
+from engine.kernel.portion import Portion
 from engine.kernel.worker import Worker
 from engine.offset import Offset
 from engine.plan import Entry, Plan
+from engine.plan_division import divided
 from engine.records.job_folder import job_folder, spool_folder
+from engine.records.record_file import any_shard
 from engine.records.record_store import RecordStore
 
 
 class TwinJob:
     """A job that runs a batch on request. It has no clock."""
 
-    def __init__(self, root: Path, name: str, behaviours: Mapping[str, str]) -> None:
+    def __init__(
+        self, root: Path, name: str, behaviours: Mapping[str, str], catalogue: Catalogue | None = None
+    ) -> None:
+        """`catalogue` has the task types by which work is divided; by default, those that are installed."""
+        self._catalogue = installed_catalogue() if catalogue is None else catalogue
         self._root = root
         self._name = name
         self._behaviours = behaviours
@@ -42,6 +51,7 @@ class TwinJob:
             plan=plan,
             starts={stream: known[stream] for stream in sorted(plan.streams)},
             behaviours=self._behaviours,
+            division=divided(plan, self._catalogue),
         )
         self._folder.log(entry)
         return entry
@@ -49,13 +59,17 @@ class TwinJob:
     def step(self) -> bool:
         """Run the next batch; False if there is nothing to do."""
         entries = self._folder.entries(max(1, self.offset.entry))
-        step = self._next(entries)
-        if step.end == self.offset:
+        # A batch that some of its shards have recorded ends where it ended, as in Spark's checkpoint.
+        begun = any_shard(self._folder.records / f"{self.batch:020d}")
+        end = self._next(entries).end if begun is None else begun.header.end
+        if end == self.offset:
             return False
-        entry = self._folder.entry(step.end.entry)
-        span = Span(self.offset, step.end)
-        self._worker.work_off(self.batch, span, list(arriving(self._root, entry, span)))
-        self.batch, self.offset = self.batch + 1, step.end
+        entry = self._folder.entry(end.entry)
+        span = Span(self.offset, end)
+        for shard in range(end.shards):
+            items = list(arriving(self._root, entry, span, portion=Portion(division=entry.division, shard=shard)))
+            self._worker.work_off(self.batch, span, items, shard)
+        self.batch, self.offset = self.batch + 1, end
         return True
 
     def settle(self) -> None:

@@ -79,6 +79,8 @@ class Planner:
             ingress=tuple(self._ingress(placed)),
             forwards=tuple(self._forwards(placed)),
             deliveries=tuple(self._deliveries(placed)),
+            shards=placed.shards,
+            groups=placed.groups,
         )
 
     def _slot(self, task: RunningTask) -> Slot:

@@ -1,11 +1,12 @@
 """The running graph and the jobs: merge and unmerge, placement, defragmentation, and the decision over all of them.
 
-Nothing here does input or output: `merge`, `unmerge`, `place`, `release`, `consolidate` and `isolate` return what would
-change as data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state. `worth` says whether a
-consolidation pays, by its `gain` and its `disruption`.
+Nothing here does input or output: `merge`, `unmerge`, `place`, `release`, `consolidate`, `isolate` and `rescaled`
+return what would change as data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state. `worth` says
+whether a consolidation pays, by its `gain` and its `disruption`.
 `explain` shows a tenant what a submission would reuse. `flows` and `works` give the rates and the work of tasks, and
-`work_saved` the part of the work that sharing saves. `components` says which tasks a reconfiguration switches in step,
-and `violation` if a history of events and reconfigurations is consistent.
+`work_saved` the part of the work that sharing saves. `shards_for` chooses the shards of a job for its `divided_work`.
+`components` says which tasks a reconfiguration switches in step, and `violation` if a history of events and
+reconfigurations is consistent.
 """
 
 from merge.capacity import Costs
@@ -26,6 +27,7 @@ from merge.placement import STRATEGIES, place
 from merge.reconfiguration.serialisability import Cycle, History, Precedence, Processed, Transaction, violation
 from merge.running_dags import DagId, RunningDags
 from merge.running_graph import RunningGraph
+from merge.shards import DividedWork, Rescale, divided_work, rescaled, shards_for
 from merge.step import BATCH_SECONDS, Conditions, Remove, Replace, Request, Step, Submit, decide
 from merge.task import Instance, RunningTask, Submitted
 from merge.task_counts import TaskCounts, counted
@@ -48,6 +50,7 @@ __all__ = [
     "DagId",
     "DataflowExists",
     "Disruption",
+    "DividedWork",
     "Explanation",
     "Flow",
     "Fragmentation",
@@ -69,6 +72,7 @@ __all__ = [
     "Remove",
     "Replace",
     "Request",
+    "Rescale",
     "Reuse",
     "RunningDags",
     "RunningGraph",
@@ -90,6 +94,7 @@ __all__ = [
     "decide",
     "declared",
     "disruption",
+    "divided_work",
     "each_step",
     "each_task",
     "estimated",
@@ -105,6 +110,8 @@ __all__ = [
     "place",
     "regions",
     "release",
+    "rescaled",
+    "shards_for",
     "swap",
     "unmerge",
     "violation",

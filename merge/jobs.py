@@ -64,6 +64,10 @@ class Job:
     active: frozenset[Instance] = frozenset()
     paused: frozenset[Instance] = frozenset()
     busy: float = 0.0
+    shards: int = 1
+    """The tasks that a batch runs as."""
+    groups: tuple[int, ...] = ()
+    """The shard of each key group; empty to assign them in turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,8 @@ class Assignment:
     """Jobs that end, with whatever is paused in them."""
     crossings: tuple[tuple[Bridge, int], ...] = ()
     """For each bridge by how many its consuming streams grow or shrink."""
+    shards: tuple[tuple[JobId, int, tuple[int, ...]], ...] = ()
+    """The shards of jobs that get others, and the shard of each key group; a new job has one shard otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +154,8 @@ class Jobs:
             draft(home.job).active.add(instance)
             draft(home.job).busy += home.busy
             homes = homes.insert(instance, home)
+        for job, shards, groups in assignment.shards:
+            draft(job).shards, draft(job).groups = shards, groups
         bridges, leaving, entering = self._crossed(assignment.crossings)
         feeding = self.feeding
         rewired = {bridge.to for bridge, _ in assignment.crossings}
@@ -227,15 +235,33 @@ class _Draft:
     active: set[Instance] = field(default_factory=set)
     paused: set[Instance] = field(default_factory=set)
     busy: float = 0.0
+    shards: int = 1
+    groups: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, job: Job) -> _Draft:
-        return cls(id=job.id, host=job.host, active=set(job.active), paused=set(job.paused), busy=job.busy)
+        return cls(
+            id=job.id,
+            host=job.host,
+            active=set(job.active),
+            paused=set(job.paused),
+            busy=job.busy,
+            shards=job.shards,
+            groups=job.groups,
+        )
 
     def done(self) -> Job:
         # An empty job is idle exactly; a difference of sums need not be.
         busy = self.busy if self.active else 0.0
-        return Job(id=self.id, host=self.host, active=frozenset(self.active), paused=frozenset(self.paused), busy=busy)
+        return Job(
+            id=self.id,
+            host=self.host,
+            active=frozenset(self.active),
+            paused=frozenset(self.paused),
+            busy=busy,
+            shards=self.shards,
+            groups=self.groups,
+        )
 
 
 def crossings(

@@ -4,6 +4,8 @@ All strategies share one frame. The residue is cut into groups; for each the str
 best first, and the first that has room, offers the tags and keeps the graph of jobs acyclic takes the whole group.
 Where none does, new jobs are opened: the group in topological order, cut wherever the capacity or the tags of one host
 end. Streams lead only forwards across such cuts and nothing leads out of a new job yet, so no cycle can arise.
+
+A group that is too much for one core is not cut if it can be divided: its job gets as many shards as it needs.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +18,7 @@ import networkx as nx
 from merge.capacity import Costs
 from merge.errors import NoHost
 from merge.jobs import Assignment, Home, Host, JobId, Jobs, crossings, parents
-from merge.running_graph import RunningGraph
+from merge.shards import DividedWork, divided_work, shards_for, splits
 from merge.task import Instance, RunningTask
 from merge.task_order import downwards
 
@@ -30,13 +32,23 @@ _NONE: frozenset[JobId] = frozenset()
 class PlacementBoard:
     """The jobs while groups are being placed; lives as long as one placement."""
 
-    def __init__(self, jobs: Jobs, hosts: Iterable[Host], costs: Costs, apart: Container[JobId] = frozenset()) -> None:
+    def __init__(
+        self,
+        running: Mapping[Instance, RunningTask],
+        jobs: Jobs,
+        hosts: Iterable[Host],
+        costs: Costs,
+        apart: Container[JobId] = frozenset(),
+    ) -> None:
+        self.running = running
         self.jobs = jobs
         self.apart = apart
         self.hosts = sorted(hosts, key=lambda host: host.name)
         self.costs = costs
         self.placed: dict[Instance, JobId] = {}
         self.opened: dict[JobId, str] = {}
+        self.shards: dict[JobId, int] = {}
+        """The shards of each job that was opened with several."""
         self._tags_of = {host.name: host.tags for host in self.hosts}
         self._added: defaultdict[JobId, float] = defaultdict(float)
         self._feeding: defaultdict[JobId, set[JobId]] = defaultdict(set)
@@ -84,7 +96,7 @@ class PlacementBoard:
         for job in jobs:
             if job in self.apart:
                 continue
-            if not self.costs.fits(self.busy(job) + work) or not self.offers(self.host_of(job), tags):
+            if not self._has_room(job, group, work) or not self.offers(self.host_of(job), tags):
                 continue
             if entering <= {job}:
                 return job
@@ -100,7 +112,10 @@ class PlacementBoard:
         self._added[job] += self.work(group)
 
     def open(self, group: Group) -> None:
-        """Place a group in a new job, on the host with most cores to spare of those that offer its tags."""
+        """Place a group in a new job, on the host with most cores to spare of those that offer its tags.
+
+        Where it is too much for one core, hosts come first that have enough of them.
+        """
         tags = tags_of(group)
         fitting = [host for host in self.hosts if tags <= host.tags]
         if not fitting:
@@ -109,17 +124,34 @@ class PlacementBoard:
         # In order, because a sum's last digit depends on it and may not decide between two hosts.
         for job in sorted(self.every_job()):
             taken[self.host_of(job)] += self.costs.cores(self.busy(job))
+        work = None if self.costs.fits(self.work(group)) else self.divided(group)
+        if work is not None:
+            fitting = [host for host in fitting if splits(work, self.costs, host.cores)] or fitting
         host = max(fitting, key=lambda host: host.cores - taken[host.name])
         job = JobId(self.jobs.next_job + len(self.opened))
         self.opened[job] = host.name
+        if work is not None and (shards := shards_for(work, self.costs, host.cores)) > 1:
+            self.shards[job] = shards
         self.put(group, job)
 
     def suits(self, work: float, tags: frozenset[str]) -> bool:
         """Whether a new job could do so much work and have these tags."""
         return self.costs.fits(work) and any(tags <= host.tags for host in self.hosts)
 
+    def divided(self, group: Iterable[RunningTask]) -> DividedWork:
+        """The load of a group by how it can be divided."""
+        return divided_work(group, self.running, self.costs.busy)
+
+    def splits(self, group: Group) -> bool:
+        """Whether one new job with several shards shall run a group that is too much for one core."""
+        cores = max((host.cores for host in self.hosts if tags_of(group) <= host.tags), default=0.0)
+        return cores > 1.0 and splits(self.divided(group), self.costs, cores)
+
     def runs(self, group: Group) -> Iterator[Group]:
         """A group cut so that one new job can take each run; a task too busy for any job gets one to itself."""
+        if not self.costs.fits(self.work(group)) and self.splits(group):
+            yield group
+            return
         run: list[RunningTask] = []
         work, tags = 0.0, frozenset[str]()
         for task in group:
@@ -130,6 +162,17 @@ class PlacementBoard:
                 run, work, tags = [], more, task.type.tags
             run.append(task)
         yield tuple(run)
+
+    def _has_room(self, job: JobId, group: Group, work: float) -> bool:
+        """Whether a job is within capacity with a group; one with shards may be with those that it has."""
+        if self.costs.fits(self.busy(job) + work):
+            return True
+        present = None if job in self.opened else self.jobs.jobs[job]
+        if present is None or present.shards == 1 or job in self._added:
+            return False
+        loads = {each: self.jobs.homes[each].busy for each in present.active} | dict(self.costs.busy)
+        tasks = (*(self.running[each] for each in sorted(present.active)), *group)
+        return self.costs.fits(divided_work(tasks, self.running, loads).fullest(present.shards))
 
     def _upstream(self, jobs: Iterable[JobId]) -> frozenset[JobId]:
         """The jobs from which streams reach any of these, over however many bridges."""
@@ -156,15 +199,15 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
     strategy: str,
     *,
     residue: Iterable[Instance],
-    running: RunningGraph,
+    running: Mapping[Instance, RunningTask],
     jobs: Jobs,
     hosts: Iterable[Host],
     costs: Costs,
     apart: Container[JobId] = frozenset(),
 ) -> Assignment:
-    """Place the residue; the running graph is the one that has it already. Jobs that are apart take none."""
-    ground = PlacementBoard(jobs, hosts, costs, apart)
-    started = downwards(running.tasks[instance] for instance in residue)
+    """Place the residue; `running` are all tasks that run, with it already. Jobs that are apart take none."""
+    ground = PlacementBoard(running, jobs, hosts, costs, apart)
+    started = downwards(running[instance] for instance in residue)
     for group in STRATEGIES[strategy].groups(started):
         job = ground.first(STRATEGIES[strategy].likes(ground, group), group)
         if job is not None:
@@ -180,6 +223,7 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
             (task.instance, Home(ground.placed[task.instance], costs.busy[task.instance])) for task in started
         ),
         crossings=crossings(started, homes | ground.placed),
+        shards=tuple((job, shards, ()) for job, shards in ground.shards.items()),
     )
 
 

@@ -5,6 +5,7 @@ caller advances the running graph by the step's `change`, and goes on with its `
 estimates decide where, and a job stops only if nothing was placed there.
 """
 
+from collections import ChainMap
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -96,7 +97,7 @@ def decide(running: RunningGraph, jobs: Jobs, request: Request, conditions: Cond
     placed = place(
         "launch" if not isinstance(request, Remove) and request.from_earliest else conditions.strategy,
         residue=change.residue,
-        running=RunningGraph(tasks={task.instance: task for task in change.starts}),
+        running=ChainMap({task.instance: task for task in change.starts}, running.tasks),
         jobs=jobs,
         hosts=conditions.hosts,
         costs=Costs(pace=conditions.pace, batch=BATCH_SECONDS, busy=_busy(running, change, request, conditions)),

@@ -6,6 +6,7 @@ from ortools.sat.python import cp_model
 
 from planning.constraint import affected
 from planning.formulas import Formulas, Literal, State, Values
+from planning.landmarks import landmarks
 from planning.places import Junction, Place, base, entry, inlet, meetings
 from planning.planning_problem import Criterion, Meeting, Option, PlanningProblem, Vertex
 from planning.reach import Reach
@@ -35,6 +36,8 @@ class Model:
         for goal in problem.goals:
             for stream in goal.streams:
                 self._formulas.impose(goal.holds, self.states[stream])
+        for each in landmarks(problem, left):
+            self._formulas.require([self.options[vertex][option] for vertex, option in each])
         for options in problem.excluded:
             self._formulas.require([], when=[self.options[vertex].get(name, False) for vertex, name in options.items()])
 

@@ -3,6 +3,7 @@
 Sound and complete: it answers with a plan if and only if one exists, unless it runs out of time.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,10 @@ TimeLeft = Callable[[], float]
 """The seconds that are left; one clock for all plans that a request needs."""
 _LONGEST_S = 30.0
 _SEED = 1
+_CORES_WORK = 0.05
+"""The work of a search by cores, as the solver counts it; about as many seconds."""
+_SYMMETRY, _PROBING = 2, 2
+"""The levels that the solver has by default."""
 
 
 def half_a_minute() -> float:
@@ -71,16 +76,29 @@ class _Search:
 
     def solves(self) -> bool:
         """Find any plan, or that there is none."""
-        self._solver.parameters.max_time_in_seconds = max(0.0, self._left())
-        status = self._solver.solve(self.model.solver_model)
-        if status == cp_model.MODEL_INVALID:
-            raise RuntimeError(self._solver.solution_info())
+        status = self._solved(by_cores=True)
+        if status not in {cp_model.OPTIMAL, cp_model.INFEASIBLE}:
+            status = self._solved(by_cores=False)
         self.is_optimal = status == cp_model.OPTIMAL
         if status in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
             self._plan = self._read()
         elif status != cp_model.INFEASIBLE and self._plan is None:
             raise OutOfTime("no plan was found in the time allowed, nor that there is none; allow more")
         return status != cp_model.INFEASIBLE
+
+    def _solved(self, *, by_cores: bool) -> cp_model.CpSolverStatus:
+        """Run the solver. By cores it comes from below, for a while; else from above, with better and better plans."""
+        parameters = self._solver.parameters
+        parameters.max_time_in_seconds = max(0.0, self._left())
+        parameters.optimize_with_core = by_cores
+        parameters.max_deterministic_time = _CORES_WORK if by_cores else math.inf
+        # With landmarks a search by cores needs neither, and looking for them takes longer. The other one needs both.
+        parameters.symmetry_level = 0 if by_cores else _SYMMETRY
+        parameters.cp_model_probing_level = 0 if by_cores else _PROBING
+        status = self._solver.solve(self.model.solver_model)
+        if status == cp_model.MODEL_INVALID:
+            raise RuntimeError(self._solver.solution_info())
+        return status
 
     def improves(self, criterion: Criterion, expression: cp_model.LinearExprT) -> bool:
         """Find the best plan by a criterion, and let no later one be worse by it; false if there is no plan."""

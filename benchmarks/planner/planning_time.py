@@ -38,7 +38,7 @@ def planning_time(*, quick: bool) -> Found:
         "alternatives_ms": {n: _median(_chain(_STEPS_OF_ALTERNATIVES, n), times) for n in ALTERNATIVES[::every]},
     }
     for meeting in Meeting:
-        found[f"joins_{meeting}_ms"] = {n: _median(_joins(n, meeting), times) for n in JOINS[::every]}
+        found[f"joins_{meeting}_ms"] = {n: _median(joined_steps(n, meeting), times) for n in JOINS[::every]}
     return found | {"growth": {name: _growth(each) for name, each in found.items() if name != "alternatives_ms"}}
 
 
@@ -92,8 +92,8 @@ def _chain(steps: int, alternatives: int) -> PlanningProblem:
     return _problem(steps, vertices, (last,))
 
 
-def _joins(joins: int, meeting: Meeting) -> PlanningProblem:
-    """Two steps beside each other, then a join, and so on."""
+def joined_steps(joins: int, meeting: Meeting) -> PlanningProblem:
+    """A problem of two steps beside each other, then a join, and so on."""
     modules, vertices = _modules(joins), list[Vertex]()
     last: tuple[Outlet, ...] = (Outlet("source"),)
     for at in range(joins):

@@ -41,6 +41,7 @@ INFERENCE = TaskType(
     name="bench:inference",
     config=InferenceConfig,
     output_schema=_scored,
+    sets=lambda config: (config.stamp, "score"),
     state=State.KEY,
     key_fields=lambda _config: ("user",),
     state_change=FieldFates(

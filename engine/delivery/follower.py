@@ -6,7 +6,7 @@ can ask for any more, and events that the spools need not keep for this job.
 
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,7 @@ from engine.records.damage import damage_named
 from engine.records.job_folder import JobFolder
 from engine.records.kept_cuts import KeptCut
 from engine.records.record import InstanceMeter
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 
 REWIND = 3
@@ -42,6 +42,10 @@ class FollowedSoFar:
     """For each stream how many of its positions were processed."""
     left: int = 0
     """How many events left the job, over all streams."""
+    shards: Counter[int] = field(default_factory=Counter)
+    """The CPU in nanoseconds of each shard, over the batches that had several."""
+    grouped: Counter[int] = field(default_factory=Counter)
+    """How many events of each key group such batches took."""
 
 
 class Follower:
@@ -176,19 +180,12 @@ class Follower:
         so_far = self.so_far
         so_far.batch, so_far.entry, so_far.positions = header.batch, header.end.entry, header.end.at
         for instance, meter in header.meters.items():
-            so_far.meters[instance] = _sum(so_far.meters.get(instance, InstanceMeter()), meter)
+            so_far.meters[instance] = so_far.meters.get(instance, InstanceMeter()) + meter
         if (header.start.run, header.start.entry) == (header.end.run, header.end.entry):
             for stream, end in header.end.at.items():
                 # A batch that was planned before some of its events were removed has only the others.
                 begin = max(header.start.at.get(stream, end), self._gone.get(stream, 0))
                 so_far.entered[stream] = so_far.entered.get(stream, 0) + max(0, end - begin)
+        so_far.grouped.update(header.grouped)
+        so_far.shards.update({shard: part.cpu_ns for shard, part in enumerate(header.shards)})
         so_far.left += sum(each.count for each in header.emitted if not each.marker)
-
-
-def _sum(one: InstanceMeter, other: InstanceMeter) -> InstanceMeter:
-    return InstanceMeter(
-        cpu_ns=one.cpu_ns + other.cpu_ns,
-        taken=one.taken + other.taken,
-        emitted=one.emitted + other.emitted,
-        dead=one.dead + other.dead,
-    )

@@ -17,7 +17,7 @@ from bridge.emitted import Stream
 from engine.delivery.publisher import PlainSender, run_epoch
 from engine.plan import Forward, Plan, Port
 from engine.records.record import EmittedEvents
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bridge import Message, SpoolFull, SystemClock, topics
 from bridge.transport.address import Address
@@ -27,6 +27,7 @@ from engine.host.spools import ELSEWHERE, HostSpools
 from engine.job.pace_server import PaceServer
 from engine.plan_messages import RefusedPlan, read_cut, read_plan
 from engine.records.damage import DAMAGE
+from engine.spark.cores import cores_of
 from engine.spark.jvm_watch import has_ended
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _BEAT = 1.0
 """Seconds between two looks at everything; news is published then."""
 _METER_SECONDS = 5.0
-"""Seconds between two measurements of the CPU; an idle host publishes its status as often."""
+"""Seconds between two measurements of CPU and cores; an idle host publishes its status as often."""
 log = logging.getLogger("braid.host")
 
 
@@ -55,18 +56,17 @@ class SparkHost:
         """`tags` are what the host offers to tasks that need something special, such as a GPU."""
         self.name = name
         self._offers = {
-            # On a cluster, the cores of the executors that have joined so far.
-            "cores": session.sparkContext.defaultParallelism,
             "tags": sorted(set(tags)),
             "types": sorted(behaviours),
             "release": version("braid"),
         }
         clock = SystemClock()
         self._is_lost = partial(has_ended, session)
+        self._count_cores = partial(cores_of, session)
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
         self._meter = CpuMeter()
-        self._measured: dict[str, float] = {}
+        self._measured: dict[str, Any] = {}
         self._measured_at = -_METER_SECONDS
         root.mkdir(parents=True, exist_ok=True)
         self._sockets = tempfile.TemporaryDirectory(prefix="braid-")
@@ -197,13 +197,13 @@ class SparkHost:
                 "counts": self._spools.counts(),
                 "dropped": self._connection.dropped,
                 "passed_over": passed_over()._asdict(),
-                "cpu": self._cpu(),
+                **self._figures(),
             },
         )
 
-    def _cpu(self) -> dict[str, float]:
-        # To look at all processes of the machine costs as much as the rest of a beat.
+    def _figures(self) -> dict[str, Any]:
+        """The CPU and the cores, which cost as much to find out as the rest of a beat."""
         now = time.monotonic()
         if now - self._measured_at >= _METER_SECONDS:
-            self._measured_at, self._measured = now, self._meter.cpu()
+            self._measured_at, self._measured = now, {"cpu": self._meter.cpu(), "cores": self._count_cores()}
         return self._measured

@@ -27,7 +27,7 @@ from engine.plan import Plan
 from engine.plan_messages import RefusedPlan
 from engine.records.damage import DAMAGE
 from engine.records.job_folder import JobFolder, job_folder
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

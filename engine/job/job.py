@@ -24,7 +24,8 @@ from engine.job.start import past_gone
 from engine.offset import Offset
 from engine.plan import Plan
 from engine.records.job_folder import job_folder, spool_folder
-from engine.records.record_file import Header
+from engine.records.record_file import any_shard
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 
 if TYPE_CHECKING:
@@ -194,7 +195,10 @@ class SparkJob:
 
     def _recorded(self) -> Callable[[Offset], Offset | None]:
         """The end of a recorded batch by its start, in case Spark's checkpoint lost that the batch was planned."""
-        headers = [self._store.file(batch).header for batch in self._store.batches()[-REWIND:]]
+        batches = self._store.batches()
+        headers = [self._store.file(batch).header for batch in batches[-REWIND:]]
+        if (begun := any_shard(self.folder.records / f"{batches.stop:020d}")) is not None:
+            headers.append(begun.header)
         return lambda start: next((header.end for header in headers if header.start == start), None)
 
     def streams(self) -> frozenset[str]:

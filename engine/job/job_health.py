@@ -6,7 +6,7 @@ from typing import NamedTuple
 from engine.job.task_health import Health, after_batch, at_time, failed_in, renewed_plan, with_health
 from engine.kernel.watchdog import is_verdict
 from engine.plan import Plan, SlotState
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 
 
 class _TaskConfig(NamedTuple):

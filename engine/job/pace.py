@@ -140,7 +140,7 @@ def next_batch(  # noqa: PLR0913 - what a batch depends on, and what bounds it
         return NextBatch(end=start)
     begins = {stream: start.begins(stream, current.starts) for stream in sorted(current.plan.streams)}
     held = {stream: name for stream, name in held.items() if stream in begins and _is_awaited(stream, name, waiting)}
-    turned = Offset(run=run, entry=current.number, at=begins, held=held)
+    turned = Offset(run=run, entry=current.number, at=begins, held=held, shards=current.plan.shards)
     if start.run != run or start.entry != current.number:
         # Without events, so that none waits for a cold worker or a new plan. A job that a cut has left nothing to read
         # waits: others have the cut still before them, and once they are past it this one is stopped.

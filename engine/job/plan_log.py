@@ -2,15 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cache
 
+from dags import Catalogue
+from engine.catalogue import installed_catalogue
+from engine.division import UNDIVIDED
 from engine.job.start import JobProgress, check_return, returning, start_positions
 from engine.offset import Offset
 from engine.plan import Entry, Plan
+from engine.plan_division import divided
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import JobFolder
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 from engine.supply import Bridged
+
+
+@cache
+def _types() -> Catalogue:
+    """The installed task types; few hosts need them, since jobs with one shard do not."""
+    return installed_catalogue()
 
 
 class PlanLog:
@@ -73,6 +84,7 @@ class PlanLog:
             plan=plan,
             starts=start_positions(plan, starts, standing, latest),
             behaviours=behaviours,
+            division=UNDIVIDED if plan.shards == 1 else divided(plan, _types()),
         )
         self._folder.log(entry)
         self.entries = [*self.entries, entry]

@@ -81,7 +81,8 @@ def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str,
     positions = {stream: max(so_far.positions.get(stream, 0), starts.get(stream, 0)) for stream in ends}
     lags = job.lag.note(ends, positions, now)
     latencies = job.follower.latencies.report(now)
-    return {
+    divided: dict[str, Any] = {"shards": dict(so_far.shards), "groups": dict(so_far.grouped)} if so_far.shards else {}
+    return divided | {
         "batch": so_far.batch,
         "run": job.follower.run,
         "age": round(time.monotonic() - job.started_at, 1),

@@ -5,26 +5,25 @@ events: an emitted event has the cause of the event that it was emitted for, and
 their causes, then of its edges. So with one ingress stream, the boundaries of batches make no difference.
 """
 
-import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import chain
 
-import numpy as np
 import pyarrow as pa
 
 from bridge import unpacked
 from bridge.events.raw_events import arrow_schema
-from dags import Schema
 from engine.behaviour import Behaviour
-from engine.event_streams import Arrived, EventStream, PortRun, conformed, gathered, in_order, joined, runs
+from engine.event_streams import Arrived, EventStream, PortRun, gathered, in_order, joined, runs
 from engine.kernel.batch_births import BatchBirths
-from engine.kernel.dead_letter_feed import fitting, unshaped_rows
-from engine.kernel.entering_events import entering
+from engine.kernel.entering_events import EnteringEvents, entering, from_bridge
+from engine.kernel.fed_events import FedEvents
 from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
+from engine.kernel.portion import EVERYTHING, Portion
 from engine.kernel.state_changes import change_states, in_effect, untransformed
-from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun, reason_of
+from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun
 from engine.offset import Offset
 from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
 from engine.records.record import Dead, EmittedEvents, InstanceMeter, Record, Table
@@ -38,8 +37,8 @@ from engine.task_watch import TaskWatch, Unwatched
 __all__ = ["Arrived", "run_batch"]
 
 _UNWATCHED = Unwatched()
-_SEEN = "\0fields of what enters"
-"""The state's key for the fields of a stream that no plan declares. No task has such a key."""
+_SEEN = "fields of what enters at "
+"""The note of the fields of a stream that no plan declares begins with this, before its port."""
 
 
 def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
@@ -56,8 +55,9 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     begun: Sequence[Entry] = (),
     attempt: TaskWatch = _UNWATCHED,
     deployment: str = "",
+    portion: Portion = EVERYTHING,
 ) -> Record:
-    """Run the plan of an entry over the events between two offsets, and return the record.
+    """Run the plan of an entry over the events between two offsets, or the portion of one shard; returns the record.
 
     `behaviours` are those of the active slots, `begun` the entries of the log that begin with this batch. `feeds` come
     after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root.
@@ -65,104 +65,105 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
     for table in imports:
-        _bring(table, state)
+        _bring(table, state, portion)
     beginning = tuple(in_effect(begun))
     change_states(beginning, state)
     arrived = list(in_order(rows))
-    fed = list(_fed(feeds, sum(item.count for item in rows)))
+    dead: list[Dead] = []
+    fed = FedEvents(feeds, sum(item.count for item in rows), portion, dead)
 
     def origins() -> Origins:
-        return Origins.of(_places(arrived, fed), deployment=deployment, job=entry.plan.job, batch=batch)
+        places = chain(((cause, item.stream, item.first) for cause, item in arrived), fed.places())
+        return Origins.of(places, deployment=deployment, job=entry.plan.job, batch=batch)
 
-    kernel = _Kernel(layout, state, attempt, origins)
-    kernel.enter(arrived)
-    kernel.feed(fed)
+    kernel = _Kernel(layout, state, attempt, origins, portion, fed, dead)
+    kernel.enter(arrived, start, end)
+    fed.park_others({slot.instance for slot in (*layout.active, *layout.failed)})
     kernel.run()
     cuts = tuple(cuts_at(layout, end))
     opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
     # Before any event that the new plan emits.
-    switched = tuple(switch_markers(beginning, state))
+    switched = tuple(switch_markers(beginning, state)) if portion.is_first else ()
     return Record(
         batch=batch,
         start=start,
         end=end,
         dropped=tuple(dropped),
         opened=opened,
-        emitted=(*switched, *kernel.leaving(BatchBirths(arrived)), *cut_markers(layout, cuts, state)),
-        dead=tuple(kernel.dead),
+        emitted=(
+            *switched,
+            *kernel.leaving(BatchBirths(arrived)),
+            *(cut_markers(layout, cuts, state) if portion.is_first else ()),
+        ),
+        dead=tuple(dead),
         meters=kernel.meters,
+        grouped=kernel.grouped,
         cuts=cuts,
         # Last, because numbering the events that leave changes the state too.
         changes=state.changes(),
     )
 
 
-class _Fed(NamedTuple):
-    """Events of a dead letter that are taken again."""
-
-    cause: int
-    """The cause of the first event."""
-    feed: Feed
-    events: list[Any]
+_STRAYED = (
+    "its state is kept under something else than the fields of its key, so the task cannot run in several shards; "
+    "its type has to declare one state for the whole stream"
+)
 
 
 class _Kernel:
     """The streams of a plan in one batch."""
 
-    def __init__(self, layout: Layout, state: InstanceStates, watch: TaskWatch, origins: Callable[[], Origins]) -> None:
-        self.dead: list[Dead] = []
+    def __init__(  # noqa: PLR0913, PLR0917 - a plan, what it works on, and where its outcome goes are seven things
+        self,
+        layout: Layout,
+        state: InstanceStates,
+        watch: TaskWatch,
+        origins: Callable[[], Origins],
+        portion: Portion,
+        fed: FedEvents,
+        dead: list[Dead],
+    ) -> None:
+        self._portion = portion
+        self._fed = fed
+        self._dead = dead
         self.meters: dict[int, InstanceMeter] = {}
+        self.grouped: Counter[int] = Counter()
         self._layout = layout
         self._state = state
         self._watch = watch
         self._find_origins = origins
         self._streams: dict[Port, EventStream] = {}
         self._entering: dict[Port, pa.Schema] = {}
-        self._fed: dict[int, list[_Fed]] = {}
 
-    def enter(self, arrived: Sequence[tuple[int, Arrived]]) -> None:
-        """Take the items that arrived, each with the cause of its first event."""
+    def enter(self, arrived: Sequence[tuple[int, Arrived]], start: Offset, end: Offset) -> None:
+        """Take the items that arrived between two offsets, each with the cause of its first event."""
         items: dict[str, list[tuple[int, Arrived]]] = {}
         for cause, item in arrived:
             items.setdefault(item.stream, []).append((cause, item))
         for ingress in self._layout.entry.plan.ingress:
-            events = [(cause, unpacked(item.payload)) for cause, item in items.get(ingress.stream, ())]
-            schema = self._schema(ingress, [batch.schema for _, batch in events])
+            events = [(cause, item.first, unpacked(item.payload)) for cause, item in items.get(ingress.stream, ())]
+            schema = self._schema(ingress, [batch.schema for _, _, batch in events])
             if schema is None:
                 continue
             self._entering[ingress.origin] = schema
             streams = []
-            for cause, batch in events:
-                if not isinstance(ingress.supply, Bridged):
-                    streams.append(self._raw(ingress, ingress.supply.schema, cause, batch))
-                    continue
-                try:
-                    one = conformed(batch, schema)
-                except pa.ArrowException as error:
-                    self.dead.append(
-                        Dead(instance=ingress.instance, port=ingress.port, reason=reason_of(error), events=batch)
-                    )
-                else:
-                    streams.append(EventStream(one, np.arange(cause, cause + len(one))))
+            for cause, first, batch in events:
+                fits = self._fitting(ingress, batch, schema)
+                for at, unfit in fits.unfit:
+                    if self._portion.parks_at(ingress.stream, first + at, start, end):
+                        self._dead.append(
+                            Dead(instance=ingress.instance, port=ingress.port, reason=unfit.reason, events=unfit.events)
+                        )
+                whole = EventStream(fits.rows, fits.kept + cause)
+                positions = fits.kept + first
+                own = self._portion.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
+                streams.append(whole if own is None else whole.take(own))
             self._streams[ingress.origin] = joined(streams, schema)
 
-    def _raw(self, ingress: Ingress, schema: Schema, cause: int, batch: pa.RecordBatch) -> EventStream:
-        """Raw events by the schema that the plan has for them; what does not fit is parked."""
-        found = entering(batch, schema)
-        for at, reason in found.unfit:
-            self.dead.append(
-                Dead(instance=ingress.instance, port=ingress.port, reason=reason, events=batch.slice(at, 1))
-            )
-        return EventStream(found.rows, np.array(found.kept, np.int64) + cause)
-
-    def feed(self, fed: Sequence[_Fed]) -> None:
-        """Give events of dead letters to their instances again."""
-        run = {slot.instance for slot in (*self._layout.active, *self._layout.failed)}
-        for each in fed:
-            if each.feed.instance in run:
-                self._fed.setdefault(each.feed.instance, []).append(each)
-            else:
-                self._park_again(each.feed, each.events, "its task no longer runs")
+    def _fitting(self, ingress: Ingress, batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:
+        if isinstance(ingress.supply, Bridged):
+            return from_bridge(batch, schema)
+        return entering(batch, ingress.supply.schema)
 
     def run(self) -> None:
         """Run every slot."""
@@ -175,21 +176,26 @@ class _Kernel:
                 continue
             if slot.state is SlotState.FAILED:
                 outcome = _all_parked(slot, taken, f"its task has failed: {slot.reason}")
-            elif why := inside.unable.get(slot.instance) or untransformed(self._state, slot.instance):
+            elif why := inside.unable.get(slot.instance) or untransformed(self._state, slot.instance, self._portion):
                 outcome = _all_parked(slot, taken, why)
             else:
                 behaviour = self._layout.behaviours[slot.instance]
+                staged = self._state.of(slot.instance)
+                token = staged.mark()
                 outcome = TaskRun(
                     instance=slot.instance,
                     behaviour=behaviour,
                     outputs=inside.outputs[slot.instance],
-                    state=self._state.of(slot.instance),
+                    state=staged,
                     taken=taken,
                     watch=self._watch,
                     origins=self._origins if isinstance(behaviour, ActingBehaviour) else NOWHERE,
                 ).work_off()
+                if self._portion.strays(slot.instance, staged):
+                    staged.rollback(token)
+                    outcome = _all_parked(slot, taken, _STRAYED)
             self._streams |= {Port(slot.instance, port): stream for port, stream in outcome.emitted.items()}
-            self.dead += outcome.dead
+            self._dead += outcome.dead
             self.meters[slot.instance] = InstanceMeter(
                 cpu_ns=task_cpu_ns() - begun,
                 taken=len(taken),
@@ -213,7 +219,7 @@ class _Kernel:
 
     def _taken(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> TaskInput:
         ports = []
-        fed = self._fed_to(slot, takes)
+        fed = self._fed.taken(slot.instance, takes, self._layout.streams_of(slot.instance))
         for port, edges in by_port(slot).items():
             streams = [(self._streams[edge.origin], edge.times) for edge in edges if edge.origin in self._streams]
             streams += [(stream, 1) for stream in fed.get(port, ())]
@@ -221,49 +227,19 @@ class _Kernel:
                 ports.append(PortRun(port, gathered(streams, takes[port])))
         return TaskInput(runs(ports))
 
-    def _fed_to(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> dict[str, list[EventStream]]:
-        """The events fed to a slot, at each of its ports. Events that do not fit are parked again."""
-        found: dict[str, list[EventStream]] = {}
-        for cause, feed, events in self._fed.get(slot.instance, ()):
-            if feed.port not in takes:
-                self._park_again(feed, events, f"no stream enters its task at port {feed.port!r}")
-                continue
-            fits = fitting(events, takes[feed.port])
-            for at, reason in fits.unfit:
-                self._park_again(feed, events[at : at + 1], reason)
-            found.setdefault(feed.port, []).append(EventStream(fits.rows, np.array(fits.kept, np.int64) + cause))
-        return found
-
-    def _park_again(self, feed: Feed, events: Sequence[Any], reason: str) -> None:
-        self.dead.append(Dead(instance=feed.instance, port=feed.port, reason=reason, events=unshaped_rows(events)))
-
     def _schema(self, ingress: Ingress, seen: Sequence[pa.Schema]) -> pa.Schema | None:
         """The fields of a stream that enters: as declared, else as last seen; None before its first event."""
         if not isinstance(ingress.supply, Bridged):
             return arrow_schema(ingress.supply.schema)
         staged = self._state.of(ingress.instance)
-        key = (_SEEN, ingress.port)
-        kept = staged.get(key)
+        name = _SEEN + ingress.port
+        kept = staged.note(name)
         if not seen:
             return pa.ipc.read_schema(pa.py_buffer(kept)) if kept else None
         schema = seen[-1].remove_metadata()
         if (fields := schema.serialize().to_pybytes()) != kept:
-            staged.put(key, fields)
+            staged.put_note(name, fields)
         return schema
-
-
-def _fed(feeds: Sequence[Feed], cause: int) -> Iterator[_Fed]:
-    """The feeds with their causes, which begin with this one, after those of the events that arrived."""
-    for feed in feeds:
-        events = json.loads(feed.events)
-        yield _Fed(cause, feed, events)
-        cause += len(events)
-
-
-def _places(arrived: Sequence[tuple[int, Arrived]], fed: Sequence[_Fed]) -> Iterator[tuple[int, str, int]]:
-    """The cause, stream and position of the first event of every item."""
-    yield from ((cause, item.stream, item.first) for cause, item in arrived)
-    yield from ((each.cause, f"feed/{each.feed.id}", 0) for each in fed)
 
 
 def _opened(entry: Entry, state: InstanceStates) -> Iterator[tuple[Port, int]]:
@@ -275,10 +251,15 @@ def _all_parked(slot: Slot, taken: TaskInput, reason: str) -> TaskOutcome:
     return TaskOutcome({}, taken.parked(slot.instance, [Reason(at, reason) for at in range(len(taken))]))
 
 
-def _bring(table: Table, state: InstanceStates) -> None:
+def _bring(table: Table, state: InstanceStates, portion: Portion) -> None:
     """Stage the states of instances from elsewhere, which replace their earlier ones here."""
     for instance in table:
         for group, items in state.kept.get(instance, {}).items():
             if group != NUMBERS:
                 state.of(instance).put_many(list(items), [None] * len(items))
-    state.bring(table)
+    state.bring(
+        {
+            instance: {group: items for group, items in groups.items() if portion.owns(instance, group)}
+            for instance, groups in table.items()
+        }
+    )

@@ -1,4 +1,4 @@
-"""The rows of a batch that Spark passes from the spools to the kernel: one with the batch's offsets, then the items."""
+"""The rows that Spark passes from the spools to the kernel for a shard: the offsets of the batch, then its items."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +10,7 @@ import pyarrow as pa
 from bridge import ItemKind, between
 from bridge.events.births import births_in, births_text
 from engine.kernel.batch import Arrived
+from engine.kernel.portion import EVERYTHING, Portion
 from engine.offset import Offset
 from engine.plan import Entry
 from engine.records.job_folder import JobFolder, spool_folder
@@ -37,11 +38,20 @@ class Span(NamedTuple):
     end: Offset
 
 
-def arriving(root: Path, entry: Entry, span: Span, gone: Mapping[str, int] = _NOTHING) -> Iterator[Arrived]:
-    """The events between two offsets, stream by stream, except those that are known to be lost."""
-    for stream, end in sorted(span.end.at.items()):
-        begin = max(span.start.begins(stream, entry.starts), gone.get(stream, 0))
-        for first, item in between(spool_folder(root, stream), begin, end):
+def arriving(
+    root: Path,
+    entry: Entry,
+    span: Span,
+    gone: Mapping[str, int] = _NOTHING,
+    portion: Portion = EVERYTHING,
+) -> Iterator[Arrived]:
+    """The events between two offsets among which are those of a shard, except events that are known to be lost."""
+    bridged = entry.plan.bridged
+    for stream in sorted(span.end.at):
+        # Only the last of a bridge's events say which fields it has.
+        low, high = portion.range(stream, span.start, span.end, whole=stream in bridged)
+        begin = max(low, span.start.begins(stream, entry.starts), gone.get(stream, 0))
+        for first, item in between(spool_folder(root, stream), begin, high) if begin < high else ():
             if item.kind is ItemKind.DATA:
                 yield Arrived(stream, first, item.count, item.stamp, item.payload, item.births)
 
@@ -54,10 +64,10 @@ def is_recorded(folder: JobFolder, span: Span) -> bool:
     return found is not None and (found.header.start, found.header.end) == span
 
 
-def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
-    """The rows that the source gives to Spark."""
+def written_rows(span: Span, items: Iterable[Arrived], shard: int = 0) -> Iterator[pa.RecordBatch]:
+    """The rows that the source gives to Spark for one shard."""
     header = json.dumps([span.start.as_json(), span.end.as_json()])
-    piece, size = [Arrived("", 0, 0, 0, header.encode())], 0
+    piece, size = [Arrived("", shard, 0, 0, header.encode())], 0
     for item in items:
         piece.append(item)
         size += len(item.payload)
@@ -68,8 +78,16 @@ def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatc
         yield _batch(piece)
 
 
-def read_rows(batches: Iterable[pa.RecordBatch]) -> tuple[Span, list[Arrived]]:
-    """The span of a batch and its items, from its rows."""
+class ShardRows(NamedTuple):
+    """The rows that one shard of a batch was given."""
+
+    span: Span
+    items: list[Arrived]
+    shard: int
+
+
+def read_rows(batches: Iterable[pa.RecordBatch]) -> ShardRows:
+    """The span of a batch, and the items for a shard, from its rows."""
     rows = [
         Arrived(stream, first, count, stamp, payload, births_in(births, count))
         for batch in batches
@@ -78,7 +96,7 @@ def read_rows(batches: Iterable[pa.RecordBatch]) -> tuple[Span, list[Arrived]]:
         )
     ]
     start, end = json.loads(rows[0].payload)
-    return Span(Offset.of_json(start), Offset.of_json(end)), rows[1:]
+    return ShardRows(Span(Offset.of_json(start), Offset.of_json(end)), rows[1:], rows[0].first)
 
 
 def _batch(items: list[Arrived]) -> pa.RecordBatch:

@@ -55,7 +55,12 @@ class Layout:
             )
         )
         """The streams that leave the job."""
+        self._streams_of = {instance: part.streams for part in self.parts for instance in part.instances}
         self._inside: tuple[Schemas, Inside] | None = None
+
+    def streams_of(self, instance: int) -> frozenset[str]:
+        """The streams that enter the part of an instance."""
+        return self._streams_of.get(instance, frozenset())
 
     def inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
         """The fields of every stream, given those of the streams that enter."""

@@ -1,7 +1,8 @@
 """The changes of states when a plan takes effect: states that are copied to forks, transformed or dropped.
 
 They are staged and recorded with the batch that first runs the plan, so a repeated batch repeats them. A transformation
-that raises leaves the state as it was, and the instance parks its events until its next change.
+that raises leaves the state as it was, and the instance parks its events until its next change. Each shard changes its
+own part of a state, and notes the key groups that could not be transformed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,14 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from engine.behaviour import AnyImplementation, implementation_of
+from engine.kernel.portion import EVERYTHING, Portion
 from engine.kernel.task_run import reason_of
 from engine.plan import Entry, Slot
 from engine.records.staged_state import NUMBERS, Overlay, packed_value
 from engine.records.state import InstanceStates
 from engine.state_change import FormerTask, StateChange
 
-_UNCHANGED = ("\0why its state could not be transformed",)
-"""A key of the state of an instance whose transformation failed. No task has such a key."""
+_UNCHANGED = "why its state could not be transformed, in group "
+"""The note of a key group whose transformation failed begins with this, before the group."""
 _unpack = msgspec.msgpack.Decoder().decode
 
 
@@ -37,9 +39,15 @@ def change_states(entries: Iterable[Entry], state: InstanceStates) -> None:
             _change(change, slots[change.instance], entry.behaviours, state)
 
 
-def untransformed(state: InstanceStates, instance: int) -> str:
-    """The reason why the state of an instance could not be transformed; empty if it could."""
-    return str(state.of(instance).get(_UNCHANGED) or "")
+def untransformed(state: InstanceStates, instance: int, portion: Portion = EVERYTHING) -> str:
+    """The reason why the state of an instance could not be transformed, in this shard; empty if it could."""
+    failed = _untransformed_groups(state, instance)
+    return next((why.decode() for group, why in failed.items() if portion.owns(instance, group)), "")
+
+
+def _untransformed_groups(state: InstanceStates, instance: int) -> dict[int, bytes]:
+    noted = state.of(instance).notes(_UNCHANGED)
+    return {int(name.removeprefix(_UNCHANGED)): why for name, why in noted.items()}
 
 
 def _change(change: StateChange, slot: Slot, places: Mapping[str, str], state: InstanceStates) -> None:
@@ -54,10 +62,10 @@ def _change(change: StateChange, slot: Slot, places: Mapping[str, str], state: I
         return
     if change.former is None:
         return
-    if untransformed(state, change.instance):
+    for group in _untransformed_groups(state, change.instance).keys() & content.keys():
         # The state is still that of the task before the former one, to which the instance returns.
-        staged.delete(_UNCHANGED)
-        return
+        staged.put_note(f"{_UNCHANGED}{group}", b"")
+        del content[group]
     token = staged.mark()
     try:
         implementation = implementation_of(slot.type, places)
@@ -65,7 +73,8 @@ def _change(change: StateChange, slot: Slot, places: Mapping[str, str], state: I
             staged.put_many(list(items), list(_transformed(items, implementation, change.former, slot)))
     except Exception as error:  # noqa: BLE001 - a transformation may raise anything
         staged.rollback(token)
-        staged.put(_UNCHANGED, f"its state cannot be transformed: {reason_of(error)}")
+        for group in content:
+            staged.put_note(f"{_UNCHANGED}{group}", f"its state cannot be transformed: {reason_of(error)}".encode())
 
 
 def _transformed(

@@ -6,24 +6,37 @@ records.
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.behaviour import Behaviour, behaviours_of
+from engine.division import Division
 from engine.host_outside import HostOutside
 from engine.kernel.batch import Arrived, run_batch
 from engine.kernel.batch_rows import Span
 from engine.kernel.dead_letter_feed import new_feeds
+from engine.kernel.portion import Portion
 from engine.kernel.state_imports import brought
 from engine.kernel.watchdog import Attempt
 from engine.plan import Entry, StateImport
 from engine.records.job_folder import job_folder
 from engine.records.kept_cuts import KeptCut
 from engine.records.record import Table
+from engine.records.record_file import RecordFile
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
+from engine.records.shard_states import ShardStates
 from engine.records.state import InstanceStates
 
 
 class WrongRecord(RuntimeError):
     """The record of a batch covers other positions than the batch."""
+
+
+class _Kept(NamedTuple):
+    """The state of a shard, and the division that says which part it is."""
+
+    state: InstanceStates
+    division: Division
 
 
 class Worker:
@@ -33,25 +46,30 @@ class Worker:
         self._root = root
         self._folder = job_folder(root, job)
         self._store = RecordStore(self._folder.records)
-        self._state: InstanceStates | None = None
+        self._kept: dict[int, _Kept] = {}
+        """The state of each shard that this process has worked for."""
         self._outside = HostOutside(root)
         self._made_at = self._folder.made_at()
         self._behaviours_version: object = None
         self._behaviours: dict[int, Behaviour] = {}
 
-    def work_off(self, batch: int, span: Span, items: Sequence[Arrived]) -> bool:
-        """Make the record of a batch; False if it existed."""
+    def work_off(self, batch: int, span: Span, items: Sequence[Arrived], shard: int = 0) -> bool:
+        """Make the record of a shard of a batch, and once all have theirs the whole; True if the batch is recorded now.
+
+        What is recorded already is not computed again.
+        """
         if (found := self._store.find(batch)) is not None:
-            if (found.header.start, found.header.end) != span:
-                raise WrongRecord(
-                    f"the record of batch {batch} in {self._folder.path} has other positions than Spark's checkpoint; "
-                    "restore the checkpoint and the records from the same backup"
-                )
+            self._check(batch, found, span)
             return False
+        shards = span.end.shards
+        if shards > 1 and (part := self._store.find_shard(batch, shard)) is not None:
+            self._check(batch, part, span)
+            return self._store.complete(batch, shards)
         entry = self._folder.entry(span.end.entry)
+        portion = Portion(division=entry.division, shard=shard)
         begun = list(self._begun(span))
-        state = self._state_before(batch)
-        with Attempt(self._folder.attempts, batch, entry.plan.limits) as attempt:
+        state = self._state_before(batch, portion)
+        with Attempt(self._folder.attempts_of(shard), batch, entry.plan.limits) as attempt:
             record = run_batch(
                 batch,
                 entry,
@@ -65,23 +83,52 @@ class Worker:
                 feeds=new_feeds(begun, self._folder.entry(span.start.entry) if span.start.entry else None),
                 attempt=attempt,
                 deployment=self._outside.deployment,
+                portion=portion,
             )
             # Until the record is written, the state is ahead of the durable one.
-            self._state = None
-            if self._store.write(state.settle(record)):
-                self._state = state
-        return True
+            self._kept.pop(shard, None)
+            settled = state.settle(record)
+            if self._store.write(settled) if portion.is_all else self._store.write_shard(settled, shard):
+                self._kept[shard] = _Kept(state, portion.division)
+        return portion.is_all or self._store.complete(batch, shards)
+
+    def _check(self, batch: int, found: RecordFile, span: Span) -> None:
+        if (found.header.start, found.header.end) != span:
+            raise WrongRecord(
+                f"the record of batch {batch} in {self._folder.path} has other positions than Spark's checkpoint; "
+                "restore the checkpoint and the records from the same backup"
+            )
 
     def is_over(self) -> bool:
         """True if the job was stopped, or another job has its name now."""
         return self._folder.is_stopped() or self._folder.made_at() != self._made_at
 
-    def _state_before(self, batch: int) -> InstanceStates:
-        if self._state is None or self._state.version >= batch:
-            return self._store.state(batch)
-        self._state.discard()
-        self._store.catch_up(self._state, batch)
-        return self._state
+    def _state_before(self, batch: int, portion: Portion) -> InstanceStates:
+        kept = self._kept.get(portion.shard)
+        if kept is None or kept.state.version >= batch:
+            kept = None
+        if portion.is_all:
+            if kept is None or isinstance(kept.state, ShardStates):
+                return self._store.state(batch)
+            kept.state.discard()
+            self._store.catch_up(kept.state, batch)
+            return kept.state
+        if kept is not None and isinstance(kept.state, ShardStates) and self._catches_up(kept, batch, portion):
+            return kept.state
+        return self._store.shard_state(batch, portion.shard, portion.owns)
+
+    def _catches_up(self, kept: "_Kept", batch: int, portion: Portion) -> bool:
+        """Bring the state of a shard to a batch from the records since; False if it has another part by now."""
+        division = kept.division
+
+        def stays(header: Header) -> bool:
+            nonlocal division
+            before, division = division, self._folder.entry(header.end.entry).division
+            return before.moves_nothing(division)
+
+        state = kept.state
+        assert isinstance(state, ShardStates)  # noqa: S101 - for the type checker
+        return self._store.catch_up_shard(state, batch, stays) and division.moves_nothing(portion.division)
 
     def _made_behaviours(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
         # A changed secret reaches its task without a new plan.

@@ -41,6 +41,10 @@ class JobFolder:
         for folder in (self.plans, self.runs, self.records, self.attempts, self.cuts.path):
             make_folder(folder)
 
+    def attempts_of(self, shard: int) -> Path:
+        """The folder of the attempts at the batches of one shard."""
+        return self.attempts / str(shard) if shard else self.attempts
+
     def log(self, entry: Entry) -> None:
         """Make an entry durable. Only then may an offset name it."""
         write_whole(self.plans / f"{entry.number:08d}", written_entry(entry))

@@ -66,6 +66,14 @@ class InstanceMeter:
     emitted: int = 0
     dead: int = 0
 
+    def __add__(self, other: "InstanceMeter") -> "InstanceMeter":
+        return InstanceMeter(
+            cpu_ns=self.cpu_ns + other.cpu_ns,
+            taken=self.taken + other.taken,
+            emitted=self.emitted + other.emitted,
+            dead=self.dead + other.dead,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
@@ -97,6 +105,8 @@ class Record:
     emitted: tuple[EmittedEvents, ...] = ()
     dead: tuple[Dead, ...] = ()
     meters: Mapping[int, InstanceMeter] = field(default_factory=dict)
+    grouped: Mapping[int, int] = field(default_factory=dict)
+    """In a shard of several, the events that it took of each key group."""
     cuts: tuple[Cut, ...] = ()
     imaged: Mapping[int, Image] = field(default_factory=dict)
     """Images of key groups after the batch, which make older records unnecessary for them."""

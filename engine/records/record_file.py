@@ -7,142 +7,33 @@ events, and a publisher reads events but no state.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import groupby
 from os import SEEK_END
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from zlib import crc32
 
 import msgspec
 import pyarrow as pa
 
-from bridge.events.births import Birth
-from bridge.spools.log import packed, unpacked
-from engine.offset import Offset
+from bridge.spools.log import unpacked
 from engine.plan import Port
-from engine.records.record import CodeTraceback, Cut, Dead, EmittedEvents, Image, InstanceMeter, Record, Table
+from engine.records.record import Dead, EmittedEvents, Image, Record, Table
+from engine.records.record_header import RECORD_VERSION, Header, RecordPart
 
 _LINE = re.compile(rb"braid record (\d+) header (\d{10}) parts (\d{15}) checksum ([0-9a-f]{8})\n")
-_VERSION = 1
 _AT_ONCE = 8_192
 """The bytes read first, so that most headers take one read."""
+_HEADER = msgspec.json.Decoder(Header)
+_TABLE = msgspec.msgpack.Decoder(dict[int, dict[int, dict[bytes, bytes | None]]])
+_IMAGE = msgspec.msgpack.Decoder(dict[int, dict[bytes, bytes]])
 
 
 class RecordDamaged(RuntimeError):
     """A record cannot be read, or is missing between others."""
-
-
-class RecordPart(NamedTuple):
-    """The place of a part in the file."""
-
-    first: int
-    size: int
-    checksum: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmittedPart:
-    """`EmittedEvents` in a header, with the place of its events instead of these; None for a marker."""
-
-    origin: Port
-    first: int
-    count: int
-    marker: str
-    events: RecordPart | None
-    births: tuple[Birth, ...] = ()
-    """Empty if unknown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadPart:
-    """`Dead` in a header, with the place of its events instead of these."""
-
-    instance: int
-    port: str
-    reason: str
-    count: int
-    events: RecordPart
-    traceback: CodeTraceback | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """A record without state and events, read first by `RecordFile`. The fields are those of `Record`."""
-
-    batch: int
-    start: Offset
-    end: Offset
-    dropped: tuple[int, ...]
-    changes: RecordPart
-    opened: tuple[tuple[Port, int], ...]
-    emitted: tuple[EmittedPart, ...]
-    dead: tuple[DeadPart, ...]
-    meters: Mapping[int, InstanceMeter]
-    cuts: tuple[Cut, ...]
-    imaged: Mapping[int, RecordPart]
-    base: int
-    credit: int
-
-
-_HEADER = msgspec.json.Decoder(Header)
-_TABLE = msgspec.msgpack.Decoder(dict[int, dict[int, dict[bytes, bytes | None]]])
-_IMAGE = msgspec.msgpack.Decoder(dict[int, dict[bytes, bytes]])
-_pack = msgspec.msgpack.Encoder().encode
-
-
-def written_record(record: Record) -> bytes:
-    """The file content of a record."""
-    parts = list[bytes]()
-    end = 0
-
-    def part(content: bytes) -> RecordPart:
-        nonlocal end
-        parts.append(content)
-        end += len(content)
-        return RecordPart(end - len(content), len(content), crc32(content))
-
-    header = msgspec.json.encode(
-        Header(
-            batch=record.batch,
-            start=record.start,
-            end=record.end,
-            dropped=record.dropped,
-            changes=part(_pack(record.changes)),
-            imaged={group: part(_pack(image)) for group, image in record.imaged.items()},
-            opened=record.opened,
-            emitted=tuple(
-                EmittedPart(
-                    origin=each.origin,
-                    first=each.first,
-                    count=each.count,
-                    marker=each.marker,
-                    events=None if each.events is None else part(packed(each.events)),
-                    births=each.births,
-                )
-                for each in record.emitted
-            ),
-            dead=tuple(
-                DeadPart(
-                    instance=each.instance,
-                    port=each.port,
-                    # An exception's message may be unencodable, which must not fail the batch.
-                    reason=each.reason.encode(errors="replace").decode(),
-                    count=each.events.num_rows,
-                    events=part(packed(each.events)),
-                    traceback=each.traceback,
-                )
-                for each in record.dead
-            ),
-            meters=record.meters,
-            cuts=record.cuts,
-            base=record.base,
-            credit=record.credit,
-        )
-    )
-    line = f"braid record {_VERSION} header {len(header):010d} parts {end:015d} checksum {crc32(header):08x}\n"
-    return b"".join((line.encode(), header, *parts))
 
 
 class RecordFile:
@@ -156,9 +47,10 @@ class RecordFile:
             if found is None:
                 raise RecordDamaged("it does not begin like a record")
             version, header_bytes, parts_bytes = (int(each) for each in found.groups()[:3])
-            if version != _VERSION:
-                raise RecordDamaged(f"it has version {version}, but this Braid reads version {_VERSION}")
+            if version != RECORD_VERSION:
+                raise RecordDamaged(f"it has version {version}, but this Braid reads version {RECORD_VERSION}")
             self._parts = found.end() + header_bytes
+            """Where the parts begin."""
             if file.seek(0, SEEK_END) != self._parts + parts_bytes:
                 raise RecordDamaged("it is shorter or longer than its first line says")
             header = begin[found.end() : self._parts]
@@ -175,33 +67,60 @@ class RecordFile:
             start=header.start,
             end=header.end,
             dropped=header.dropped,
-            changes=self.changes(),
+            changes=self._all_changes(),
             opened=header.opened,
             emitted=self.emitted(),
             dead=self.dead(),
             meters=header.meters,
+            grouped=header.grouped,
             cuts=header.cuts,
-            imaged={group: self.image(group) for group in header.imaged},
+            imaged=self._all_images(),
             base=header.base,
             credit=header.credit,
         )
 
     def changes(self) -> Table:
-        """The state that the batch changed."""
+        """The state that the batch changed, without that of its shards if it had several."""
+        return self.table(self.header.changes)
+
+    def _all_changes(self) -> Table:
+        found = {instance: dict(groups) for instance, groups in self.changes().items()}
+        for shard in self.header.shards:
+            for instance, groups in self.table(shard.changes).items():
+                found.setdefault(instance, {}).update(groups)
+        return found
+
+    def _all_images(self) -> Mapping[int, Image]:
+        found: dict[int, Image] = {}
+        for imaged in (self.header.imaged, *(shard.imaged for shard in self.header.shards)):
+            for group, part in imaged.items():
+                found[group] = {**found.get(group, {}), **self.image_in(part)}
+        return found
+
+    def table(self, part: RecordPart) -> Table:
+        """A part with changes of states."""
         with self._opened() as file:
-            return _TABLE.decode(self._part(file, self.header.changes))
+            return _TABLE.decode(self._part(file, part))
 
     def image(self, group: int) -> Image:
         """The content of a key group after the batch. Only for groups that the header names."""
+        return self.image_in(self.header.imaged[group])
+
+    def image_in(self, part: RecordPart) -> Image:
+        """A part with an image."""
         with self._opened() as file:
-            return _IMAGE.decode(self._part(file, self.header.imaged[group]))
+            return _IMAGE.decode(self._part(file, part))
+
+    def in_whole(self, part: RecordPart, shard: int) -> RecordPart:
+        """The place of a part, as the record of the whole batch names it."""
+        return part._replace(first=self._parts + part.first, shard=shard)
 
     def emitted(self, origin: Port | None = None) -> tuple[EmittedEvents, ...]:
         """The events that left the job, or only those that left at a port."""
         if not self.header.emitted:
             return ()
         with self._opened() as file:
-            return tuple(
+            read = (
                 EmittedEvents(
                     origin=each.origin,
                     first=each.first,
@@ -212,6 +131,7 @@ class RecordFile:
                 for each in self.header.emitted
                 if origin in {None, each.origin}
             )
+            return tuple(read if not self.header.shards else _joined(read))
 
     def dead(self) -> tuple[Dead, ...]:
         """The events that could not be taken."""
@@ -238,9 +158,46 @@ class RecordFile:
         return unpacked(self._part(file, part))
 
     def _part(self, file: BinaryIO, part: RecordPart) -> bytes:
-        content = _read(file, self._parts + part.first, part.size)
+        if part.shard is None:
+            content = _read(file, self._parts + part.first, part.size)
+        else:
+            path = shard_path(self._path, part.shard)
+            try:
+                with path.open("rb") as other:
+                    content = _read(other, part.first, part.size)
+            except FileNotFoundError as error:
+                raise RecordDamaged(f"{path} is missing") from error
         _check(content, part.checksum)
         return content
+
+
+def _joined(emitted: Iterable[EmittedEvents]) -> Iterator[EmittedEvents]:
+    """What shards emitted at a port as one, because each becomes a message at least."""
+    for _, group in groupby(emitted, key=_alike):
+        parts = list(group)
+        rows = [each.events for each in parts if each.events is not None]
+        if len(rows) < 2:  # noqa: PLR2004 - one needs no other
+            yield from parts
+            continue
+        births = tuple(birth for each in parts for birth in each.births)
+        yield replace(parts[0], events=pa.concat_batches(rows), births=births)
+
+
+def _alike(emitted: EmittedEvents) -> object:
+    """What is equal for neighbours that can be joined."""
+    fields = emitted.marker if emitted.events is None else emitted.events.schema.serialize().to_pybytes()
+    return emitted.origin, fields, bool(emitted.births)
+
+
+def shard_path(path: Path, shard: int) -> Path:
+    """The file of one shard's record, beside the record of its batch."""
+    return path.parent / "shards" / f"{path.name}.{shard:03d}"
+
+
+def any_shard(path: Path) -> RecordFile | None:
+    """The record of any shard of a batch, given the path of the whole record; None if no shard has one."""
+    found = sorted((path.parent / "shards").glob(f"{path.name}.*"))
+    return RecordFile(found[0]) if found else None
 
 
 def _read(file: BinaryIO, first: int, size: int) -> bytes:

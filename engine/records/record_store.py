@@ -1,12 +1,21 @@
 """The records of a job, and the states made from them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from bridge.machine.files import Steps, link_whole, no_steps, sync_folder
 from engine.records.record import Record, Table
-from engine.records.record_file import Header, RecordDamaged, RecordFile, written_record
+from engine.records.record_file import RecordDamaged, RecordFile, shard_path
+from engine.records.record_header import Header
+from engine.records.shard_states import ShardStates
+from engine.records.staged_state import NUMBERS
 from engine.records.state import InstanceStates
+from engine.records.whole_record import whole_record
+from engine.records.written_record import written_record
+
+Owns: TypeAlias = Callable[[int, int], bool]
+"""Whether a key group of an instance is wanted."""
 
 
 class RecordStore:
@@ -22,6 +31,29 @@ class RecordStore:
     def write(self, record: Record) -> bool:
         """Make a record durable; False if its batch already has one, which counts."""
         return link_whole(self._path(record.batch), written_record(record), self._step)
+
+    def write_shard(self, record: Record, shard: int) -> bool:
+        """Make the record of one shard of a batch durable; False if it has one, which counts."""
+        path = shard_path(self._path(record.batch), shard)
+        path.parent.mkdir(exist_ok=True)
+        return link_whole(path, written_record(record), self._step)
+
+    def find_shard(self, batch: int, shard: int) -> RecordFile | None:
+        """The record of one shard of a batch; None if there is none."""
+        path = shard_path(self._path(batch), shard)
+        if not path.exists():
+            return None
+        return RecordFile(path)
+
+    def complete(self, batch: int, shards: int) -> bool:
+        """Make the record of a batch whole if all its shards have theirs; False if one is missing."""
+        if not all(shard_path(self._path(batch), shard).exists() for shard in range(shards)):
+            return False
+        # Their writers may have died before the names were durable.
+        sync_folder(self._path(batch).parent / "shards")
+        files = [RecordFile(shard_path(self._path(batch), shard)) for shard in range(shards)]
+        link_whole(self._path(batch), whole_record(files), self._step)
+        return True
 
     def find(self, batch: int) -> RecordFile | None:
         """The record of a batch, to be read in parts; None if there is none."""
@@ -66,11 +98,46 @@ class RecordStore:
                 return
             for batch in range(state.version + 1, before):
                 file = self.file(batch)
+                if file.header.shards:
+                    self._load(state, base, before)
+                    return
                 _follow(state, file.header, file.changes())
         except BaseException:
             # A partly applied state is not a valid version.
             state.clear(-1)
             raise
+
+    def shard_state(self, before: int, shard: int, owns: Owns) -> ShardStates:
+        """The part of a shard in the state at the beginning of a batch."""
+        state = ShardStates(shard)
+        base = self.base(before - 1)
+        state.restore(before - 1, _read_states(map(self.file, range(base, before)), owns), base)
+        return state
+
+    def catch_up_shard(self, state: ShardStates, before: int, stays: Callable[[Header], bool]) -> bool:
+        """Bring the state of a shard to the beginning of a batch; False if a batch since may have changed its part.
+
+        `stays` says of each batch since whether its shard had the same part. It is also false if the records since may
+        be gone.
+        """
+        state.discard()
+        if state.version < before - 1 and state.version + 1 < self.base(before - 1):
+            return False
+        try:
+            for batch in range(state.version + 1, before):
+                file = self.file(batch)
+                header = file.header
+                if not header.shards or not stays(header):
+                    return False
+                part = header.shards[state.shard]
+                changes = file.table(part.changes)
+                state.follow(batch, dropped=header.dropped, changes=changes, imaged=part.imaged, credit=part.credit)
+            state.set_common(self.file(before - 1).image(NUMBERS))
+        except BaseException:
+            # A partly applied state is not a valid version.
+            state.clear(-1)
+            raise
+        return True
 
     def state_at(self, version: int, instances: Collection[int]) -> Table:
         """The state of some instances after a batch, to be imported by another job."""
@@ -92,11 +159,18 @@ class RecordStore:
         for batch in batches[: before - batches.start]:
             # The oldest first, so that a crash leaves no gap.
             self._step("remove")
-            self._path(batch).unlink(missing_ok=True)
+            path = self._path(batch)
+            for shard in reversed(range(_shards_beside(path))):
+                shard_path(path, shard).unlink()
+            path.unlink(missing_ok=True)
 
     def _load(self, state: InstanceStates, base: int, before: int, only: Collection[int] | None = None) -> None:
         """Build a state from its base, of all instances or only some."""
         files = [self.file(batch) for batch in range(base, before)]
+        if any(file.header.shards for file in files):
+            kept = _read_states(files, lambda instance, _group: only is None or instance in only)
+            state.restore(before - 1, kept, base)
+            return
         newest = {group: file.header.batch for file in files for group in file.header.imaged}
         state.clear(base - 1)
         for file in files:
@@ -120,3 +194,46 @@ class RecordStore:
 
 def _follow(state: InstanceStates, header: Header, changes: Table) -> None:
     state.follow(header.batch, dropped=header.dropped, changes=changes, imaged=header.imaged, credit=header.credit)
+
+
+def _shards_beside(path: Path) -> int:
+    """The number of shards whose records are beside the record of a batch."""
+    shards = 0
+    while shard_path(path, shards).exists():
+        shards += 1
+    return shards
+
+
+_States: TypeAlias = dict[int, dict[int, dict[bytes, bytes]]]
+
+
+def _read_states(files: Iterable[RecordFile], owns: Owns) -> _States:
+    """The states after the last of some records, of which the first is their base: only what is wanted of them.
+
+    What was changed since the base and is imaged later is in the image too, so images are added to the rest.
+    """
+    kept: _States = {}
+    for file in files:
+        header = file.header
+        for instance in header.dropped:
+            kept.pop(instance, None)
+        for changes in (header.changes, *(shard.changes for shard in header.shards)):
+            _add(kept, file.table(changes), owns)
+        if header.shards:
+            for groups in kept.values():
+                groups.pop(NUMBERS, None)
+        for imaged in (header.imaged, *(shard.imaged for shard in header.shards)):
+            for group, part in imaged.items():
+                _add(kept, {each: {group: items} for each, items in file.image_in(part).items()}, owns)
+    found = {each: {group: items for group, items in groups.items() if items} for each, groups in kept.items()}
+    return {each: groups for each, groups in found.items() if groups}
+
+
+def _add(kept: _States, table: Table, owns: Owns) -> None:
+    for instance, groups in table.items():
+        for group, overlay in groups.items():
+            if owns(instance, group):
+                items = kept.setdefault(instance, {}).setdefault(group, {})
+                items.update({key: value for key, value in overlay.items() if value is not None})
+                for key in [key for key, value in overlay.items() if value is None]:
+                    items.pop(key, None)

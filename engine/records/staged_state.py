@@ -7,10 +7,11 @@ from zlib import crc32
 
 import msgspec
 
-GROUPS: Final = 128
-"""The number of key groups. A job's state is imaged by group, and can be split by group."""
+from engine.division import GROUPS
+
 NUMBERS: Final = GROUPS
-"""An extra group for the numbers of an instance's ports, so that they are kept, moved and dropped with its state."""
+"""An extra group for an instance's notes and the numbers of its ports. They are kept, moved and dropped with its state,
+and every shard knows them."""
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
@@ -18,6 +19,8 @@ _ABSENT: Final = bytes(bytearray(b"absent"))
 """Marks a key that is not staged; None marks a deleted key. Compared by identity, never by content."""
 
 _NOTHING: Final[Mapping[bytes, bytes]] = {}
+_NOTE: Final = b"\0"
+"""The beginning of the keys of notes. No port has such a name."""
 
 Overlay: TypeAlias = dict[bytes, bytes | None]
 
@@ -34,6 +37,21 @@ def packed_key(key: tuple[Any, ...]) -> bytes:
 
 
 _NAN = float("nan")
+
+
+def is_note(key: bytes) -> bool:
+    """Whether a key of the group `NUMBERS` is that of a note."""
+    return key.startswith(_NOTE)
+
+
+def packed_number(number: int) -> bytes:
+    """A number as the group `NUMBERS` has it."""
+    return _pack(number)
+
+
+def unpacked_number(kept: bytes) -> int:
+    """A number of the group `NUMBERS`."""
+    return int(_unpack(kept))
 
 
 def packed_value(value: Any) -> bytes:
@@ -93,6 +111,24 @@ class Staged:
             self._put(self._numbers, port.encode(), _pack(first + count))
         return first
 
+    def note(self, name: str) -> bytes:
+        """What is noted of the instance as a whole; empty if nothing is."""
+        key = _NOTE + name.encode()
+        value = self._numbers.get(key, _ABSENT)
+        if value is _ABSENT:
+            value = self._kept.get(NUMBERS, _NOTHING).get(key)
+        return value or b""
+
+    def put_note(self, name: str, value: bytes) -> None:
+        """Note something of the instance as a whole; no bytes remove a note."""
+        self._put(self._numbers, _NOTE + name.encode(), value)
+
+    def notes(self, prefix: str) -> dict[str, bytes]:
+        """The notes whose names begin with a prefix."""
+        begin = _NOTE + prefix.encode()
+        found = {**self._kept.get(NUMBERS, _NOTHING), **self._numbers}
+        return {key[len(_NOTE) :].decode(): value for key, value in found.items() if value and key.startswith(begin)}
+
     def mark(self) -> int:
         """A token of the current state, for `rollback`."""
         return len(self._journal)
@@ -126,6 +162,10 @@ class Staged:
         if self._numbers:
             grouped[NUMBERS] = dict(self._numbers)
         return grouped
+
+    def changed_groups(self) -> set[int]:
+        """The key groups with staged changes."""
+        return {crc32(key) % GROUPS for key in self._keys}
 
     def _got(self, key: bytes) -> bytes | None:
         value = self._keys.get(key, _ABSENT)

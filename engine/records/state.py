@@ -44,6 +44,18 @@ class InstanceStates:
         """The whole state, without staged changes."""
         return self._kept
 
+    def restore(self, version: int, kept: dict[int, dict[int, dict[bytes, bytes]]], base: int) -> None:
+        """Become the state after a batch that was read from the records since a base.
+
+        How old the image of each group is is not known, so all of them need the base.
+        """
+        self.clear(version)
+        self._kept = kept
+        for groups in kept.values():
+            for group, items in groups.items():
+                self._weigh(group, sum(_ROW + len(key) + len(value) for key, value in items.items()))
+        self._since = dict.fromkeys(self._bytes, base)
+
     def of(self, instance: int) -> Staged:
         """The state of an instance in this batch; the same object until the batch is settled or discarded."""
         if instance not in self._staged:

@@ -1,4 +1,4 @@
-"""The task that Spark runs for each batch, in a Python worker."""
+"""The task that Spark runs for each shard of a batch, in a Python worker."""
 
 import json
 import socket
@@ -24,15 +24,15 @@ GARBAGE_GUARD = GarbageGuard()
 
 
 def answer(root: str, job: str, pace: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the one task of a batch; `pace` is the socket where records are reported to the host."""
+    """Run one shard of a batch; `pace` is the socket where records are reported to the host."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("a batch can only be run as a task of Spark")
     batch = int(context.getLocalProperty(_BATCH_PROPERTY) or 0)
     with GARBAGE_GUARD.batch():
-        span, items = read_rows(batches)
-        _worker(Path(root), job).work_off(batch, span, items)
-        report_recorded(pace, job)
+        span, items, shard = read_rows(batches)
+        if _worker(Path(root), job).work_off(batch, span, items, shard):
+            report_recorded(pace, job)
     yield from ()
 
 

@@ -24,11 +24,12 @@ _COLUMNS = "stream string, first long, count long, stamp long, payload binary, b
 
 
 @dataclass
-class Batch(InputPartition):
-    """The span that one batch reads; its first row holds the span for the kernel."""
+class BatchShard(InputPartition):
+    """The span that one shard of a batch reads; its first row holds both for the kernel."""
 
     start: dict[str, Any]
     end: dict[str, Any]
+    shard: int
 
 
 class SpoolSource(DataSource):
@@ -80,15 +81,16 @@ class SpoolStreamReader(DataSourceStreamReader):
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One task for the whole batch."""
-        return [] if start == end else [Batch(start, end)]
+        """A task for each shard of the batch."""
+        return [] if start == end else [BatchShard(start, end, shard) for shard in range(end["shards"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The items of a batch."""
+        """The items of a batch that may have events of a shard."""
         from bridge import PositionsGone  # noqa: PLC0415 - see above
 
-        assert isinstance(partition, Batch)  # noqa: S101 - for the type checker; Spark's interface has the general type
+        assert isinstance(partition, BatchShard)  # noqa: S101 - for the type checker; Spark's interface is general
         from engine.kernel.batch_rows import Span, arriving, is_recorded, written_rows  # noqa: PLC0415 - see above
+        from engine.kernel.portion import Portion  # noqa: PLC0415 - see above
         from engine.records.job_folder import job_folder  # noqa: PLC0415 - see above
 
         span = Span(Offset.of_json(partition.start), Offset.of_json(partition.end))
@@ -96,8 +98,10 @@ class SpoolStreamReader(DataSourceStreamReader):
         folder, begun = job_folder(root, self._job), False
         try:
             # A batch may have been planned over events that the job has to pass over by now.
-            items = arriving(root, folder.entry(span.end.entry), span, folder.gone())
-            for rows in written_rows(span, items):
+            entry = folder.entry(span.end.entry)
+            portion = Portion(division=entry.division, shard=partition.shard)
+            items = arriving(root, entry, span, folder.gone(), portion)
+            for rows in written_rows(span, items, partition.shard):
                 begun = True
                 yield rows
         except PositionsGone:
@@ -106,4 +110,4 @@ class SpoolStreamReader(DataSourceStreamReader):
             if not is_recorded(folder, span):
                 raise
             if not begun:
-                yield from written_rows(span, ())
+                yield from written_rows(span, (), partition.shard)

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field
 
 from dags import Config, FieldFates, Kind, Namespace, Ports, Schema, Schemas, State, StateFate, TaskType
 from dags.ports import MOST_PORTS
+from dags.task_type import sets_nothing
 
 
 class PiVieteConfig(Config):
@@ -25,6 +26,7 @@ PI_VIETE = TaskType(
     summary="Computes pi by Viète's product of nested square roots for every event: a known amount of work, for "
     "measurements.",
     config=PiVieteConfig,
+    sets=lambda _config: ("pi",),
     output_schema=_pi,
     unique_per_cause=False,
 )
@@ -35,7 +37,7 @@ class NoopConfig(Config):
     """No settings."""
 
 
-NOOP = TaskType(name="noop", summary="Passes every event on unchanged.", config=NoopConfig)
+NOOP = TaskType(name="noop", summary="Passes every event on unchanged.", config=NoopConfig, sets=sets_nothing)
 """Passes events on."""
 
 _OPMW = "opmw:"
@@ -53,6 +55,7 @@ def step_type(name: str) -> TaskType[StepConfig]:
         name=name,
         summary="A step of a published workflow template. Every step computes pi, like `pi_viete`.",
         config=StepConfig,
+        sets=lambda _config: ("pi",),
         output_schema=_pi,
         unique_per_cause=False,
     )

@@ -1,6 +1,7 @@
 """The ends of dataflows: sources and outputs."""
 
 from dags import Config, NamesSource, TaskType
+from dags.task_type import sets_nothing
 
 _SOURCE = TaskType(
     name="source",
@@ -20,6 +21,7 @@ OUTPUT = TaskType(
     name="output",
     summary="Ends a dataflow: its events are delivered on the dataflow's own topic.",
     config=OutputConfig,
+    sets=sets_nothing,
     outputs=(),
     selectivity="delivers all",
 )

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from dags import NUMBER, Config, FieldFates, Kind, Place, Read, Resized, Schema, Schemas, State, StateFate, TaskType
+from dags.task_type import sets_nothing
 from engine.tasks import expressions
 
 Outside = Literal["drop", "null"]
@@ -38,6 +39,7 @@ RANGE_FILTER = TaskType(
     name="range_filter",
     summary="Makes a number null if it is not within two bounds, or drops its event.",
     config=RangeFilterConfig,
+    sets=lambda config: (config.field,),
     reads=lambda config: (Read(at="field", field=config.field, kinds=NUMBER),),
     selectivity=_FEWER,
 )
@@ -78,6 +80,7 @@ MULTI_RANGE_FILTER = TaskType(
     name="multi_range_filter",
     summary="Makes numbers of an event null if they are not within their bounds, or drops the event.",
     config=MultiRangeFilterConfig,
+    sets=lambda config: tuple(config.ranges) if config.field is None else (config.field,),
     reads=_ranged,
     selectivity=_FEWER,
 )
@@ -151,6 +154,7 @@ BLOOM_FILTER = TaskType(
     name="bloom_filter",
     summary="Makes a field null if a value is not in a set, by a Bloom filter, or drops the event.",
     config=BloomFilterConfig,
+    sets=lambda config: (config.field if config.nulls is None else config.nulls,),
     reads=_looked_up,
     selectivity=_FEWER,
     normalise=BloomFilterConfig.sorted,
@@ -175,6 +179,7 @@ MULTI_BLOOM_FILTER = TaskType(
     name="multi_bloom_filter",
     summary="Makes values of an event null if they are not in their sets, or drops the event.",
     config=MultiBloomFilterConfig,
+    sets=lambda config: tuple(config.filters),
     reads=lambda config: tuple(Read(at=f"filters/{name}", field=name, kinds=_VALUES) for name in config.filters),
     selectivity=_FEWER,
     normalise=_all_sorted,
@@ -252,6 +257,7 @@ WHERE = TaskType(
     name="where",
     summary="Keeps the events for which an expression over their fields is true.",
     config=WhereConfig,
+    sets=sets_nothing,
     reads=lambda config: tuple(
         Read(at="expression", field=name)
         for name in dict.fromkeys(expressions.names(expressions.read(config.expression)))

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from dags import Config, Effect, Emission, FieldFates, Kind, Place, Read, Schemas, Secret, State, StateFate, TaskType
+from dags.task_type import sets_nothing
 from engine.tasks.parse import TEXT
 
 Where = Secret | Place
@@ -82,6 +83,7 @@ TABLE_RANGE_QUERY = TaskType(
     name="table_range_query",
     summary="Reads the rows of a table in which a column is between two bounds from the event.",
     config=TableRangeQueryConfig,
+    sets=lambda config: tuple(config.columns),
     reads=lambda config: (
         Read(at="low", field=config.low),
         Read(at="high", field=config.high),
@@ -145,6 +147,7 @@ BLOB_DOWNLOAD = TaskType(
     name="blob_download",
     summary="Reads the file named by each event, on disk or in an object store.",
     config=BlobDownloadConfig,
+    sets=lambda config: (config.into,),
     reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT),),
     output_schema=lambda config, inputs: {"out": inputs["in"].plus(config.into, Kind.STRING)},
     effect=Effect.READS_OUTSIDE,
@@ -223,7 +226,9 @@ class NullSinkConfig(Config):
     """No settings."""
 
 
-NULL_SINK = TaskType(name="null_sink", summary="Drops its events.", config=NullSinkConfig, outputs=())
+NULL_SINK = TaskType(
+    name="null_sink", summary="Drops its events.", config=NullSinkConfig, sets=sets_nothing, outputs=()
+)
 """Drops events."""
 
 OUTSIDE_TYPES = (

@@ -76,6 +76,7 @@ SENML_PARSE = TaskType(
     name="senml_parse",
     summary="Reads rows of sensor measurements (SenML), and emits the observed ones, one event each or one per row.",
     config=SenmlParseConfig,
+    sets=lambda config: (TIME, FIELD, VALUE, *config.observed, *config.also),
     reads=_text_reads,
     output_schema=_senml,
     emission=Emission.MANY,
@@ -112,6 +113,7 @@ CSV_PARSE = TaskType(
     name="csv_parse",
     summary="Reads a line of CSV in each event. Its columns become fields.",
     config=CsvParseConfig,
+    sets=lambda config: tuple(column.name for column in config.columns),
     reads=_text_reads,
     output_schema=_csv,
 )
@@ -138,6 +140,7 @@ JSON_PARSE = TaskType(
     name="json_parse",
     summary="Reads a JSON object in each event. The members that the config names become fields.",
     config=FieldsConfig,
+    sets=lambda config: tuple(config.fields),
     reads=_text_reads,
     output_schema=_fields,
 )
@@ -147,6 +150,7 @@ XML_PARSE = TaskType(
     name="xml_parse",
     summary="Reads an XML document in each event. The elements and attributes that the config names become fields.",
     config=FieldsConfig,
+    sets=lambda config: tuple(config.fields),
     reads=_text_reads,
     output_schema=_fields,
 )
@@ -211,6 +215,7 @@ CSV_TO_SENML = TaskType(
     name="csv_to_senml",
     summary="Writes the values of each event, or of a line of CSV in it, as a row of SenML.",
     config=CsvToSenmlConfig,
+    sets=lambda _config: ("senml",),
     reads=_measured,
     output_schema=lambda config, inputs: {"out": inputs["in"].only(config.keep).plus("senml", Kind.STRING)},
 )
@@ -272,6 +277,7 @@ ANNOTATE = TaskType(
     name="annotate",
     summary="Adds to each event the fields that the config has for its id.",
     config=AnnotateConfig,
+    sets=lambda config: tuple(config.fields),
     reads=lambda config: (Read(at="field", field=config.field, kinds=frozenset({Kind.STRING, Kind.INTEGER})),),
     output_schema=_annotated,
     selectivity="one for one, or fewer if ids are unknown",

@@ -160,6 +160,7 @@ ERROR_ESTIMATE = TaskType(
     summary="Adds the field `error`: the observed value minus its prediction, divided by the key's latest average from "
     "the port `average`. The error is null if one of them is null, or if the average is 0.",
     config=ErrorEstimateConfig,
+    sets=lambda _config: ("error",),
     inputs=("in", "average"),
     reads=lambda config: (
         Read(at="observed", field=config.observed, kinds=NUMBER),

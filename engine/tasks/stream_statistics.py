@@ -73,6 +73,7 @@ BLOCK_WINDOW_AVERAGE = TaskType(
     selectivity="one event per block of `window` events of a key",
     gathers="window",
     config=BlockWindowAverageConfig,
+    sets=lambda config: (config.field,),
     reads=_number_reads,
     output_schema=_average,
     state=State.KEY,
@@ -96,6 +97,7 @@ COUNT = TaskType(
     name="count",
     summary="Emits at every event the number of events of its key so far, as the field `count`.",
     config=CountConfig,
+    sets=lambda _config: ("count",),
     reads=key_reads,
     output_schema=_count,
     state=State.KEY,
@@ -124,6 +126,7 @@ KALMAN_FILTER = TaskType(
     summary="Replaces a field by its estimate from a one-dimensional Kalman filter per key. Null stays null, and does "
     "not change the filter.",
     config=KalmanFilterConfig,
+    sets=lambda config: (config.field,),
     reads=_number_reads,
     output_schema=_as_float,
     state=State.KEY,
@@ -147,6 +150,7 @@ INTERPOLATE = TaskType(
     name="interpolate",
     summary="Replaces a null by the mean of the last `window` values of its key. Before the first value it stays null.",
     config=InterpolateConfig,
+    sets=lambda config: (config.field,),
     reads=_number_reads,
     output_schema=_as_float,
     state=State.KEY,
@@ -171,6 +175,7 @@ SECOND_ORDER_MOMENT = TaskType(
     summary="Adds the estimated second moment of a field's values so far, per key: the sum, over distinct values, of "
     "the square of their frequency. The algorithm is that of Alon, Matias and Szegedy. Null does not count.",
     config=SecondOrderMomentConfig,
+    sets=lambda _config: ("second_order_moment",),
     reads=_value_reads,
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("second_order_moment", Kind.FLOAT)},
     state=State.KEY,
@@ -201,6 +206,7 @@ DISTINCT_APPROX_COUNT = TaskType(
     summary="Adds the number of distinct values of a field so far, per key, as the field `distinct`. It is estimated "
     "by a HyperLogLog sketch. Null does not count.",
     config=DistinctApproxCountConfig,
+    sets=lambda _config: ("distinct",),
     reads=_value_reads,
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("distinct", Kind.FLOAT)},
     state=State.KEY,
@@ -239,6 +245,7 @@ ACCUMULATE = TaskType(
     selectivity="one event per `window` events of a key",
     gathers="window",
     config=AccumulateConfig,
+    sets=lambda config: config.fields,
     reads=_accumulate_reads,
     output_schema=_accumulated,
     state=State.KEY,
@@ -266,6 +273,7 @@ SLIDING_LINEAR_REGRESSION = TaskType(
     "values as the JSON array `predictions`, and their mean as `predicted`. Both are null at a null, and before there "
     "are `train` values.",
     config=SlidingLinearRegressionConfig,
+    sets=lambda _config: ("predicted", "predictions"),
     reads=_number_reads,
     output_schema=lambda _config, inputs: {
         "out": inputs["in"].plus("predicted", Kind.FLOAT).plus("predictions", Kind.JSON)

@@ -33,6 +33,7 @@ LINE_PLOT = TaskType(
     selectivity="one event per `window` events of a key",
     gathers="window",
     config=LinePlotConfig,
+    sets=lambda _config: ("svg",),
     reads=_point,
     output_schema=_drawn,
     state=State.KEY,
@@ -56,6 +57,7 @@ MULTI_LINE_PLOT = TaskType(
     selectivity="one event per `window` events of a key",
     gathers="window",
     config=MultiLinePlotConfig,
+    sets=lambda _config: ("svg",),
     reads=lambda config: (
         *_point(config),
         Read(at="line", field=config.line, kinds=frozenset({Kind.STRING})),

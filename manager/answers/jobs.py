@@ -50,6 +50,14 @@ class JobAnswer(Answer):
     active: int
     paused: int
     batch: int
+    shards: int = 1
+    """The number of tasks that a batch runs as, by its newest plan."""
+    shard_cores: tuple[float, ...] = ()
+    """The cores that the tasks of each shard took in the last minute; empty for one shard, or until it is known."""
+    hot_group: int | None = None
+    """The key group that had more events than a shard would have if all had as many, if there is one."""
+    hot_group_part: float | None = None
+    """Its part of the events that are divided by key."""
     batch_seconds_p50: float | None = None
     """Median duration of the batches of the last minute; None if there were none."""
     batch_seconds_p99: float | None = None

@@ -28,6 +28,7 @@ class OperationKind(StrEnum):
     REPLAY = "replay dead letters"
     RESTORE = "restore backup"
     MOVE = "move tasks"
+    RESCALE = "rescale job"
     RECONFIGURE = "reconfigure"
     REPLAN = "replan"
     PUBLISH = "publish module"

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from engine.records.damage import damage_named
 from engine.records.job_folder import JobFolder
 from engine.records.kept_cuts import KeptCut
+from engine.records.record_file import shard_path
 from engine.records.record_store import RecordStore
 from manager.backup.linked_files import ChangedMeanwhile, link_files, numbers_in, retried
 
@@ -66,6 +67,16 @@ def _check(into: Path, last: range) -> None:
         raise ChangedMeanwhile("its plans were removed meanwhile")
     if batches[-1] not in last or batches[0] > min(needed) or names != set(batches):
         raise ChangedMeanwhile("its records were removed meanwhile")
+    store = RecordStore(folder.records)
+    # A host that died while it pruned may have left a part of an older record.
+    if not all(_has_shards(store, folder, batch) for batch in range(min(needed), batches.stop)):
+        raise ChangedMeanwhile("records of shards were removed meanwhile")
+
+
+def _has_shards(store: RecordStore, folder: JobFolder, batch: int) -> bool:
+    """Whether the records of all shards that the record of a batch names are there."""
+    path = folder.records / f"{batch:020d}"
+    return all(shard_path(path, shard).exists() for shard in range(len(store.file(batch).header.shards)))
 
 
 def _published(folder: Path) -> dict[str, Any]:

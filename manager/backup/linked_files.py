@@ -39,7 +39,9 @@ def link_files(source: Path, target: Path, names: Iterable[str], *, most: int | 
             # Without incomplete files, and without those that belong to a living process.
             if not file.is_file() or "tmp" in relative.parts or file.name.startswith(".") or file.name == "lease":
                 continue
-            if most is not None and file.name.isdigit() and int(file.name) > most:
+            # A shard's record is named by its batch and its shard.
+            batch = file.name.partition(".")[0]
+            if most is not None and batch.isdigit() and int(batch) > most:
                 continue
             if not file.name.endswith(ending):
                 continue

@@ -16,7 +16,7 @@ from bridge.spools.log import LOG, LogFile, Mark, SpoolDamaged, log_files, read_
 from bridge.spools.log_file import expected_in
 from engine.plan import Port
 from engine.records.job_folder import JobFolder
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 from manager.backup.linked_files import ChangedMeanwhile, entries_of, link_files, retried
 

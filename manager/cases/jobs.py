@@ -18,6 +18,7 @@ from manager.answers import (
 from manager.cases.base import Base, Caller, Paging, number_in, operators_only, paged
 from manager.committed.state import CommittedState
 from manager.observations.figures import figures_of
+from manager.observations.shard_figures import shard_figures
 from manager.problem import NotFound
 from merge import DagId, Instance, JobId
 from merge.task_order import downwards
@@ -139,6 +140,7 @@ class RunningJobs(Base):
             "version": plan.version,
             "active": states.count(SlotState.ACTIVE),
             "paused": states.count(SlotState.PAUSED),
+            "shards": plan.shards,
         }
         seen = self._seeing.job(plan.job)
         if seen is None:
@@ -150,6 +152,7 @@ class RunningJobs(Base):
             trouble=seen.trouble or seen.refused,
             batch=seen.batch,
             **asdict(figures_of(seen.measured, time.monotonic())),
+            **asdict(shard_figures(seen.measured, plan.shards, time.monotonic())),
             restarts=seen.restarts,
             seen=seen.seen,
         )

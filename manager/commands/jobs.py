@@ -25,6 +25,7 @@ def jobs(client: Client) -> Shown:
             each.version if each.version == each.in_effect else f"{each.version}, {each.in_effect} in effect",
             each.active,
             each.paused,
+            f"{each.shards}{' hot' if each.hot_group is not None else ''}",
             each.batch,
             slashed(each.batch_seconds_p50, each.batch_seconds_p99),
             slashed(each.events_in_per_second, each.events_out_per_second),
@@ -37,7 +38,7 @@ def jobs(client: Client) -> Shown:
         for each in found
     )
     columns = (
-        *("job", "host", "state", "plan", "active", "paused", "batch", "seconds p50/p99", "events/s in/out"),
+        *("job", "host", "state", "plan", "active", "paused", "shards", "batch", "seconds p50/p99", "events/s in/out"),
         *("lag events/s", "latency s p50/p99", "restarts", "seen", "trouble"),
     )
     return Shown(data=found, text=table(*columns, rows=rows, empty="no jobs"))

@@ -204,6 +204,8 @@ def jobs_of(
             paused=frozenset(Instance(slot.instance) for slot in plan.slots if slot.state is SlotState.PAUSED)
             - active[job],
             busy=busy[job],
+            shards=plan.shards,
+            groups=plan.groups,
         )
         for job, plan in plans.items()
     )

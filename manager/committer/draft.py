@@ -22,6 +22,7 @@ from merge import (
     Jobs,
     MeasuredCosts,
     Remove,
+    Rescale,
     RunningGraph,
     RunningTask,
     Step,
@@ -133,6 +134,12 @@ class Draft:
             self.gone.add(task.instance)
         self.touched |= settled.touches
         self.closed += settled.released.stops
+
+    def rescale(self, by: Rescale) -> None:
+        """Give a job another number of shards."""
+        self.moved = True
+        self.state.jobs = self.state.jobs.apply(by.assignment(self.state.jobs))
+        self.touched.add(by.job)
 
     def remove(self, dataflow: str) -> None:
         """Decide that a dataflow stops, and go on by that."""

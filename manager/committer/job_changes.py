@@ -1,4 +1,4 @@
-"""The changes that jobs bring: fed again what they could not take, and ended; and what is wanted of them."""
+"""The changes of jobs: fed again what they could not take, rescaled, and ended; and what is wanted of them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +13,13 @@ from manager.committed.state import CommittedState
 from manager.committed.wanted import WantedJob
 from manager.committer.committer import Committer
 from manager.committer.draft import Draft
-from manager.committer.rows import write_down, write_plans
+from manager.committer.rows import write_down, write_loads, write_plans
+from manager.problem import Conflict
 from manager.store.dead_letters import taken
 from manager.store.tables import JobRow
+from manager.transitions.life import TransitionKind
 from manager.transitions.scope import WHOLE_SCOPE, TransitionScope
-from merge import JobId
+from merge import JobId, Rescale
 
 
 class JobChanges:
@@ -60,6 +62,26 @@ class JobChanges:
 
         # The jobs are known only in the transaction.
         self._committer.commit(_nothing, write, scope=lambda _state, _decided: WHOLE_SCOPE)
+
+    def rescale(self, rescale: Rescale, *, base: int, who: str) -> None:
+        """Give a job another number of shards, as was decided on these jobs; refused while it is in a transition."""
+        begun = time.monotonic()
+        scope = TransitionScope(jobs=frozenset({rescale.job}), instances=frozenset(rescale.busy))
+
+        def check(state: CommittedState, _now: datetime) -> None:
+            if state.jobs.version != base:
+                raise Conflict("the jobs have changed since that was decided")
+            # Else one that is only prepared would be given up for it.
+            if any(scope.meets(each.scope) for each in state.transitions if each.kind is not TransitionKind.DRAIN):
+                raise Conflict(f"job {rescale.job} is in a transition")
+
+        def write(session: Session, draft: Draft, _decided: None) -> None:
+            draft.rescale(rescale)
+            write_loads(session, rescale.busy)
+            kind, subject = OperationKind.RESCALE, str(rescale.job)
+            write_down(session, draft, kind, who=who, subject=subject, begun=begun, note=rescale.why)
+
+        self._committer.commit(check, write, scope=lambda _state, _decided: scope, waits=False)
 
     def fed(self, job: str, version: int) -> None:
         """Note that a job has run its plan of a version, as its host reports: the next feeds none of that again."""

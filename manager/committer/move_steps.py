@@ -42,8 +42,9 @@ def begin(session: Session, draft: Draft, chosen: Chosen, steps: tuple[MoveStep,
     state.jobs = replace(state.jobs, next_job=JobId(state.jobs.next_job + len(move.opens)))
     rest = {job: emptied(state.jobs.jobs[job], move) for job in move.left}
     plans = _plans(draft, move, replace(state.jobs, jobs=state.jobs.jobs.update(rest))).until_the_cut()
+    shards = {job: many for job, many, _ in assignment.shards}
     for job, host in move.opens.items():
-        plans[job] = empty(job, host, term=draft.term, pace=draft.ground.pace)
+        plans[job] = empty(job, host, term=draft.term, pace=draft.ground.pace, shards=shards.get(job, 1))
     _take_up(session, draft, plans)
     return move
 

@@ -23,6 +23,7 @@ _TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
 _ADD_TASKS, _ADD_JOBS = insert(_TASKS), insert(_JOBS)
 _DROP_TASKS = delete(_TASKS).where(_TASKS.c.instance.in_(bindparam("instances", expanding=True)))
 _SET_TASKS = update(_TASKS).where(_TASKS.c.instance == bindparam("altered"))
+_SET_LOADS = update(_TASKS).where(_TASKS.c.instance == bindparam("loaded"))
 _SET_JOBS = update(_JOBS).where(_JOBS.c.id == bindparam("job"))
 _ADD_OPERATION = insert(table_of(OperationRow))
 _ADD_DATAFLOW = insert(table_of(DataflowRow))
@@ -75,6 +76,11 @@ def write_operation(  # noqa: PLR0913 - who did what, when, and what came of it
     entry = {"at": draft.now.timestamp(), "kind": kind, "who": who, "subject": subject}
     nothing = {"started": 0, "reused": 0, "paused": 0, "jobs_started": [], "jobs_stopped": [], "note": ""}
     session.execute(_ADD_OPERATION, {**entry, **nothing, **outcome, "seconds": time.monotonic() - begun})
+
+
+def write_loads(session: Session, loads: Mapping[Instance, float]) -> None:
+    """Write down how busy running tasks are."""
+    session.execute(_SET_LOADS, [{"loaded": instance, "busy": busy} for instance, busy in loads.items()])
 
 
 def write_plans(session: Session, draft: Draft) -> None:

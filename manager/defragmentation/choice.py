@@ -25,6 +25,7 @@ from manager.defragmentation.measurement import Moment, batch_seconds, batches, 
 from manager.defragmentation.trigger import HORIZON
 from manager.observations.measured_costs import measured_costs
 from manager.observations.reports import JobSeen, Observations
+from manager.observations.shard_figures import group_events
 from manager.planner import Supplied
 from manager.transitions.move import Chosen, Ended
 from merge import (
@@ -35,6 +36,7 @@ from merge import (
     Jobs,
     MeasuredCosts,
     Region,
+    Rescale,
     RunningGraph,
     Worth,
     consolidate,
@@ -43,6 +45,7 @@ from merge import (
     gain,
     isolate,
     regions,
+    rescaled,
     worth,
 )
 
@@ -74,6 +77,14 @@ class PlacementSnapshot:
         """The assignment that would relieve an overloaded job, if there is one."""
         measured = batch_seconds(self.jobs, self.seen, self.now)
         return isolate(self.running, self.jobs, self.ground.hosts(), self.costs, measured, apart=self.apart)
+
+    @property
+    def rescaled(self) -> tuple[Rescale, ...]:
+        """The jobs that should have another number of shards, or other key groups in them."""
+        measured = batch_seconds(self.jobs, self.seen, self.now)
+        groups = {job: group_events(self.seen[str(job)].measured, self.now) for job in measured}
+        hosts = self.ground.hosts()
+        return rescaled(self.running, self.jobs, hosts, self.costs, measured, apart=self.apart, groups=groups)
 
     @property
     def fragmentation(self) -> Fragmentation:

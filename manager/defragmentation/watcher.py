@@ -1,4 +1,4 @@
-"""The watcher: looks at the running tasks regularly, and starts the defragmentations that the trigger decides on."""
+"""The watcher: looks at the running tasks regularly, starts defragmentations, and gives jobs the shards they need."""
 
 import logging
 import math
@@ -8,9 +8,11 @@ from collections.abc import Callable
 from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
+from manager.committer.job_changes import JobChanges
 from manager.committer.move_changes import MoveChanges
 from manager.committer.rows import OPERATOR
 from manager.defragmentation.choice import Chooser, PlacementSnapshot
+from manager.defragmentation.shard_changes import Wanted, due
 from manager.defragmentation.trigger import HORIZON, Act, TriggerSituation, TriggerState, target_of, watch
 from manager.problem import Conflict, StateNotReady
 from manager.transitions.life import Phase
@@ -31,6 +33,7 @@ class Watcher:
         self,
         committer: Committer,
         moves: MoveChanges,
+        jobs: JobChanges,
         chooser: Chooser,
         *,
         by_itself: bool = True,
@@ -40,12 +43,14 @@ class Watcher:
         """Without `by_itself` it only learns costs. `every` is the period of the schedule in seconds."""
         self._committer = committer
         self._moves = moves
+        self._jobs = jobs
         self._chooser = chooser
         self._by_itself = by_itself
         self._every = every
         self._clock = clock
         self._due = -math.inf
         self._watched = TriggerState()
+        self._rescaling: Wanted = {}
         self._ended: Ended | None = None
 
     def look(self) -> None:
@@ -73,6 +78,7 @@ class Watcher:
             self._decide(snapshot, underway=underway, news=news, now=now)
         except NoHost as error:
             log.info("nothing is moved now: %s", error)
+        self._rescale(snapshot, now)
 
     def _decide(self, snapshot: PlacementSnapshot, *, underway: bool, news: Ended | None, now: float) -> None:
         weighed = snapshot.worth(HORIZON)
@@ -96,6 +102,19 @@ class Watcher:
             log.info("nothing is moved now: %s", error)
         else:
             log.info("%s begins: %s", move.cut, reason)
+
+    def _rescale(self, snapshot: PlacementSnapshot, now: float) -> None:
+        """Give a job another number of shards, if it has needed that for a while."""
+        shards = {name: job.shards for name, job in snapshot.jobs.jobs.items()}
+        self._rescaling, change = due(self._rescaling, snapshot.rescaled, shards, now)
+        if change is None:
+            return
+        try:
+            self._jobs.rescale(change, base=snapshot.jobs.version, who=OPERATOR)
+        except (Conflict, StateNotReady) as error:
+            log.info("job %s keeps its shards for now: %s", change.job, error)
+        else:
+            log.info("job %s gets %d shards: %s", change.job, change.shards, change.why)
 
 
 def _as_seen(chosen: Chosen) -> Callable[[CommittedState, DecisionGround], Chosen]:

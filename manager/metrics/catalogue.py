@@ -84,6 +84,15 @@ JOB_UP = _gauge("job_up", "1 if a job runs, else 0.", "job_id", "host")
 JOB_TASKS = _gauge(
     "job_tasks", "Tasks in a job: active ones, and paused ones that only keep their state.", "job_id", "state"
 )
+JOB_SHARDS = _gauge("job_shards", "Tasks that a batch of a job runs as, by its newest plan.", "job_id")
+JOB_SHARD_CORES = _gauge(
+    "job_shard_cores", "Cores that the tasks of a shard took in the last minute.", "job_id", "shard"
+)
+JOB_HOT_GROUP = _gauge(
+    "job_hot_group_part",
+    "Part of the events divided by key that one key group has, if that is more than a shard's even share.",
+    "job_id",
+)
 JOB_FAILING = _gauge("job_tasks_failing", "Tasks of a job that always fail.", "job_id")
 JOB_RESTARTS = _counter("job_restarts", "Restarts of a job.", "job_id")
 JOB_BATCHES = _counter("job_batches", "Batches that a job did.", "job_id")

@@ -21,6 +21,7 @@ from manager.metrics.catalogue import Metric
 from manager.metrics.snapshot import CommittedSnapshot, MetricsSnapshot
 from manager.observations.figures import figures_of
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen
+from manager.observations.shard_figures import ShardFigures, shard_figures
 from manager.reconciler.activity import DELAY_BOUNDS, Delays, ReconcilerActivity
 
 MOST_JOB_SAMPLES = 200
@@ -131,12 +132,21 @@ def _jobs(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSa
     for job in islice(sorted(state.plans), MOST_JOB_SAMPLES):
         name, placed, seen = str(job), state.jobs.jobs.get(job), known.jobs.get(str(job))
         yield MetricSample(catalogue.JOB_UP, (name, state.plans[job].host), _state(seen) == JobState.RUNNING)
+        yield MetricSample(catalogue.JOB_SHARDS, (name,), state.plans[job].shards)
         if placed is not None:
             yield MetricSample(catalogue.JOB_TASKS, (name, "active"), len(placed.active))
             yield MetricSample(catalogue.JOB_TASKS, (name, "paused"), len(placed.paused))
         if seen is not None:
             yield from _job(name, seen, known)
+            yield from _shards(name, shard_figures(seen.measured, state.plans[job].shards, known.now))
     yield MetricSample(catalogue.LEFT_OUT, ("jobs",), max(0, len(state.plans) - MOST_JOB_SAMPLES))
+
+
+def _shards(job: str, figures: ShardFigures) -> Iterator[MetricSample]:
+    for shard, cores in enumerate(figures.shard_cores):
+        yield MetricSample(catalogue.JOB_SHARD_CORES, (job, str(shard)), cores)
+    if figures.hot_group_part is not None:
+        yield MetricSample(catalogue.JOB_HOT_GROUP, (job,), figures.hot_group_part)
 
 
 def _state(seen: JobSeen | None) -> str:

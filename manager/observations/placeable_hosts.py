@@ -16,7 +16,7 @@ def placeable(seen: Iterable[HostSeen], here: Host | None) -> tuple[Host, ...]:
     found = {host.host: host for host in seen if host.alive}
     cores = here.cores if here is not None else 1.0
     hosts = {
-        name: Host(name=name, cores=host.cores or cores, tags=host.tags, types=host.types)
+        name: Host(name=name, cores=cores if host.cores is None else host.cores, tags=host.tags, types=host.types)
         for name, host in found.items()
     }
     if here is not None:

@@ -40,6 +40,10 @@ class Measured:
     streams: Mapping[str, StreamMeasured] = field(default_factory=dict)
     left: int = 0
     """Events that left the job."""
+    shards: Mapping[int, int] = field(default_factory=dict)
+    """The nanoseconds of CPU of each shard, over the batches that had several."""
+    groups: Mapping[int, int] = field(default_factory=dict)
+    """The events of each key group that these batches took."""
     batch_seconds: Mapping[str, float] = field(default_factory=dict)
     """Durations of its latest batches, as percentiles."""
     latency_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -99,7 +103,7 @@ class HostSeen:
     """Messages that it passed over, counted by reason."""
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None
-    """Tasks that its Spark runs at once; None if the host does not report it."""
+    """Tasks that its Spark runs at once, on the executors that are there; None if the host does not report it."""
     tags: frozenset[str] = frozenset()
     types: frozenset[str] | None = None
     """The task types that it has implementations of; None if the host does not report them."""

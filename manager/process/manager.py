@@ -13,7 +13,6 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable
 from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import Literal, NamedTuple
@@ -43,6 +42,7 @@ from manager.problem import DatabaseAway
 from manager.process.broker_and_host import BrokerAndHost
 from manager.process.drive import Drive
 from manager.process.keeper import KeeperDown
+from manager.process.regular_looks import look_with
 from manager.process.settings import Settings, write_key
 from manager.process.voucher_keeper import VoucherKeeper
 from manager.reconciler.journal_tail import JournalTail
@@ -143,6 +143,7 @@ class Manager:
         self._watcher = Watcher(
             committer,
             changes.moves,
+            changes.jobs,
             chooser,
             by_itself=settings.defragment,
             every=settings.defragment_every,
@@ -238,11 +239,11 @@ class Manager:
         self._said_ready = ready
 
     def _watch(self) -> None:
-        _look_with(self._watcher.look, otherwise="jobs stay scattered")
-        _look_with(self._follower.look, otherwise="pipelines stay as they are")
+        look_with(self._watcher.look, otherwise="jobs stay scattered")
+        look_with(self._follower.look, otherwise="pipelines stay as they are")
         if self._fallbacks is not None:
-            _look_with(self._fallbacks.look, otherwise="modules that fail stay where they are")
-        _look_with(self._meter.look, otherwise="nothing is metered")
+            look_with(self._fallbacks.look, otherwise="modules that fail stay where they are")
+        look_with(self._meter.look, otherwise="nothing is metered")
 
     def _begin(self) -> None:
         """Drive the hosts, now that this manager leads."""
@@ -288,13 +289,3 @@ class Manager:
     def _keep_access(self) -> None:
         administration = self._service.administration
         self._access.keep(administration.grants(), administration.broker_hashes())
-
-
-def _look_with(look: Callable[[], None], *, otherwise: str) -> None:
-    """Have a part look at what it sees to. Whatever fails must not end the service, which does without."""
-    try:
-        look()
-    except DatabaseAway as error:
-        log.debug("%s until the next look: %s", otherwise, error)
-    except Exception:  # as above
-        log.exception("%s until the next look", otherwise)

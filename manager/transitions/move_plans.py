@@ -11,9 +11,9 @@ from manager.transitions.move import Move
 from merge import Job, JobId
 
 
-def empty(job: JobId, host: str, *, term: int, pace: float) -> Plan:
+def empty(job: JobId, host: str, *, term: int, pace: float, shards: int = 1) -> Plan:
     """The plan with which a new job warms up."""
-    return Plan(job=str(job), host=host, version=1, term=term, pace=pace)
+    return Plan(job=str(job), host=host, version=1, term=term, pace=pace, shards=shards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,13 +29,14 @@ def pieces(group: Group, ground: PlacementBoard) -> tuple[Group, ...]:
             found.append(tuple(run))
             run, work, busiest, tags = [], more, more, task.type.tags
         run.append(task)
-    return (*found, tuple(run))
+    # One job with shards needs no bridges between them.
+    return (group,) if found and ground.splits(group) else (*found, tuple(run))
 
 
 def holds(group: Group, ground: PlacementBoard) -> bool:
-    """Whether one new job shall hold a group."""
+    """Whether one new job shall hold a group, if need be with several shards."""
     busiest = max(ground.costs.busy[task.instance] for task in group)
-    return _held(ground.work(group), busiest, tags_of(group), ground)
+    return _held(ground.work(group), busiest, tags_of(group), ground) or ground.splits(group)
 
 
 def _held(work: float, busiest: float, tags: frozenset[str], ground: PlacementBoard) -> bool:
@@ -66,7 +67,7 @@ def regrouped(
 ) -> Assignment:
     """Each group to a new job, beside the jobs that stay, as they are without what moves; the others stop."""
     jobs = ground.jobs
-    moves = PlacementBoard(replace(jobs, jobs=HashTrieMap(stays)), ground.hosts, ground.costs)
+    moves = PlacementBoard(running.tasks, replace(jobs, jobs=HashTrieMap(stays)), ground.hosts, ground.costs)
     for group in moving:
         moves.open(group)
     bridges = Counter(dict(crossings(running.tasks.values(), {task: moves.job_of(task) for task in running.tasks})))
@@ -77,6 +78,7 @@ def regrouped(
         places=tuple((task, Home(moves.placed[task], ground.costs.busy[task])) for task in sorted(moves.placed)),
         stops=tuple(sorted(job for job in jobs.jobs if job not in stays)),
         crossings=tuple(sorted((bridge, more) for bridge, more in bridges.items() if more)),
+        shards=tuple((job, shards, ()) for job, shards in moves.shards.items()),
     )
 
 

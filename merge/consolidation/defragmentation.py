@@ -76,7 +76,7 @@ def consolidate(  # noqa: PLR0913 - what runs, where, on what, at which cost, an
     So is one that is apart, whatever it holds: it stands elsewhere in its streams than the others do. A job that is
     shared runs something else as well, which is not shown here: all that is shown leaves it, and it goes on.
     """
-    ground = PlacementBoard(jobs, hosts, costs)
+    ground = PlacementBoard(running.tasks, jobs, hosts, costs)
     left_out = _left_out(jobs, apart)
     concerned = {job.id: job for _, job in sorted(jobs.jobs.items()) if job.id not in left_out}
     settled = {

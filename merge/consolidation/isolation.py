@@ -4,6 +4,8 @@ What moves is closed within its job: with a task goes all that it feeds there, o
 between what moves and what stays one way only, and the graph of jobs stays acyclic. One connected piece moves where
 that leaves the job within capacity, the one that needs the fewest bridges; else whole connected parts, the busiest
 first; else whatever comes first or last in topological order. Raw streams need no bridge: each job reads their spools.
+
+A job that another number of shards would help is left alone, because that is nearer than a move.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -17,11 +19,14 @@ from merge.consolidation.bundles import bundled, pieces, regrouped
 from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, parents
 from merge.placement import Group, PlacementBoard, connected_parts
 from merge.running_graph import RunningGraph
+from merge.shards import divided_of, rescaled
 from merge.task import Instance
 from merge.task_order import downwards
 
 
-def overloaded(jobs: Jobs, costs: Costs, batch_seconds: Mapping[JobId, float]) -> tuple[JobId, ...]:
+def overloaded(
+    running: RunningGraph, jobs: Jobs, costs: Costs, batch_seconds: Mapping[JobId, float]
+) -> tuple[JobId, ...]:
     """The jobs whose batches take too much of their pace by what was measured, the worst first.
 
     Only those for which their own tasks account. Batches may also be slow because a host has too much to do; then they
@@ -30,7 +35,7 @@ def overloaded(jobs: Jobs, costs: Costs, batch_seconds: Mapping[JobId, float]) -
     found = [
         job
         for job, seconds in batch_seconds.items()
-        if job in jobs.jobs and not costs.bears(seconds) and not costs.holds(*_work(jobs.jobs[job], costs))
+        if job in jobs.jobs and not costs.bears(seconds) and not costs.holds(*_fullest(running, jobs.jobs[job], costs))
     ]
     return tuple(sorted(found, key=lambda job: (-batch_seconds[job], job)))
 
@@ -49,9 +54,11 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
     `batch_seconds` has the measured ones. A job that is apart is left alone: it is still catching up.
     """
     hosts = tuple(hosts)
-    for job in overloaded(jobs, costs, batch_seconds):
-        if job not in apart:
-            ground = PlacementBoard(jobs, hosts, _as_measured(jobs.jobs[job], costs, batch_seconds[job]))
+    splitting = {each.job for each in rescaled(running, jobs, hosts, costs, batch_seconds, apart=apart)}
+    for job in overloaded(running, jobs, costs, batch_seconds):
+        if job not in apart and job not in splitting:
+            measured = _as_measured(running, jobs.jobs[job], costs, batch_seconds[job])
+            ground = PlacementBoard(running.tasks, jobs, hosts, measured)
             if moving := _moving(running, ground, jobs.jobs[job]):
                 rest = jobs.jobs[job].active.difference(*map(_instances, moving))
                 stays = replace(
@@ -61,15 +68,18 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
     return None
 
 
-def _work(job: Job, costs: Costs) -> tuple[float, float]:
-    """The load of a job's tasks together, and of the busiest one."""
+def _fullest(running: RunningGraph, job: Job, costs: Costs) -> tuple[float, float]:
+    """The load of a job's tasks together, and of the busiest one; in its fullest shard, if it has several."""
     works = [costs.busy[instance] for instance in sorted(job.active)]
-    return sum(works), max(works, default=0.0)
+    if job.shards == 1:
+        return sum(works), max(works, default=0.0)
+    work = divided_of(job, running, costs.busy)
+    return work.fullest(job.shards), work.busiest_of(job.shards)
 
 
-def _as_measured(job: Job, costs: Costs, seconds: float) -> Costs:
+def _as_measured(running: RunningGraph, job: Job, costs: Costs, seconds: float) -> Costs:
     """The costs, with the tasks of a job as much dearer as its batches take longer than these would account for."""
-    work, _ = _work(job, costs)
+    work, _ = _fullest(running, job, costs)
     dearer = max(1.0, (seconds - costs.batch) / costs.pace / work) if work else 1.0
     return replace(costs, busy={**costs.busy, **{each: costs.busy[each] * dearer for each in job.active}})
 
@@ -82,7 +92,10 @@ def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Gro
     def helps(moving: frozenset[Instance]) -> bool:
         rest = [task for task in tasks if task.instance not in moving]
         # A source alone is nothing to run: its readers take its raw stream from the spool.
-        return any(task.inputs for task in rest) and ground.costs.fits(ground.work(rest))
+        if not any(task.inputs for task in rest):
+            return False
+        work = ground.work(rest) if job.shards == 1 else ground.divided(rest).fullest(job.shards)
+        return ground.costs.fits(work)
 
     def price(moving: frozenset[Instance]) -> tuple[int, int, int, int, list[Instance]]:
         groups = _groups(ground, tasks, moving)

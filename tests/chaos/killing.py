@@ -28,10 +28,11 @@ class Victim(StrEnum):
 
 
 class Moment(StrEnum):
-    """The moments of a kill: at random, or just after a batch was planned, recorded, published or committed."""
+    """The moments of a kill: at random, or just after a batch, or a shard, came to a step."""
 
     ANY = "any"
     PLANNED = "planned"
+    SHARD = "shard"
     RECORDED = "recorded"
     PUBLISHED = "published"
     COMMITTED = "committed"
@@ -70,14 +71,14 @@ def strike(arena: Arena, job: JobFolder, kill: Kill) -> None:
             pause(kill.delay)
             arena.broker.restart()
         case Victim.WORKER:
-            found = processes(arena, Victim.WORKER)
+            found = processes(arena.keeper.pid, Victim.WORKER)
             # Now and then all of them at once.
             for process in found if kill.delay < _ALL else [found[int(kill.delay * len(found))]]:
                 process.kill()
         case Victim.DRIVER:
             os.kill(arena.keeper.pid, signal.SIGKILL)
         case Victim.JVM:
-            for process in processes(arena, Victim.JVM):
+            for process in processes(arena.keeper.pid, Victim.JVM):
                 process.kill()
     if kill.victim in {Victim.DRIVER, Victim.JVM}:
         arena.until(lambda: arena.keeper.deaths > deaths, "the keeper sees that its host died")
@@ -102,6 +103,10 @@ def _seen(job: JobFolder, moment: Moment) -> int:
     match moment:
         case Moment.PLANNED:
             return newest(job.checkpoint / "offsets")
+        case Moment.SHARD:
+            shards = (path.name for path in (job.records / "shards").glob("*.*"))
+            # A batch with one shard has no record but its own.
+            return max([newest(job.records), *(int(name.partition(".")[0]) for name in shards)])
         case Moment.COMMITTED:
             return newest(job.checkpoint / "commits")
         case Moment.PUBLISHED:
@@ -114,9 +119,9 @@ def _changed(path: Path) -> int:
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
-def processes(arena: Arena, victim: Victim) -> list[psutil.Process]:
-    """The living processes of a kind; of Python's only the forked ones, and not the daemon that forks them."""
-    driver = psutil.Process(arena.keeper.pid)
+def processes(host: int, victim: Victim) -> list[psutil.Process]:
+    """The living processes of a kind of a host; of Python's only the forked ones, not the daemon that forks them."""
+    driver = psutil.Process(host)
     if victim is Victim.DRIVER:
         return [driver]
     tree = [each for each in driver.children(recursive=True) if each.is_running()]

@@ -54,3 +54,13 @@ def first_difference(expected: Sequence[Any], actual: Sequence[Any]) -> str:
     if len(expected) != len(actual):
         return f"there are {len(actual)} instead of {len(expected)}"
     return ""
+
+
+def first_difference_by_key(expected: Sequence[Event], actual: Sequence[Event]) -> str:
+    """The first difference among the events of each `k`, in a few words; else empty."""
+    keys = sorted({event["k"] for event in (*expected, *actual)})
+    found = (
+        (key, first_difference([e for e in expected if e["k"] == key], [e for e in actual if e["k"] == key]))
+        for key in keys
+    )
+    return next((f"{key}: {told}" for key, told in found if told), "")

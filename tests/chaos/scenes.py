@@ -1,4 +1,4 @@
-"""The jobs that run during the kills: three tasks with state, in one job or in two joined by a bridge."""
+"""The jobs that run during the kills: tasks with state, in one job or in two joined by a bridge, perhaps in shards."""
 
 import json
 import random
@@ -15,7 +15,16 @@ from engine.records.record_store import RecordStore
 from engine.records.staged_state import NUMBERS, packed_key
 from engine.supply import Bridged, ReplayedFile
 from tests.chaos.arena import HOST, Arena, events_in, subscribed
-from tests.chaos.oracle import LEAST, MOST, WINDOW, averaged, counted, filtered, first_difference
+from tests.chaos.oracle import (
+    LEAST,
+    MOST,
+    WINDOW,
+    averaged,
+    counted,
+    filtered,
+    first_difference,
+    first_difference_by_key,
+)
 from tests.engine.records.unpacked import unpacked_value
 
 FIELDS = {"n": Kind.INTEGER, "k": Kind.STRING, "v": Kind.FLOAT}
@@ -35,6 +44,8 @@ class Scene:
     leaves: tuple[int, ...]
     swaps: int = 0
     markers: int = 0
+    shards: tuple[int, ...] = (1,)
+    """The numbers of shards that its plans may have."""
 
     @property
     def raw(self) -> str:
@@ -68,6 +79,7 @@ class Scene:
             version=plan.version + 1,
             slots=(*kept, grafted) if random_.random() < 0.6 else kept,
             pace=random_.choice((0.1, 0.2, 0.4)),
+            shards=random_.choice(self.shards),
         )
         self.plans[job] = plan
         self.arena.send(plan)
@@ -98,12 +110,16 @@ class Scene:
         entered = self._entered(cut)
         expected, states = self._expected(entered)
         for instance in self.leaves:
-            assert first_difference(expected[instance], came[instance]) == "", f"instance {instance}"
+            assert self.difference(expected[instance], came[instance]) == "", f"instance {instance}"
         for job in self.plans:
             for instance, kept in self._states(job, cut).items():
                 assert states[instance] == kept, f"state of instance {instance}"
         assert (0, []) == (self.arena.subscriber.gaps(), self.arena.subscriber.unread)
         return sum(map(len, came.values()))
+
+    def difference(self, expected: Sequence[Mapping[str, Any]], came: Sequence[Mapping[str, Any]]) -> str:
+        """The first difference of what came, in a few words; shards keep the order for each key alone."""
+        return first_difference(expected, came) if self.shards == (1,) else first_difference_by_key(expected, came)
 
     def _entered(self, cut: str) -> list[dict[str, Any]]:
         first = next(iter(self.plans))
@@ -181,6 +197,22 @@ def two_jobs(arena: Arena, name: str, base: int, folder: Path) -> Scene:
         ),
     }
     return Scene(arena=arena, name=name, base=base, plans=plans, leaves=(base + 4,))
+
+
+def sharded_job(arena: Arena, name: str, base: int, folder: Path) -> Scene:
+    """One job that begins with three shards, and has another number with each plan."""
+    return _divided(one_job(arena, name, base, folder))
+
+
+def sharded_jobs(arena: Arena, name: str, base: int, folder: Path) -> Scene:
+    """Two jobs of that kind, joined by a bridge."""
+    return _divided(two_jobs(arena, name, base, folder))
+
+
+def _divided(scene: Scene) -> Scene:
+    return replace(
+        scene, plans={job: replace(plan, shards=3) for job, plan in scene.plans.items()}, shards=(1, 2, 3, 5)
+    )
 
 
 def _source(name: str, base: int, folder: Path) -> Ingress:

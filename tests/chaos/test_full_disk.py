@@ -86,7 +86,7 @@ def _blocked(folder: Path) -> bool:
 
 def _all(arena: Arena, victim: Victim) -> set[psutil.Process]:
     """The processes of a kind, with the daemons that fork them."""
-    found = processes(arena, victim)
+    found = processes(arena.keeper.pid, victim)
     return {*found, *(process.parent() or process for process in found)} if victim is Victim.WORKER else {*found}
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.chaos import arena as arenas
 from tests.chaos.arena import Arena
 from tests.chaos.killing import Kill, schedule, strike
-from tests.chaos.scenes import Scene, one_job, two_jobs
+from tests.chaos.scenes import Scene, one_job, sharded_job, sharded_jobs, two_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
 
@@ -64,8 +64,18 @@ def test_few_kills_cost_nothing(arena: Arena, tmp_path: Path, seeded: random.Ran
     play(two_jobs(arena, "few", 100, tmp_path), schedule(seeded, hosts=1, workers=2, brokers=1), seeded)
 
 
+@pytest.mark.full
+def test_few_kills_cost_nothing_while_shards_change(arena: Arena, tmp_path: Path, seeded: random.Random) -> None:
+    """A job that grows and shrinks agrees with the oracle although JVM, driver and workers of shards were killed."""
+    play(sharded_job(arena, "few-shards", 150, tmp_path), schedule(seeded, hosts=1, workers=3, brokers=0), seeded)
+
+
 @pytest.mark.chaos
-@pytest.mark.parametrize(("make", "base"), [(one_job, 200), (two_jobs, 300)], ids=["one job", "two jobs"])
+@pytest.mark.parametrize(
+    ("make", "base"),
+    [(one_job, 200), (two_jobs, 300), (sharded_job, 400), (sharded_jobs, 500)],
+    ids=["one job", "two jobs", "a job with shards", "two jobs with shards"],
+)
 def test_many_kills_cost_nothing(
     arena: Arena,
     tmp_path: Path,

@@ -48,7 +48,16 @@ def _task(instance: int, random: Random, *, last: bool) -> dict[str, Any]:
 
 def job(name: str, **fields: Any) -> dict[str, Any]:
     """A job without problems, except for the given fields."""
-    well = {"host": "main", "version": 3, "in_effect": 3, "state": "running", "trouble": "", "active": 100, "paused": 0}
+    well: dict[str, Any] = {
+        "host": "main",
+        "version": 3,
+        "in_effect": 3,
+        "state": "running",
+        "trouble": "",
+        "active": 100,
+        "paused": 0,
+    }
+    well |= {"active": 100, "paused": 0, "shards": 1, "shard_cores": [], "hot_group": None, "hot_group_part": None}
     return {"job": name, **well, "batch": 8, "restarts": 0, "seen": _THEN, **fields}
 
 

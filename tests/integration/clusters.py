@@ -100,6 +100,13 @@ class Worker:
         self.folder = folder
         self._process = process
 
+    def kill_executors(self) -> None:
+        """Kill what it runs. It starts that again."""
+        tree = psutil.Process(self._process.pid).children(recursive=True)
+        for each in tree:
+            each.kill()
+        psutil.wait_procs(tree, timeout=10)
+
     def kill(self) -> None:
         """Kill it, with everything that it runs."""
         process = psutil.Process(self._process.pid)
@@ -130,11 +137,16 @@ def bare_python(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def offering(folder: Path, places: Mapping[str, str]) -> Path:
-    """A folder that offers behaviours, like an installed package."""
+def offering(folder: Path, places: Mapping[str, str], types: Mapping[str, str] | None = None) -> Path:
+    """A folder that offers behaviours, and perhaps task types, like an installed package."""
     package = folder / "offered-1.dist-info"
     package.mkdir(parents=True)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1\n")
-    entries = "".join(f"{name} = {place}\n" for name, place in places.items())
-    (package / "entry_points.txt").write_text(f"[braid.behaviours]\n{entries}")
+    groups = {"braid.behaviours": places, "braid.task_types": types or {}}
+    (package / "entry_points.txt").write_text(
+        "".join(
+            f"[{group}]\n" + "".join(f"{name} = {place}\n" for name, place in offered.items())
+            for group, offered in groups.items()
+        )
+    )
     return folder

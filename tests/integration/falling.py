@@ -21,11 +21,11 @@ _MUCH = Limits().memory + 1
 class FallConfig(Config):
     """At which events it falls, and how."""
 
-    how: Literal["raise", "kill", "hang", "hog"]
+    how: Literal["raise", "kill", "hang", "hog", "wait"]
     at: tuple[int, ...] = ()
     """The numbers of these events; none for all."""
     until: str = ""
-    """A file; where it exists the task falls no more."""
+    """A file; where it exists the task falls no more. While it waits, a file beside it has the id of its process."""
 
 
 def _fall(config: FallConfig) -> Behaviour:
@@ -33,22 +33,26 @@ def _fall(config: FallConfig) -> Behaviour:
         if not (config.until and Path(config.until).exists()):
             for number in events.column("n").to_pylist():
                 if not config.at or number in config.at:
-                    _do(config.how, number)
+                    _do(config.how, number, Path(config.until))
         return {"out": PortEmission(events)}
 
     return behave
 
 
-def _do(how: str, number: int) -> None:
+def _do(how: str, number: int, until: Path) -> None:
     if how == "raise":
         raise ValueError(f"{number} is not to its taste")
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    if how == "hog":
+    if how == "wait":
+        until.with_suffix(".waits").write_text(str(os.getpid()))
+        while not until.exists():
+            time.sleep(0.01)
+    elif how == "hog":
         bytearray(_MUCH)
     else:
         time.sleep(_LONG)
 
 
 fall = Implementation(type=TaskType(name="fall", config=FallConfig), make=_fall)
-"""Raises, kills its worker, hangs or takes more memory than there is for it at some events."""
+"""Raises, kills its worker, hangs, waits or takes more memory than there is for it at some events."""

@@ -153,6 +153,10 @@ class Hosting:
         metrics = self._last(topics.job(job, "metrics"))
         return {int(instance): meter for instance, meter in metrics.get("instances", {}).items()}
 
+    def grouped(self, job: str) -> dict[int, int]:
+        """The events of each key group of a job, over its batches with several shards."""
+        return {int(group): many for group, many in self._last(topics.job(job, "metrics")).get("groups", {}).items()}
+
     def taken(self, job: str, instance: int) -> int:
         """The number of events that an instance has taken since its job was last started."""
         return self.meters(job).get(instance, {}).get("taken", 0)

@@ -48,7 +48,9 @@ class Within(Served):
         self.committer = self._manager._committer
         self.changes = self._manager._changes
         self.chooser = self._manager._chooser
-        self._manager._watcher = Watcher(self.committer, self.changes.moves, self.chooser, clock=lambda: self._now)
+        self._manager._watcher = Watcher(
+            self.committer, self.changes.moves, self.changes.jobs, self.chooser, clock=lambda: self._now
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()

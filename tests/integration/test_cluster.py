@@ -1,14 +1,20 @@
 """A host on a Spark standalone cluster whose workers do not have Braid: the same plans, the same outputs."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bridge import topics
 from engine.plan import Plan
+from engine.records.record_file import RecordFile
+from engine.records.record_store import RecordStore
+from tests.chaos.oracle import first_difference_by_key
+from tests.integration import telling
 from tests.integration.clusters import Cluster, bare_python, cluster_in, offering
 from tests.integration.hosting import HOST, QUICK, Hosting, counted, deliveries, delivery, numbers, raw, slot
 
@@ -37,7 +43,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def hosting(cluster: Cluster, python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
     """A host on the cluster, with two packages: one that the workers have too, and one that they do not."""
     folder = tmp_path_factory.mktemp("host")
-    offered = offering(folder / "offered", {"tell": "telling:tell", "absent": "missing_there:task"})
+    offered = offering(
+        folder / "offered", {"tell": "telling:tell", "absent": "missing_there:task"}, {"tell": "telling:tell.type"}
+    )
+    # The host reads what a task type says of itself, to divide its work.
+    shutil.copy(telling.__file__, offered)
     environment = {
         **os.environ,
         "PYSPARK_PYTHON": str(python),
@@ -106,6 +116,41 @@ class Job:
         return {event[what] for event in self.hosting.delivered(self.reports)}
 
 
+class ShardedJob(Job):
+    """A job of that kind with many keys, and with shards."""
+
+    KEYS = 16
+
+    def divide(self, shards: int) -> None:
+        """Give it another number of shards."""
+        self.plan = self.hosting.run(replace(self.plan, shards=shards))
+
+    def publish(self, many: int = 64) -> None:
+        """Send it more events."""
+        self.hosting.publish(self.topic, numbers(self.sent, self.sent + many, keys=self.KEYS))
+        self.sent += many
+
+    def settle(self) -> None:
+        """Wait until everything that was sent came out, and check that each key has its own in order."""
+        leaving = (self.reports, self.counts)
+        self.hosting.until(
+            lambda: min(map(self.hosting.count, leaving)) >= self.sent, f"all outputs of {self.name}", bound=STARTING
+        )
+        expected = counted(numbers(0, self.sent, keys=self.KEYS))
+        assert "" == first_difference_by_key(expected, self.hosting.delivered(self.counts))
+        assert list(range(self.sent)) == sorted(event["n"] for event in self.hosting.delivered(self.reports))
+
+    def side_by_side(self) -> set[str]:
+        """The workers that ran shards of one of the last batches, the most there were."""
+        store = RecordStore(self.hosting.folder(self.name).records)
+        # Older ones may be pruned meanwhile.
+        return max((self._workers_of(store.file(batch)) for batch in store.batches()[-2:]), key=len)
+
+    def _workers_of(self, record: RecordFile) -> set[str]:
+        reports = (each for each in record.emitted() if each.origin.instance == self.reports.instance)
+        return {worker for each in reports if each.events for worker in each.events.column("worker").to_pylist()}
+
+
 def test_the_workers_do_not_have_braid(python: Path, tmp_path: Path) -> None:
     """The other tests depend on it: the Python of the workers cannot import the engine by itself."""
     ended = subprocess.run(  # noqa: S603 - a Python that the test made
@@ -130,6 +175,32 @@ def test_jobs_spread_over_the_workers(hosting: Hosting, cluster: Cluster) -> Non
     for job in jobs:
         assert workers == job.seen("worker")
         assert all("/braid-" in path and path.endswith(".zip/engine/__init__.py") for path in job.seen("code"))
+
+
+def test_shards_of_one_batch_run_on_several_workers(hosting: Hosting, cluster: Cluster) -> None:
+    """A job that grows and shrinks counts right, also if an executor is killed with the shard that it runs."""
+    job = ShardedJob(hosting)
+    job.begin()
+    job.publish()
+    job.settle()
+    job.divide(2)
+    workers = {str(worker.folder) for worker in cluster.workers}
+    for _ in range(ROUNDS):
+        job.publish()
+        job.settle()
+        if job.side_by_side() == workers:
+            break
+    assert workers == job.side_by_side()
+    job.publish()
+    cluster.workers[0].kill_executors()
+    job.publish()
+    job.divide(3)
+    job.publish()
+    job.settle()
+    job.divide(1)
+    job.publish()
+    job.settle()
+    assert 0 == hosting.keeper.deaths
 
 
 def test_a_package_that_a_worker_lacks_hurts_its_task_alone(hosting: Hosting) -> None:
@@ -171,7 +242,15 @@ def test_a_task_that_waits_holds_up_no_other_job(hosting: Hosting, tmp_path: Pat
 
 
 def test_jobs_go_on_when_a_worker_is_lost(hosting: Hosting, cluster: Cluster) -> None:
-    """After a worker was killed with all that it ran, the other runs every batch; nothing is lost or doubled."""
+    """After a worker was killed with all that it ran, the other runs every batch; nothing is lost or doubled.
+
+    The host reports the cores that it has left, and those of the worker that joins instead.
+    """
+
+    def has_cores(many: int) -> None:
+        hosting.until(lambda: hosting.host_status().get("cores") == many, f"{many} cores", bound=STARTING)
+
+    has_cores(2)
     jobs = [Job(hosting) for _ in range(2)]
     for job in jobs:
         job.begin()
@@ -187,5 +266,7 @@ def test_jobs_go_on_when_a_worker_is_lost(hosting: Hosting, cluster: Cluster) ->
             for job in jobs:
                 job.settle()
         assert 0 == hosting.keeper.deaths
+        has_cores(1)
     finally:
         cluster.workers.append(cluster.start_worker())
+    has_cores(2)

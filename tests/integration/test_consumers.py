@@ -288,7 +288,10 @@ def no_session() -> Any:
     def wait(seconds: float) -> NoReturn:
         raise subprocess.TimeoutExpired("java", seconds)
 
-    context = SimpleNamespace(defaultParallelism=1, _gateway=SimpleNamespace(proc=SimpleNamespace(wait=wait)))
+    profiles = SimpleNamespace(defaultResourceProfile=lambda: None)
+    scala = SimpleNamespace(maxNumConcurrentTasks=lambda _profile: 1, resourceProfileManager=lambda: profiles)
+    jvm = SimpleNamespace(sc=lambda: scala)
+    context = SimpleNamespace(_jsc=jvm, _gateway=SimpleNamespace(proc=SimpleNamespace(wait=wait)))
     return SimpleNamespace(sparkContext=context)
 
 

@@ -109,11 +109,16 @@ def test_what_overloads_its_job_is_moved_out_of_it(served: Within, town: Scatter
         {"id": "pi", "type": "pi_viete", "config": {"iterations": 10_000}},
         {"id": "again", "type": "pi_viete", "config": {"iterations": 10_000}},
         {"id": "slow", "type": "output"},
+        # Counted by two keys, so that no shards would help.
+        {"id": "each", "type": "count", "config": {"by": ["n"]}},
+        {"id": "ones", "type": "output"},
     ]
     document["streams"] += [
         {"from": "in", "to": "pi"},
         {"from": "pi", "to": "again"},
         {"from": "again", "to": "slow"},
+        {"from": "in", "to": "each"},
+        {"from": "each", "to": "ones"},
     ]
     answer = town.ann.submit(document)
     served.until_state(town.ann, answer.id, DataflowState.RUNNING)

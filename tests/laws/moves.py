@@ -35,10 +35,10 @@ from tests.strategies import Walk, replay
 Thing = TypeVar("Thing")
 
 HOSTS = (
-    Host(name="a", cores=4.0, tags=frozenset({"gpu"})),
-    Host(name="b", cores=2.5),
-    Host(name="c", cores=2.5, tags=frozenset({"gpu", "fpga"})),
-    Host(name="d", cores=8.0),
+    Host(name="a", cores=1.5, tags=frozenset({"gpu"})),
+    Host(name="b", cores=1.0),
+    Host(name="c", cores=1.0, tags=frozenset({"gpu", "fpga"})),
+    Host(name="d", cores=1.75),
 )
 
 
@@ -78,7 +78,7 @@ class Move:
             return consolidate(self.running, self.before, self.hosts, self.costs)
         residue = self.change.residue
         return place(
-            self.by, residue=residue, running=self.running, jobs=self.before, hosts=self.hosts, costs=self.costs
+            self.by, residue=residue, running=self.running.tasks, jobs=self.before, hosts=self.hosts, costs=self.costs
         )
 
     @cached_property

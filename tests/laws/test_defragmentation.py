@@ -152,7 +152,7 @@ def test_an_overloaded_job_gets_within_capacity(walk: Walk, terms: Terms) -> Non
     """By isolation its batches come to take half its pace at most, and it still has something to do."""
     for each in isolations(walk, terms):
         rest, before = each.after.jobs[each.job].active, each.jobs.jobs[each.job].active
-        assert each.job in overloaded(each.jobs, each.costs, each.measured)
+        assert each.job in overloaded(each.running, each.jobs, each.costs, each.measured)
         share = work(rest, each.costs) / work(before, each.costs)
         left = each.costs.batch + (each.measured[each.job] - each.costs.batch) * share
         assert left <= each.costs.pace / 2 + 1e-9
@@ -183,7 +183,7 @@ def test_no_overloaded_job_is_left_that_could_be_helped(walk: Walk, terms: Terms
     """Nothing is isolated only where no job is overloaded, or where even the newest task of each would be too much."""
     for each in overloads(walk, terms):
         if each.target is None:
-            for job in overloaded(each.jobs, each.costs, each.measured):
+            for job in overloaded(each.running, each.jobs, each.costs, each.measured):
                 active = each.jobs.jobs[job].active
                 if not each.running.tasks[max(active)].inputs:
                     continue

@@ -173,7 +173,7 @@ def test_placement_looks_only_at_the_residue(strategy: str, walk: Walk, terms: T
         place(
             strategy,
             residue=move.change.residue,
-            running=replace(move.running, tasks=tasks),
+            running=tasks,
             jobs=replace(move.before, homes=jobs),
             hosts=move.hosts,
             costs=move.costs,

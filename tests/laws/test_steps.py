@@ -99,7 +99,7 @@ def test_a_step_places_and_releases_as_the_placements_do(walk: Walk, chance: Ran
         assert step.placed == place(
             "launch" if request.from_earliest else conditions.strategy,
             residue=step.change.residue,
-            running=applied(running, step.change),
+            running=applied(running, step.change).tasks,
             jobs=jobs,
             hosts=HOSTS,
             costs=Costs(

@@ -29,7 +29,7 @@ class Service:
             place(
                 self._strategy,
                 residue=change.residue,
-                running=self.running,
+                running=self.running.tasks,
                 jobs=self.jobs,
                 hosts=HOSTS,
                 costs=costs,

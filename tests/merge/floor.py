@@ -26,7 +26,8 @@ from tests.graphs import applied
 from tests.notation import flow
 
 NOW = datetime(2024, 3, 1, 7, 30, tzinfo=UTC)
-HOST = Host(name="host", cores=8.0)
+HOST = Host(name="host", cores=1.0)
+"""With one core nothing is divided."""
 WORK = {"lab:one": 1 / 8, "lab:two": 2 / 8, "lab:three": 3 / 8, "lab:four": 4 / 8, "lab:five": 5 / 8}
 """How busy tasks of these types are, others are idle; without a cost per batch a job takes four eighths."""
 
@@ -69,7 +70,7 @@ class Floor:
         placed = place(
             self.strategy,
             residue=change.residue,
-            running=running,
+            running=running.tasks,
             jobs=self.jobs,
             hosts=self.hosts,
             costs=self.costs(running),

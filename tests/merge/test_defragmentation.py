@@ -236,7 +236,7 @@ def test_consolidate_leaves_a_host_that_went_away() -> None:
 
 def test_consolidate_leaves_a_host_that_lost_a_tag() -> None:
     """A job whose host does not offer its tags any more moves to one that does."""
-    floor = Floor(hosts=(Host(name="host", cores=8.0, tags=frozenset({"gpu"})), GPU))
+    floor = Floor(hosts=(Host(name="host", cores=1.75, tags=frozenset({"gpu"})), GPU))
     floor.submit("s:source > a:gpu > k:sink", "x")
     floor.hosts = (HOST, GPU)
     assert ((TWO, "gpu"),) == floor.consolidate().opens

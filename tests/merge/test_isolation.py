@@ -124,7 +124,7 @@ def test_the_worst_job_that_can_be_helped_comes_first() -> None:
     floor.submit("s!:source > a:lab:five > k:sink", "3")
     floor.work = {"lab:two": 3 / 8, "lab:five": 6 / 8, "lab:six": 6 / 8}
     measured = {ONE: 0.9, TWO: 0.95, THREE: 2.0, JobId(9): 3.0}
-    assert (TWO, ONE) == overloaded(floor.jobs, floor.costs(), measured)
+    assert (TWO, ONE) == overloaded(floor.running, floor.jobs, floor.costs(), measured)
     floor.isolate({1: 0.9, 2: 0.95, 3: 2.0, 9: 3.0})
     assert {1: [1, 2, 3, 4], 2: [7, 8], 3: [9, 10, 11], 4: [5, 6]} == floor.layout()
     assert None is isolate(floor.running, floor.jobs, floor.hosts, floor.costs(), measured, apart={ONE})

@@ -48,8 +48,8 @@ def test_overloaded_hosts_take_jobs_all_the_same() -> None:
 
 
 PLAIN, GPU, FPGA = (
-    Host(name="plain", cores=8.0),
-    Host(name="gpu", cores=2.0, tags=frozenset({"gpu"})),
+    Host(name="plain", cores=1.75),
+    Host(name="gpu", cores=1.5, tags=frozenset({"gpu"})),
     Host(name="fpga", cores=1.0, tags=frozenset({"fpga"})),
 )
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planning import planner
 from planning.pipeline_plan import OutOfTime
 from planning.planner import find_plan
 from planning.planning_problem import (
@@ -48,6 +49,17 @@ def _hold(problem: PlanningProblem, criteria: tuple[Criterion, ...]) -> None:
 def test_plans_are_the_best_there_are(problem: PlanningProblem, order: tuple[Criterion, ...], many: int) -> None:
     """There is a plan if trying everything finds one; it is valid, and none is better."""
     _hold(problem, order[:many])
+
+
+@settings(max_examples=50)
+@given(problems(), ORDERS, st.integers(1, 3))
+def test_plans_are_as_good_if_cores_are_given_up(
+    problem: PlanningProblem, order: tuple[Criterion, ...], many: int
+) -> None:
+    """The search that follows finds the best, too."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(planner, "_CORES_WORK", 0.0)
+        _hold(problem, order[:many])
 
 
 @pytest.mark.slow

@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 from hypothesis import settings
 
 from bridge.events.raw_events import ARROW_TYPES
-from dags import Emission, Schema
+from dags import Emission, Schema, State
 from engine.behaviour import AnyImplementation
+from engine.kernel.portion import groups_of
 from engine.kernel.task_run import TaskOutcome
-from engine.trial import At, Event, Trial, schemas_of
+from engine.trial import At, Event, Trial, rows_of, schemas_of
 
 Reference: TypeAlias = Callable[[Iterator[Any]], Iterable[At]]
 """A generator function that takes events one after the other and yields (port, event) for each before the next.
@@ -62,6 +63,7 @@ def agrees(  # noqa: PLR0913 - what a task is held against, each named by the te
             _same(outcomes[0], emitted, f"unlike in one batch, cut at {cuts}", exact=True)
         outcomes.append(emitted)
     _keeps_its_promises(implementation, config, schemas, outcomes[0])
+    _can_be_divided(implementation, config, schemas, placed, outcomes[0])
     for poison in _placed(poisonous, port):
         _parks_only(run, placed, poison, outcomes[0])
     return {name: [event for _, event in each] for name, each in outcomes[0].items()}
@@ -158,6 +160,33 @@ def _keeps_its_promises(
     if type_.emission is Emission.AT_MOST_ONE:
         causes = [cause for events in emitted.values() for cause, _ in events]
         assert len(set(causes)) == len(causes), "at most one event for each leaves by all ports together"
+
+
+def _can_be_divided(
+    implementation: AnyImplementation,
+    config: Mapping[str, Any],
+    schemas: Mapping[str, Schema],
+    events: Sequence[At],
+    emitted: Mapping[str, Sequence[Emitted]],
+) -> None:
+    """The description says truly which fields of events leave as they entered, and by which fields state is kept."""
+    type_, trial = implementation.type, Trial(implementation, config, schemas)
+    if type_.sets is not None:
+        changed = set(type_.sets(trial.config))
+        for cause, event in (each for found in emitted.values() for each in found):
+            port, entered = events[cause]
+            (rows,) = rows_of([entered], trial.inputs[port]).to_pylist()
+            for name in event.keys() & rows.keys() - changed:
+                assert _alike(rows[name], event[name], exact=True), f"{name} leaves as it entered: {entered}, {event}"
+    if type_.state is State.KEY:
+        key = tuple(type_.key_fields(trial.config))
+        groups = {
+            int(group)
+            for port in trial.inputs
+            for group in groups_of(rows_of([each for at, each in events if at == port], trial.inputs[port]), key)
+        }
+        trial.take(events)
+        assert trial.state.changed_groups() <= groups, "state is kept under the fields of the key alone"
 
 
 def _parks_only(

@@ -19,6 +19,7 @@ from engine.tasks import TYPES
 from engine.tasks.compute import join_step_type
 from engine.tasks.models import DecisionTree, LinearRegression, written
 from engine.trial import At, Trial
+from tests.tasks.agreeing import few
 
 STATEFUL = [*(kind for kind in TYPES if kind.state is not State.NONE), join_step_type("opmw-join:*")]
 CONFIGS: Mapping[str, Mapping[str, Any]] = {
@@ -228,6 +229,7 @@ def test_an_implementation_that_cannot_transform_is_refused() -> None:
         "tumbling_window",
     ],
 )
+@few
 @given(first=EVENTS, second=EVENTS)
 def test_a_change_to_the_same_config_changes_nothing(
     kind: str, first: list[dict[str, Any]], second: list[dict[str, Any]]
@@ -244,6 +246,7 @@ def newest(events: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str,
 
 
 @pytest.mark.parametrize(("kind", "size"), [("interpolate", "window"), ("sliding_linear_regression", "train")])
+@few
 @given(first=EVENTS, second=EVENTS, sizes=st.tuples(SIZES, SIZES))
 def test_a_sliding_window_keeps_its_newest_events(
     kind: str, size: str, first: list[dict[str, Any]], second: list[dict[str, Any]], sizes: tuple[int, int]

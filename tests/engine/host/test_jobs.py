@@ -30,9 +30,9 @@ from engine.plan import Ingress, Plan, StateImport
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
 from engine.records.kept_cuts import KeptCut
 from engine.records.record import Cut, Record
-from engine.records.record_file import written_record
 from engine.records.record_store import RecordStore
 from engine.records.state import InstanceStates as State
+from engine.records.written_record import written_record
 from engine.supply import Subscribed
 from tests.engine.follower_scene import Sender
 from tests.engine.host.test_spools import Broker, filled

@@ -11,7 +11,7 @@ from engine.job.task_health import _BACK_OFF, BAD_BATCHES
 from engine.offset import Offset
 from engine.plan import Edge, Plan, Slot, SlotState
 from engine.records.record import Dead, InstanceMeter, Record
-from engine.records.record_file import Header
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 
 PLAN = Plan(

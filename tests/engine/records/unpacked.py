@@ -5,7 +5,7 @@ from zlib import crc32
 
 import msgspec
 
-from engine.records.staged_state import GROUPS
+from engine.division import GROUPS
 
 
 def group_of(key: bytes) -> int:

@@ -14,12 +14,11 @@ from engine.host.consumers import HostConsumers
 from engine.job.job import SparkJob
 from engine.job.pace import next_batch
 from engine.job.start import past_gone
-from engine.kernel.batch import Arrived
-from engine.kernel.batch_rows import Span, read_rows
+from engine.kernel.batch_rows import ShardRows, read_rows
 from engine.kernel.worker import Worker
 from engine.offset import Offset
 from engine.records.job_folder import job_folder, spool_folder
-from engine.spark.source import Batch, SpoolStreamReader
+from engine.spark.source import BatchShard, SpoolStreamReader
 from engine.twin_job import TwinJob
 from tests.chaos.chain import BEHAVIOURS, JOB, PLAN, STREAM
 
@@ -32,7 +31,7 @@ def events(many: int) -> Item:
 
 
 @contextmanager
-def ran(root: Path, *, gone: int = 5) -> Iterator[tuple[Batch, Spool]]:
+def ran(root: Path, *, gone: int = 5) -> Iterator[tuple[BatchShard, Spool]]:
     """A batch of three and two events that a job ran; some were removed after the job had left the spool."""
     spool = Spool(spool_folder(root, STREAM), most_bytes=1 << 30)
     for many in (3, 2):
@@ -45,7 +44,7 @@ def ran(root: Path, *, gone: int = 5) -> Iterator[tuple[Batch, Spool]]:
     spool.prune()
     latest = job.store.file(job.batch - 1).header
     assert 5 == latest.end.at[STREAM]
-    yield Batch(latest.start.as_json(), latest.end.as_json()), spool
+    yield BatchShard(latest.start.as_json(), latest.end.as_json(), 0), spool
     spool.close()
 
 
@@ -70,23 +69,23 @@ def come_back(root: Path) -> None:
     job.release()
 
 
-def read(root: Path, batch: Batch) -> tuple[Span, list[Arrived]]:
+def read(root: Path, batch: BatchShard) -> ShardRows:
     return read_rows(SpoolStreamReader({"job": JOB, "root": str(root), "pace": ""}).read(batch))
 
 
-def test_a_batch_is_one_task_of_spark(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_batch_is_one_task_of_spark_for_each_shard(tmp_path: Path, shards: int) -> None:
     """Whatever it holds; an empty batch has no task."""
     reading = SpoolStreamReader({"job": JOB, "root": str(tmp_path), "pace": ""})
-    offsets = [Offset(run=1, entry=1, at={"a": at, "b": 9_000 * at}).as_json() for at in (0, 5_000)]
-    (only,) = reading.partitions(*offsets)
-    assert Batch(*offsets) == only
-    assert not reading.partitions(offsets[0], offsets[0])
+    start, end = (Offset(run=1, entry=1, at={"a": at}, shards=shards).as_json() for at in (0, 5_000))
+    assert [BatchShard(start, end, shard) for shard in range(shards)] == reading.partitions(start, end)
+    assert not reading.partitions(start, start)
 
 
 def test_a_recorded_batch_does_not_need_its_events_again(tmp_path: Path) -> None:
     """Spark runs it again if the job was stopped before Spark had committed it."""
     with ran(tmp_path) as (batch, _):
-        span, items = read(tmp_path, batch)
+        span, items, _ = read(tmp_path, batch)
     assert (batch.start, batch.end, []) == (span.start.as_json(), span.end.as_json(), items)
 
 
@@ -106,13 +105,13 @@ def test_a_job_that_was_stopped_in_a_batch_runs_it_with_the_events_that_are_left
     with ran(tmp_path, gone=gone) as (batch, spool):
         unrecorded(tmp_path)
         come_back(tmp_path)
-        span, items = read(tmp_path, batch)
+        span, items, _ = read(tmp_path, batch)
         assert left == [(item.first, item.count) for item in items]
         # Other jobs read on.
         commit(spool.folder, "another", 9)
         spool.prune()
         come_back(tmp_path)
-        assert (span, items) == read(tmp_path, batch)
+        assert (span, items, 0) == read(tmp_path, batch)
         assert [True, False] == [Worker(tmp_path, JOB).work_off(1, span, items) for _ in range(2)]
 
 
@@ -128,5 +127,5 @@ def test_the_batch_after_the_one_a_job_was_stopped_in_reads_what_is_left(tmp_pat
         assert max(5, gone) == warming.end.at[STREAM]
         following = next_batch(warming.end, run=2, entries=entries, spools={STREAM: FolderReader(spool.folder)})
         assert 9 == following.end.at[STREAM]
-        _, items = read(tmp_path, Batch(warming.end.as_json(), following.end.as_json()))
+        _, items, _ = read(tmp_path, BatchShard(warming.end.as_json(), following.end.as_json(), 0))
         assert [(5, 4)] * (gone < 9) == [(item.first, item.count) for item in items]

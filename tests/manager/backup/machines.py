@@ -1,6 +1,7 @@
 """A machine to back up: a root with a database, and jobs that run without Spark."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from bridge.intake import Expected
 from bridge.machine.files import write_whole
 from dags import Kind
 from engine.behaviour import installed_behaviours
+from engine.kernel.batch_rows import Span, arriving
+from engine.kernel.portion import Portion
+from engine.kernel.worker import Worker
 from engine.plan import Delivery, Edge, Ingress, Plan, Slot
 from engine.records.job_folder import job_folder, spool_folder
 from engine.records.record_store import RecordStore
@@ -29,8 +33,9 @@ ADVANCED = {"leader", "until", "term", "next_instance", "next_job"}
 class CountingJob:
     """A job that counts events, with a checkpoint in Spark's form."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, shards: int = 1) -> None:
         self.root = root
+        self.plan = replace(counting(), shards=shards)
         self.folder = job_folder(root, JOB)
         self.spool = Spool(spool_folder(root, STREAM), most_bytes=10_000_000)
         self.twin = TwinJob(root, JOB, installed_behaviours())
@@ -39,7 +44,7 @@ class CountingJob:
         (self.folder.checkpoint / "metadata").write_text("{}")
         if not self.folder.entries(1):
             commit(self.spool.folder, JOB, 0)
-            self.twin.log(counting())
+            self.twin.log(self.plan)
 
     def receive(self, *values: int) -> None:
         """Spool events, in one file."""
@@ -53,6 +58,15 @@ class CountingJob:
         if not ran:
             (self.folder.checkpoint / "offsets" / str(self.twin.batch)).unlink()
         return ran
+
+    def run_shard(self, shard: int) -> None:
+        """Write the next batch's plan, and run one shard of the batch alone."""
+        (self.folder.checkpoint / "offsets" / str(self.twin.batch)).write_text("v1")
+        entries = self.folder.entries(max(1, self.twin.offset.entry))
+        entry, span = entries[-1], Span(self.twin.offset, self.twin._next(entries).end)
+        portion = Portion(division=entry.division, shard=shard)
+        items = list(arriving(self.root, entry, span, portion=portion))
+        assert not Worker(self.root, JOB).work_off(self.twin.batch, span, items, shard)
 
     def finish_batch(self) -> None:
         """Write that the last batch is finished, and remove what is no longer needed."""

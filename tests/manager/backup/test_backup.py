@@ -24,7 +24,8 @@ from bridge.spools.log import read_mark
 from engine.plan import Forward
 from engine.records.job_folder import job_folder, spool_folder
 from engine.records.kept_cuts import KeptCut
-from engine.records.record_file import Header
+from engine.records.record_file import any_shard
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 from engine.twin_job import TwinJob
 from engine.vault import NoSecret, Vault
@@ -39,7 +40,7 @@ from manager.process.settings import write_key
 from manager.reconciler.parked_dead_letters import CommittedReaderLookup
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Letter, keep
-from tests.manager.backup.machines import JOB, STREAM, CountingJob, counting, everything, kept
+from tests.manager.backup.machines import JOB, STREAM, CountingJob, everything, kept
 from tests.manager.conftest import BOTH
 from tests.manager.databases import Server
 from tests.manager.managers import OPERATOR, Manager
@@ -54,9 +55,9 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.fixture
-def job(root: Path) -> Iterator[CountingJob]:
-    made = CountingJob(root)
+@pytest.fixture(params=[1, 3], ids=["one shard", "three shards"])
+def job(root: Path, request: pytest.FixtureRequest) -> Iterator[CountingJob]:
+    made = CountingJob(root, shards=request.param)
     yield made
     made.close()
 
@@ -309,6 +310,27 @@ def test_with_the_spools_nothing_is_lost(root: Path, job: CountingJob, tmp_path:
     assert kept(root) == kept(other)
 
 
+@pytest.mark.parametrize("with_spools", [False, True])
+def test_a_batch_of_which_one_shard_is_recorded_is_run_again(root: Path, tmp_path: Path, *, with_spools: bool) -> None:
+    """With its events the batch is completed from there; without, it is another, and no old record is in its way."""
+    with closing(CountingJob(root, shards=3)) as job:
+        job.receive(1, 2, 1)
+        job.work()
+        job.receive(5, 6, 7)
+        job.run_shard(1)
+        (job.folder.attempts_of(1) / f"{job.twin.batch:020d}.2.0.0.json").write_text("a verdict")
+        back_up(root, small(root), tmp_path / "backup.tar", with_spools=with_spools)
+        other = tmp_path / "other"
+        restore(tmp_path / "backup.tar", other, sqlite_url(other / "braid.db"))
+        there = job_folder(other, JOB)
+        store = RecordStore(there.records)
+        assert range(job.twin.batch) == store.batches()
+        begun = any_shard(there.records / f"{job.twin.batch:020d}")
+        assert with_spools is (begun is not None)
+        verdicts = [path.name for path in there.attempts.rglob("*.json")]
+        assert ([f"{job.twin.batch:020d}.2.0.0.json"] if with_spools else []) == verdicts
+
+
 @pytest.mark.parametrize("started", [False, True])
 def test_removed_events_of_a_stopped_job_prevent_no_backup(
     root: Path, job: CountingJob, tmp_path: Path, *, started: bool
@@ -335,7 +357,7 @@ def test_a_spool_between_jobs_expects_the_producer_s_next_number(
 ) -> None:
     """It accepts no event twice, and takes no event of a repeated batch for another."""
     url = small(root)
-    job.twin.log(replace(counting(), version=2, forwards=(Forward(instance=2, port="out"),)))
+    job.twin.log(replace(job.plan, version=2, forwards=(Forward(instance=2, port="out"),)))
     job.receive(1, 2, 3)
     job.work()
     job.receive(4, 5)
@@ -355,7 +377,7 @@ def test_a_spool_between_jobs_expects_the_producer_s_next_number(
 def test_a_spool_of_a_job_without_batches_expects_any_number(root: Path, job: CountingJob, tmp_path: Path) -> None:
     """The job has finished no batch, and gives its first number when it forwards again."""
     url = small(root)
-    job.twin.log(replace(counting(), version=2, forwards=(Forward(instance=2, port="out"),)))
+    job.twin.log(replace(job.plan, version=2, forwards=(Forward(instance=2, port="out"),)))
     with closing(Spool(spool_folder(root, "bridge/2:out"), most_bytes=1_000_000)) as spool:
         spool.append([], {"out": Expected(epoch=7, next=5, opened=True)})
     back_up(root, url, tmp_path / "backup.tar")
@@ -385,7 +407,7 @@ def test_a_copy_of_a_running_job_is_consistent(
         try:
             while not done.is_set() and number < 3_000:
                 number += 1
-                job.twin.log(replace(counting(), version=number + 1))
+                job.twin.log(replace(job.plan, version=number + 1, shards=1 + number % job.plan.shards))
                 job.receive(*range(number % 5 + 1))
                 job.work()
                 job.prune()

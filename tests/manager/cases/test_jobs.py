@@ -10,7 +10,8 @@ import pytest
 from manager.answers import OperationKind, Stop
 from manager.cases.base import Paging
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
-from manager.problem import InvalidRequest, NotFound
+from manager.problem import Conflict, InvalidRequest, NotFound
+from merge import JobId, Rescale
 from tests.manager.cases.pages import every, parts
 from tests.manager.managers import OPERATOR, Manager, caller
 
@@ -116,6 +117,24 @@ def test_how_a_job_does_its_work_is_shown(busy: Manager) -> None:
         *(job.batch_seconds_p50, job.batch_seconds_p99, job.events_in_per_second, job.events_out_per_second),
         *(job.lag_events, job.lag_seconds, job.latency_seconds_p50, job.latency_seconds_p99),
     )
+
+
+def test_the_shards_of_a_job_are_shown(busy: Manager) -> None:
+    """How many its plan has; what each takes as far as that is known."""
+    with busy.committer.looking() as state:
+        base, active = state.jobs.version, state.jobs.jobs[JobId(1)].active
+    two = Rescale(JobId(1), 2, dict.fromkeys(active, 0.5), "two are needed")
+    busy.changes.jobs.rescale(two, base=base, who="operator")
+    job = busy.service.running.job(OPERATOR, "1")
+    assert (2, (), None) == (job.shards, job.shard_cores, job.hot_group)
+    now = time.monotonic()
+    measured = (Measured(at=now - 10.0), Measured(at=now, shards={0: 5 * 10**9, 1: 10**9}, groups={3: 90, 4: 10}))
+    busy.seen.jobs["1"] = JobSeen(job="1", host="north", state="running", measured=measured, seen=NOW)
+    job = busy.service.running.job(OPERATOR, "1")
+    assert ((0.5, 0.1), 3, 0.9) == (job.shard_cores, job.hot_group, job.hot_group_part)
+    with pytest.raises(Conflict):
+        # The jobs are others by now.
+        busy.changes.jobs.rescale(two, base=base, who="operator")
 
 
 def test_streams_between_jobs_are_listed(busy: Manager) -> None:

@@ -34,6 +34,7 @@ class Watching:
         self._watcher = Watcher(
             manager.committer,
             manager.changes.moves,
+            manager.changes.jobs,
             Chooser(manager.seen, clock=lambda: self.now),
             by_itself=by_itself,
             every=every,
@@ -80,6 +81,62 @@ def test_scattered_jobs_are_consolidated_once_it_is_worth_it(manager: Manager) -
     assert operation.note.startswith(f"it has been worth it for {HOLD:.0f} s. It is worth it: ")
     assert 1 == len(manager.service.running.jobs(OPERATOR, Paging()).items)
     assert not watching.watch(2 * DEFRAGMENTATION_REST)
+
+
+def test_a_job_gets_shards_once_it_has_needed_them_for_a_while(sqlite: str) -> None:
+    """Its next plan has them, the journal says why, the next leader knows them, and it gives them up likewise."""
+    manager = Manager(sqlite).lead()
+    manager.admit("ann")
+    manager.register("weather")
+    manager.submit("ann", "s:source > b:count > k:sink")
+    (job,) = manager.service.running.jobs(OPERATOR, Paging()).items
+    busy = {instance_of(manager, "count"): 1.2}
+    watching = Watching(manager, reports=lambda now: report(manager, job.job, busy, now))
+    assert not watching.watch(HOLD / 2)
+    assert (1, 1) == _plan(manager, job.job)
+    assert not watching.watch(HOLD)
+    assert (2, 3) == _plan(manager, job.job)
+    (operation,) = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.RESCALE).items
+    assert (job.job, "operator") == (operation.subject, operation.who)
+    assert operation.note.startswith("its tasks take 1.2")
+    assert operation.note.endswith("with 3 shards")
+    # What is submitted next leaves them as they are.
+    manager.submit("ann", "s:source > b:count > c:lab:one > k:sink")
+    assert (3, 3) == _plan(manager, job.job)
+    manager.lead()
+    with manager.committer.looking() as state:
+        assert [3] == [each.shards for each in state.jobs.jobs.values()]
+    busy |= dict.fromkeys(busy, 0.01)
+    assert not watching.watch(2 * HOLD)
+    assert (4, 1) == _plan(manager, job.job)
+    manager.close()
+
+
+def _plan(manager: Manager, job: str) -> tuple[int, int]:
+    """The version and the shards of a job's newest plan."""
+    plan = manager.changes.jobs.wanted()[job].plan
+    assert plan is not None
+    return plan.version, plan.shards
+
+
+def test_what_moves_to_a_job_with_shards_finds_them_there(sqlite: str) -> None:
+    """The new job warms up with as many as the work that comes needs, and has them when it takes over."""
+    manager = Manager(sqlite, strategy="launch").lead()
+    manager.admit("ann")
+    manager.register("weather")
+    for text in ("s:source > a:lab:one > k:sink", "s:source > a:lab:one > b:lab:two > k:sink"):
+        manager.submit("ann", text)
+    busy = {instance_of(manager, "lab:two"): 1.2}
+    watching = Watching(manager, reports=lambda now: report(manager, "2", busy, now))
+    assert watching.watch(HOLD)
+    # While tasks move, their jobs keep their shards.
+    assert [1, 1, 3] == [_plan(manager, job)[1] for job in ("1", "2", "3")]
+    finish(manager)
+    assert 3 == _plan(manager, "3")[1]
+    manager.lead()
+    with manager.committer.looking() as state:
+        assert [3] == [each.shards for each in state.jobs.jobs.values()]
+    manager.close()
 
 
 def test_a_job_is_relieved_once_it_has_been_overloaded_for_a_while(sqlite: str) -> None:

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from manager.answers import DataflowState
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.reconciler.activity import Delays, ReconcilerActivity
+from merge import JobId, Rescale
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -72,6 +73,8 @@ def measured(instances: dict[int, InstanceMeasured], *, entered: int, left: int,
         instances=instances,
         streams={"1": StreamMeasured(entered=entered, lag_events=3, lag_seconds=1.5)},
         left=left,
+        shards={0: 10**9, 1: 10**9},
+        groups={7: entered},
         batch_seconds=percentiles,
         latency_seconds=percentiles,
     )
@@ -102,9 +105,18 @@ def observed(folder: Path) -> Iterator[tuple[Town, Seen]]:
     with town(folder, seeing=seen, activity=activity) as made:
         instances = instances_of(made)
         job = made.places["job"]
-        seen.jobs[job] = running(job, measured(dict.fromkeys(instances, did(1)), entered=20, left=5))
+        _split(made, JobId(int(job)))
+        done = measured(dict.fromkeys(instances, did(1)), entered=20, left=5)
+        seen.jobs[job] = running(job, Measured(at=done.at - 10.0, run=1), done)
         seen.jobs[job] = replace(seen.jobs[job], failed={instances[0]: "no number"})
         yield made, seen
+
+
+def _split(made: Town, job: JobId) -> None:
+    """Give a job a second shard."""
+    with made.tools.committer.looking() as state:
+        base, busy = state.jobs.version, dict.fromkeys(state.jobs.jobs[job].active, 0.5)
+    made.tools.changes.jobs.rescale(Rescale(job, 2, busy, "two are needed"), base=base, who="operator")
 
 
 def instances_of(made: Town) -> list[int]:

@@ -23,6 +23,8 @@ def test_live_hosts_have_their_reported_cores_and_tags() -> None:
         Host(name="b", cores=8.0, tags=frozenset({"gpu", "big"})),
     ) == found
     assert () == placeable([seen("c", alive=False)], None)
+    # Its workers have left; that is not the same as if it did not say.
+    assert [0.0, 1.0] == [host.cores for host in placeable([seen("a", cores=0.0), seen("b")], None)]
 
 
 def test_the_local_host_is_placeable_before_it_runs() -> None:

@@ -2,7 +2,7 @@
 
 import { api } from "../api.js";
 import { badge, element, replace, table } from "../dom.js";
-import { ago, count, seconds, time } from "../format.js";
+import { ago, cores, count, percent, seconds, time } from "../format.js";
 import { every, stream } from "../live-updates.js";
 import { graphCanvas } from "../graph/canvas.js";
 import { facts, taskDetails } from "../graph/details.js";
@@ -102,11 +102,19 @@ function head(job) {
       ["Host", job.host],
       ["Plan", plan],
       ["Tasks", `${count(job.active)} active, ${count(job.paused)} paused`],
+      ["Shards", shardsOf(job)],
       ["Latest batch", job.batch < 0 ? "none yet" : count(job.batch)],
       ["Restarts", count(job.restarts)],
       ["Last seen", job.seen ? ago(job.seen) : "never"],
     ]),
   ];
+}
+
+/** The shards with the cores of each, and the key group that no assignment evens out. */
+function shardsOf({ shards, shard_cores: each, hot_group: hot, hot_group_part: part }) {
+  const load = each.length > 0 ? `: ${each.map((one) => cores(one)).join(", ")} cores` : "";
+  const skew = hot === null ? "" : `; key group ${hot} has ${percent(part)} of the events`;
+  return `${count(shards)}${load}${skew}`;
 }
 
 function figures(job, history) {

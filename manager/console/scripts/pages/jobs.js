@@ -78,6 +78,7 @@ function jobTable(jobs, histories) {
     { title: "Host", cell: (job) => job.host },
     { title: "State", cell: (job) => badge(job.state) },
     { title: "Tasks", number: true, cell: (job) => tasksOf(job) },
+    { title: "Shards", number: true, cell: (job) => shardsOf(job) },
     { title: "Events in", number: true, cell: (job) => cell(drawn(job, "events_in_per_second", perSecond)) },
     { title: "Events out", number: true, cell: (job) => perSecond(job.events_out_per_second) },
     { title: "Batch", number: true, cell: (job) => cell(drawn(job, "batch_seconds_p50", seconds)) },
@@ -94,6 +95,10 @@ function cell(parts) {
 
 function tasksOf({ active, paused }) {
   return paused > 0 ? `${count(active)}, ${count(paused)} paused` : count(active);
+}
+
+function shardsOf({ shards, hot_group: hot }) {
+  return hot === null ? count(shards) : `${count(shards)}, a hot key`;
 }
 
 function hostTable(hosts, busy) {

@@ -1,0 +1,47 @@
+"""Shards: what they gain, what they cost, and how soon a running job has another number of them.
+
+    python -m benchmarks.shards [--quick]
+
+Prints a line per measurement; the last is one JSON object.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.engine_test_bed import test_bed
+from benchmarks.reconfiguration.__main__ import report
+from benchmarks.reconfiguration.installation import installed
+from benchmarks.shards.batch_cost import batch_cost
+from benchmarks.shards.rescale import rescale
+from benchmarks.shards.speedup import speedup
+
+
+def main(*, quick: bool) -> None:
+    """Measure everything; quickly, with fewer rounds and less state."""
+    with (
+        tempfile.TemporaryDirectory(prefix="braid-bench-") as folder,
+        installed(Path(folder) / "types"),
+        test_bed(Path(folder) / "bed") as bed,
+    ):
+        gained = report("speedup", speedup(bed, rounds=1 if quick else 5))
+        small = report("rescale", rescale(bed, megabytes=10, times=4 if quick else 20, first=30_000))
+        large = None if quick else report("rescale", rescale(bed, megabytes=1_000, times=6, first=40_000))
+        costs = report("batch", batch_cost(bed, seconds=5.0 if quick else 20.0))
+    print(
+        json.dumps(
+            {
+                "speedup_2": gained["median"],
+                **{f"batch_ms_{shards}": costs[str(shards)]["ms"] for shards in (1, 8, 32)},
+                "batch_ms_each": costs["each_of_32"],
+                "rescale_ms": {"10 MB": small["ms"], **({"1 GB": large["ms"]} if large else {})},
+                "silence_ms": {"10 MB": small["silence_ms"], **({"1 GB": large["silence_ms"]} if large else {})},
+                "peak_latency_ratio": small["peak_latency_ratio"],
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(quick="--quick" in sys.argv[1:])

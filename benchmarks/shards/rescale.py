@@ -1,0 +1,86 @@
+"""The change of the number of shards of a running job: how long it takes, and what its outputs notice."""
+
+import statistics
+import threading
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Self
+
+from benchmarks.engine_test_bed import Bed
+from benchmarks.shards.scoring_job import PIECE, ScoringJob
+
+_BYTES_OF_USER = 120
+"""About the bytes that the state keeps for a user."""
+_PACE = 1.0
+_FILL = 50_000
+
+
+def rescale(bed: Bed, *, megabytes: float, times: int, first: int) -> dict[str, Any]:
+    """A job with so much state and a hundred events a second, that has one shard and two in turn."""
+    users = int(megabytes * 1_000_000 / _BYTES_OF_USER)
+    job = ScoringJob(bed, first, work=0, shards=1, users=users, pace=_PACE)
+    for begin in range(0, users, _FILL):
+        job.work_off(min(_FILL, -(-(users - begin) // PIECE) * PIECE))
+    with _Steady(job) as steady:
+        quiet = steady.over(10.0)
+        took, silences = [], []
+        begun = time.time()
+        for number in range(times):
+            took.append(job.become(2 - number % 2))
+            silences.append(steady.longest_silence(time.time() - took[-1] / 1_000, 3.0))
+        around = steady.since(begun)
+    bed.end(job.plan.job)
+    return {
+        "state_mb": megabytes,
+        "ms": _percentiles(took),
+        "silence_ms": _percentiles(silences),
+        "p99_ms_before": round(_p99(quiet)),
+        "p99_ms_around": round(_p99(around)),
+        "peak_latency_ratio": round(_p99(around) / _p99(quiet), 2),
+    }
+
+
+class _Steady:
+    """A hundred events a second for a job, and what comes of them."""
+
+    def __init__(self, job: ScoringJob) -> None:
+        self._job = job
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._send, name="sends", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def over(self, seconds: float) -> list[float]:
+        """The latencies of a while from now on, in milliseconds."""
+        begun = time.time()
+        time.sleep(seconds)
+        return self.since(begun)
+
+    def since(self, begun: float) -> list[float]:
+        """The latencies of what was sent since then."""
+        return [(at - each["sent"]) * 1_000 for at, each in self._job.outputs() if each["sent"] >= begun]
+
+    def longest_silence(self, begun: float, seconds: float) -> float:
+        """The longest time without an output from then on, over a while, in milliseconds."""
+        time.sleep(seconds)
+        came = [begun, *sorted(each.at for each in self._job.bed.outputs[self._job.plan.job] if each.at >= begun)]
+        return max((two - one) * 1_000 for one, two in pairwise(came))
+
+    def _send(self) -> None:
+        while not self._over.wait(1.0):
+            self._job.send(PIECE)
+
+
+def _percentiles(values: Sequence[float]) -> dict[str, int]:
+    return {"p50": round(statistics.median(values)), "p99": round(_p99(values)), "samples": len(values)}
+
+
+def _p99(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[98]

@@ -1,0 +1,221 @@
+"""Shards by example: how work is divided, who gets shards, and what placement makes of them."""
+
+from dags.divisibility import evenly
+from merge import Costs, DividedWork, Host, Instance, JobId, isolate, rescaled
+from merge.shards import WholePart, divided_work
+from tests.merge.floor import Floor
+
+ONE, TWO, THREE = JobId(1), JobId(2), JobId(3)
+LARGE = Host(name="host", cores=8.0)
+WORK = {"lab:one": 1 / 8, "lab:five": 5 / 8, "lab:ten": 10 / 8, "window": 1 / 8, "count": 6 / 8, "map": 1 / 8}
+
+
+def floor(*texts: str, strategy: str = "pack", hosts: tuple[Host, ...] = (LARGE,)) -> Floor:
+    """A floor with many cores, and each dataflow placed by what it takes."""
+    made = Floor(work=WORK, hosts=hosts, strategy=strategy)
+    for number, text in enumerate(texts):
+        made.submit(text, str(number))
+    return made
+
+
+def outgrown(*texts: str, hosts: tuple[Host, ...] = (LARGE,)) -> Floor:
+    """One job, whose tasks have become dearer since they were placed there."""
+    made = Floor(work={}, hosts=hosts)
+    for number, text in enumerate(texts):
+        made.submit(text, str(number))
+    made.work = WORK
+    assert [ONE] == list(made.jobs.jobs)
+    return made
+
+
+def work(text: str) -> DividedWork:
+    """The work of one dataflow."""
+    made = Floor(work=WORK)
+    made.submit(text, "0")
+    return divided_work(made.running.tasks.values(), made.running.tasks, made.costs().busy)
+
+
+def shards(made: Floor) -> dict[int, int]:
+    return {job: made.jobs.jobs[job].shards for job in sorted(made.jobs.jobs)}
+
+
+def test_what_keeps_nothing_is_spread() -> None:
+    """So is what counts by a key that comes with the events."""
+    assert DividedWork(spread=11 / 8, busiest=10 / 8) == work("s:source > a:lab:one > b:lab:ten > k:sink")
+    assert DividedWork(spread=6 / 8, keyed=6 / 8, busiest=6 / 8) == work("s:source > a:count > k:sink")
+
+
+def test_a_state_for_the_whole_stream_keeps_all_in_one_place() -> None:
+    """And a key behind a task that may have changed it does, and two counts that are by different keys."""
+    for text, busy, busiest in (
+        ("s:source > a:lab:five > w:window > k:sink", 6 / 8, 5 / 8),
+        ("s:source > a:map > b:count > k:sink", 7 / 8, 6 / 8),
+        ("s:source > a:count > k:sink s > b:count{'by': 'value'} > k", 12 / 8, 6 / 8),
+    ):
+        assert (WholePart(work(text).whole[0].instances, busy, busiest),) == work(text).whole
+
+
+def test_parts_that_share_no_stream_are_divided_each_for_itself() -> None:
+    """Those that read the same stream are one, even if each has a source of its own."""
+    made = Floor(work=WORK)
+    made.submit("s:source{'source': 'weather'} > a:lab:five > k:sink", "0")
+    made.submit("s:source{'source': 'traffic'} > w:window > k:sink", "1")
+    apart = divided_work(made.running.tasks.values(), made.running.tasks, made.costs().busy)
+    assert (5 / 8, [1 / 8]) == (apart.spread, [part.busy for part in apart.whole])
+    made.submit("s!:source{'source': 'weather'} > v!:window{'size': 9} > k:sink", "2")
+    together = divided_work(made.running.tasks.values(), made.running.tasks, made.costs().busy)
+    assert (0.0, [6 / 8, 1 / 8]) == (together.spread, [part.busy for part in together.whole])
+
+
+def test_a_dataflow_that_is_too_much_for_one_core_gets_a_job_with_shards() -> None:
+    """On a host with one core it is cut into jobs as before."""
+    text = "s:source > a:lab:one > b:lab:ten > c:lab:one > k:sink"
+    assert {1: 3} == shards(floor(text))
+    assert {1: [1, 2, 3, 4, 5]} == floor(text).layout()
+    assert {1: 1, 2: 1, 3: 1} == shards(floor(text, hosts=(Host(name="host", cores=1.0),)))
+
+
+def test_what_cannot_be_divided_is_cut_as_before() -> None:
+    """A window needs all events in one place, so what feeds it is not split for it."""
+    made = floor("s:source > a:lab:five > w:window > k:sink")
+    assert {1: [1], 2: [2], 3: [3, 4]} == made.layout()
+    # Alone, the task that is too much for one core keeps nothing.
+    assert {1: 1, 2: 2, 3: 1} == shards(made)
+
+
+def test_a_host_with_enough_cores_comes_first_for_what_needs_them() -> None:
+    """Even if another has more to spare of fewer."""
+    hosts = (Host(name="few", cores=1.5), Host(name="many", cores=4.0))
+    made = floor("s!:source > a:lab:ten > k:sink", hosts=hosts)
+    assert ("many", 3) == (made.jobs.jobs[ONE].host, made.jobs.jobs[ONE].shards)
+
+
+def test_a_graft_joins_a_job_with_shards_if_these_have_room() -> None:
+    """One that would undo the division gets a job of its own, with a bridge."""
+    heavy = "s:source > a:lab:ten > k:sink"
+    made = floor(heavy, "s:source > a:lab:ten > b:lab:one{'add': 2} > k:sink")
+    assert ({1: [1, 2, 3, 4, 5]}, {1: 3}) == (made.layout(), shards(made))
+    made.submit("s:source > a:lab:ten > w:window > k:sink", "3")
+    assert ({1: [1, 2, 3, 4, 5], 2: [6, 7]}, {1: 3, 2: 1}) == (made.layout(), shards(made))
+
+
+def test_an_overloaded_job_is_split_before_anything_is_isolated() -> None:
+    """It gets the shards that it needs, and its tasks are noted as busy as was measured."""
+    made = outgrown("s:source > a:lab:ten > k:sink", "s:source > b:lab:one > k:sink")
+    measured = {ONE: 1.5}
+    assert isolate(made.running, made.jobs, made.hosts, made.costs(), measured) is None
+    (change,) = rescaled(made.running, made.jobs, made.hosts, made.costs(), measured)
+    # As much dearer as its batches take longer than its tasks account for.
+    assert (ONE, 3) == (change.job, change.shards)
+    assert (
+        "its tasks take 1.50 cores, so a batch takes 1.50 s of its 1 s with 1 shard and 0.50 s with 3 shards"
+        == change.why
+    )
+    made.jobs = made.jobs.apply(change.assignment(made.jobs))
+    assert (3, 11 / 8) == (made.jobs.jobs[ONE].shards, made.jobs.jobs[ONE].busy)
+    assert () == rescaled(made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.5})
+
+
+def test_what_shards_do_not_help_is_isolated() -> None:
+    """Of a part that cannot be divided a piece moves, as on one core."""
+    made = outgrown("s:source > a:lab:five > b:count > k:sink")
+    assert () == rescaled(made.running, made.jobs, made.hosts, made.costs(), {ONE: 1.5})
+    assert made.isolate({1: 1.5}) is not None
+
+
+def test_a_job_that_has_little_to_do_loses_shards() -> None:
+    """One whose batches were not measured keeps them, and so does one that catches up."""
+    made = floor("s:source > a:lab:ten > k:sink")
+    made.work = {"lab:ten": 1 / 8}
+    given = made.running, made.jobs, made.hosts, made.costs()
+    assert [(ONE, 1)] == [(each.job, each.shards) for each in rescaled(*given, {ONE: 0.1})]
+    assert () == rescaled(*given, {})
+    assert () == rescaled(*given, {ONE: 0.1}, apart={ONE})
+
+
+def test_a_job_that_all_cores_are_not_enough_for_leaves_one_to_the_others() -> None:
+    """Alone on its host it takes them all; what would fit may take them all beside others, because it leaves time."""
+    heavy = "s!:source > a:lab:ten > k:sink"
+    for texts, cores, expected in (
+        ((heavy,), 2.0, 2),
+        ((heavy, "s!:source > b:lab:one > k:sink"), 2.0, None),
+        ((heavy, "s!:source > b:lab:one > k:sink"), 3.0, 3),
+    ):
+        made = Floor(work={}, strategy="launch")
+        for number, text in enumerate(texts):
+            made.submit(text, str(number))
+        made.work = WORK
+        found = rescaled(made.running, made.jobs, (Host(name="host", cores=cores),), made.costs(), {ONE: 1.25})
+        assert [expected] * bool(expected) == [each.shards for each in found]
+
+
+def test_a_job_gives_up_the_shards_that_its_host_has_no_cores_for() -> None:
+    """Workers have left the cluster: more tasks than cores would only wait for each other."""
+    made = floor("s:source > a:lab:ten > k:sink")
+    (change,) = rescaled(made.running, made.jobs, (Host(name="host", cores=2.0),), made.costs(), {ONE: 0.7})
+    assert 2 == change.shards
+
+
+def test_those_with_most_to_do_come_first() -> None:
+    """What gives shards up comes after what needs them."""
+    made = floor("s!:source > a:lab:ten > k:sink", "s!:source > a:lab:one > k:sink", strategy="launch")
+    made.work = {"lab:ten": 1 / 16, "lab:one": 3.0}
+    changes = rescaled(made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.1, TWO: 3.0})
+    assert [(TWO, 6), (ONE, 1)] == [(each.job, each.shards) for each in changes]
+
+
+def test_consolidation_keeps_a_job_with_shards() -> None:
+    """And joins what was cut for want of cores once a host has them."""
+    text = "s:source > a:lab:one > b:lab:ten > c:lab:one > k:sink"
+    made = floor(text)
+    made.consolidate()
+    assert ({1: [1, 2, 3, 4, 5]}, {1: 3}) == (made.layout(), shards(made))
+    cut = floor(text, hosts=(Host(name="host", cores=1.0),))
+    cut.hosts = (LARGE,)
+    cut.consolidate()
+    assert [[1, 2, 3, 4, 5]] == list(cut.layout().values())
+    assert [3] == list(shards(cut).values())
+
+
+def test_whole_parts_go_where_the_engine_puts_them() -> None:
+    """Two whose first tasks fall on the same shard are not relieved by a second one."""
+    costs = Costs(pace=1.0, batch=0.0, busy={})
+    same = DividedWork(whole=(WholePart(frozenset({2, 3}), 0.4, 0.4), WholePart(frozenset({4}), 0.4, 0.4)))
+    other = DividedWork(whole=(WholePart(frozenset({2, 3}), 0.4, 0.4), WholePart(frozenset({5}), 0.4, 0.4)))
+    assert [0.8, 0.4] == [each.fullest(2) for each in (same, other)]
+    assert not costs.fits(0.8)
+
+
+def test_instances_are_noted_in_order() -> None:
+    """So that the same measurements always make the same step."""
+    made = outgrown("s:source > a:lab:ten > k:sink")
+    (change,) = rescaled(made.running, made.jobs, made.hosts, made.costs(), {ONE: 1.3})
+    assert [Instance(1), Instance(2), Instance(3)] == [each for each, _ in change.assignment(made.jobs).places]
+
+
+def test_groups_are_assigned_by_their_events() -> None:
+    """A hot group is left with a shard of its own, and its job gets no more shards than that leaves of use."""
+    made = floor("s:source > a:count > k:sink")
+    assert {1: 2} == shards(made)
+    loads = [1.0] * 128
+    loads[4] = 127.0
+    given = made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.4}
+    (change,) = rescaled(*given, groups={ONE: loads})
+    assert "the fullest of its 2 shards has 75% of the events that are divided by key, and 5" in change.why
+    made.jobs = made.jobs.apply(change.assignment(made.jobs))
+    job = made.jobs.jobs[ONE]
+    assert (2, change.groups) == (job.shards, job.groups)
+    # Some that have nothing to do with the hot one have left its shard.
+    assert {0} == {before for before, after in zip(evenly(2), job.groups, strict=True) if before != after}
+    assert 0 == job.groups[4]
+    assert () == rescaled(made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.4}, groups={ONE: loads})
+
+
+def test_no_shards_are_added_for_one_hot_group() -> None:
+    """With all of its events under one key a job has no use for more, and gives them up."""
+    made = outgrown("s:source > a:count > k:sink")
+    hot = [0.0] * 128
+    hot[3] = 1.0
+    given = made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.75}
+    assert [2] == [each.shards for each in rescaled(*given)]
+    assert () == rescaled(*given, groups={ONE: hot})
