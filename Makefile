@@ -69,7 +69,7 @@ bench-defragment: $(READY)  ## measure how long outputs stand still while jobs a
 bench-reconfigure: $(READY)  ## measure how soon reconfigurations take effect; BEFORE=folder compares CPU with that checkout
 	$(BIN)/python -m benchmarks.reconfiguration $(BEFORE)
 
-bench-planner: $(READY)  ## measure planning, what planning for reuse saves, and what planned pipelines cost at run time
+bench-planner: $(READY)  ## measure planning, what it saves by reuse, and what planned pipelines and new plans cost at run time
 	$(BIN)/python -m benchmarks.planner
 
 bench-shards: $(READY)  ## measure what shards gain and cost, and how soon a running job has another number of them

@@ -1,4 +1,4 @@
-"""The planner: how long it takes, what planning for reuse saves, and what planned pipelines cost at run time.
+"""The planner: how long it takes, what planning for reuse saves, and what planned pipelines and new plans cost.
 
     python -m benchmarks.planner [--quick]
 
@@ -8,6 +8,7 @@ Prints a line per measurement; the last is one JSON object.
 import json
 import sys
 
+from benchmarks.planner.new_plans import new_plans
 from benchmarks.planner.planning_time import planning_time
 from benchmarks.planner.reuse import reuse
 from benchmarks.planner.scenarios import scenarios
@@ -20,6 +21,7 @@ def main(*, quick: bool) -> None:
         "planning": report("planning time", planning_time(quick=quick)),
         "reuse": report("planning for reuse", reuse(quick=quick)),
         "scenarios": report("scenarios", scenarios(quick=quick)),
+        "new_plans": report("new plans", new_plans(quick=quick)),
     }
     print(json.dumps(found))
 

@@ -6,19 +6,16 @@ as a program that ends and is started anew, which is the usual one.
 """
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.manager_test_bed import serving
+from benchmarks.plain.program import run_program
+from benchmarks.plain.scores import EVENTS_OF_SECTION, RECENT, section
 from benchmarks.reconfiguration.one_job import document
-from benchmarks.reconfiguration.plain_query import EVENTS_OF_SECTION, RECENT, section
 from benchmarks.reconfiguration.running_workflow import settled, wait_until_runs
 from benchmarks.reconfiguration.steady_events import SteadyEvents
-from engine.spark.java import find_java
 from manager.answers import ReconfigurationForm
 from manager.client import Client
 
@@ -35,10 +32,10 @@ def side_by_side(folder: Path, *, quick: bool) -> Found:
     sections = 10 if quick else _SECTIONS
     anew = 2 if quick else _ANEW
     seconds, outputs = _reconfigured(folder / "braid", sections)
-    plain, others = _restarted(folder / "plain", 0, sections)
+    plain, others = run_program("scores", folder / "plain", 0, sections)
     begun, more = time.perf_counter(), Outputs()
     for at in range(anew):
-        more += _restarted(folder / "anew", at, at + 1)[1]
+        more += run_program("scores", folder / "anew", at, at + 1).rows
     program = (time.perf_counter() - begun) * sections / anew
     return {
         "sections": sections,
@@ -76,15 +73,3 @@ def _reconfigured(folder: Path, sections: int) -> tuple[float, Outputs]:
                 service.wait(lambda at=at: len(left()) >= (at + 1) * EVENTS_OF_SECTION or None, "a section")  # type: ignore[misc]
             took = time.perf_counter() - begun
             return took, [(event["n"], event["generation"], event["score"]) for event in left()]
-
-
-def _restarted(folder: Path, first: int, end: int) -> tuple[float, Outputs]:
-    """The same with a plain query, whose program is started once."""
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    find_java(environment)
-    command = [sys.executable, "-m", "benchmarks.reconfiguration.plain_query", str(folder), str(first), str(end)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2_000:])
-    found = json.loads(done.stdout.splitlines()[-1])
-    return found["seconds"], [tuple(each) for each in found["outputs"]]

@@ -1,0 +1,29 @@
+"""A plain program of Spark, run in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+from engine.spark.java import find_java
+
+
+class PlainRun(NamedTuple):
+    """What a program leaves that works sections off."""
+
+    seconds: float
+    """From when it has a session until the last section is done."""
+    rows: list[tuple[Any, ...]]
+
+
+def run_program(name: str, *arguments: object) -> PlainRun:
+    """Run a module of this folder to its end."""
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    find_java(environment)
+    command = [sys.executable, "-m", f"benchmarks.plain.{name}", *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2_000:])
+    found = json.loads(done.stdout.splitlines()[-1])
+    return PlainRun(found["seconds"], [tuple(each) for each in found["rows"]])
