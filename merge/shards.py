@@ -117,9 +117,8 @@ def shards_for(work: DividedWork, costs: Costs, cores: float, present: int = 1) 
 
 
 def splits(work: DividedWork, costs: Costs, cores: float) -> bool:
-    """Whether one job with several shards shall do some work on a host, as `Costs.holds` says."""
-    several = range(2, work.most(cores) + 1)
-    return any(costs.holds(work.fullest(each), work.busiest_of(each)) for each in several)
+    """Whether one job with several shards has the capacity for some work on a host."""
+    return any(costs.fits(work.fullest(each)) for each in range(2, work.most(cores) + 1))
 
 
 class Rescale(NamedTuple):

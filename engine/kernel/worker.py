@@ -67,6 +67,8 @@ class Worker:
             return self._store.complete(batch, shards)
         entry = self._folder.entry(span.end.entry)
         portion = Portion(division=entry.division, shard=shard)
+        # What a job with fewer shards than before keeps of the others is of no use any more.
+        self._kept = {each: kept for each, kept in self._kept.items() if each < shards}
         begun = list(self._begun(span))
         state = self._state_before(batch, portion)
         with Attempt(self._folder.attempts_of(shard), batch, entry.plan.limits) as attempt:

@@ -33,7 +33,7 @@ def seen_now(**said: Any) -> JobSeen:
         )
         for ago, batch, taken in ((10.0, 6, 0), (0.0, 7, 1_000))
     )
-    status = {"job": "1", "host": "main", "state": "running", "version": 11, "in_effect": 11, "batch": 7, "restarts": 2}
+    status = {"job": "1", "host": "main", "state": "running", "version": 13, "in_effect": 13, "batch": 7, "restarts": 2}
     return JobSeen(**{**status, "failed": {2: HOSTILE}, "measured": measured, "seen": NOW, **said})
 
 
@@ -75,7 +75,7 @@ def test_jobs_and_hosts_are_listed_with_their_status(town: ConsoleService, page_
 
 def test_a_job_has_a_page_with_its_plan_and_its_figures(page: Page) -> None:
     """Its plan as a drawing, its tasks with their failures, its figures with their units."""
-    expect(page.locator(".facts").first).to_contain_text("version 11, in effect")
+    expect(page.locator(".facts").first).to_contain_text("version 13, in effect")
     expect(page.locator(".facts").first).to_contain_text("9 active, 3 paused")
     figures = page.locator(".cards .card")
     expect(figures.filter(has_text="Batch, median")).to_contain_text("80 ms")

@@ -15,7 +15,8 @@ export const KINDS = [
   "submit", "remove", "drain", "replace", "register source", "change source", "revoke source", "admit tenant", "set quota",
   "make key", "revoke key", "make broker credentials", "put secret", "remove secret", "discard dead letters",
   "replay dead letters", "restore backup", "move tasks", "rescale job", "reconfigure", "replan", "publish module",
-  "deprecate module", "vouch for module", "withdraw vouch", "set publishing",
+  "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "put wheel",
+  "remove wheel",
 ];
 const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan"];
 
