@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dags.divisibility import GROUPS, DividedBy, evenly
-
-__all__ = ["GROUPS", "UNDIVIDED", "Division", "StreamDivision", "evenly"]
+from dags.divisibility import DividedBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

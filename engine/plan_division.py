@@ -10,8 +10,8 @@ in what enters.
 from collections.abc import Mapping
 
 from dags import Catalogue
-from dags.divisibility import DividedBy, TaskKeeping, divisibility, shard_of_whole
-from engine.division import UNDIVIDED, Division, StreamDivision, evenly
+from dags.divisibility import DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
+from engine.division import UNDIVIDED, Division, StreamDivision
 from engine.plan import Plan, PlanPart, Slot
 
 

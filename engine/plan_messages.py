@@ -7,7 +7,7 @@ import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
 from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
-from engine.division import GROUPS
+from dags.divisibility import GROUPS
 from engine.plan import SWITCH_MARKERS, CutRequest, Delivery, Entry, Forward, Plan, SlotState, is_switch
 from engine.supply import declaring, unfit
 

@@ -155,9 +155,12 @@ class _Kernel:
                             Dead(instance=ingress.instance, port=ingress.port, reason=unfit.reason, events=unfit.events)
                         )
                 whole = EventStream(fits.rows, fits.kept + cause)
-                positions = fits.kept + first
-                own = self._portion.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
-                streams.append(whole if own is None else whole.take(own))
+                if not self._portion.is_all:
+                    positions = fits.kept + first
+                    whole = whole.take(
+                        self._portion.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
+                    )
+                streams.append(whole)
             self._streams[ingress.origin] = joined(streams, schema)
 
     def _fitting(self, ingress: Ingress, batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:

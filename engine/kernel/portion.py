@@ -7,8 +7,8 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from dags.divisibility import DividedBy
-from engine.division import GROUPS, UNDIVIDED, Division, StreamDivision
+from dags.divisibility import GROUPS, DividedBy
+from engine.division import UNDIVIDED, Division, StreamDivision
 from engine.event_streams import Numbers
 from engine.implementations.keys import keyed
 from engine.offset import Offset
@@ -72,16 +72,14 @@ class Portion:
         start: Offset,
         end: Offset,
         grouped: Counter[int],
-    ) -> Numbers | None:
-        """The indexes of its events among some of a stream at ascending positions; None for all.
+    ) -> Numbers:
+        """The indexes of its events among some of a stream at ascending positions.
 
         Those that are divided by key are counted by their key groups.
         """
         found = self._of(stream)
-        if self.is_all:
-            return None
         if found.by is DividedBy.NOTHING:
-            return None if self.shard == found.shard else np.empty(0, np.int64)
+            return np.arange(len(rows) if self.shard == found.shard else 0)
         if found.by is DividedBy.POSITION:
             low, high = self.range(stream, start, end)
             return np.arange(*np.searchsorted(positions, [low, high]))

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import msgspec
 
-from engine.division import GROUPS
+from dags.divisibility import GROUPS
 
 NUMBERS: Final = GROUPS
 """An extra group for an instance's notes and the numbers of its ports. They are kept, moved and dropped with its state,

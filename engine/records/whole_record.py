@@ -2,7 +2,7 @@
 
 A shard's record is that of its own events: it numbers what it emits as if it were alone. Once all shards have theirs,
 any of them makes the whole: a header that names the parts in the files of the shards, in which the numbers of each
-stream go on from shard to shard. It depends on the files alone, so whoever makes it makes the same. A batch counts when
+stream go on from shard to shard. It depends on the files alone, so every worker makes the same. A batch counts when
 its whole record is there.
 """
 

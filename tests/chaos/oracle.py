@@ -63,4 +63,4 @@ def first_difference_by_key(expected: Sequence[Event], actual: Sequence[Event]) 
         (key, first_difference([e for e in expected if e["k"] == key], [e for e in actual if e["k"] == key]))
         for key in keys
     )
-    return next((f"{key}: {told}" for key, told in found if told), "")
+    return next((f"{key}: {why}" for key, why in found if why), "")

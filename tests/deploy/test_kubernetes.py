@@ -111,10 +111,12 @@ def test_every_setting_is_one_that_spark_knows(java: Any) -> None:
 
 def test_an_executor_is_told_what_spark_tells_its_container() -> None:
     """Every option has its value, the options of the JVM come in their order, and Spark's classes are found."""
-    told = {name: f"the {option[2:]}" for option, name in OPTIONS.items()}
+    settings = {name: f"the {option[2:]}" for option, name in OPTIONS.items()}
     options = {f"SPARK_JAVA_OPT_{number}": f"-D{number}" for number in (10, 2, 0)}
     command = executor_command(
-        {**told, **options, "SPARK_EXECUTOR_MEMORY": "1g", "SPARK_CLASSPATH": "/more"}, Path("/java"), Path("/spark")
+        {**settings, **options, "SPARK_EXECUTOR_MEMORY": "1g", "SPARK_CLASSPATH": "/more"},
+        Path("/java"),
+        Path("/spark"),
     )
     at = command.index(BACKEND)
     assert ["/java", "-D0", "-D2", "-D10", "-Xms1g", "-Xmx1g", "-cp", "/more:/spark/jars/*"] == command[:at]
@@ -175,12 +177,12 @@ def test_pods_are_found_by_those_that_look_for_them() -> None:
 
 def test_driver_and_executors_are_of_one_kind() -> None:
     """They have one image, one Python and one root, and the driver finds what Spark reads."""
-    told = properties()
-    assert {container(pod)["image"] for pod in ("manager", "host")} == {told["spark.kubernetes.container.image"]}
+    settings = properties()
+    assert {container(pod)["image"] for pod in ("manager", "host")} == {settings["spark.kubernetes.container.image"]}
     mounts = {each["name"]: each["mountPath"] for each in container("host")["volumeMounts"]}
-    template = Path(told["spark.kubernetes.executor.podTemplateFile"])
+    template = Path(settings["spark.kubernetes.executor.podTemplateFile"])
     assert (mounts["spark"], True) == (str(template.parent), (FOLDER / "spark" / template.name).is_file())
-    assert told["spark.kubernetes.executor.podTemplateContainerName"] == container("executor")["name"]
+    assert settings["spark.kubernetes.executor.podTemplateContainerName"] == container("executor")["name"]
     pythons = {
         each["value"] for pod in ("host", "executor") for each in container(pod)["env"] if "PYTHON" in each["name"]
     }

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from bridge import Item, Spool, packed
+from dags.divisibility import GROUPS
 from engine.behaviour import installed_behaviours
 from engine.catalogue import installed_catalogue
-from engine.division import GROUPS
 from engine.plan import Delivery, Forward, Limits, Plan, Port, Slot
 from engine.plan_division import divided
 from engine.records.job_folder import spool_folder

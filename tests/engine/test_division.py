@@ -6,7 +6,7 @@ from zlib import crc32
 
 import pytest
 
-from engine.division import GROUPS, evenly
+from dags.divisibility import GROUPS, evenly
 from engine.records.staged_state import packed_key
 
 

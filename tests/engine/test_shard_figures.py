@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from bridge import Item, Spool, packed
+from dags.divisibility import evenly
 from engine.behaviour import installed_behaviours
 from engine.catalogue import installed_catalogue
-from engine.division import evenly
 from engine.kernel.portion import groups_of
 from engine.plan import Plan
 from engine.records.job_folder import spool_folder

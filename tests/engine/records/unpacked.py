@@ -5,7 +5,7 @@ from zlib import crc32
 
 import msgspec
 
-from engine.division import GROUPS
+from dags.divisibility import GROUPS
 
 
 def group_of(key: bytes) -> int:

@@ -31,7 +31,7 @@ OTHERS = {"name": "others", "cost": 99.0, "installed": {"type": "map", "config":
 
 @pytest.fixture
 def taker(manager: Manager) -> FallbackTaker:
-    """One that looks as often as it is told to."""
+    """One that looks as often as a test asks."""
     ticks: Iterator[int] = count(step=10)
     return FallbackTaker(manager.tools, clock=lambda: float(next(ticks)))
 

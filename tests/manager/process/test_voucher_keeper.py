@@ -1,4 +1,4 @@
-"""The keeper of vouchers: what workers find is what the database has, whoever wrote it last."""
+"""The keeper of vouchers: what workers find is what the database has, even if another manager wrote it last."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
