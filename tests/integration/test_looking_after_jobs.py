@@ -1,9 +1,12 @@
 """A service that looks after its jobs by itself, on the real parts: what is scattered, overloaded, or hindered."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
+from engine.trial import try_out
 from manager.answers import DataflowState, SubmitAnswer
 from merge import Instance
 from tests.integration.hosting import counted, numbers
@@ -163,3 +166,69 @@ def test_what_overloads_its_job_is_moved_out_of_it(served: Within, town: Scatter
     assert counted(numbers(0, published)) == served.delivered(answer, "out")
     assert published == len(served.delivered(answer, "slow"))
     assert any(note.startswith("a job has been overloaded for 60 s; ") for note in notes(town))
+
+
+@pytest.mark.slow
+def test_a_job_that_is_too_busy_for_a_core_gets_another_shard(served: Within, town: Scattered) -> None:
+    """Once it has been for a minute, by what was measured; every event is counted once, in order for its key."""
+    town.ann.register_source(street("mile"))
+    document = counting("mile", "counts and computes by key")
+    document["tasks"] += [
+        {"id": "pi", "type": "pi_viete", "config": {"iterations": _WORK}},
+        {"id": "slow", "type": "output"},
+    ]
+    document["streams"] += [{"from": "in", "to": "pi"}, {"from": "pi", "to": "slow"}]
+    answer = town.ann.submit(document)
+    served.until_state(town.ann, answer.id, DataflowState.RUNNING)
+    # More than one shard takes at this pace, and less than two do.
+    per_second = 0.45 / _seconds_of_work()
+    begun, published = time.monotonic(), 0
+
+    def publishing(condition: Callable[[], bool]) -> Callable[[], bool]:
+        """Publish what is due by now whenever something is looked at."""
+
+        def looked_at() -> bool:
+            nonlocal published
+            due = int((time.monotonic() - begun) * per_second)
+            served.publish("city/mile", numbers(published, due, keys=_KEYS))
+            published = max(published, due)
+            return condition()
+
+        return looked_at
+
+    def shards() -> int:
+        with served.committer.looking() as state:
+            return max(job.shards for job in state.jobs.jobs.values())
+
+    def is_wanted() -> bool:
+        with served.committer.looking() as state:
+            return bool(served.chooser.snapshot(state, served.committer.ground).rescaled)
+
+    assert 1 == shards()
+    served.until(publishing(is_wanted), "another shard to be wanted")
+    served.hasten(publishing(lambda: shards() == 2), "a job to get another shard")
+    served.until(publishing(lambda: any(job.shards == 2 for job in town.operator.jobs())), "it to be shown")
+    served.until_delivered(answer, "out", published)
+    served.until_delivered(answer, "slow", published)
+    assert by_key(counted(numbers(0, published, keys=_KEYS))) == by_key(served.delivered(answer, "out"))
+    assert published == len(served.delivered(answer, "slow"))
+    assert any(each.kind == "rescale job" for each in town.operator.operations())
+
+
+_WORK, _KEYS = 5_000, 24
+
+
+def _seconds_of_work() -> float:
+    """The seconds that the task takes for an event here and now."""
+    events = [{"n": number} for number in range(10)]
+    begun = time.perf_counter()
+    try_out("pi_viete", {"iterations": _WORK}, events)
+    return (time.perf_counter() - begun) / len(events)
+
+
+def by_key(counts: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """The counts of each key, in the order in which they came."""
+    found: dict[str, list[int]] = {}
+    for each in counts:
+        found.setdefault(each["k"], []).append(each["count"])
+    return found
