@@ -13,7 +13,10 @@ from benchmarks.shards.scoring_job import PIECE, ScoringJob
 _BYTES_OF_USER = 120
 """About the bytes that the state keeps for a user."""
 _PACE = 1.0
+_PER_SECOND = 100
 _FILL = 50_000
+_BESIDE = 30.0
+"""Seconds before and after a change over which its latency is measured."""
 
 
 def rescale(bed: Bed, *, megabytes: float, times: int, first: int) -> dict[str, Any]:
@@ -23,13 +26,17 @@ def rescale(bed: Bed, *, megabytes: float, times: int, first: int) -> dict[str, 
     for begin in range(0, users, _FILL):
         job.work_off(min(_FILL, -(-(users - begin) // PIECE) * PIECE))
     with _Steady(job) as steady:
-        quiet = steady.over(10.0)
-        took, silences = [], []
         begun = time.time()
+        quiet = steady.over(_BESIDE)
+        around = quiet
+        took, silences = [], []
         for number in range(times):
             took.append(job.become(2 - number % 2))
-            silences.append(steady.longest_silence(time.time() - took[-1] / 1_000, 3.0))
-        around = steady.since(begun)
+            # After the first change nothing else happens for a while.
+            watched = _BESIDE if not number else 3.0
+            silences.append(steady.longest_silence(time.time() - took[-1] / 1_000, watched))
+            if not number:
+                around = steady.since(begun)
     bed.end(job.plan.job)
     return {
         "state_mb": megabytes,
@@ -74,7 +81,7 @@ class _Steady:
         return max((two - one) * 1_000 for one, two in pairwise(came))
 
     def _send(self) -> None:
-        while not self._over.wait(1.0):
+        while not self._over.wait(PIECE / _PER_SECOND):
             self._job.send(PIECE)
 
 

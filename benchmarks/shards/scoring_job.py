@@ -14,7 +14,7 @@ from bridge import Emitted, Stream
 from engine.plan import Delivery, Edge, Ingress, Plan, Slot
 from engine.supply import Bridged
 
-PIECE = 100
+PIECE = 20
 """The events of one message."""
 
 
