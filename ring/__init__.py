@@ -1,0 +1,4 @@
+"""Ring: which machine carries which host, and where the copies of a host's files are.
+
+Pure, and on its own: it knows neither what runs nor how. Start with `ring.carriage` for the records.
+"""

@@ -1,0 +1,65 @@
+"""The records of who carries which host, and of what machines report about that.
+
+A host is what plans name, with its jobs and spools. A machine is a process that carries hosts. So a host that loses its
+machine is started on another one, from a copy of its files, and nobody else notices a difference.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carriage:
+    """The committed answer to who carries a host, who gets its files, and who has them."""
+
+    host: str
+    machine: str
+    """The machine that carries the host."""
+    term: int = 1
+    """Counts the carriers of the host; who knows a higher one refuses a lower one."""
+    version: int = 1
+    """Counts the changes of this record."""
+    heir: str = ""
+    """The machine that the host is being handed to; the carrier stops it and reports it released."""
+    peers: tuple[str, ...] = ()
+    """The machines that the host's files are sent to."""
+    kept_by: frozenset[str] = frozenset()
+    """The peers that are known to have everything that anybody outside has seen."""
+    root: str = ""
+    """The id of its carrier's root; a machine with the same one shares the files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReport:
+    """A machine's report on one host that it carries."""
+
+    version: int = 0
+    """The version of the carriage that it acts upon."""
+    in_sync: frozenset[str] = frozenset()
+    """The peers that have everything, and without which it acknowledges and publishes nothing."""
+    broken: frozenset[str] = frozenset()
+    """The peers that it has not reached for some seconds."""
+    released: bool = False
+    """Whether the host is stopped, and its heir has everything."""
+    behind_bytes: int = 0
+    """The bytes that the slowest peer does not have yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineSeen:
+    """A machine by its latest status."""
+
+    name: str
+    alive: bool
+    zone: str = ""
+    """The failure zone; machines of one zone may be lost together."""
+    tags: frozenset[str] = frozenset()
+    types: frozenset[str] | None = None
+    """The task types that it runs; None if that is unknown."""
+    root: str = ""
+    """The id of its root."""
+    at: str = ""
+    """The address where it takes copies; empty if it takes none."""
+    cores: float = 1.0
+    hosts: Mapping[str, HostReport] = field(default_factory=dict)
+    """The hosts that it carries."""
