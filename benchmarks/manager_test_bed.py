@@ -9,9 +9,10 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import httpx
@@ -37,9 +38,15 @@ class MeasuredService:
     """A service in one root; made by `serving`. Times are those of `time.perf_counter`."""
 
     def __init__(
-        self, folder: Path, *, host: str = "local", placement: str = "pack", pace: float = SERVICE_PACE
+        self,
+        folder: Path,
+        *,
+        host: str = "local",
+        placement: str = "pack",
+        pace: float = SERVICE_PACE,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`host` is "none" where a stand-in of the benchmark answers instead of Spark."""
+        """`host` is "none" where others are hosts; `settings` are others, by their variables."""
         self.root = folder / "root"
         self.log = folder / "serve.log"
         self.url = f"http://127.0.0.1:{_free_port()}"
@@ -54,12 +61,23 @@ class MeasuredService:
         self._host = host
         self._placement = placement
         self._pace = pace
+        self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Line | None = None
         self._news = threading.Condition()
 
     def start(self) -> float:
         """Begin to serve; the seconds until it is ready."""
+        begun = time.perf_counter()
+        process = self.begin()
+        while not self._is_ready():
+            if process.poll() is not None or time.perf_counter() - begun > _BOUND:
+                raise TimeoutError(f"it does not serve: {self.log.read_text()[-2_000:]}")
+            time.sleep(0.02)
+        return time.perf_counter() - begun
+
+    def begin(self) -> "subprocess.Popen[bytes]":
+        """Begin to serve, and return at once."""
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("BRAID_")},
             "BRAID_ROOT": str(self.root),
@@ -69,17 +87,13 @@ class MeasuredService:
             "BRAID_PLACEMENT": self._placement,
             # By itself it would begin amid what is measured.
             "BRAID_DEFRAGMENT": "false",
+            **self._settings,
         }
-        begun = time.perf_counter()
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 [str(Path(sys.executable).parent / "braid"), "serve"], stdout=output, stderr=output, env=environment
             )
-        while not self._is_ready():
-            if self._process.poll() is not None or time.perf_counter() - begun > _BOUND:
-                raise TimeoutError(f"it does not serve: {self.log.read_text()[-2_000:]}")
-            time.sleep(0.02)
-        return time.perf_counter() - begun
+        return self._process
 
     def stop(self) -> None:
         """Let it end, and with it its broker and host."""

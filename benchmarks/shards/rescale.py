@@ -77,8 +77,8 @@ class _Steady:
     def longest_silence(self, begun: float, seconds: float) -> float:
         """The longest time without an output from then on, over a while, in milliseconds."""
         time.sleep(seconds)
-        came = [begun, *sorted(each.at for each in self._job.bed.outputs[self._job.plan.job] if each.at >= begun)]
-        return max((two - one) * 1_000 for one, two in pairwise(came))
+        came = (each.at for each in self._job.bed.outputs[self._job.plan.job] if each.at >= begun)
+        return max((two - one) * 1_000 for one, two in pairwise([begun, *sorted(came), time.time()]))
 
     def _send(self) -> None:
         while not self._over.wait(PIECE / _PER_SECOND):

@@ -8,7 +8,7 @@ rules. A client id belongs to one client.
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
@@ -33,6 +33,13 @@ A client that fetches twenty times a second gets no more than this each time. Fe
 quarter of it, a message takes half as much CPU again.
 """
 _MIDS = 1 << 16
+Permit: TypeAlias = Callable[[], bool]
+"""Whether a client may connect again; it may wait some seconds before it answers."""
+
+
+def always() -> bool:
+    """Nobody else has the ids of this process's clients."""
+    return True
 
 
 class NotConnected(ConnectionError):
@@ -56,8 +63,11 @@ class MqttClient:
         protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5,
         lasting: bool = True,
         grouping: Grouping = ungrouped,
+        permit: Permit = always,
     ) -> None:
         """If it is not `lasting`, the broker keeps only retained messages for it while it is away.
+
+        `permit` is asked, in the client's thread, before it connects again; until it says yes, it is asked once more.
 
         Messages that come while `grouping` waits are handed on together: waking up for each of them would cost more
         than reading it. They are handed on one by one, or at once to `on_messages` if there is such a callback.
@@ -91,6 +101,9 @@ class MqttClient:
             # The broker publishes it, retained, if the client vanishes.
             self._client.will_set(will[0], will[1], qos=1, retain=True)
         self._protocol = protocol
+        self._permit = permit
+        self._client.on_pre_connect = self._on_pre_connect
+        self._has_connected = False
 
     def start(self, timeout: float = 10.0) -> None:
         """Connect and subscribe; returns once the broker has confirmed both."""
@@ -195,10 +208,16 @@ class MqttClient:
             refusal = self._subscriptions.refusal
             raise NotConnected(f"the broker at {self._address} confirmed no subscription to {wanted}: {refusal}")
 
+    def _on_pre_connect(self, _client: paho.Client, _data: Any) -> None:
+        # A second client with this id would end the connection of the first.
+        if self._has_connected and not self._permit():
+            raise ConnectionAbortedError("another process may have this client's id now")
+
     def _on_connect(self, _client: paho.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         if reason.is_failure:
             self._subscriptions.refused(reason)
             return
+        self._has_connected = True
         self._hand_all_on()
         self._dispatch.connected()
         guarded("a new connection", self._on_connection)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.machine.files import write_whole
+from engine.copies import Copies, NoCopies
 from engine.delivery.forwarder import JobForwarder, StreamSender
 from engine.delivery.publisher import JobPublisher
 from engine.plan import Plan
@@ -60,6 +61,7 @@ class Follower:
         run: int,
         clock: Callable[[], float] = time.time,
         on_record: Callable[[Header, Plan], None] = lambda _header, _plan: None,
+        copies: Copies | None = None,
     ) -> None:
         """`on_record` is called for each record that is followed, with the plan that its batch ran."""
         self._folder = folder
@@ -68,6 +70,9 @@ class Follower:
         """The number of this start of the job, counted from 1."""
         self.so_far = FollowedSoFar()
         self._on_record = on_record
+        self._copies = copies or NoCopies()
+        self.waits_for_copies = False
+        """Whether there is a record that is not at all peers yet."""
         self._headers: deque[Header] = deque()
         self.forwarder = JobForwarder(store, sender, run=run)
         self._publisher = JobPublisher(sender, run=run, clock=clock)
@@ -79,10 +84,17 @@ class Follower:
         self._resume()
 
     def follow(self) -> list[Header]:
-        """Follow new records, but none while the broker is behind: what is not sent yet is held in memory."""
+        """Follow new records, but none while the broker is behind: what is not sent yet is held in memory.
+
+        Nor one that is not at all peers yet: nobody may see what would be lost with this machine.
+        """
         found: list[Header] = []
         self._publisher.settle()
+        self.waits_for_copies = False
         while self._has_room() and (file := self._store.find(self.so_far.batch + 1)) is not None:
+            self.waits_for_copies = not self._copies.has(file.path)
+            if self.waits_for_copies:
+                break
             header = file.header
             plan, emitted, dead = self._folder.entry(header.end.entry).plan, file.emitted(), file.dead()
             for cut in header.cuts:

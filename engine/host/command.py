@@ -23,9 +23,11 @@ _NO_BROKER = 1
 log = logging.getLogger("braid.host")
 
 
-def host(  # noqa: PLR0913 - one for each argument and option
+def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     name: Annotated[str, typer.Argument(help="The name that plans call it by. No two hosts share a name.")],
-    root: Annotated[Path, typer.Option(help="The folder for spools, records and checkpoints; all hosts share one.")],
+    root: Annotated[
+        Path, typer.Option(help="The folder for spools, records and checkpoints; hosts without copies share one.")
+    ],
     broker: Annotated[
         str | None,
         typer.Option(
@@ -38,6 +40,16 @@ def host(  # noqa: PLR0913 - one for each argument and option
     tag: Annotated[
         list[str] | None, typer.Option(help="An offer to tasks that need it, such as gpu; may be given again.")
     ] = None,
+    zone: Annotated[
+        str, typer.Option(help="The failure zone: machines of one zone may be lost together, so copies go to others.")
+    ] = "",
+    copies_at: Annotated[
+        str,
+        typer.Option(
+            help="The address, as host:port, at which this machine keeps copies of others' hosts. Then its root is its "
+            "own, on its own disk."
+        ),
+    ] = "",
     *,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print events as JSON on standard output, one object on each line.")
@@ -57,7 +69,9 @@ def host(  # noqa: PLR0913 - one for each argument and option
             else:
                 sys.stderr.write(f"{error}\n")
             raise typer.Exit(_NO_BROKER) from None
-        keeper = stack.enter_context(HostKeeper(name, root, address, master=master, tags=tag or ()))
+        keeper = stack.enter_context(
+            HostKeeper(name, root, address, master=master, tags=tag or (), zone=zone, copies_at=copies_at)
+        )
         line = f"host {name} runs over {address}, and writes to {keeper.log_path}; stop it with Ctrl-C"
         if as_json:
             log.info(line, extra=named("runs", host=name, broker=str(address), log=str(keeper.log_path)))

@@ -15,7 +15,7 @@ from bridge.events.output_messages import unread_letter
 from bridge.sender import Sender, StreamTrouble
 from bridge.transport.address import Address
 from bridge.transport.broker_drops import Watch, watch_drops
-from bridge.transport.mqtt_client import MqttClient, NotConnected
+from bridge.transport.mqtt_client import MqttClient, NotConnected, Permit, always
 from bridge.transport.protocol_version import detect_protocol
 
 log = logging.getLogger("braid.host")
@@ -29,8 +29,13 @@ _PATIENCE = 10.0
 class HostConnection:
     """The connection of one host."""
 
-    def __init__(self, name: str, address: Address, *, on_message: Callable[[Message], None]) -> None:
-        """`on_message` is called for each plan and each request for a cut, in a thread of its own."""
+    def __init__(
+        self, name: str, address: Address, *, on_message: Callable[[Message], None], permit: Permit = always
+    ) -> None:
+        """`on_message` is called for each plan and each request for a cut, in a thread of its own.
+
+        `permit` says whether this process may connect as this host again.
+        """
         self._host = name
         self._address = address
         self.protocol = detect_protocol(address)
@@ -50,6 +55,7 @@ class HostConnection:
             on_connection=self._retained.clear,
             will=(topics.host(name, "status"), gone),
             protocol=self.protocol,
+            permit=permit,
         )
         self._sending = MqttClient(
             address,
@@ -57,6 +63,7 @@ class HostConnection:
             on_message=self._deliver,
             on_connection=self._reconnected,
             protocol=self.protocol,
+            permit=permit,
         )
         self.sender = Sender(self._sending, on_trouble=_warn_of, on_superseded=_warn_of_superseded)
         self._thread = threading.Thread(target=self.sender.run, name="sends", daemon=True)

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any
 from bridge import Message, SpoolFull, SystemClock, topics
 from bridge.transport.address import Address
 from bridge.transport.dispatch import note_failed, passed_over
+from bridge.transport.mqtt_client import Permit, always
+from engine.copies import Copies, CopiesEnded, NoCopies
 from engine.host.connection import HostConnection
 from engine.host.consumers import HostConsumers
-from engine.host.cpu_meter import CpuMeter
 from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
 from engine.host.spools import ELSEWHERE, HostSpools
 from engine.job.pace_server import PaceServer
 from engine.plan_messages import RefusedPlan, read_cut, read_plan
 from engine.records.damage import DAMAGE
-from engine.spark.cores import cores_of
+from engine.records.job_folder import job_folder
 from engine.spark.jvm_watch import has_ended
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ log = logging.getLogger("braid.host")
 class SparkHost:
     """One host; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, and what it offers are six things
+    def __init__(  # noqa: PLR0913 - its name and files, its broker, its session, and what it offers are nine things
         self,
         name: str,
         root: Path,
@@ -52,8 +53,14 @@ class SparkHost:
         *,
         behaviours: Mapping[str, str],
         tags: Iterable[str] = (),
+        figures: Callable[[], Mapping[str, Any]] = dict,
+        copies: Copies | None = None,
+        permit: Permit = always,
     ) -> None:
-        """`tags` are what the host offers to tasks that need something special, such as a GPU."""
+        """`tags` are what the host offers to tasks that need something special, such as a GPU.
+
+        `figures` returns the CPU and the cores that its status shows, and `permit` whether it may connect again.
+        """
         self.name = name
         self._offers = {
             "tags": sorted(set(tags)),
@@ -62,21 +69,28 @@ class SparkHost:
         }
         clock = SystemClock()
         self._is_lost = partial(has_ended, session)
-        self._count_cores = partial(cores_of, session)
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
-        self._meter = CpuMeter()
-        self._measured: dict[str, Any] = {}
+        self._measure = figures
+        self._measured: Mapping[str, Any] = {}
+        self._root = root
+        self._copies = copies = copies or NoCopies()
         self._measured_at = -_METER_SECONDS
         root.mkdir(parents=True, exist_ok=True)
         self._sockets = tempfile.TemporaryDirectory(prefix="braid-")
         # At a new address each time, so that no process that an older host left behind asks this one.
         self._pace = PaceServer(Path(self._sockets.name) / "pace", on_record=self._follow_later)
-        self._connection = HostConnection(name, address, on_message=self._take_later)
+        self._connection = HostConnection(name, address, on_message=self._take_later, permit=permit)
         self._receptions = Receptions(
-            root, name, address, self._connection.protocol, on_unread=self._connection.publish_unread, clock=clock
+            root,
+            name,
+            address,
+            self._connection.protocol,
+            on_unread=self._connection.publish_unread,
+            clock=clock,
+            permit=permit,
         )
-        self._spools = HostSpools(root, self._receptions, clock=clock, on_growth=self._pace.note_growth)
+        self._spools = HostSpools(root, self._receptions, clock=clock, on_growth=self._pace.note_growth, copies=copies)
         self._jobs = HostJobs(
             name,
             root,
@@ -88,6 +102,7 @@ class SparkHost:
             behaviours=behaviours,
             clock=clock,
             on_ask=self._follow_later,
+            copies=copies,
         )
 
     def run(self) -> bool:
@@ -117,6 +132,10 @@ class SparkHost:
         """Receive no more, and acknowledge what was received, because the host has to end at once; from any thread."""
         self._receptions.hang_up()
 
+    def copies_grew(self) -> None:
+        """Follow what waited for copies; from any thread."""
+        self._events.put(self._jobs.follow_waiting)
+
     def _begin(self) -> None:
         self._connection.begin()
         needed = self._jobs.resume()
@@ -140,6 +159,7 @@ class SparkHost:
 
     def _follow_later(self, job: str) -> None:
         """Follow a job's records: a batch was recorded, or Spark asks for the next, so all before it are recorded."""
+        self._copies.ship(job_folder(self._root, job).path)
         self._events.put(lambda: self._jobs.follow_records(job))
 
     def _take(self, message: Message) -> None:
@@ -153,6 +173,9 @@ class SparkHost:
                 self._jobs.attempt(name, partial(self._take_plan, name, message.payload))
             else:
                 self._take_cut(message.payload)
+        except CopiesEnded:
+            # Another machine takes it up.
+            raise
         except Exception as error:
             if self._is_lost():
                 # The message is not to blame.
@@ -202,8 +225,8 @@ class SparkHost:
         )
 
     def _figures(self) -> dict[str, Any]:
-        """The CPU and the cores, which cost as much to find out as the rest of a beat."""
+        """The figures of the machine, which cost as much to find out as the rest of a beat."""
         now = time.monotonic()
         if now - self._measured_at >= _METER_SECONDS:
-            self._measured_at, self._measured = now, {"cpu": self._meter.cpu(), "cores": self._count_cores()}
+            self._measured_at, self._measured = now, self._measure()
         return self._measured

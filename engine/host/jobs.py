@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from bridge import Clock, LeaseTaken, topics
+from engine.copies import Copies, NoCopies
 from engine.delivery.forwarder import StreamSender
 from engine.host.cleanup import sweep
 from engine.host.consumers import HostConsumers
+from engine.host.host_publisher import HostPublisher
 from engine.host.job_folders import HostFolders, job_name, log_damage
 from engine.host.plan_admission import PlanAdmission
 from engine.job.job import SparkJob
@@ -39,20 +41,10 @@ SWEEP_SECONDS = 600.0
 log = logging.getLogger("braid.host")
 
 
-class HostPublisher(Protocol):
-    """A publisher of a host's news; its connection."""
-
-    def publish(self, topic: str, value: Mapping[str, Any], *, retain: bool = ...) -> None:
-        """Publish a value; a retained one only if it differs from the last on its topic."""
-
-    def refuse(self, topic: str, why: str) -> None:
-        """Publish the reason that a request is refused."""
-
-
 class HostJobs:
     """The jobs of one host; called from its main thread."""
 
-    def __init__(  # noqa: PLR0913 - the host, what its jobs run on, and what they publish with are ten things
+    def __init__(  # noqa: PLR0913 - the host, what its jobs run on, and what they publish with are eleven things
         self,
         host: str,
         root: Path,
@@ -65,10 +57,12 @@ class HostJobs:
         behaviours: Mapping[str, str],
         clock: Clock,
         on_ask: Callable[[str], None],
+        copies: Copies | None = None,
     ) -> None:
         """`on_ask` is called with the name of a job when Spark asks for its next batch, from any thread."""
         self._host = host
         self._root = root
+        copies = copies or NoCopies()
         self._new_job = partial(
             SparkJob,
             root=root,
@@ -78,9 +72,10 @@ class HostJobs:
             clock=clock,
             on_ask=on_ask,
             owned_spool=consumers.spools.owned,
+            copies=copies,
         )
         self._folders = HostFolders(root, host)
-        self._admission = PlanAdmission(host, root, consumers, behaviours)
+        self._admission = PlanAdmission(host, root, consumers, behaviours, copies)
         self._consumers = consumers
         self._publisher = publisher
         self._clock = clock
@@ -157,6 +152,12 @@ class HostJobs:
             found = job.follower.follow()
         if any(header.cuts for header in found) or job.follower.so_far.entry != entry:
             self._publish_status(job)
+
+    def follow_waiting(self) -> None:
+        """Follow the records that waited for copies."""
+        for name, job in list(self._jobs.items()):
+            if job.follower is not None and job.follower.waits_for_copies:
+                self.follow_records(name)
 
     def look(self) -> None:
         """Do what is due at every beat."""

@@ -26,7 +26,7 @@ log = logging.getLogger("braid.keeper")
 class HostKeeper:
     """Keeps one host running until it is stopped."""
 
-    def __init__(  # noqa: PLR0913 - the host's name, folder, broker, master, tags and environment are six things
+    def __init__(  # noqa: PLR0913 - the host's name, folder, broker, master, what it offers, where, and its environment are eight things
         self,
         name: str,
         root: Path,
@@ -34,14 +34,19 @@ class HostKeeper:
         *,
         master: str | None = None,
         tags: Iterable[str] = (),
+        zone: str = "",
+        copies_at: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        """`copies_at` is the address, as host:port, where the machine keeps copies for others; empty for none."""
         self.deaths = 0
         self._name = name
         self._root = root
         self._address = address
         self._master = master
         self._tags = tuple(tags)
+        self._zone = zone
+        self._copies_at = copies_at
         self._environment = environment
         self._stopping = threading.Event()
         self._tree: set[psutil.Process] = set()
@@ -93,6 +98,8 @@ class HostKeeper:
                     str(self._root),
                     *([self._master] if self._master else []),
                     *(f"--tag={tag}" for tag in self._tags),
+                    *([f"--zone={self._zone}"] if self._zone else []),
+                    *([f"--copies-at={self._copies_at}"] if self._copies_at else []),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=output,

@@ -5,24 +5,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bridge import Item, ItemKind, Spool, SpoolIndex, SpoolReach
+from bridge import Item, ItemKind, Spool, SpoolClosed, SpoolIndex, SpoolReach
 from bridge.intake import Expected
+from engine.copies import Copies, CopiesEnded, NoCopies
 
 
 class NotifyingSpool(Spool):
     """A spool with an index that all jobs of the host share."""
 
-    def __init__(self, folder: Path, *, most_bytes: int, on_growth: Callable[[bool], None]) -> None:
+    def __init__(
+        self, folder: Path, *, most_bytes: int, on_growth: Callable[[bool], None], copies: Copies | None = None
+    ) -> None:
         """`on_growth` is called after each append; its argument says whether a marker came."""
         super().__init__(folder, most_bytes=most_bytes)
         self._on_growth = on_growth
+        self._copies = copies or NoCopies()
         self._index: SpoolIndex | None = None
         self._indexing = threading.Lock()
         """Held while the index is read or fed, and never while anything is written to disk."""
 
     def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
-        """Append items as any spool does, and notify the listener."""
+        """Append items as any spool does, wait until they are at all peers, and notify the listener."""
         first = super().append(items, producers)
+        self._settle()
         if items:
             with self._indexing:
                 if self._index is not None:
@@ -55,6 +60,14 @@ class NotifyingSpool(Spool):
             index = SpoolIndex(self.folder)
             with self._indexing:
                 index.refresh()
+                # No batch may read what another machine could not read again.
+                self._settle()
                 self._index = index
         with self._indexing:
             yield self._index
+
+    def _settle(self) -> None:
+        try:
+            self._copies.settle(self.folder)
+        except CopiesEnded as error:
+            raise SpoolClosed(f"{self.folder} takes nothing any more: {error}") from error

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.behaviour import place_of
+from engine.copies import Copies
 from engine.host.consumers import HostConsumers
 from engine.job.job import SparkJob
 from engine.kernel.worker import NoCut, check_imports
@@ -14,12 +15,15 @@ from engine.plan_messages import RefusedPlan
 class PlanAdmission:
     """Admits plans to the jobs of one host; called from its main thread."""
 
-    def __init__(self, host: str, root: Path, consumers: HostConsumers, behaviours: Mapping[str, str]) -> None:
+    def __init__(
+        self, host: str, root: Path, consumers: HostConsumers, behaviours: Mapping[str, str], copies: Copies
+    ) -> None:
         """`behaviours` are the implementations that are installed here, by their task types."""
         self._host = host
         self._root = root
         self._consumers = consumers
         self._behaviours = behaviours
+        self._copies = copies
 
     def admit(self, job: SparkJob, plan: Plan) -> None:
         """Log a plan that is newer than the job's latest, and have its streams supplied."""
@@ -31,6 +35,8 @@ class PlanAdmission:
         except BaseException:
             self._consumers.unjoin(job, plan.streams - before)
             raise
+        # Others act upon it as soon as the job reports it: it began to read each stream where its entry says.
+        self._copies.settle()
 
     def _check_imports(self, job: SparkJob, plan: Plan) -> None:
         wanted = [each for each in plan.imports if each.job != job.name]

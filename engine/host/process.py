@@ -1,4 +1,6 @@
-"""The process of a host: `python -m engine.host.process NAME ROOT [MASTER] [--tag=TAG ...]`.
+"""The process of a machine: `python -m engine.host.process NAME ROOT [MASTER] [OPTION ...]`.
+
+Options are `--tag=TAG`, `--zone=ZONE` and `--copies-at=HOST:PORT`.
 
 The broker's URL is the first line of its input: it may hold a password, and every user of the machine can read the
 arguments. The process ends when its input does, and at once if the JVM dies or hangs. Then its keeper starts it again.
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from bridge.transport.address import Address
 from engine.behaviour import installed_behaviours
-from engine.host.host import SparkHost
+from engine.host.machine import Machine, Superseded
 from engine.log_lines import begin_log
 from engine.spark.code_archive import pack_code
 from engine.spark.jvm_watch import await_end, has_ended
@@ -24,10 +26,10 @@ from engine.spark.session import is_local, start_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JVM_DIED, STUCK, THREAD_DIED = 3, 4, 5
-"""The exit codes: the JVM died or hangs, a query did not stop, or a thread died of an error."""
-_TAG = "--tag="
-"""The prefix of an argument that names a tag."""
+JVM_DIED, STUCK, THREAD_DIED, SUPERSEDED = 3, 4, 5, 6
+"""The exit codes: the JVM died or hangs, a query did not stop, a thread died of an error, or others carry its host."""
+_TAG, _ZONE, _COPIES_AT = "--tag=", "--zone=", "--copies-at="
+"""The prefixes of arguments that are no names."""
 _HANG_UP_SECONDS = 5.0
 """Seconds that a host which has to end may take to acknowledge what it has received."""
 log = logging.getLogger("braid.host")
@@ -36,20 +38,29 @@ log = logging.getLogger("braid.host")
 def main() -> None:
     """Run a host until it is stopped."""
     begin_log()
-    tags = [each.removeprefix(_TAG) for each in sys.argv[1:] if each.startswith(_TAG)]
-    name, root, *master = (each for each in sys.argv[1:] if not each.startswith(_TAG))
+    tags, zones, copies_at = (_values(prefix) for prefix in (_TAG, _ZONE, _COPIES_AT))
+    name, root, *master = (each for each in sys.argv[1:] if not each.startswith((_TAG, _ZONE, _COPIES_AT)))
     # Absolute, because processes with other working directories use it.
     folder = Path(root).absolute()
     address = Address.parse(sys.stdin.readline().strip())
     session = start_session(f"braid {name}", master=master[0] if master else None)
     if master and not is_local(master[0]):
         session.sparkContext.addPyFile(str(pack_code(folder / "code")))
-    host = SparkHost(name, folder, address, session, behaviours=installed_behaviours(), tags=tags)
+    machine = Machine(
+        name,
+        folder,
+        address,
+        session,
+        behaviours=installed_behaviours(),
+        tags=tags,
+        zone="".join(zones),
+        copies_at=_endpoint(copies_at[0]) if copies_at else None,
+    )
     ending = threading.Event()
 
     def stop(_number: int, _frame: Any) -> None:
         ending.set()
-        host.stop()
+        machine.stop()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
@@ -58,9 +69,9 @@ def main() -> None:
         found = await_end(session)
         if not ending.is_set() or found == "hangs":
             log.error("the JVM %s; the host ends, to be started again", found)
-            _give_up(host, JVM_DIED)
+            _give_up(machine, JVM_DIED)
 
-    threading.excepthook = partial(_end_with_thread, host, session, ending)
+    threading.excepthook = partial(_end_with_thread, machine, session, ending)
 
     def wait_for_keeper() -> None:
         # The input ends when the keeper is gone.
@@ -69,41 +80,53 @@ def main() -> None:
 
     for watch in (watch_jvm, wait_for_keeper):
         threading.Thread(target=watch, name=watch.__name__, daemon=True).start()
-    stuck = _run(host, session, ending)
+    stuck = _run(machine, session, ending)
     if stuck:
         # The query would keep the session from stopping as well.
         os._exit(STUCK)
     session.stop()
 
 
-def _run(host: SparkHost, session: "SparkSession", ending: threading.Event) -> bool:
-    """Run the host until it ends; whether a query did not stop."""
+def _values(prefix: str) -> list[str]:
+    return [each.removeprefix(prefix) for each in sys.argv[1:] if each.startswith(prefix)]
+
+
+def _endpoint(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def _run(machine: Machine, session: "SparkSession", ending: threading.Event) -> bool:
+    """Run the machine until it ends; whether a query did not stop."""
     try:
-        return host.run()
+        return machine.run()
+    except Superseded as error:
+        log.warning("%s; this machine starts anew", error)
+        _give_up(machine, SUPERSEDED)
     except Exception:
         if has_ended(session):
             # The main thread has noticed before the watch did.
             log.exception("the JVM died; the host ends, to be started again")
-            _give_up(host, JVM_DIED)
+            _give_up(machine, JVM_DIED)
         raise
     finally:
         ending.set()
 
 
 def _end_with_thread(
-    host: SparkHost, session: "SparkSession", ending: threading.Event, died: threading.ExceptHookArgs
+    machine: Machine, session: "SparkSession", ending: threading.Event, died: threading.ExceptHookArgs
 ) -> None:
     # No other thread notices that one that receives, generates or sends is missing: the host would do half its work.
     error = (died.exc_type, died.exc_value or died.exc_type(), died.exc_traceback)
     name = died.thread.name if died.thread else "a thread"
     log.error("%s died; the host ends, to be started again", name, exc_info=error)
     if not ending.is_set():
-        _give_up(host, JVM_DIED if has_ended(session) else THREAD_DIED)
+        _give_up(machine, JVM_DIED if has_ended(session) else THREAD_DIED)
 
 
-def _give_up(host: SparkHost, code: int) -> NoReturn:
+def _give_up(machine: Machine, code: int) -> NoReturn:
     """End at once, after acknowledging raw events: without numbers, they would count twice if they came again."""
-    leaving = threading.Thread(target=host.hang_up, name="hangs up", daemon=True)
+    leaving = threading.Thread(target=machine.hang_up, name="hangs up", daemon=True)
     leaving.start()
     leaving.join(_HANG_UP_SECONDS)
     os._exit(code)

@@ -31,7 +31,7 @@ from bridge import (
 from bridge.machine.files import make_folder, sync_folder, write_whole
 from bridge.transport.address import Address
 from bridge.transport.fetch_interval import grouped_for, ungrouped
-from bridge.transport.mqtt_client import MqttClient
+from bridge.transport.mqtt_client import MqttClient, Permit, always
 
 log = logging.getLogger("braid.host")
 
@@ -71,7 +71,7 @@ class StreamReceiver(Protocol):
 class Receptions:
     """Begins the receptions of one host, and notes the streams for which the broker keeps messages."""
 
-    def __init__(  # noqa: PLR0913 - its folder and name, its broker and protocol, a listener and a clock are six things
+    def __init__(  # noqa: PLR0913 - its folder and name, its broker and protocol, two listeners and a clock are seven things
         self,
         root: Path,
         host: str,
@@ -80,11 +80,12 @@ class Receptions:
         *,
         on_unread: Callable[[Unread], None],
         clock: Clock,
+        permit: Permit = always,
     ) -> None:
         self._folder = root / "hosts" / quote(host, safe="") / "received"
         self._on_unread = on_unread
         self._clock = clock
-        self._client = partial(MqttClient, address, protocol=protocol)
+        self._client = partial(MqttClient, address, protocol=protocol, permit=permit)
         self._host = host
         self._begun: list[_Received] = []
 

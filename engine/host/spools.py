@@ -26,6 +26,7 @@ from bridge import (
     consumers,
     topics,
 )
+from engine.copies import Copies
 from engine.host.notifying_spool import NotifyingSpool
 from engine.host.reception import Reception, StreamReceiver
 from engine.plan import Ingress, Plan
@@ -57,8 +58,7 @@ class _Supply:
     """The jobs that read it, each with the pace of its latest plan; replaced, and never changed."""
     trouble: str = ""
     """The reason that nothing comes; empty while it is supplied."""
-    retry: float = 0.0
-    """When it is supplied again, by `time.monotonic`."""
+    retry: float = 0.0  # when it is supplied again, by `time.monotonic`
 
     def pace(self) -> float:
         """The shortest pace of the jobs that read it; from any thread."""
@@ -74,13 +74,20 @@ class HostSpools:
     """The streams that a host supplies; called from its main thread."""
 
     def __init__(
-        self, root: Path, receiver: StreamReceiver, *, clock: Clock, on_growth: Callable[[str, bool], None]
+        self,
+        root: Path,
+        receiver: StreamReceiver,
+        *,
+        clock: Clock,
+        on_growth: Callable[[str, bool], None],
+        copies: Copies | None = None,
     ) -> None:
         """`on_growth` is called when a spool has grown, with its stream, and whether a marker came; from any thread."""
         self._root = root
         self._receiver = receiver
         self._clock = clock
         self._on_growth = on_growth
+        self._copies = copies
         self._supplies: dict[str, _Supply] = {}
         self._pruned = -math.inf
 
@@ -205,6 +212,7 @@ class HostSpools:
                 spool_folder(self._root, stream),
                 most_bytes=supply.most_bytes,
                 on_growth=partial(self._on_growth, stream),
+                copies=self._copies,
             )
         except LeaseTaken:
             return

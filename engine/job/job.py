@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bridge import Clock, Lease, PositionsGone, SpoolDamaged, read
 from bridge.machine.back_off import BackOff
+from engine.copies import Copies, NoCopies
 from engine.delivery.follower import REWIND, Follower
 from engine.delivery.forwarder import StreamSender
 from engine.job.batch_times import BatchTimes
@@ -51,6 +52,7 @@ class SparkJob:
         clock: Clock,
         on_ask: Callable[[str], None],
         owned_spool: Callable[[str], ReadableSpool | None],
+        copies: Copies | None = None,
     ) -> None:
         """`on_ask` is called when Spark asks for a batch; `owned_spool` finds the spool of a stream the host fills."""
         self.name = name
@@ -63,6 +65,7 @@ class SparkJob:
         self._sender = sender
         self._clock = clock
         self._on_ask = on_ask
+        self._copies = copies or NoCopies()
         self._lease = Lease(self.folder.path)
         try:
             self.folder.make()
@@ -153,7 +156,11 @@ class SparkJob:
     def start(self) -> None:
         """Start the query."""
         run, gone = self.folder.begin_run(), self.folder.gone()
-        self.follower = Follower(self.folder, self._store, self._sender, run=run, on_record=self._note_record)
+        # The next carrier's run has to be a later one.
+        self._copies.settle(self.folder.path)
+        self.follower = Follower(
+            self.folder, self._store, self._sender, run=run, on_record=self._note_record, copies=self._copies
+        )
         self.started_at, self.batch_times, self.lag = time.monotonic(), BatchTimes(), JobLag(self._spooled_at)
         self.keeper = PaceKeeper(
             run=run,

@@ -40,7 +40,7 @@ class RecordFile:
     """A record that is read part by part, on demand. Raises FileNotFoundError if there is no file."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         with _damage_named(path), path.open("rb") as file:
             begin = file.read(_AT_ONCE)
             found = _LINE.match(begin)
@@ -151,7 +151,7 @@ class RecordFile:
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
-        with _damage_named(self._path), self._path.open("rb") as file:
+        with _damage_named(self.path), self.path.open("rb") as file:
             yield file
 
     def _events(self, file: BinaryIO, part: RecordPart) -> pa.RecordBatch:
@@ -161,7 +161,7 @@ class RecordFile:
         if part.shard is None:
             content = _read(file, self._parts + part.first, part.size)
         else:
-            path = shard_path(self._path, part.shard)
+            path = shard_path(self.path, part.shard)
             try:
                 with path.open("rb") as other:
                     content = _read(other, part.first, part.size)

@@ -1,0 +1,53 @@
+"""What copies cost while nothing happens: CPU, latency, and bytes."""
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machines.fleet import COUNTS, fleet
+
+_PER_SECOND = 50.0
+_PACE = 0.5
+
+
+def copy_cost(folder: Path, *, seconds: float, whiles: int) -> dict[str, Any]:
+    """CPU and latency of a dataflow whose host has 0, 1 and 2 copies; three fleets run at once."""
+    folder.mkdir()
+    found: dict[str, Any] = {}
+    names = ("m0", "m1", "m2")
+    with (
+        fleet(folder / "0", *names, replicas=0, pace=_PACE) as none,
+        fleet(folder / "1", *names, replicas=1, pace=_PACE) as one,
+        fleet(folder / "2", *names, replicas=2, pace=_PACE) as two,
+    ):
+        fleets = {"0": none, "1": one, "2": two}
+        for many, machines in fleets.items():
+            machines.submit(machines.service.admit("ann"), COUNTS)
+            machines.send(_PER_SECOND)
+            machines.first_output_after(0.0)
+            host = machines.host()
+            machines.wait(lambda m=machines, h=host, n=int(many): m.has_copies(h, n), "copies")  # type: ignore[misc]
+        # A JVM becomes faster over its first hundreds of batches.
+        time.sleep(seconds)
+        begun = time.time()
+        spent: dict[str, list[float]] = {many: [] for many in fleets}
+        for _ in range(whiles):
+            before = {many: machines.cpu() for many, machines in fleets.items()}
+            time.sleep(seconds)
+            for many, machines in fleets.items():
+                spent[many].append((machines.cpu() - before[many]) / seconds)
+        for many, machines in fleets.items():
+            latencies = machines.latencies(begun)
+            found[many] = {
+                "cores": round(statistics.median(spent[many]), 3),
+                "latency_ms": {
+                    "p50": round(statistics.median(latencies)),
+                    "p99": round(statistics.quantiles(latencies, n=100)[98]),
+                },
+            }
+        for many in ("1", "2"):
+            ratios = [mine / alone for mine, alone in zip(spent[many], spent["0"], strict=True)]
+            found[many]["cpu_ratio"] = round(statistics.median(ratios), 3)
+            found[many]["more_ms"] = found[many]["latency_ms"]["p50"] - found["0"]["latency_ms"]["p50"]
+    return found

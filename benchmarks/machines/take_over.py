@@ -1,0 +1,69 @@
+"""A machine that is killed with its disk: how long outputs are missing, and whether any is lost or doubled."""
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machines.fleet import COUNTS, Fleet, fleet
+
+_PER_SECOND = 50.0
+_PACE = 0.5
+_QUIET = 5.0
+
+
+def warm_take_over(folder: Path, *, times: int) -> dict[str, Any]:
+    """Seconds from the kill to the first output from elsewhere, on machines that run already, in turn."""
+    found = []
+    with fleet(folder, "m0", "m1", replicas=1, pace=_PACE) as machines:
+        key = machines.service.admit("ann")
+        machines.submit(key, COUNTS)
+        machines.send(_PER_SECOND)
+        host = machines.host()
+        machines.first_output_after(0.0)
+        for number in range(times):
+            machines.wait(lambda: machines.has_copies(host, 1), "a copy")
+            time.sleep(_QUIET)
+            carrier = machines.carrier(host)
+            at = machines.kill(carrier, with_disk=True)
+            found.append(machines.first_output_after(at) - at)
+            machines.add(f"m{number + 2}")
+        machines.quiet()
+        return {**_summed(found), **_counted(machines)}
+
+
+def cold_take_over(folder: Path, *, times: int) -> dict[str, Any]:
+    """The same where the machine with the copy does not run yet, so that a JVM has to start."""
+    found = []
+    with fleet(folder, "m0", "m1", replicas=1, pace=_PACE) as machines:
+        key = machines.service.admit("ann")
+        machines.submit(key, COUNTS)
+        machines.send(_PER_SECOND)
+        host = machines.host()
+        machines.first_output_after(0.0)
+        for _ in range(times):
+            machines.wait(lambda: machines.has_copies(host, 1), "a copy")
+            time.sleep(_QUIET)
+            carrier = machines.carrier(host)
+            (other,) = set(machines.machines) - {carrier}
+            machines.kill(carrier)
+            machines.kill(other)
+            at = time.time()
+            machines.add(other)
+            found.append(machines.first_output_after(at) - at)
+            machines.add(carrier)
+        machines.quiet()
+        return {**_summed(found), **_counted(machines)}
+
+
+def _summed(seconds: list[float]) -> dict[str, Any]:
+    return {
+        "p50": round(statistics.median(seconds), 2),
+        "max": round(max(seconds), 2),
+        "all": [round(each, 2) for each in seconds],
+    }
+
+
+def _counted(machines: Fleet) -> dict[str, int]:
+    events = len(machines.sent_at)
+    return {"events": events, "lost": events - len(machines.came_at), "doubled": machines.doubled}

@@ -1,0 +1,60 @@
+"""Orders of who carries a host and who gets copies of its files, as the leading manager publishes them."""
+
+import logging
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from bridge.machine.files import make_folder, write_whole
+from engine.replicas.peer_address import PeerAddress
+
+log = logging.getLogger("braid.host")
+
+
+class CarrierOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest carriage of a host, with the addresses of its peers."""
+
+    host: str
+    machine: str
+    term: int
+    version: int
+    heir: str = ""
+    peers: tuple[PeerAddress, ...] = ()
+    kept_by: frozenset[str] = frozenset()
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Orders the orders for one host from old to new."""
+        return self.term, self.version
+
+
+_DECODER = msgspec.json.Decoder(CarrierOrder)
+
+
+def read_order(payload: bytes) -> CarrierOrder:
+    """Read an order; raises ValueError."""
+    return _DECODER.decode(payload)
+
+
+class OrderStore:
+    """The orders that a machine has taken up, so that without a broker it still knows what it carries."""
+
+    def __init__(self, root: Path, machine: str) -> None:
+        self._folder = root / "machines" / quote(machine, safe="")
+        make_folder(self._folder)
+
+    def keep(self, order: CarrierOrder) -> None:
+        """Keep an order durably. Only then may it be acted upon."""
+        # It holds the peers' secrets.
+        write_whole(self._folder / f"{quote(order.host, safe='')}.json", msgspec.json.encode(order), mode=0o600)
+
+    def all(self) -> list[CarrierOrder]:
+        """The latest order for each host."""
+        found = []
+        for path in sorted(self._folder.glob("*.json")):
+            try:
+                found.append(read_order(path.read_bytes()))
+            except (ValueError, OSError) as error:
+                log.warning("%s is passed over, because it cannot be read: %s", path, error)
+        return found

@@ -1,0 +1,254 @@
+"""The machine: a process with a Spark session that carries hosts: its own, and those that it took over.
+
+The leading manager orders who carries which host. A host that this machine is to carry is started in a thread of its
+own, from the files that are here. A host that is to be handed over stops first. A machine that finds that another one
+has taken a host over, because it was held up, ends, and is started anew: its workers know states that nobody shares.
+"""
+
+import dataclasses
+import logging
+import os
+import secrets
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from bridge.machine.files import link_whole
+from bridge.transport.address import Address
+from engine.copies import Copies
+from engine.host.carried_host import CarriedHost
+from engine.host.carrier_orders import CarrierOrder, OrderStore, read_order
+from engine.host.carrier_watch import CarrierWatch
+from engine.host.cpu_meter import CpuMeter
+from engine.host.host import SparkHost
+from engine.replicas.copy_server import CopyServer
+from engine.spark.cores import cores_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BEAT = 1.0
+"""Seconds between two looks."""
+_REPEAT = 5.0
+"""Seconds after which a status is published even if nothing has changed."""
+_ASK = 5.0
+"""Seconds for which a start, or a new connection as a host, waits for the broker's answer."""
+log = logging.getLogger("braid.host")
+
+
+class Superseded(RuntimeError):
+    """A host of this machine that another machine carries by now."""
+
+
+class Machine:
+    """One machine; `run` until stopped."""
+
+    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers and where are eight things
+        self,
+        name: str,
+        root: Path,
+        address: Address,
+        session: "SparkSession",
+        *,
+        behaviours: Mapping[str, str],
+        tags: Iterable[str] = (),
+        zone: str = "",
+        copies_at: tuple[str, int] | None = None,
+    ) -> None:
+        """`copies_at` is where it keeps copies for others; None if it keeps none, and shares its root."""
+        self.name = name
+        self._root = root
+        self._new_host = partial(SparkHost, address=address, session=session, behaviours=behaviours, tags=tags)
+        self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._stopping = threading.Event()
+        root.mkdir(parents=True, exist_ok=True)
+        link_whole(root / "identity", uuid.uuid4().hex.encode())
+        self._identity = (root / "identity").read_text()
+        self._orders: dict[str, CarrierOrder] = {}
+        self._store = OrderStore(root, name)
+        self._carried: dict[str, CarriedHost] = {}
+        self._meter = CpuMeter()
+        self._count_cores = partial(cores_of, session)
+        secret = secrets.token_urlsafe()
+        self._copy_server = (
+            CopyServer(name, secret, listen=copies_at, place=self._place) if copies_at is not None else None
+        )
+        self._watch = CarrierWatch(name, address, on_order=self._take_later)
+        self._about: dict[str, Any] = {
+            "machine": name,
+            "alive": True,
+            "boot": uuid.uuid4().hex,
+            "zone": zone,
+            "tags": sorted(set(tags)),
+            "types": sorted(behaviours),
+            "root": self._identity,
+            "at": self._copy_server.address if self._copy_server is not None else "",
+            "secret": secret if self._copy_server is not None else "",
+        }
+        self._published_at = 0.0
+
+    def run(self) -> bool:
+        """Work until stopped; whether a query did not stop, so that the process has to end."""
+        self._begin()
+        try:
+            while not self._stopping.is_set() and not self._is_stuck():
+                try:
+                    self._events.get(timeout=_BEAT)()
+                except Empty:
+                    for carried in self._carried.values():
+                        carried.look()
+                self._report()
+        finally:
+            self._end()
+        return self._is_stuck()
+
+    def stop(self) -> None:
+        """Let `run` return; from any thread."""
+        self._stopping.set()
+        self._events.put(lambda: None)
+
+    def hang_up(self) -> None:
+        """Receive no more, and acknowledge what was received, because the process has to end; from any thread."""
+        for carried in list(self._carried.values()):
+            carried.hang_up()
+
+    def _begin(self) -> None:
+        self._watch.begin()
+        if not self._watch.ask(_ASK):
+            log.warning("the broker does not answer; what ran last is started anyway")
+        for order in self._store.all():
+            self._obey(order)
+        while not self._events.empty():
+            self._events.get()()
+        if self.name not in self._orders:
+            # Nobody has ordered anything yet.
+            self._obey(CarrierOrder(host=self.name, machine=self.name, term=0, version=0))
+        self._report()
+
+    def _end(self) -> None:
+        for carried in self._carried.values():
+            carried.ask_to_stop()
+        for carried in self._carried.values():
+            carried.end()
+        if self._copy_server is not None:
+            self._copy_server.close()
+        self._watch.publish({"machine": self.name, "alive": False})
+        self._watch.stop()
+
+    def _is_stuck(self) -> bool:
+        return any(carried.stuck for carried in self._carried.values())
+
+    def _take_later(self, payload: bytes) -> None:
+        self._events.put(partial(self._take, payload))
+
+    def _take(self, payload: bytes) -> None:
+        if not payload:
+            return
+        try:
+            order = read_order(payload)
+        except ValueError as error:
+            log.warning("an order is passed over, because it cannot be read: %s", error)
+            return
+        known = self._orders.get(order.host)
+        # An equal one may have new addresses.
+        if known is None or order.age >= known.age:
+            self._obey(order)
+
+    def _obey(self, order: CarrierOrder) -> None:
+        known = self._orders.get(order.host)
+        if known is not None and order.age < known.age:
+            return
+        carried = self._carried.get(order.host)
+        concerned = {order.machine, order.heir, *(each.machine for each in order.peers)}
+        if (carried is not None or self.name in concerned) and order.version:
+            self._store.keep(order)
+        self._orders[order.host] = order
+        if order.machine != self.name:
+            self._give_up(order, carried)
+        elif carried is None:
+            log.info("carries host %s from now on, in term %d", order.host, order.term)
+            self._refuse_below(order)
+            self._carried[order.host] = self._carry(order)
+        elif carried.order.term not in {0, order.term}:
+            raise Superseded(f"host {order.host} had another carrier meanwhile")
+        else:
+            carried.take(order)
+
+    def _give_up(self, order: CarrierOrder, carried: CarriedHost | None) -> None:
+        if carried is not None:
+            if not carried.report().released:
+                raise Superseded(f"machine {order.machine} carries host {order.host} since term {order.term}")
+            log.info("machine %s carries host %s from now on", order.machine, order.host)
+            carried.end()
+            del self._carried[order.host]
+        self._refuse_below(order)
+
+    def _refuse_below(self, order: CarrierOrder) -> None:
+        if self._copy_server is not None and order.version:
+            self._copy_server.refuse_below(order.host, order.term)
+
+    def _carry(self, order: CarrierOrder) -> CarriedHost:
+        def make(root: Path, copies: Copies) -> SparkHost:
+            return self._new_host(
+                order.host,
+                root,
+                figures=partial(self._figures, order.host),
+                copies=copies,
+                permit=partial(self._may_connect, order.host),
+            )
+
+        return CarriedHost(
+            order, self._root_of(order.host), self.name, make, on_change=lambda: self._events.put(lambda: None)
+        )
+
+    def _may_connect(self, host: str) -> bool:
+        """Whether this machine still carries a host, as of now; from any thread."""
+        self._watch.ask(_ASK)
+        # An order that has come may still wait for the main thread.
+        answered = threading.Event()
+        self._events.put(answered.set)
+        answered.wait(_ASK)
+        order = self._orders.get(host)
+        return order is None or order.machine == self.name
+
+    def _place(self, host: str) -> Path | None:
+        """The folder for the copy of a host's files; None while this machine carries it; from any thread."""
+        order = self._orders.get(host)
+        if host in self._carried or (order is not None and order.machine == self.name):
+            return None
+        return self._root_of(host)
+
+    def _root_of(self, host: str) -> Path:
+        if host == self.name or self._copy_server is None:
+            return self._root
+        return self._root / "copies" / quote(host, safe="")
+
+    def _figures(self, host: str) -> Mapping[str, Any]:
+        """The CPU of this process, for its own host alone; its cores, which its hosts share; and a host's root."""
+        return {
+            "cpu": self._meter.cpu() if host == self.name else {},
+            "cores": self._count_cores() / max(1, len(self._carried)),
+            # Files that are copied belong to one host, wherever it is carried.
+            "root": self._identity if self._copy_server is None else f"host {host}",
+        }
+
+    def _report(self) -> None:
+        hosts = {}
+        for name, carried in self._carried.items():
+            if carried.is_superseded:
+                raise Superseded(f"a peer follows another carrier of host {name}")
+            report = dataclasses.asdict(carried.report())
+            hosts[name] = {key: sorted(each) if isinstance(each, frozenset) else each for key, each in report.items()}
+        if time.monotonic() - self._published_at >= _REPEAT:
+            self._watch.repeat()
+            self._published_at = time.monotonic()
+        self._watch.publish({**self._about, "cores": self._cores(), "hosts": hosts})
+
+    def _cores(self) -> int:
+        return os.cpu_count() or 1

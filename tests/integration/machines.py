@@ -1,0 +1,173 @@
+"""Several machines of one service on this one: each a process with a root of its own, which can be lost with its disk."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import psutil
+
+from manager.answers import SubmitAnswer
+from manager.process.keeper_process import read_record
+from manager.process.settings import read_key
+from tests.integration.serving import BOUND, BRAID, Served, free_port
+
+SOURCE_TOPIC = "city/street"
+
+
+class MachineProcess:
+    """A machine: `braid host` with all that it starts."""
+
+    def __init__(self, name: str, root: Path, broker: str, *, copies: bool, zone: str = "") -> None:
+        self.name = name
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        options = [f"--root={root}", f"--broker={broker}", "--master=local[2,8]", f"--zone={zone}"]
+        if copies:
+            options.append(f"--copies-at=127.0.0.1:{free_port()}")
+        with (root.parent / f"{name}.log").open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                [str(BRAID), "host", name, *options], stdout=output, stderr=output
+            )
+
+    def kill(self, *, with_disk: bool = False) -> None:
+        """Kill all its processes at once, the keeper first."""
+        tree = self._tree()
+        for each in tree:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        self._process.wait()
+        psutil.wait_procs(tree[1:], timeout=10)
+        if with_disk:
+            shutil.rmtree(self.root)
+
+    def pause(self) -> None:
+        """Hold all its processes up."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Let it end."""
+        self._process.terminate()
+        self._process.wait(BOUND)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def _tree(self) -> list[psutil.Process]:
+        process = psutil.Process(self._process.pid)
+        return [process, *process.children(recursive=True)]
+
+    def _signal(self, number: signal.Signals) -> None:
+        for each in self._tree():
+            with suppress(psutil.NoSuchProcess):
+                each.send_signal(number)
+
+
+class ManyMachines(Served):
+    """A service without a host of its own, and machines that are started and lost."""
+
+    def __init__(
+        self, folder: Path, *, replicas: int, copies: bool = True, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Without `copies`, all machines share one root."""
+        super().__init__(folder, host="none", settings={"BRAID_REPLICAS": str(replicas), **settings})
+        self._folder = folder
+        self._copies = copies
+        self.machines: dict[str, MachineProcess] = {}
+        self._publishing: Publisher | None = None
+
+    def __enter__(self) -> Self:
+        self.begin()
+        # It is ready only once a host is.
+        self.until(self.answers, "the service to answer")
+        self.until(lambda: read_record(self.root) is not None and (self.root / "key").exists(), "the key")
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for machine in self.machines.values():
+            if machine.runs:
+                machine.resume()
+                machine.kill()
+        self.close()
+
+    def add(self, name: str, zone: str = "") -> MachineProcess:
+        """Start a machine."""
+        record = read_record(self.root)
+        assert record is not None
+        root = self._folder / "disks" / name if self._copies else self.root
+        machine = MachineProcess(name, root, record.broker, copies=self._copies, zone=zone)
+        self.machines[name] = machine
+        return machine
+
+    def seen(self) -> dict[str, Any]:
+        """The machines by name, as the service shows them."""
+        done = subprocess.run(  # noqa: S603 - our own command
+            [str(BRAID), "machines", "--json"],
+            env={**os.environ, "BRAID_URL": f"http://127.0.0.1:{self.port}", "BRAID_KEY": read_key(self.root)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return {each["name"]: each for each in json.loads(done.stdout)} if done.returncode == 0 else {}
+
+    def until_carried(self, host: str, machine: str, *, kept_by: int = 0) -> None:
+        """Wait until a machine carries a host, with complete copies at so many others."""
+
+        def carried() -> bool:
+            hosts = self.seen().get(machine, {}).get("hosts", [])
+            return any(each["host"] == host and len(each["kept_by"]) >= kept_by for each in hosts)
+
+        self.until(carried, f"{machine} to carry {host}, with {kept_by} copies")
+
+
+class Publisher:
+    """Publishes numbered events for a source, a few at a time, until stopped."""
+
+    def __init__(self, served: Served, keys: int = 3) -> None:
+        self.sent = 0
+        self._served = served
+        self._keys = keys
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="publishes", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> int:
+        """Stop; how many events were published."""
+        self._over.set()
+        self._thread.join()
+        return self.sent
+
+    def _run(self) -> None:
+        while not self._over.wait(0.05):
+            self._served.publish(
+                SOURCE_TOPIC, [{"n": n, "k": f"k{n % self._keys}"} for n in range(self.sent, self.sent + 2)]
+            )
+            self.sent += 2
+
+
+def check_counts(outputs: list[Any], sent: int, keys: int = 3) -> None:
+    """See that every event was counted once, by a state that was never lost, in order within its key."""
+    assert list(range(sent)) == sorted(each["n"] for each in outputs)
+    seen: dict[str, int] = {}
+    for each in outputs:
+        seen[each["k"]] = seen.get(each["k"], 0) + 1
+        assert each["count"] == seen[each["k"]]
+        assert each["n"] % keys == int(each["k"][1:])
+
+
+def whole(served: Served, answer: SubmitAnswer, sent: int) -> list[Any]:
+    """All outputs, once there are as many as events."""
+    return served.until_delivered(answer, "out", sent)

@@ -1,0 +1,114 @@
+"""Machines that are lost, held up and emptied while dataflows run, on the real parts: nothing is lost or doubled."""
+
+from pathlib import Path
+
+import pytest
+
+from manager.answers import DataflowState
+from tests.integration.machines import ManyMachines, Publisher, check_counts, whole
+from tests.integration.serving import counting, street
+
+pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+
+
+def test_a_lost_machine_s_host_goes_on_from_its_copy(tmp_path: Path) -> None:
+    """With its disk gone too, every event is counted once; a new machine gets a copy by itself; then that one is lost."""
+    with ManyMachines(tmp_path, replicas=1) as served:
+        for name in ("ash", "elm"):
+            served.add(name)
+        served.until(served.ready, "the service to be ready")
+        served.until_carried("ash", "ash", kept_by=1)
+        served.until_carried("elm", "elm", kept_by=1)
+        with served.admit("ann") as ann:
+            ann.register_source(street())
+            answer = ann.submit(counting("street"))
+            served.until_state(ann, answer.id, DataflowState.RUNNING)
+            publisher = Publisher(served)
+            served.until_delivered(answer, "out", 20)
+            (host,) = {job.host for job in served.client().jobs()}
+            other = next(name for name in served.machines if name != host)
+            served.machines[host].kill(with_disk=True)
+            served.until_carried(host, other)
+            served.until_delivered(answer, "out", publisher.sent)
+            served.add("oak")
+            served.until_carried(host, other, kept_by=1)
+            served.machines[other].kill(with_disk=True)
+            served.until_carried(host, "oak")
+            sent = publisher.stop()
+            check_counts(whole(served, answer, sent), sent)
+
+
+def test_a_machine_that_was_held_up_does_nothing_more_as_its_host(tmp_path: Path) -> None:
+    """It is taken over while it stands still; once it goes on it neither publishes nor takes events as that host."""
+    with ManyMachines(tmp_path, replicas=1) as served:
+        for name in ("ash", "elm"):
+            served.add(name)
+        served.until(served.ready, "the service to be ready")
+        served.until_carried("ash", "ash", kept_by=1)
+        served.until_carried("elm", "elm", kept_by=1)
+        with served.admit("ann") as ann:
+            ann.register_source(street())
+            answer = ann.submit(counting("street"))
+            served.until_state(ann, answer.id, DataflowState.RUNNING)
+            publisher = Publisher(served)
+            served.until_delivered(answer, "out", 20)
+            (host,) = {job.host for job in served.client().jobs()}
+            other = next(name for name in served.machines if name != host)
+            served.machines[host].pause()
+            served.until_carried(host, other)
+            before = publisher.sent
+            served.until_delivered(answer, "out", before)
+            served.machines[host].resume()
+            # It starts anew, and keeps copies for the other.
+            served.until_carried(host, other, kept_by=1)
+            served.until_delivered(answer, "out", publisher.sent)
+            sent = publisher.stop()
+            check_counts(whole(served, answer, sent), sent)
+
+
+def test_a_machine_is_emptied_without_loss(tmp_path: Path) -> None:
+    """Its host is handed over, and can be handed back, while events come all the time."""
+    with ManyMachines(tmp_path, replicas=1) as served:
+        for name in ("ash", "elm"):
+            served.add(name)
+        served.until(served.ready, "the service to be ready")
+        served.until_carried("ash", "ash", kept_by=1)
+        served.until_carried("elm", "elm", kept_by=1)
+        with served.admit("ann") as ann, served.client() as operator:
+            ann.register_source(street())
+            answer = ann.submit(counting("street"))
+            served.until_state(ann, answer.id, DataflowState.RUNNING)
+            publisher = Publisher(served)
+            served.until_delivered(answer, "out", 20)
+            (host,) = {job.host for job in operator.jobs()}
+            other = next(name for name in served.machines if name != host)
+            operator.drain_machine(host)
+            served.until_carried(host, other)
+            served.until_delivered(answer, "out", publisher.sent)
+            operator.undrain_machine(host)
+            operator.drain_machine(other)
+            served.until_carried(host, host)
+            sent = publisher.stop()
+            check_counts(whole(served, answer, sent), sent)
+
+
+def test_machines_that_share_a_root_take_over_without_copies(tmp_path: Path) -> None:
+    """What a killed machine left in the shared folder, another one goes on from at once."""
+    with ManyMachines(tmp_path, replicas=0, copies=False) as served:
+        for name in ("ash", "elm"):
+            served.add(name)
+        served.until(served.ready, "the service to be ready")
+        served.until_carried("ash", "ash")
+        served.until_carried("elm", "elm")
+        with served.admit("ann") as ann:
+            ann.register_source(street())
+            answer = ann.submit(counting("street"))
+            served.until_state(ann, answer.id, DataflowState.RUNNING)
+            publisher = Publisher(served)
+            served.until_delivered(answer, "out", 20)
+            (host,) = {job.host for job in served.client().jobs()}
+            other = next(name for name in served.machines if name != host)
+            served.machines[host].kill()
+            served.until_carried(host, other)
+            sent = publisher.stop()
+            check_counts(whole(served, answer, sent), sent)
