@@ -64,8 +64,17 @@ def output(tenant: str, dataflow: str, sink: str) -> str:
 
 
 def host(name: str, what: str) -> str:
-    """A host's topic for its orders or its status."""
+    """A host's topic for its orders, its status, or who carries it."""
     return f"{ROOT}/hosts/{name}/{what}"
+
+
+def machine(name: str, what: str) -> str:
+    """A machine's topic for its status.
+
+    >>> machine("north", "status")
+    'braid/1/machines/north/status'
+    """
+    return f"{ROOT}/machines/{name}/{what}"
 
 
 def job(name: str, what: str) -> str:
