@@ -1,4 +1,5 @@
 """Ring: which machine carries which host, and where the copies of a host's files are.
 
-Pure, and on its own: it knows neither what runs nor how. Start with `ring.carriage` for the records.
+Pure, and on its own: it knows neither what runs nor how. Start with `ring.carriage` for the records; `ring.decision`
+decides what becomes of them, and `ring.tokens` in which order machines follow each other.
 """

@@ -23,10 +23,16 @@ class Carriage:
     """The machine that the host is being handed to; the carrier stops it and reports it released."""
     peers: tuple[str, ...] = ()
     """The machines that the host's files are sent to."""
+    roots: tuple[str, ...] = ()
+    """The ids of the peers' roots, in the same order; a machine that returns with another one has lost its copies."""
     kept_by: frozenset[str] = frozenset()
     """The peers that are known to have everything that anybody outside has seen."""
     root: str = ""
-    """The id of its carrier's root; a machine with the same one shares the files."""
+    """The id of its carrier's root; a machine with the same one shares the files, one with another has not got them."""
+
+    def root_of(self, peer: str) -> str:
+        """The id of the root at which a peer keeps the copy; empty if that is not known."""
+        return dict(zip(self.peers, self.roots, strict=False)).get(peer, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +42,8 @@ class HostReport:
     version: int = 0
     """The version of the carriage that it acts upon."""
     in_sync: frozenset[str] = frozenset()
-    """The peers that have everything, and without which it acknowledges and publishes nothing."""
+    """The peers without which it acknowledges and publishes nothing, since they had everything: kept until the next
+    version, even if one of them is broken by now, because it may be counted upon since."""
     broken: frozenset[str] = frozenset()
     """The peers that it has not reached for some seconds."""
     released: bool = False

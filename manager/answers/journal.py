@@ -38,6 +38,10 @@ class OperationKind(StrEnum):
     PUBLISHING = "set publishing"
     PUT_WHEEL = "put wheel"
     REMOVE_WHEEL = "remove wheel"
+    TAKE_OVER = "take over host"
+    HAND_OVER = "hand over host"
+    DRAIN_MACHINE = "drain machine"
+    UNDRAIN_MACHINE = "undrain machine"
 
 
 class OperationAnswer(Answer):
@@ -49,7 +53,7 @@ class OperationAnswer(Answer):
     who: str
     """A tenant, or "operator"."""
     subject: str
-    """The dataflow, source, module, wheel, tenant, key or secret."""
+    """The dataflow, source, module, wheel, tenant, key, secret, host or machine."""
     started: int = 0
     reused: int = 0
     paused: int = 0

@@ -10,13 +10,17 @@ It restores:
   events, so a reader that drops duplicates has to start again at the new epoch.
 
 A restored service leads in a higher term than any before, and its new instances, jobs and epochs have numbers that were
-never used. So hosts, jobs and streams of the old service that still live are refused.
+never used. So hosts, jobs and streams of the old service that still live are refused. Every host is at home, without
+copies, until its machine has made new ones.
 """
 
 import shutil
 import tempfile
 import time
 from pathlib import Path
+
+from sqlalchemy import select
+from sqlmodel import Session
 
 from bridge.machine.files import link_whole, make_folder, sync_folder
 from bridge.machine.private_files import make_private_folder
@@ -26,7 +30,7 @@ from manager.backup.archive import DATABASE, BackupManifest, BackupRefused, extr
 from manager.backup.database import check_empty, load
 from manager.committer.rows import OPERATOR
 from manager.store.database import DatabaseDown, Store, sqlite_url
-from manager.store.tables import Leadership, OperationRow
+from manager.store.tables import CarriageRow, Leadership, OperationRow
 
 _IDS_AHEAD = 1_000_000
 """More instances and jobs than a service makes between a backup and its loss."""
@@ -69,6 +73,7 @@ def _advance(database: Path, manifest: BackupManifest) -> None:
             row.term = max(row.term + 1, int(time.time()))
             row.next_instance += _IDS_AHEAD
             row.next_job += _IDS_AHEAD
+            _bring_home(session, row.term)
             session.add(
                 OperationRow(
                     at=time.time(),
@@ -80,6 +85,14 @@ def _advance(database: Path, manifest: BackupManifest) -> None:
             )
     finally:
         store.close()
+
+
+def _bring_home(session: Session, term: int) -> None:
+    """Have every host carried by its own machine, in a term of its own. Copies are of what was, so none counts."""
+    for carriage in session.scalars(select(CarriageRow)):
+        carriage.machine, carriage.root, carriage.heir = carriage.host, "", ""
+        carriage.term, carriage.version = max(carriage.term + 1, term), carriage.version + 1
+        carriage.peers, carriage.roots, carriage.kept_by = [], [], []
 
 
 def _fill(path: Path, root: Path, database: Path, url: str) -> None:

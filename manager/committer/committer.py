@@ -76,6 +76,20 @@ class Committer:
         with self._lock:
             yield self._current()
 
+    @property
+    def term(self) -> int:
+        """The term in which this manager leads; 0 if it does not."""
+        return self._term
+
+    @contextmanager
+    def beside(self, term: int) -> Iterator[Session]:
+        """Open a transaction beside the committed state. Refused unless this manager leads in a term."""
+        with self._store.write() as session:
+            if self._led_version(session, term) is None:
+                # It steps down with the next change, or when its lease is looked at.
+                raise StateNotReady(_ANOTHER_LEADS)
+            yield session
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have a listener called after each commit; from any thread."""
         self._listeners.append(listener)
@@ -140,7 +154,7 @@ class Committer:
 
     def _current(self) -> CommittedState:
         if not self.leads:
-            raise StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads")
+            raise StateNotReady(_NO_LEADER)
         if self._state is None:
             with self._store.read() as session:
                 self._state = load(session, self._catalogue)
@@ -176,13 +190,18 @@ class Committer:
             _settle()
 
     def _check_current(self, session: Session, state: CommittedState) -> None:
-        leadership = session.execute(_STANDING).one()
-        if (leadership.leader, leadership.term) != (self.name, self._term):
+        version = self._led_version(session, self._term)
+        if version is None:
             self.step_down()
-            raise StateNotReady("another manager leads by now; ask again in a moment")
-        if leadership.version != state.version:
+            raise StateNotReady(_ANOTHER_LEADS)
+        if version != state.version:
             self._state = None
             raise StateNotReady("the committed state is not the one that this manager knew; ask again in a moment")
+
+    def _led_version(self, session: Session, term: int) -> int | None:
+        """The version of what is committed; None if this manager does not lead in a term any more."""
+        leadership = session.execute(_STANDING).one()
+        return leadership.version if (leadership.leader, leadership.term) == (self.name, term) else None
 
 
 def _phases(state: CommittedState) -> list[Phase]:
@@ -199,6 +218,8 @@ def _cancel(session: Session, draft: Draft, met: Transition) -> None:
             give_up(session, draft, met.id, why=why)
 
 
+_NO_LEADER = "this manager does not lead; ask again in a moment, or ask the one that leads"
+_ANOTHER_LEADS = "another manager leads by now; ask again in a moment"
 _BUSY = {
     TransitionKind.MOVE: "tasks are being moved from job to job; ask again in a moment",
     TransitionKind.RECONFIGURATION: "tasks are being reconfigured; ask again in a moment",

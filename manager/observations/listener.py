@@ -1,4 +1,4 @@
-"""The listener: receives messages about hosts and jobs over the broker, and keeps the latest of each.
+"""The listener: receives messages about machines, hosts and jobs over the broker, and keeps the latest of each.
 
 Every message is retained or repeated within seconds, so the session ends with the connection: a new connection brings
 everything again. The listener then publishes an echo to itself, which the broker returns after all retained messages.
@@ -9,15 +9,17 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
-from typing import Protocol
 
 from bridge import Message, topics
 from manager.observations.figures import remembered
 from manager.observations.host_messages import read_host_status, read_metrics, read_refusal, read_status, read_wiring
+from manager.observations.listener_line import ListenerConnector, ListenerLine
+from manager.observations.machine_messages import MachineStatus
+from manager.observations.machine_sights import MachineSights
 from manager.observations.reports import HostSeen, JobSeen
 from manager.observations.sight import JobSight, Sight
 from manager.observations.silent_hosts import away_if_silent
@@ -29,34 +31,6 @@ _WIRINGS_KEPT = 8
 _TRANSITIONS_KEPT = 16
 """State changes of a job that are kept; readers look more often than a state changes."""
 log = logging.getLogger("braid.listener")
-
-
-class ListenerLine(Protocol):
-    """The broker's client, as a listener uses it."""
-
-    def stop(self) -> None:
-        """Disconnect."""
-
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Acknowledge these messages to the broker."""
-
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send a message."""
-
-
-class ListenerConnector(Protocol):
-    """Makes and starts a client without waiting for a broker."""
-
-    def __call__(
-        self,
-        client_id: str,
-        *,
-        topics: Iterable[str],
-        on_message: Callable[[Message], None],
-        on_connection: Callable[[], None],
-        on_disconnection: Callable[[], None],
-    ) -> ListenerLine:
-        """Return a client that subscribes to these topics."""
 
 
 class Listener:
@@ -78,6 +52,7 @@ class Listener:
         self._jobs: dict[str, JobSight] = {}
         self._hosts: dict[str, HostSeen] = {}
         self._heard_at: dict[str, float] = {}
+        self._machines = MachineSights()
         self._connection = 0
         self._connected_at: float | None = None
         self._complete = False
@@ -93,7 +68,8 @@ class Listener:
             self._name,
             topics=[
                 *(topics.job("+", what) for what in ("plan", "status", "refused", "metrics")),
-                *(topics.host("+", what) for what in ("status", "refused")),
+                *(topics.host("+", what) for what in ("status", "refused", "carrier")),
+                topics.machine("+", "status"),
                 self._echo,
             ],
             on_message=lambda message: self._queue.put(lambda: self._take(message)),
@@ -134,6 +110,8 @@ class Listener:
                 connection=self._connection,
                 jobs=dict(self._jobs),
                 hosts={name: self._with_silence(host) for name, host in self._hosts.items()},
+                machines=self._machines.seen(self._connected_at, self._clock()),
+                carriers=dict(self._machines.carriers),
             )
 
     def job(self, job: str) -> JobSeen | None:
@@ -145,6 +123,10 @@ class Listener:
     def hosts(self) -> tuple[HostSeen, ...]:
         """Return the latest report of every host, ordered by name."""
         return tuple(host for _, host in sorted(self.sight().hosts.items()))
+
+    def machines(self) -> Mapping[str, MachineStatus]:
+        """Return the latest status of every machine."""
+        return self.sight().machines
 
     def _with_silence(self, host: HostSeen) -> HostSeen:
         heard_at = self._heard_at[host.host]
@@ -173,6 +155,7 @@ class Listener:
             self._connection += 1
             self._connected_at, self._complete, self._echo_sent_at = self._clock(), False, -_ECHO_AFTER
             self._planned.clear()
+            self._machines.carriers.clear()
         self._send_echo()
 
     def _disconnected(self) -> None:
@@ -208,6 +191,12 @@ class Listener:
                 self._take_host(host, message.payload)
             case ["hosts", host, "refused"]:
                 log.warning("host %s refused a cut: %s", host, read_refusal(message.payload))
+            case ["hosts", host, "carrier"]:
+                with self._guard:
+                    self._machines.take_carrier(host, message.payload)
+                self._notify()
+            case ["machines", machine, "status"]:
+                self._take_machine(machine, message.payload)
 
     def _caught_up(self, payload: bytes) -> None:
         if self._complete or payload != str(self._connection).encode():
@@ -280,6 +269,12 @@ class Listener:
             if before is not None and (before.alive, before.jobs) == (seen.alive, seen.jobs):
                 return
         self._notify()
+
+    def _take_machine(self, machine: str, payload: bytes) -> None:
+        with self._guard:
+            is_news = self._machines.take_status(machine, payload, self._clock())
+        if is_news:
+            self._notify()
 
     def _keep(self, job: str, sight: JobSight) -> None:
         # Only this thread writes, so reading needs no lock here.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from engine.job.lifecycle import JobState
 from engine.plan import Port
 from manager.observations.host_messages import PlanWiring
+from manager.observations.machine_messages import MachineStatus
 from manager.observations.reports import HostSeen, JobSeen
 
 
@@ -48,7 +49,7 @@ class JobSight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """Everything known of all hosts and jobs."""
+    """Everything known of all machines, hosts and jobs."""
 
     complete: bool
     """The broker is connected, and all its retained messages have arrived."""
@@ -56,6 +57,9 @@ class Sight:
     """The number of connections so far."""
     jobs: Mapping[str, JobSight] = field(default_factory=dict)
     hosts: Mapping[str, HostSeen] = field(default_factory=dict)
+    machines: Mapping[str, MachineStatus] = field(default_factory=dict)
+    carriers: Mapping[str, bytes] = field(default_factory=dict)
+    """The message that the broker retains on who carries each host."""
 
 
 def news_of(seen: JobSeen | None) -> object:

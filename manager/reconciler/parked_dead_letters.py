@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from bridge import Message, topics
 from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
 from manager.committer.committer import Committer
-from manager.observations.listener import ListenerLine
+from manager.observations.listener_line import ListenerLine
 from manager.planner import public_id
 from manager.problem import DatabaseAway, StateNotReady
 from manager.store.database import Store

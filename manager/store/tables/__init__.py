@@ -3,6 +3,7 @@
 Times are seconds since 1970 in UTC, because SQLite has no time zones.
 """
 
+from manager.store.tables.carriages import CarriageRow, MachineRow
 from manager.store.tables.columns import table_of
 from manager.store.tables.costs import LearntRow, MeteredRow, MeteredTenantRow
 from manager.store.tables.dataflows import DataflowRow, IdempotencyRow, JobRow, MoveRow, TaskRow
@@ -16,6 +17,7 @@ from manager.store.tables.tenants import CredentialRow, KeyRow, SessionRow, Tena
 from manager.store.tables.wheels import WheelRow
 
 __all__ = [
+    "CarriageRow",
     "CredentialRow",
     "DataflowRow",
     "DeadLetterDropRow",
@@ -27,6 +29,7 @@ __all__ = [
     "KeyRow",
     "Leadership",
     "LearntRow",
+    "MachineRow",
     "MeteredRow",
     "MeteredTenantRow",
     "ModuleRow",

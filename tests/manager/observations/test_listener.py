@@ -95,6 +95,8 @@ def test_a_plan_that_the_broker_lost_is_forgotten(hearing: Hearing) -> None:
         (topics.job("1", "metrics"), b'{"streams": {"s": 1}}'),
         (topics.host("h", "status"), b"0"),
         (topics.host("h", "refused"), b"0"),
+        (topics.machine("m", "status"), b"{"),
+        (topics.machine("m", "status"), b'{"alive": true, "hosts": {"h": 1}}'),
     ],
 )
 def test_an_unreadable_message_is_passed_over(hearing: Hearing, topic: str, payload: bytes) -> None:

@@ -14,7 +14,7 @@ from sqlmodel import col
 
 from bridge import Message, topics
 from bridge.transport.memory_broker import MemoryBroker, MemoryClient
-from manager.observations.listener import ListenerLine
+from manager.observations.listener_line import ListenerLine
 from manager.problem import StateNotReady
 from manager.reconciler import parked_dead_letters
 from manager.reconciler.parked_dead_letters import DeadLetterParking, read_letter, service_name

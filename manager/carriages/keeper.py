@@ -1,0 +1,114 @@
+"""The keeper of carriages: one thread of the leading manager that has decided who carries which host.
+
+It looks at every news of machines, and twice a second. Each message is made from what is committed. A decision that
+could not be committed is dropped, and made anew at the next look.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from bridge import topics
+from manager.carriages.carrier_messages import read_standing, written_carrier
+from manager.carriages.committed import CommittedCarriages, CommittedFleet
+from manager.carriages.decision import DecideCarriages
+from manager.carriages.machine_watch import MachineWatch
+from manager.observations.listener import Listener
+from manager.observations.sight import Sight
+from manager.problem import DatabaseAway, StateNotReady
+
+_LOOK_EVERY = 0.5
+"""Seconds between two looks without news."""
+_FAILURE_PAUSE = 1.0
+"""Seconds between a failed look and the next."""
+_AGAIN_AFTER = 2.0
+"""Seconds after which a message is sent again that the broker does not retain."""
+log = logging.getLogger("braid.carriages")
+
+
+class CarriageKeeper:
+    """Keeps carriages from `start` to `stop`."""
+
+    def __init__(
+        self,
+        committed: CommittedCarriages,
+        listener: Listener,
+        decide: DecideCarriages,
+        *,
+        leads: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is decided or published unless `leads` returns true."""
+        self._committed = committed
+        self._listener = listener
+        self._decide = decide
+        self._leads = leads
+        self._clock = clock
+        self._watch = MachineWatch()
+        self._sent: dict[str, tuple[int, bytes, float]] = {}
+        """What was last sent on each host: over which connection, and when."""
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keeps carriages", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._listener.on_news(self._woken.set)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread; idempotent."""
+        self._stopping.set()
+        self._woken.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def look(self) -> bool:
+        """DecideCarriages, commit and publish what is due; true if more may be due at once."""
+        sight = self._listener.sight()
+        if not sight.complete or not self._leads():
+            return False
+        fleet = self._committed.fleet()
+        if not sight.machines and not fleet.carriages:
+            return False
+        seen = self._watch.take(sight, fleet.named, self._clock())
+        decision = self._decide(fleet, seen)
+        turned = bool(decision.turns) or decision.tokens != fleet.tokens
+        if turned:
+            self._committed.commit(fleet, decision.turns, decision.tokens)
+            fleet = self._committed.fleet()
+            for turn in decision.turns:
+                log.info("host %s, carried by %s: %s", turn.carriage.host, turn.carriage.machine, turn.why)
+        self._publish(fleet, sight)
+        return turned
+
+    def _publish(self, fleet: CommittedFleet, sight: Sight) -> None:
+        """Publish what is committed where the broker retains something older, or nothing."""
+        now = self._clock()
+        for host, carriage in sorted(fleet.carriages.items()):
+            message, retained = written_carrier(carriage, sight.machines), sight.carriers.get(host)
+            if message == retained:
+                continue
+            if retained is not None and read_standing(retained) > (carriage.term, carriage.version):
+                # Another manager leads, and this one does not know it yet.
+                log.debug("host %s: the broker retains a newer carriage than version %d", host, carriage.version)
+                continue
+            connection, sent, at = self._sent.get(host, (0, b"", 0.0))
+            if (connection, sent) != (sight.connection, message) or now - at >= _AGAIN_AFTER:
+                self._sent[host] = sight.connection, message, now
+                self._listener.publish(topics.host(host, "carrier"), message, retain=True)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._woken.wait(_LOOK_EVERY)
+            self._woken.clear()
+            try:
+                if self.look():
+                    self._woken.set()
+            except (DatabaseAway, StateNotReady) as error:
+                log.debug("carriages stay as they are until the next look: %s", error)
+                self._stopping.wait(_FAILURE_PAUSE)
+            except Exception:  # no error may end the only thread that keeps carriages
+                log.exception("carriages stay as they are until the next look")
+                self._stopping.wait(_FAILURE_PAUSE)

@@ -1,0 +1,32 @@
+"""The tables of who carries which host, and of the machines."""
+
+from sqlalchemy import JSON, BigInteger, Column
+from sqlmodel import Field, SQLModel
+
+
+class CarriageRow(SQLModel, table=True):
+    """Who carries a host, who gets its files, and who has them; see `ring.carriage.Carriage`."""
+
+    __tablename__ = "carriage"
+    host: str = Field(primary_key=True)
+    machine: str
+    term: int = Field(sa_column=Column(BigInteger, nullable=False))
+    version: int = Field(sa_column=Column(BigInteger, nullable=False))
+    heir: str = ""
+    peers: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    """In the order in which they were chosen."""
+    roots: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    """The ids of their roots, in the same order."""
+    kept_by: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    root: str = ""
+
+
+class MachineRow(SQLModel, table=True):
+    """A machine that was seen once, and what operators want of it."""
+
+    __tablename__ = "machine"
+    name: str = Field(primary_key=True)
+    token: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    """Its place on the ring; none before it has one."""
+    draining: bool = False
+    """Whether it is to give up all hosts that it carries."""

@@ -1,0 +1,89 @@
+"""What a decision about carriages considers: machines as they were last seen, and what an operator asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ring.carriage import Carriage, HostReport, MachineSeen
+from ring.tokens import Ring
+
+LOST_AFTER = 1.0
+"""How many seconds a machine has to be gone before it is lost."""
+SETTLED_AFTER = 60.0
+"""How many seconds a machine has to be back before hosts are handed to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriageTurn:
+    """The next version of a carriage, and why it changes."""
+
+    carriage: Carriage
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """All that a decision considers beside the carriages."""
+
+    machines: Mapping[str, MachineSeen]
+    ring: Ring
+    """With all machines that have been seen."""
+    replicas: int
+    """How many copies each host should have."""
+    draining: frozenset[str]
+    """The machines that hosts should leave."""
+    now: float
+    lost_since: Mapping[str, float]
+    """Since when each machine is gone; one that is not in it may be back any moment."""
+    alive_since: Mapping[str, float]
+
+    def alive(self, machine: str, root: str) -> bool:
+        """Whether a machine is there, with the files of this root."""
+        seen = self.machines.get(machine)
+        return seen is not None and seen.alive and seen.root == root
+
+    def lost(self, machine: str, root: str) -> bool:
+        """Whether the files of this root at a machine are out of reach: it is gone, or is back without them."""
+        seen = self.machines.get(machine)
+        if seen is not None and seen.alive:
+            return seen.root != root
+        since = self.lost_since.get(machine)
+        return since is not None and self.now - since >= LOST_AFTER
+
+    def settled(self, machine: str) -> bool:
+        """Whether a machine has been there for long enough to be handed something."""
+        since = self.alive_since.get(machine)
+        return since is not None and self.now - since >= SETTLED_AFTER
+
+    def shares(self, machine: str, root: str) -> bool:
+        """Whether a machine is there and works in this root; an unknown root is nobody's."""
+        return bool(root) and self.alive(machine, root)
+
+    def takes_copies(self, machine: str, carriage: Carriage) -> bool:
+        """Whether a host's files can be sent to a machine. What shares its root needs no copy."""
+        seen = self.machines.get(machine)
+        if seen is None or not seen.alive or not seen.at or machine == carriage.machine:
+            return False
+        return not self.shares(machine, carriage.root)
+
+    def has_files(self, machine: str, carriage: Carriage) -> bool:
+        """Whether a machine has everything of a host that anybody outside has seen, and is there to go on with it."""
+        if machine in carriage.kept_by and self.alive(machine, carriage.root_of(machine)):
+            return True
+        return any(self.shares(machine, root) for root in (carriage.root, *map(carriage.root_of, carriage.kept_by)))
+
+    def suits(self, machine: str, carriage: Carriage) -> bool:
+        """Whether a machine offers all tags and types that the host's own machine offers, or its carrier did."""
+        seen = self.machines.get(machine)
+        like = self.machines.get(carriage.host) or self.machines.get(carriage.machine)
+        if seen is None or like is None:
+            return True
+        types = seen.types is None or like.types is None or like.types <= seen.types
+        return types and like.tags <= seen.tags
+
+    def report(self, carriage: Carriage) -> HostReport:
+        """The carrier's report, if it is on this version."""
+        seen = self.machines.get(carriage.machine)
+        if seen is None or not self.alive(carriage.machine, carriage.root):
+            return HostReport()
+        report = seen.hosts.get(carriage.host, HostReport())
+        return report if report.version == carriage.version else HostReport()

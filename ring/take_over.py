@@ -1,0 +1,55 @@
+"""Take-over: a host whose carrier is lost goes on at a machine that has its files."""
+
+from dataclasses import replace
+
+from ring.carriage import Carriage
+from ring.fleet import CarriageTurn, Fleet
+
+
+def taken_over(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
+    """The host at the first machine clockwise that has everything; those that offer less or drain come last.
+
+    All others that have everything stay counted, so the new carrier first brings them to the state that it has itself.
+    """
+    order = fleet.ring.clockwise(carriage.machine)
+    able = [machine for machine in order if fleet.has_files(machine, carriage)]
+    if not able:
+        return None
+    machine = min(able, key=lambda name: (name in fleet.draining, not fleet.suits(name, carriage), order.index(name)))
+    return CarriageTurn(
+        carriage=moved(carriage, machine, fleet),
+        why=f"machine {carriage.machine} is lost, and {machine} has everything",
+    )
+
+
+def moved(carriage: Carriage, machine: str, fleet: Fleet) -> Carriage:
+    """The carriage with another carrier, whose copies are its files from now on; other peers stay as they are."""
+    root = fleet.machines[machine].root
+    others = tuple(peer for peer in carriage.peers if peer != machine and (not root or carriage.root_of(peer) != root))
+    return replace(
+        carriage,
+        machine=machine,
+        root=root,
+        term=carriage.term + 1,
+        version=carriage.version + 1,
+        heir="",
+        peers=others,
+        roots=tuple(carriage.root_of(peer) for peer in others),
+        kept_by=carriage.kept_by & set(others),
+    )
+
+
+def begun_afresh(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
+    """The host on the new root of its own machine, if it has been lost with the old one and nobody has a copy.
+
+    So a machine whose disk was replaced runs again, as it does where hosts have no copies.
+    """
+    seen = fleet.machines.get(carriage.host)
+    if carriage.machine != carriage.host or carriage.kept_by or seen is None or not seen.alive:
+        return None
+    return CarriageTurn(
+        carriage=replace(
+            carriage, root=seen.root, term=carriage.term + 1, version=carriage.version + 1, heir="", peers=(), roots=()
+        ),
+        why=f"machine {carriage.machine} has another root than before, and nobody has a copy of the old one",
+    )

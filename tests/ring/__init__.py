@@ -1,0 +1,1 @@
+"""Who carries which host: the ring of tokens, and what is decided by what is seen."""
