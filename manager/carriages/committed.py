@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from pydantic import TypeAdapter
 from sqlalchemy import select
@@ -18,20 +17,9 @@ from manager.problem import StateNotReady
 from manager.store.database import Store
 from manager.store.tables import CarriageRow, MachineRow, OperationRow
 from ring.carriage import Carriage
+from ring.fleet import CarriageTurn
 
 _CARRIAGE = TypeAdapter(Carriage)
-
-
-class DecidedTurn(Protocol):
-    """The next version of a carriage, and why; a `ring.decision.DecidedTurn`."""
-
-    @property
-    def carriage(self) -> Carriage:
-        """The next version."""
-
-    @property
-    def why(self) -> str:
-        """The reason, for operators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +61,7 @@ class CommittedCarriages:
                     self._fleet, self._term = _read(session), term
             return self._fleet
 
-    def commit(self, base: CommittedFleet, turns: Iterable[DecidedTurn], tokens: Mapping[str, int]) -> None:
+    def commit(self, base: CommittedFleet, turns: Iterable[CarriageTurn], tokens: Mapping[str, int]) -> None:
         """Commit the turns of carriages, and the places of all machines, as decided on a fleet that is still the one.
 
         Take-overs and hand-overs go into the journal.
@@ -126,7 +114,7 @@ def _write(  # noqa: PLR0913 - what was done, by whom, and why
     session.add(OperationRow(at=time.time(), kind=kind, who=who, subject=subject, seconds=seconds, note=note))
 
 
-def _note(before: Carriage | None, turn: DecidedTurn) -> tuple[OperationKind, str, str] | None:
+def _note(before: Carriage | None, turn: CarriageTurn) -> tuple[OperationKind, str, str] | None:
     """The entry in the journal for a turn that changes the carrier: its kind, its subject, and the reason."""
     after = turn.carriage
     if before is None or before.machine == after.machine:

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from manager.carriages.committed import CommittedFleet, DecidedTurn
+from manager.carriages.committed import CommittedFleet
 from ring.carriage import MachineSeen
+from ring.decision import decide
+from ring.fleet import CarriageTurn
+from ring.tokens import Ring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +26,40 @@ class MachinesSeen:
 class FleetDecision:
     """What is to be committed next."""
 
-    turns: tuple[DecidedTurn, ...]
+    turns: tuple[CarriageTurn, ...]
     tokens: Mapping[str, int]
     """The places of all machines on the ring."""
 
 
 class DecideCarriages(Protocol):
-    """Decides who carries which host; `ring.decision`, or a test."""
+    """Decides who carries which host; `decide_with`, or a test."""
 
     def __call__(self, fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
-        """DecideCarriages on what is committed and seen. A pure function."""
+        """Decide on what is committed and seen. A pure function."""
+
+
+def decide_with(replicas: int) -> DecideCarriages:
+    """The decision of `ring`, with as many copies of each host. Each new machine gets a place on the ring."""
+
+    def decided(fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
+        ring = _with_newcomers(Ring(fleet.tokens), seen.machines)
+        turns = decide(
+            fleet.carriages,
+            seen.machines,
+            ring=ring,
+            replicas=replicas,
+            draining=fleet.draining,
+            now=seen.now,
+            lost_since=seen.lost_since,
+            alive_since=seen.alive_since,
+        )
+        return FleetDecision(turns=turns, tokens=ring.tokens)
+
+    return decided
+
+
+def _with_newcomers(ring: Ring, machines: Mapping[str, MachineSeen]) -> Ring:
+    for name, machine in sorted(machines.items()):
+        if machine.alive and name not in ring.tokens:
+            ring = ring.joined(name)
+    return ring

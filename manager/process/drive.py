@@ -5,6 +5,9 @@ from functools import partial
 from pathlib import Path
 
 from engine.records.job_folder import job_folder
+from manager.carriages.committed import CommittedCarriages
+from manager.carriages.decision import decide_with
+from manager.carriages.keeper import CarriageKeeper
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
 from manager.event_flow.output_watcher import OutputWatcher
@@ -31,9 +34,13 @@ class Drive:
         changes: Changes,
         listener: Listener,
         events: LiveEvents,
+        *,
+        replicas: int,
     ) -> None:
         self.outputs = OutputWatcher(beside.connect)
         self.sender = EventSender(beside.connect)
+        self.carriages = CommittedCarriages(committer, store)
+        self._replicas = replicas
         self._root = root
         self._beside = beside
         self._store = store
@@ -81,6 +88,14 @@ class Drive:
             )
             self._reconciler.start()
             begun.callback(self._reconciler.stop)
+            keeper = CarriageKeeper(
+                self.carriages,
+                self._listener,
+                decide_with(self._replicas),
+                leads=lambda: self._committer.leads,
+            )
+            keeper.start()
+            begun.callback(keeper.stop)
             parking = DeadLetterParking(
                 self._store, partial(self._beside.connect, lasting=True), CommittedReaderLookup(self._committer)
             )

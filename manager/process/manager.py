@@ -60,7 +60,12 @@ _JOURNAL_DELAY = 0.05
 """Seconds for which a look at the journal waits for what else is committed."""
 _RETRY_AFTER = 5.0
 """Seconds after which what did not come up is tried again."""
-_OF_DATAFLOWS = frozenset({OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE})
+_NOT_OF_TENANTS = frozenset(
+    {
+        *(OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE),
+        *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER),
+    }
+)
 """The operations that change nothing of what tenants may do on the broker."""
 log = logging.getLogger("braid.manager")
 
@@ -115,7 +120,7 @@ class Manager:
         self._changes = changes = changes_of(committer, store, catalogue)
         self._events = LiveEvents()
         self._journal = JournalTail(store, self._events)
-        self._drive = Drive(root, beside, store, committer, changes, listener, self._events)
+        self._drive = Drive(root, beside, store, committer, changes, listener, self._events, replicas=settings.replicas)
         self._vouchers = VoucherKeeper(store, root)
         tools = Tools(
             store=store,
@@ -222,7 +227,7 @@ class Manager:
         # Before the journal is read: what is committed from now on may not be in it.
         self._noted = False
         try:
-            if self._journal.follow() - _OF_DATAFLOWS and self._drive.is_begun:
+            if self._journal.follow() - _NOT_OF_TENANTS and self._drive.is_begun:
                 # Another manager may have changed who may do what, and have died before it wrote that.
                 self._keep_access()
                 self._vouchers.keep()

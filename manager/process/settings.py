@@ -119,6 +119,8 @@ class Settings(_Kept):
     """Whether scattered jobs are consolidated by themselves once that has been worth it for a while."""
     defragment_every: Annotated[float, Field(ge=60, le=31_536_000)] | None = None
     """Seconds after which they are consolidated besides, as far as that is worth it; no schedule if not given."""
+    replicas: Annotated[int, Field(ge=0, le=3)] = 0
+    """The machines that keep a copy of each host's files, so that another one can go on when its machine is lost."""
     replan_failed: bool = False
     """Whether a pipeline is planned by itself without a module that does nothing but fail."""
     price_per_core_hour: Annotated[float, Field(ge=0, le=1e9)] | None = None

@@ -34,6 +34,10 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
     defragment_every: Annotated[
         float | None, typer.Option(help="Consolidate them every so many seconds too. Default: no schedule.")
     ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(help="The machines that keep a copy of each host, at most 3. Default: 0."),
+    ] = None,
     replan_failed: Annotated[
         bool | None,
         typer.Option(help="Plan a pipeline without a module that does nothing but fail. Default: no."),
@@ -62,6 +66,7 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         "placement": placement,
         "defragment": defragment,
         "defragment_every": defragment_every,
+        "replicas": replicas,
         "replan_failed": replan_failed,
         "price_per_core_hour": price_per_core_hour,
         "currency": currency,

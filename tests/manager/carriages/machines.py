@@ -9,27 +9,20 @@ from manager.carriages.committed import CommittedCarriages, CommittedFleet
 from manager.carriages.decision import FleetDecision, MachinesSeen
 from manager.carriages.keeper import CarriageKeeper
 from ring.carriage import Carriage
+from ring.fleet import CarriageTurn
 from tests.manager.managers import Manager
 from tests.manager.observations.listened_host import Hearing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptedTurn:
-    """A turn as a test decides it."""
-
-    carriage: Carriage
-    why: str = "a test says so"
-
-
-def turn(host: str, machine: str, **fields: Any) -> ScriptedTurn:
-    return ScriptedTurn(carriage=Carriage(host=host, machine=machine, **fields))
+def turn(host: str, machine: str, **fields: Any) -> CarriageTurn:
+    return CarriageTurn(carriage=Carriage(host=host, machine=machine, **fields), why="a test says so")
 
 
 def committed_of(manager: Manager) -> CommittedCarriages:
     return CommittedCarriages(manager.committer, manager.store)
 
 
-def commit(committed: CommittedCarriages, *turns: ScriptedTurn, tokens: dict[str, int] | None = None) -> None:
+def commit(committed: CommittedCarriages, *turns: CarriageTurn, tokens: dict[str, int] | None = None) -> None:
     fleet = committed.fleet()
     committed.commit(fleet, turns, fleet.tokens if tokens is None else tokens)
 
@@ -40,7 +33,7 @@ class Kept:
 
     manager: Manager
     hearing: Hearing = field(default_factory=Hearing)
-    turns: list[ScriptedTurn] = field(default_factory=list)
+    turns: list[CarriageTurn] = field(default_factory=list)
     tokens: dict[str, int] = field(default_factory=dict)
     published: list[tuple[str, bytes]] = field(default_factory=list)
     asked: list[MachinesSeen] = field(default_factory=list)
@@ -74,7 +67,7 @@ class Kept:
         self.hearing.say(topics.machine(name, "status"), told)
         self.hearing.settle()
 
-    def look(self, *turns: ScriptedTurn) -> list[tuple[str, bytes]]:
+    def look(self, *turns: CarriageTurn) -> list[tuple[str, bytes]]:
         """Look once; the carrier messages that the broker retains then."""
         self.turns += turns
         self.keeper.look()

@@ -25,7 +25,8 @@ from manager.problem import DatabaseAway, StateNotReady
 from manager.store.database import Store, sqlite_url
 from manager.store.tables import CarriageRow, Leadership
 from ring.carriage import Carriage, MachineSeen
-from tests.manager.carriages.machines import ScriptedTurn, committed_of
+from ring.fleet import CarriageTurn
+from tests.manager.carriages.machines import committed_of
 from tests.manager.managers import Manager
 
 HOSTS, MACHINES = ("h", "i"), ("a", "b", "c")
@@ -108,7 +109,9 @@ class Led:
             other = next(each for each in self.town.managers if each is not self)
             other.manager.lead()
         return FleetDecision(
-            turns=tuple(ScriptedTurn(carriage=_next(fleet, host, *to)) for host, to in self.chosen.items()),
+            turns=tuple(
+                CarriageTurn(carriage=_next(fleet, host, *to), why="a test says so") for host, to in self.chosen.items()
+            ),
             tokens=fleet.tokens,
         )
 

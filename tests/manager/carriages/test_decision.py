@@ -1,0 +1,112 @@
+"""The keeper with the decisions of the ring: machines come, are lost and return, and what is told of that."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from manager.carriages.decision import decide_with
+from manager.carriages.keeper import CarriageKeeper
+from ring.carriage import Carriage
+from tests.manager.carriages.machines import Kept
+from tests.manager.managers import Manager
+
+
+class Deciding(Kept):
+    """A keeper that decides as a service with one copy of each host does."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.keeper = CarriageKeeper(
+            self.committed,
+            self.hearing.listener,
+            decide_with(1),
+            leads=lambda: self.manager.committer.leads,
+            clock=lambda: self.hearing.clock,
+        )
+
+    def settle(self) -> dict[str, Carriage]:
+        """Look until nothing changes."""
+        while self.keeper.look():
+            self.hearing.settle()
+        return dict(self.committed.fleet().carriages)
+
+    def carries(self, machine: str, *hosts: str, **fields: object) -> None:
+        """Have a machine report that it acts upon the latest carriages of hosts, and gates on all peers."""
+        carriages = self.committed.fleet().carriages
+        reports = {
+            host: {"version": carriages[host].version, "in_sync": list(carriages[host].peers), **fields}
+            for host in hosts
+        }
+        self.say_machine(machine, root=f"root of {machine}", hosts=reports)
+
+    def told(self) -> dict[str, Any]:
+        return {told["host"]: told for told in (json.loads(message) for _, message in self.retained())}
+
+
+@pytest.fixture
+def deciding(sqlite: str) -> Iterator[Deciding]:
+    manager = Manager(sqlite).lead()
+    made = Deciding(manager)
+    for name in ("a", "b", "c"):
+        made.say_machine(name, root=f"root of {name}")
+    made.settle()
+    yield made
+    made.close()
+    manager.close()
+
+
+def test_each_machine_carries_its_host_and_gets_a_place(deciding: Deciding) -> None:
+    """Every host has a peer, and every machine its own token on the ring."""
+    fleet = deciding.committed.fleet()
+    assert {host: each.machine for host, each in fleet.carriages.items()} == {"a": "a", "b": "b", "c": "c"}
+    assert all(len(each.peers) == 1 for each in fleet.carriages.values())
+    assert len(set(fleet.tokens.values())) == len(fleet.tokens) == 3
+
+
+def test_a_lost_machine_is_replaced_by_who_has_everything(deciding: Deciding) -> None:
+    """The message names the peer as the carrier in the next term, a second after the loss."""
+    deciding.carries("a", "a")
+    (peer,) = deciding.settle()["a"].peers
+    deciding.say_machine("a", alive=False)
+    assert deciding.settle()["a"].machine == "a"
+    deciding.hearing.clock += 1.0
+    assert deciding.settle()["a"].machine == peer
+    deciding.hearing.settle()
+    told = deciding.told()["a"]
+    assert (told["machine"], told["term"], told["kept_by"]) == (peer, 2, [])
+
+
+def test_a_host_without_a_copy_waits_for_its_machine(deciding: Deciding) -> None:
+    """A peer that is not known to have everything takes nothing over."""
+    deciding.say_machine("a", alive=False)
+    deciding.hearing.clock += 3_600.0
+    deciding.settle()
+    assert deciding.committed.fleet().carriages["a"].machine == "a"
+
+
+def test_a_machine_that_drains_hands_its_hosts_over(deciding: Deciding) -> None:
+    """The heir is told; once the carrier has released the host, the heir carries it, and the journal says why."""
+    deciding.carries("a", "a")
+    (peer,) = deciding.settle()["a"].peers
+    deciding.committed.drain("a", draining=True, who="operator")
+    deciding.carries("a", "a")
+    assert deciding.settle()["a"].heir == peer
+    deciding.hearing.settle()
+    assert deciding.told()["a"]["heir"] == peer
+    deciding.carries("a", "a", released=True)
+    after = deciding.settle()["a"]
+    assert (after.machine, after.heir, after.term) == (peer, "", 2)
+
+
+def test_a_new_leader_goes_on_with_the_same_places(deciding: Deciding) -> None:
+    """Tokens and carriages are committed, so nothing moves because another manager leads."""
+    before = deciding.committed.fleet()
+    other = Deciding(Manager(deciding.manager.url, "other").lead())
+    for name in ("a", "b", "c"):
+        other.say_machine(name, root=f"root of {name}")
+    other.settle()
+    assert other.committed.fleet() == before
+    other.close()
+    other.manager.close()
