@@ -49,7 +49,6 @@ class CarriedHost:
         self._make = make
         self._on_change = on_change
         self._replicator = Replicator(order.host, root, machine, on_kept=self._grew)
-        self._send()
         self._begin()
 
     def take(self, order: CarrierOrder) -> None:
@@ -102,6 +101,8 @@ class CarriedHost:
     def _begin(self) -> None:
         self.state = Carried.RUNNING
         self._host = self._make(self.root, self._replicator)
+        # Before it does anything: it may have to wait for its peers.
+        self._send()
         self._thread = threading.Thread(target=self._run, name=f"carries {self.order.host}")
         self._thread.start()
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from bridge.machine.files import make_folder, write_whole
-from engine.replicas.peer_address import PeerAddress
+from engine.replicas.peer_sender import PeerAddress
 
 log = logging.getLogger("braid.host")
 

@@ -224,7 +224,7 @@ class SparkHost:
             },
         )
 
-    def _figures(self) -> dict[str, Any]:
+    def _figures(self) -> Mapping[str, Any]:
         """The figures of the machine, which cost as much to find out as the rest of a beat."""
         now = time.monotonic()
         if now - self._measured_at >= _METER_SECONDS:

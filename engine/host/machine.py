@@ -42,7 +42,7 @@ _ASK = 5.0
 log = logging.getLogger("braid.host")
 
 
-class Superseded(RuntimeError):
+class CarriedElsewhere(RuntimeError):
     """A host of this machine that another machine carries by now."""
 
 
@@ -88,7 +88,7 @@ class Machine:
             "tags": sorted(set(tags)),
             "types": sorted(behaviours),
             "root": self._identity,
-            "at": self._copy_server.address if self._copy_server is not None else "",
+            "at": "{}:{}".format(*self._copy_server.address) if self._copy_server is not None else "",
             "secret": secret if self._copy_server is not None else "",
         }
         self._published_at = 0.0
@@ -176,14 +176,14 @@ class Machine:
             self._refuse_below(order)
             self._carried[order.host] = self._carry(order)
         elif carried.order.term not in {0, order.term}:
-            raise Superseded(f"host {order.host} had another carrier meanwhile")
+            raise CarriedElsewhere(f"host {order.host} had another carrier meanwhile")
         else:
             carried.take(order)
 
     def _give_up(self, order: CarrierOrder, carried: CarriedHost | None) -> None:
         if carried is not None:
             if not carried.report().released:
-                raise Superseded(f"machine {order.machine} carries host {order.host} since term {order.term}")
+                raise CarriedElsewhere(f"machine {order.machine} carries host {order.host} since term {order.term}")
             log.info("machine %s carries host %s from now on", order.machine, order.host)
             carried.end()
             del self._carried[order.host]
@@ -242,7 +242,7 @@ class Machine:
         hosts = {}
         for name, carried in self._carried.items():
             if carried.is_superseded:
-                raise Superseded(f"a peer follows another carrier of host {name}")
+                raise CarriedElsewhere(f"a peer follows another carrier of host {name}")
             report = dataclasses.asdict(carried.report())
             hosts[name] = {key: sorted(each) if isinstance(each, frozenset) else each for key, each in report.items()}
         if time.monotonic() - self._published_at >= _REPEAT:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from bridge.transport.address import Address
 from engine.behaviour import installed_behaviours
-from engine.host.machine import Machine, Superseded
+from engine.host.machine import CarriedElsewhere, Machine
 from engine.log_lines import begin_log
 from engine.spark.code_archive import pack_code
 from engine.spark.jvm_watch import await_end, has_ended
@@ -100,7 +100,7 @@ def _run(machine: Machine, session: "SparkSession", ending: threading.Event) -> 
     """Run the machine until it ends; whether a query did not stop."""
     try:
         return machine.run()
-    except Superseded as error:
+    except CarriedElsewhere as error:
         log.warning("%s; this machine starts anew", error)
         _give_up(machine, SUPERSEDED)
     except Exception:
