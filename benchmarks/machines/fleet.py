@@ -17,7 +17,7 @@ import psutil
 from benchmarks.manager_test_bed import MeasuredService
 from bridge import Message, topics
 from bridge.transport.mqtt_client import MqttClient
-from manager.answers import SourceForm
+from manager.answers import DataflowState, SourceForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 
@@ -30,11 +30,12 @@ COUNTS: dict[str, Any] = {
     "tasks": [
         {"id": "in", "type": "source", "config": {"source": "numbers"}},
         {"id": "count", "type": "count", "config": {"by": ["k"]}},
-        {"id": "out", "type": "output"},
+        {"id": "counts", "type": "output"},
+        {"id": "events", "type": "output"},
     ],
-    "streams": [{"from": "in", "to": "count"}, {"from": "count", "to": "out"}],
+    "streams": [{"from": "in", "to": "count"}, {"from": "count", "to": "counts"}, {"from": "in", "to": "events"}],
 }
-"""A dataflow that counts the events of each key."""
+"""A dataflow that counts the events of each key, and lets all through."""
 
 
 class Fleet:
@@ -53,7 +54,7 @@ class Fleet:
         """When the output for an event came first, by the event's number."""
         self.doubled = 0
         """Outputs whose number had another event."""
-        self._numbered: dict[tuple[str, int], int] = {}
+        self._numbered: dict[tuple[str, int], Any] = {}
         self._news = threading.Condition()
         self._line: MqttClient | None = None
         self._sending = threading.Event()
@@ -129,7 +130,9 @@ class Fleet:
                 "schema": {"n": "integer", "k": "string"},
             }
             tenant.register_source(SourceForm.model_validate(form))
-            tenant.submit(document)
+            flow = tenant.submit(document).id
+            # Before that, nobody takes what is sent.
+            self._await(lambda: tenant.dataflow(flow).state is DataflowState.RUNNING or None, "the dataflow to run")
 
     def host(self) -> str:
         """The host that runs the only job."""
@@ -217,9 +220,9 @@ class Fleet:
                 self.statuses[parts[3]] = content
             else:
                 for number, event in enumerate(content["events"], content["first"]):
-                    before = self._numbered.setdefault((message.topic, number), event["n"])
-                    self.doubled += before != event["n"]
-                    if event["n"] >= 0:
+                    before = self._numbered.setdefault((message.topic, number), event)
+                    self.doubled += before != event
+                    if event.get("n", -1) >= 0:
                         self.came_at.setdefault(event["n"], now)
             self._news.notify_all()
         if self._line is not None:

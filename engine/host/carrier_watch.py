@@ -7,6 +7,7 @@ connects as any of them.
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,9 @@ from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.protocol_version import detect_protocol
+
+_ASK_AGAIN = 0.5
+"""Seconds after which an echo that did not come is sent again."""
 
 
 class CarrierWatch:
@@ -52,9 +56,14 @@ class CarrierWatch:
         with self._news:
             self._asked += 1
             number = self._asked
-        self._client.publish(self._echo, str(number).encode())
-        with self._news:
-            return self._news.wait_for(lambda: self._answered >= number, timeout)
+        deadline = time.monotonic() + timeout
+        while (left := deadline - time.monotonic()) > 0:
+            # One that overtook the subscription comes back to nobody.
+            self._client.publish(self._echo, str(number).encode())
+            with self._news:
+                if self._news.wait_for(lambda: self._answered >= number, min(left, _ASK_AGAIN)):
+                    return True
+        return False
 
     def publish(self, status: Mapping[str, Any]) -> None:
         """Publish the status of the machine, unless it is what was published last."""
