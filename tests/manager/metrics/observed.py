@@ -1,6 +1,6 @@
 """A service in which everything is observed that a manager can observe: hosts, jobs, counters and costs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from manager.answers import DataflowState
+from manager.observations.machine_messages import MachineStatus
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.reconciler.activity import Delays, ReconcilerActivity
 from merge import JobId, Rescale
@@ -49,12 +50,16 @@ class Seen:
     def __init__(self) -> None:
         self.jobs: dict[str, JobSeen] = {}
         self.there: tuple[HostSeen, ...] = (HOST,)
+        self.every_machine: dict[str, MachineStatus] = {}
 
     def job(self, job: str) -> JobSeen | None:
         return self.jobs.get(job)
 
     def hosts(self) -> tuple[HostSeen, ...]:
         return self.there
+
+    def machines(self) -> Mapping[str, MachineStatus]:
+        return self.every_machine
 
 
 def did(number: int) -> InstanceMeasured:
