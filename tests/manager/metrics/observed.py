@@ -15,6 +15,7 @@ from manager.observations.machine_messages import MachineStatus
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.reconciler.activity import Delays, ReconcilerActivity
 from merge import JobId, Rescale
+from ring.carriage import HostReport, MachineSeen
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -31,6 +32,7 @@ HOST = HostSeen(
     cores=4.0,
     seen=NOW,
 )
+MACHINE = MachineSeen(name="north", alive=True, hosts={"north": HostReport(version=1, behind_bytes=512)})
 DRIVEN = ReconcilerActivity(
     connected=True,
     unread=1,
@@ -50,7 +52,7 @@ class Seen:
     def __init__(self) -> None:
         self.jobs: dict[str, JobSeen] = {}
         self.there: tuple[HostSeen, ...] = (HOST,)
-        self.every_machine: dict[str, MachineStatus] = {}
+        self.every_machine: dict[str, MachineStatus] = {"north": MachineStatus(seen=MACHINE)}
 
     def job(self, job: str) -> JobSeen | None:
         return self.jobs.get(job)
@@ -107,7 +109,7 @@ def observed(folder: Path) -> Iterator[tuple[Town, Seen]]:
     def activity() -> ReconcilerActivity | None:
         return DRIVEN if made.tools.committer.leads else None
 
-    with town(folder, seeing=seen, activity=activity) as made:
+    with town(folder, seeing=seen, activity=activity, replicas=1) as made:
         instances = instances_of(made)
         job = made.places["job"]
         _split(made, JobId(int(job)))
