@@ -14,6 +14,7 @@ import random
 import statistics
 import sys
 import tempfile
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,14 @@ from benchmarks import drawn_dataflows, manager_live, manager_rest
 from benchmarks.merge import alone, clocked
 from dags import Visibility
 from manager.answers import KeyForm, Quota, Role, SourceForm, Stop, TenantForm
+from manager.carriages.committed import CommittedCarriages
 from manager.cases.base import Caller
 from manager.cases.tools import Tools
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
+from manager.observations.machine_messages import MachineStatus
 from manager.observations.reports import HostSeen, JobSeen
 from manager.service import Service, service_of
 from manager.store.database import Store, sqlite_url
@@ -53,6 +56,10 @@ class Unseen:
     def hosts(self) -> tuple[HostSeen, ...]:
         """None was seen."""
         return ()
+
+    def machines(self) -> Mapping[str, MachineStatus]:
+        """None was seen."""
+        return {}
 
 
 class Bench:
@@ -161,6 +168,7 @@ def _started(path: Path) -> Service:
             catalogue=drawn_dataflows.CATALOGUE,
             committer=committer,
             changes=changes,
+            carriages=CommittedCarriages(committer, store),
             seeing=Unseen(),
             chooser=Chooser(Unseen()),
         )

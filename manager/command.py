@@ -58,6 +58,7 @@ COMMANDS = (
     _command("Jobs and reports", "watch", "manager.commands.jobs:watch"),
     _command("Jobs and reports", "jobs", "manager.commands.jobs:jobs"),
     _command("Jobs and reports", "hosts", "manager.commands.jobs:hosts"),
+    _command("Jobs and reports", "machines", "manager.commands.machines:app"),
     _command("Jobs and reports", "operations", "manager.commands.jobs:operations"),
     _command("Jobs and reports", "defragment", "manager.commands.defragmentation:defragment"),
     _command("Jobs and reports", "savings", "manager.commands.savings:savings"),

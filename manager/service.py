@@ -11,13 +11,14 @@ from manager.cases.bundles import Bundles
 from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
 from manager.cases.defragmentation import Defragmentation
-from manager.cases.jobs import RunningJobs
 from manager.cases.operations import Operations
 from manager.cases.overview import Overview
 from manager.cases.planned.modules import Modules
 from manager.cases.planned.pipelines import Pipelines
 from manager.cases.planned.wheels import Wheels
 from manager.cases.reconfigurations import Reconfigurations
+from manager.cases.runtime.jobs import RunningJobs
+from manager.cases.runtime.machines import Machines
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
 from manager.cases.source_events import SourceEvents
@@ -38,6 +39,7 @@ class Service:
     dataflows: Dataflows
     dead_letters: DeadLetters
     defragmentation: Defragmentation
+    machines: Machines
     metrics: Metrics
     modules: Modules
     operations: Operations
@@ -63,6 +65,7 @@ def service_of(tools: Tools) -> Service:
         dataflows=Dataflows(tools),
         dead_letters=DeadLetters(tools),
         defragmentation=Defragmentation(tools),
+        machines=Machines(tools),
         metrics=Metrics(tools),
         modules=Modules(tools),
         operations=Operations(tools),

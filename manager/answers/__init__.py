@@ -68,6 +68,7 @@ from manager.answers.journal import (
     OperationAnswer,
     OperationKind,
 )
+from manager.answers.machines import CarriedHostAnswer, MachineAnswer
 from manager.answers.modules import ModuleAnswer, ModuleDetail, WheelAnswer
 from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
 from manager.answers.plans import (
@@ -131,6 +132,7 @@ __all__ = [
     "BundleAnswer",
     "BundleExplainAnswer",
     "BundleForm",
+    "CarriedHostAnswer",
     "ChangedTaskAnswer",
     "ComponentAnswer",
     "Connection",
@@ -157,6 +159,7 @@ __all__ = [
     "KeyAnswer",
     "KeyForm",
     "KindsAnswer",
+    "MachineAnswer",
     "ModuleAnswer",
     "ModuleDetail",
     "MoveAnswer",

@@ -9,6 +9,7 @@ from bridge.transport.address import Address
 from dags import Catalogue
 from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
+from manager.carriages.committed import CommittedCarriages
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
 from manager.defragmentation.choice import Chooser
@@ -63,6 +64,7 @@ class Tools:
     """The task types that documents may name."""
     committer: Committer
     changes: Changes
+    carriages: CommittedCarriages
     seeing: Observations
     chooser: Chooser
     """The judge of where tasks should run."""
@@ -80,6 +82,8 @@ class Tools:
     wheels: WheelStore | None = None
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None
+    replicas: int = 0
+    """The machines that are to keep copies of each host."""
     deploying_seconds: float = 15.0
     """The seconds that sent events wait for dataflows that were submitted before them and do not run yet."""
     jobs_root: Path | None = None

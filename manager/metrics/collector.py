@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 
 from bridge.transport.dispatch import passed_over
 from manager.answers import WholeAnswer
+from manager.carriages.standings import HostStanding, standings
 from manager.cases.base import Base, Caller, operators_only
 from manager.metrics.samples import families, samples
 from manager.metrics.snapshot import CommittedSnapshot, MetricsSnapshot, types_of
@@ -40,6 +41,7 @@ class Metrics(Base):
         types = self._types(committed) if committed is not None else {}
         # Only the leading manager has the metrics common to all, so that sums over managers count nothing twice.
         metered, tenants = self._stored() if committed is not None else (None, 0)
+        machines, carried = self._carried() if committed is not None else ({}, ())
         with self._looks:
             if committed is not None:
                 self._adding.look(jobs, types, time.monotonic())
@@ -49,6 +51,8 @@ class Metrics(Base):
                 types=types,
                 driven=self._tools.activity(),
                 hosts=self._seeing.hosts() if committed is not None else (),
+                machines=machines,
+                carried=carried,
                 jobs=jobs,
                 sums=self._adding.sums,
                 metered=metered,
@@ -86,6 +90,14 @@ class Metrics(Base):
                 moving=bool(state.moves),
             )
         return None
+
+    def _carried(self) -> tuple[Mapping[str, bool], Sequence[HostStanding]]:
+        with suppress(StateNotReady):
+            fleet = self._tools.carriages.fleet()
+            seen = {name: status.seen for name, status in self._seeing.machines().items()}
+            alive = {name: name in seen and seen[name].alive for name in sorted(seen.keys() | fleet.named)}
+            return alive, standings(fleet, seen, replicas=self._tools.replicas)
+        return {}, ()
 
     def _stored(self) -> tuple[WholeAnswer | None, int]:
         now = int(time.time())

@@ -48,6 +48,7 @@ def samples(known: MetricsSnapshot) -> Iterator[MetricSample]:
         yield MetricSample(catalogue.PASSED_OVER, (why,), count)
     if known.committed is not None:
         yield from _committed(known.committed, known)
+        yield from _machines(known)
         yield from _jobs(known.committed, known)
         yield from _tasks(known.committed, known)
     if known.driven is not None:
@@ -123,6 +124,18 @@ def _host(host: HostSeen) -> Iterator[MetricSample]:
     yield from (MetricSample(catalogue.SPOOLS, (host.host, state), count) for state, count in sorted(states.items()))
     if host.spool_bytes is not None:
         yield MetricSample(catalogue.SPOOL_BYTES, (host.host,), host.spool_bytes)
+
+
+def _machines(known: MetricsSnapshot) -> Iterator[MetricSample]:
+    hosts = Counter(each.carriage.machine for each in known.carried)
+    for machine, alive in known.machines.items():
+        yield MetricSample(catalogue.MACHINE_UP, (machine,), alive)
+        yield MetricSample(catalogue.MACHINE_HOSTS, (machine,), hosts[machine])
+    yield MetricSample(catalogue.UNDER_REPLICATED, (), sum(each.under_replicated for each in known.carried))
+    yield MetricSample(catalogue.WITHOUT_STANDBY, (), sum(not each.standby for each in known.carried))
+    for each in known.carried:
+        if each.behind_bytes is not None:
+            yield MetricSample(catalogue.HOST_BEHIND, (each.carriage.host,), each.behind_bytes)
 
 
 def _jobs(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSample]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from bridge.transport.dispatch import PassedOver
 from engine.plan import Plan
 from manager.answers import WholeAnswer
+from manager.carriages.standings import HostStanding
 from manager.metrics.sums import Sums
 from manager.observations.reports import HostSeen, JobSeen
 from manager.reconciler.activity import ReconcilerActivity
@@ -37,6 +38,10 @@ class MetricsSnapshot:
     driven: ReconcilerActivity | None = None
     """None if the reconciler does not run."""
     hosts: Sequence[HostSeen] = ()
+    machines: Mapping[str, bool] = field(default_factory=dict)
+    """Whether each machine is alive."""
+    carried: Sequence[HostStanding] = ()
+    """How safe each host is that a machine carries."""
     jobs: Mapping[str, JobSeen] = field(default_factory=dict)
     """The latest reports of the wanted jobs."""
     sums: Sums = field(default_factory=Sums)

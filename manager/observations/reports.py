@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from manager.observations.machine_messages import MachineStatus
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMeasured:
@@ -120,3 +122,6 @@ class Observations(Protocol):
 
     def hosts(self) -> tuple[HostSeen, ...]:
         """Return the latest report of every host, ordered by name."""
+
+    def machines(self) -> Mapping[str, MachineStatus]:
+        """Return the latest status of every machine."""

@@ -127,6 +127,8 @@ class Manager:
             catalogue=catalogue,
             committer=committer,
             changes=changes,
+            carriages=self._drive.carriages,
+            replicas=settings.replicas,
             seeing=listener,
             chooser=chooser,
             access_changed=self._keep_access,

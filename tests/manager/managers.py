@@ -1,17 +1,20 @@
 """Managers for tests: a service over a database, with hosts that offer everything, of which nothing is seen."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from dags import Catalogue, Kind, Visibility
 from manager.answers import Quota, Role, SourceForm, TenantForm
+from manager.carriages.committed import CommittedCarriages
 from manager.cases.base import Caller
 from manager.cases.tools import Tools
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
+from manager.observations.machine_messages import MachineStatus
 from manager.observations.reports import HostSeen, JobSeen
 from manager.service import service_of
 from manager.store.database import Store
@@ -39,12 +42,16 @@ class Seen:
     def __init__(self) -> None:
         self.jobs: dict[str, JobSeen] = {}
         self.every_host: tuple[HostSeen, ...] = ()
+        self.every_machine: dict[str, MachineStatus] = {}
 
     def job(self, job: str) -> JobSeen | None:
         return self.jobs.get(job)
 
     def hosts(self) -> tuple[HostSeen, ...]:
         return self.every_host
+
+    def machines(self) -> Mapping[str, MachineStatus]:
+        return self.every_machine
 
 
 class Manager:
@@ -72,6 +79,7 @@ class Manager:
             catalogue=catalogue,
             committer=self.committer,
             changes=self.changes,
+            carriages=CommittedCarriages(self.committer, self.store),
             seeing=self.seen,
             chooser=Chooser(self.seen),
         )

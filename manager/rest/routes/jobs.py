@@ -1,13 +1,22 @@
-"""Routes of what runs, for operators: running tasks and DAGs, jobs, derived streams, hosts."""
+"""Routes of what runs, for operators: running tasks and DAGs, jobs, derived streams, hosts, machines."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from manager.answers import HostAnswer, JobAnswer, Page, RunningDagAnswer, RunningTaskAnswer, StreamAnswer
+from manager.answers import (
+    HostAnswer,
+    JobAnswer,
+    MachineAnswer,
+    Page,
+    RunningDagAnswer,
+    RunningTaskAnswer,
+    StreamAnswer,
+)
 from manager.problem import Forbidden, NotFound, StateNotReady
 from manager.rest.dependencies import Named, Text, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
+from manager.rest.openapi_examples import machines as machine_examples
 from manager.rest.openapi_examples import running_jobs
 
 router = APIRouter(prefix="/v1", tags=["running"])
@@ -52,3 +61,24 @@ def streams(service: TheService, caller: TheCaller, page: ThePage) -> Page[Strea
 def hosts(service: TheService, caller: TheCaller, page: ThePage) -> Page[HostAnswer]:
     """List the hosts; operators only."""
     return service.running.hosts(caller, page)
+
+
+@router.get("/machines", **documented(machine_examples.MACHINE_PAGE, Forbidden, StateNotReady))
+def machines(service: TheService, caller: TheCaller, page: ThePage) -> Page[MachineAnswer]:
+    """List the machines with the hosts that they carry, and who has copies of these; operators only."""
+    return service.machines.page(caller, page)
+
+
+@router.post("/machines/{machine}/drain", **documented(machine_examples.DRAINING, Forbidden, NotFound, StateNotReady))
+def drain_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
+    """Have a machine give up all hosts that it carries, and take none; operators only.
+
+    Each host is stopped once another machine has all its files, and goes on there. `stays` says why one cannot.
+    """
+    return service.machines.drain(caller, machine)
+
+
+@router.delete("/machines/{machine}/drain", **documented(machine_examples.MACHINE, Forbidden, NotFound, StateNotReady))
+def undrain_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
+    """Let a machine take hosts again; operators only. Its own host is handed back to it after a minute."""
+    return service.machines.undrain(caller, machine)

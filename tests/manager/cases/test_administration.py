@@ -143,6 +143,7 @@ OPERATORS_ONLY: dict[str, Callable[[Manager, Caller], object]] = {
     "job": lambda m, who: m.service.running.job(who, "1"),
     "streams": lambda m, who: m.service.running.streams(who, Paging()),
     "hosts": lambda m, who: m.service.running.hosts(who, Paging()),
+    "machines": lambda m, who: m.service.machines.page(who, Paging()),
 }
 
 

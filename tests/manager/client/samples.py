@@ -188,6 +188,29 @@ HOST = {
     "release": "1.0",
     "seen": AT,
 }
+MACHINE = {
+    "name": "north",
+    "alive": True,
+    "draining": False,
+    "zone": "hall-1",
+    "shares_root_with": [],
+    "takes_copies": True,
+    "cores": 2.0,
+    "tags": ["gpu"],
+    "hosts": [
+        {
+            "name": "north",
+            "heir": "",
+            "peers": ["south"],
+            "kept_by": ["south"],
+            "standby": ["south"],
+            "behind_bytes": 4096,
+            "under_replicated": True,
+            "stays": "",
+        }
+    ],
+    "keeps": ["west"],
+}
 OPERATION = {
     "id": 9,
     "at": AT,

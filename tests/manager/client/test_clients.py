@@ -42,6 +42,7 @@ from tests.manager.client.samples import (
     HOST,
     JOB,
     KEY_ANSWER,
+    MACHINE,
     MODULE,
     MODULE_DETAIL,
     MOVE,
@@ -192,6 +193,8 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("fragmentation", (), "GET", "/v1/fragmentation", None, FRAGMENTATION),
     ("defragment", (), "POST", "/v1/defragmentations", None, MOVE),
     ("savings", (), "GET", "/v1/reports/savings", None, SAVINGS),
+    ("drain_machine", ("north",), "POST", "/v1/machines/north/drain", None, MACHINE),
+    ("undrain_machine", ("north/1",), "DELETE", "/v1/machines/north%2F1/drain", None, MACHINE),
     ("savings_series", (), "GET", "/v1/reports/savings/series", None, SERIES),
     ("bill", (), "GET", "/v1/reports/bills", None, BILL),
 ]
@@ -209,6 +212,7 @@ LISTS = {
     "jobs": ("/v1/jobs", JOB),
     "streams": ("/v1/streams", STREAM),
     "hosts": ("/v1/hosts", HOST),
+    "machines": ("/v1/machines", MACHINE),
     "operations": ("/v1/operations", OPERATION),
     "dead_letters": ("/v1/dead-letters", DEAD_LETTER),
 }

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from manager.commands import reconfigurations
+from manager.commands import machines, reconfigurations
 from manager.commands.display import table
 from manager.commands.exit_codes import ExitCode
 from tests.manager.client.samples import (
@@ -23,6 +23,7 @@ from tests.manager.client.samples import (
     HOST,
     JOB,
     KEY_ANSWER,
+    MACHINE,
     MODULE,
     MODULE_DETAIL,
     OPERATION,
@@ -293,6 +294,35 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
     ),
     ("hosts", [page(HOST)], ["GET /v1/hosts?limit=100"], [HOST], ["local", "yes", "workers 0.50", "gpu"]),
     (
+        "machines list",
+        [page(MACHINE)],
+        ["GET /v1/machines?limit=100"],
+        [MACHINE],
+        ["north", "hall-1", "north (south) under-replicated", "west", "4096"],
+    ),
+    ("machines", [page(MACHINE)], ["GET /v1/machines?limit=100"], [MACHINE], ["north (south)"]),
+    (
+        "machines drain north",
+        [ok(MACHINE | {"draining": True})],
+        ["POST /v1/machines/north/drain"],
+        MACHINE | {"draining": True},
+        ["north drains and carries 1 host"],
+    ),
+    (
+        "machines drain north --wait",
+        [ok(MACHINE | {"draining": True}), page(MACHINE | {"draining": True, "hosts": []})],
+        ["POST /v1/machines/north/drain", "GET /v1/machines?limit=100"],
+        MACHINE | {"draining": True, "hosts": []},
+        ["north carries no host, and may be stopped"],
+    ),
+    (
+        "machines undrain north",
+        [ok(MACHINE)],
+        ["DELETE /v1/machines/north/drain"],
+        MACHINE,
+        ["north takes hosts again"],
+    ),
+    (
         "operations --kind submit --subject d1",
         [page(OPERATION)],
         ["GET /v1/operations?kind=submit&subject=d1&limit=100"],
@@ -388,6 +418,27 @@ def test_each_command_prints_one_json_document(  # noqa: PLR0913 - as above
     assert document == braid.printed_json(*words.split(), answers=answers)
     assert asked == braid.requests()
     assert shown
+
+
+def test_a_drain_that_cannot_end_says_why(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command ends once it has waited for a while, with a line for each host that stays, and the remedy."""
+    monkeypatch.setattr(machines, "_LOOK_EVERY", 0.0)
+    monkeypatch.setattr(machines, "_PATIENCE", 0.0)
+    stuck = MACHINE | {"draining": True, "hosts": [{"name": "north", "stays": "nobody takes it; start a machine"}]}
+    result = braid("machines", "drain", "north", "--wait", answers=[ok(stuck), page(stuck)])
+    assert (ExitCode.CONFLICT, "") == (result.exit_code, result.stdout)
+    assert "host north stays: nobody takes it; start a machine" in result.stderr
+
+
+def test_a_drain_goes_on_while_a_host_can_leave(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One host that stays for now does not end the wait for the others, and a machine may come meanwhile."""
+    monkeypatch.setattr(machines, "_LOOK_EVERY", 0.0)
+    monkeypatch.setattr(machines, "_PATIENCE", 0.0)
+    stays, leaves = {"name": "north", "stays": "nobody takes it"}, {"name": "south", "heir": "west"}
+    looks = [{"draining": True, "hosts": hosts} for hosts in ([stays, leaves], [stays], [leaves], [])]
+    first, *later = [MACHINE | look for look in looks]
+    result = braid("machines", "drain", "north", "--wait", answers=[ok(first), *map(page, later)])
+    assert (0, "north carries no host, and may be stopped\n") == (result.exit_code, result.stdout)
 
 
 def test_a_long_cell_is_not_cut(braid: Braid) -> None:

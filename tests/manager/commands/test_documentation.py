@@ -6,7 +6,7 @@ import pytest
 import typer.main
 
 from manager.command import COMMANDS, app
-from manager.commands import dead_letters, keys, modules, sources, tenant_secrets, tenants
+from manager.commands import dead_letters, keys, machines, modules, sources, tenant_secrets, tenants
 from manager.commands.exit_codes import ExitCode
 from manager.process.settings import SECRET_SETTINGS, ClientSettings, Settings
 from tests.documentation.pages import page
@@ -17,6 +17,7 @@ GROUPS = {
     "dead-letters": dead_letters.app,
     "sources": sources.app,
     "modules": modules.app,
+    "machines": machines.app,
     "tenants": tenants.app,
     "keys": keys.app,
     "secrets": tenant_secrets.app,

@@ -1,6 +1,6 @@
 """A service in which everything is observed that a manager can observe: hosts, jobs, counters and costs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,9 +11,11 @@ from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from manager.answers import DataflowState
+from manager.observations.machine_messages import MachineStatus
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.reconciler.activity import Delays, ReconcilerActivity
 from merge import JobId, Rescale
+from ring.carriage import HostReport, MachineSeen
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -30,6 +32,7 @@ HOST = HostSeen(
     cores=4.0,
     seen=NOW,
 )
+MACHINE = MachineSeen(name="north", alive=True, hosts={"north": HostReport(version=1, behind_bytes=512)})
 DRIVEN = ReconcilerActivity(
     connected=True,
     unread=1,
@@ -49,12 +52,16 @@ class Seen:
     def __init__(self) -> None:
         self.jobs: dict[str, JobSeen] = {}
         self.there: tuple[HostSeen, ...] = (HOST,)
+        self.every_machine: dict[str, MachineStatus] = {"north": MachineStatus(seen=MACHINE)}
 
     def job(self, job: str) -> JobSeen | None:
         return self.jobs.get(job)
 
     def hosts(self) -> tuple[HostSeen, ...]:
         return self.there
+
+    def machines(self) -> Mapping[str, MachineStatus]:
+        return self.every_machine
 
 
 def did(number: int) -> InstanceMeasured:
@@ -102,7 +109,7 @@ def observed(folder: Path) -> Iterator[tuple[Town, Seen]]:
     def activity() -> ReconcilerActivity | None:
         return DRIVEN if made.tools.committer.leads else None
 
-    with town(folder, seeing=seen, activity=activity) as made:
+    with town(folder, seeing=seen, activity=activity, replicas=1) as made:
         instances = instances_of(made)
         job = made.places["job"]
         _split(made, JobId(int(job)))

@@ -74,6 +74,26 @@ def test_values_are_those_of_the_reports(living: tuple[Town, Seen]) -> None:
     seen.there = (HOST,)
 
 
+def test_machines_and_copies_are_counted(living: tuple[Town, Seen]) -> None:
+    """A machine that is gone is down; hosts count as under-replicated and without a standby by what is seen."""
+    town, seen = living
+    names = ("hosts_under_replicated", "hosts_without_standby", "host_behind_bytes", "machine_hosts")
+    assert (machines_up(town), [value(town, name) for name in names]) == ({"north": 1, "south": 0}, [1, 1, 512, 1])
+    north = seen.every_machine["north"]
+    seen.every_machine["north"] = replace(north, seen=replace(north.seen, alive=False))
+    assert machines_up(town) == {"north": 0, "south": 0}
+    assert "braid_host_behind_bytes" not in scraped(town)
+
+
+def machines_up(town: Town) -> dict[str, float]:
+    return {each.labels["machine"]: each.value for each in scraped(town)["braid_machine_up"].samples}
+
+
+def value(town: Town, name: str) -> float:
+    """The value of the first sample of a metric."""
+    return scraped(town)[f"braid_{name}"].samples[0].value
+
+
 def test_sums_continue_when_a_job_restarts(living: tuple[Town, Seen]) -> None:
     """Events and CPU rise by the growth since the look before, even if the job counts from zero again."""
     town, seen = living

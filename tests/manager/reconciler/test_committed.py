@@ -9,6 +9,7 @@ import pytest
 
 from engine import installed_catalogue
 from manager.answers import OperationKind, Role, TenantForm
+from manager.carriages.committed import CommittedCarriages
 from manager.cases.base import Caller
 from manager.cases.tools import Tools
 from manager.committer.changes import changes_of
@@ -44,6 +45,7 @@ class Stored:
                 catalogue=installed_catalogue(),
                 committer=self.committer,
                 changes=self.changes,
+                carriages=CommittedCarriages(self.committer, self.store),
                 seeing=self.listener,
                 chooser=Chooser(self.listener),
             )

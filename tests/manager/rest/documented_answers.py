@@ -407,6 +407,23 @@ ROUTES: dict[str, Route] = {
     ),
     "streams": _operators("/v1/streams"),
     "hosts": _operators("/v1/hosts"),
+    "machines": _operators("/v1/machines"),
+    "drain_machine": Route(
+        well=_ask("operator", "/v1/machines/north/drain"),
+        own={
+            "forbidden": _ask("ann", "/v1/machines/north/drain"),
+            "not-found": _ask("operator", "/v1/machines/nowhere/drain"),
+        },
+        waits=True,
+    ),
+    "undrain_machine": Route(
+        well=_ask("operator", "/v1/machines/north/drain"),
+        own={
+            "forbidden": _ask("ann", "/v1/machines/north/drain"),
+            "not-found": _ask("operator", "/v1/machines/nowhere/drain"),
+        },
+        waits=True,
+    ),
     "fragmentation": _operators("/v1/fragmentation"),
     "defragment": Route(
         well=_ask("operator", "/v1/defragmentations"),

@@ -27,6 +27,7 @@ from manager.answers import (
     JobAnswer,
     KeyAnswer,
     KeyForm,
+    MachineAnswer,
     MoveAnswer,
     NewKeyAnswer,
     OperationAnswer,
@@ -69,13 +70,14 @@ from manager.cases.bundles import Bundles
 from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
 from manager.cases.defragmentation import Defragmentation
-from manager.cases.jobs import RunningJobs
 from manager.cases.operations import Operations
 from manager.cases.overview import Overview
 from manager.cases.planned.modules import Modules
 from manager.cases.planned.pipelines import Pipelines
 from manager.cases.planned.wheels import Wheels
 from manager.cases.reconfigurations import Reconfigurations
+from manager.cases.runtime.jobs import RunningJobs
+from manager.cases.runtime.machines import Machines
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
 from manager.cases.source_events import SourceEvents
@@ -98,7 +100,7 @@ from manager.problem import (
     StateNotReady,
     Unauthenticated,
 )
-from manager.rest.openapi_examples import reconfigurations, reports, running_jobs
+from manager.rest.openapi_examples import machines, reconfigurations, reports, running_jobs
 from manager.rest.routes.overview import EXAMPLE as OVERVIEW
 from manager.service import Service
 from manager.submissions.bundle import documents_in
@@ -136,6 +138,7 @@ class FakeService:
             dataflows=_FakeDataflows(self),
             dead_letters=_FakeDeadLetters(self),
             defragmentation=_FakeDefragmentation(self),
+            machines=_FakeMachines(self),
             metrics=_FakeMetrics(self),
             modules=Modules(_NO_TOOLS),
             operations=_FakeOperations(self),
@@ -458,6 +461,25 @@ class _FakeDefragmentation(Defragmentation):
     def begin(self, caller: Caller) -> MoveAnswer:
         _operators_only(caller)
         return running_jobs.MOVE
+
+
+class _FakeMachines(Machines):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def page(self, caller: Caller, paging: Paging) -> Page[MachineAnswer]:
+        _operators_only(caller)
+        return _paged(machines.MACHINE_PAGE.items, paging)
+
+    def drain(self, caller: Caller, machine: str) -> MachineAnswer:
+        _operators_only(caller)
+        if machine != machines.MACHINE.name:
+            raise NotFound("machine", machine)
+        return machines.DRAINING
+
+    def undrain(self, caller: Caller, machine: str) -> MachineAnswer:
+        self.drain(caller, machine)
+        return machines.MACHINE
 
 
 class _FakeMetrics(Metrics):

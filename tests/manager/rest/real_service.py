@@ -1,6 +1,6 @@
 """The real service over a database of its own, with nobody to run what it commits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,12 +9,14 @@ from typing import Any
 from sqlmodel import Session
 
 from engine import installed_catalogue
+from manager.carriages.committed import CommittedCarriages
 from manager.cases.api_keys import parse_key
 from manager.cases.tools import Tools
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
+from manager.observations.machine_messages import MachineStatus
 from manager.observations.reports import HostSeen, JobSeen
 from manager.service import Service, service_of
 from manager.store.database import Store, sqlite_url
@@ -32,6 +34,9 @@ class Nobody:
 
     def hosts(self) -> tuple[HostSeen, ...]:
         return ()
+
+    def machines(self) -> Mapping[str, MachineStatus]:
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,7 @@ def real_service(url: str, **more: Any) -> Iterator[RealService]:
             catalogue=catalogue,
             committer=committer,
             changes=changes,
+            carriages=CommittedCarriages(committer, store),
             seeing=Nobody(),
             chooser=Chooser(Nobody()),
         )

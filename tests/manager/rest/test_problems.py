@@ -34,13 +34,8 @@ ROUTES = [
     if isinstance(route, APIRoute) and route.path.startswith("/v1") and route.name != "begin_session"
     for method in sorted(route.methods or ())
 ]
-BODILESS = ("credentials", "replay", "defragmentations", "undo", "deprecate", "vouch")
-BODIES = [
-    (method, path)
-    for method, path in ROUTES
-    if method in {"POST", "PUT"}
-    and not path.endswith(("credentials", "replay", "defragmentations", "undo", "deprecate", "vouch"))
-]
+BODILESS = ("credentials", "replay", "defragmentations", "drain", "undo", "deprecate", "vouch")
+BODIES = [(method, path) for method, path in ROUTES if method in {"POST", "PUT"} and not path.endswith(BODILESS)]
 
 
 def _problem(answer: httpx.Response) -> dict[str, Any]:

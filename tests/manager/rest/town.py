@@ -35,6 +35,8 @@ from manager.store.database import Store
 from manager.store.dead_letters import Letter, keep
 from manager.store.tables import ReconfigurationRow, ReconfiguredRow
 from manager.transitions.life import Phase
+from ring.carriage import Carriage
+from ring.fleet import CarriageTurn
 from tests.engine.code.wheels import wheel
 from tests.manager.memory_outputs import Spools, connecting
 from tests.manager.rest.real_service import NAME, in_folder, real_service
@@ -117,6 +119,7 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         places["spare_key"] = _id(service.administration.make_key(callers["ann"], KeyForm()).key)
         places |= _dead_letters(service, made.tools.store, callers["ann"], places)
         _metered(made.tools.store, places)
+        _carried(made.tools)
         with committer.looking() as state:
             places["job"] = str(next(iter(state.plans)))
         events = LiveEvents(last=0)
@@ -124,6 +127,12 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         events.close()
         app = make_app(service, events, lambda: None if committer.leads else "another manager leads")
         yield Town(service=service, tools=made.tools, app=app, keys=keys, places=places)
+
+
+def _carried(tools: Tools) -> None:
+    north = Carriage(host="north", machine="north", peers=("south",))
+    turn = CarriageTurn(carriage=north, why="the town has machines")
+    tools.carriages.commit(tools.carriages.fleet(), (turn,), {"north": 0, "south": 1})
 
 
 def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-/** The jobs and the hosts, live. */
+/** The jobs, the hosts and the machines, live. */
 
 import { api } from "../api.js";
 import { badge, element, replace, table } from "../dom.js";
@@ -8,6 +8,7 @@ import { figuresOf, perSecond } from "../graph/figures.js";
 import { refresh } from "../refresh.js";
 import { History, sparkline } from "../graph/sparkline.js";
 import { counted } from "../plurals.js";
+import { machineSection } from "./jobs/machines.js";
 
 const PACE = 3;
 /** The states of a spool that works: it takes events, or another host has it. */
@@ -18,10 +19,11 @@ const LOOKS = 10;
 export const title = "Jobs";
 
 /** Show the page. */
-export async function show(main, { signal }) {
+export async function show(main, { signal, say }) {
   const [histories, busy] = [new Map(), new Map()];
   const [trouble, jobs, hosts] = [element("div", {}), element("div", {}), element("div", {})];
-  replace(main, element("h1", {}, title), trouble, jobs, element("h2", {}, "Hosts"), hosts);
+  const machines = machineSection({ signal, say });
+  replace(main, element("h1", {}, title), trouble, jobs, element("h2", {}, "Hosts"), hosts, machines.node);
 
   async function look() {
     const [allJobs, allHosts] = await Promise.all([
@@ -36,6 +38,7 @@ export async function show(main, { signal }) {
     refresh(jobs, jobTable(allJobs, histories));
     allHosts.forEach(noteCpu);
     refresh(hosts, hostTable(allHosts, busy));
+    await machines.look();
   }
 
   /** Sample the cores that a host uses: its CPU time between samples, over the time between them. */

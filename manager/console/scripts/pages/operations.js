@@ -16,7 +16,7 @@ export const KINDS = [
   "make key", "revoke key", "make broker credentials", "put secret", "remove secret", "discard dead letters",
   "replay dead letters", "restore backup", "move tasks", "rescale job", "reconfigure", "replan", "publish module",
   "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "put wheel",
-  "remove wheel",
+  "remove wheel", "take over host", "hand over host", "drain machine", "undrain machine",
 ];
 const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan"];
 
@@ -29,7 +29,7 @@ export async function show(main, { parameters, session, signal, say }) {
   kind.value = KINDS.includes(parameters.kind) ? parameters.kind : "";
   const subject = element("input", { type: "search", value: parameters.subject ?? "", spellcheck: "false", autocomplete: "off" });
   const filters = element("form", { class: "toolbar", role: "search" },
-    field("Kind", kind), field("Subject: a dataflow, source, module, tenant, key or secret", subject),
+    field("Kind", kind), field("Subject: a dataflow, source, module, tenant, key, secret, host or machine", subject),
     element("button", { class: "button", type: "submit" }, "Show"));
   const list = element("div", {});
   const older = element("button", { class: "button", type: "button", hidden: true }, "Show older");

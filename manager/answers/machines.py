@@ -1,0 +1,43 @@
+"""Machines and the hosts that they carry; for operators."""
+
+from manager.answers.base import Answer
+
+
+class CarriedHostAnswer(Answer):
+    """A host at the machine that carries it."""
+
+    name: str
+    heir: str = ""
+    """The machine that it is being handed to."""
+    peers: tuple[str, ...] = ()
+    """The machines that its files are sent to."""
+    kept_by: tuple[str, ...] = ()
+    """The peers that have everything anybody outside has seen."""
+    standby: tuple[str, ...] = ()
+    """The machines that could go on with it at once: those that have everything and are alive."""
+    behind_bytes: int | None = None
+    """The bytes that the slowest peer does not have yet; None if its machine does not report them."""
+    under_replicated: bool = False
+    """Whether fewer machines have everything than the setting `replicas` asks for."""
+    stays: str = ""
+    """Why it cannot leave a machine that drains or is lost, and what to do."""
+
+
+class MachineAnswer(Answer):
+    """A machine."""
+
+    name: str
+    alive: bool
+    draining: bool = False
+    """Whether it gives up all hosts that it carries, and takes none."""
+    zone: str = ""
+    """The failure zone; machines of one zone may be lost together."""
+    shares_root_with: tuple[str, ...] = ()
+    """The other machines with the same root, which need no copies of its hosts."""
+    takes_copies: bool = False
+    cores: float | None = None
+    tags: tuple[str, ...] = ()
+    hosts: tuple[CarriedHostAnswer, ...] = ()
+    """The hosts that it carries."""
+    keeps: tuple[str, ...] = ()
+    """The hosts of others that it has everything of."""

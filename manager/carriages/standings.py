@@ -1,0 +1,76 @@
+"""Standings: how safe each carried host is by what is committed and seen, for operators."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from manager.carriages.committed import CommittedFleet
+from ring.carriage import Carriage, MachineSeen
+from ring.fleet import Fleet
+from ring.tokens import Ring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStanding:
+    """How safe a host is."""
+
+    carriage: Carriage
+    standby: tuple[str, ...]
+    """The machines that could go on with it at once."""
+    behind_bytes: int | None
+    """The bytes that its slowest peer does not have yet."""
+    under_replicated: bool
+    """Whether fewer machines have everything than are wanted."""
+    stays: str
+    """Why it cannot leave its machine although it should."""
+
+
+def standings(
+    committed: CommittedFleet, machines: Mapping[str, MachineSeen], *, replicas: int
+) -> tuple[HostStanding, ...]:
+    """The standing of each host, ordered by name."""
+    fleet = Fleet(
+        machines=machines,
+        ring=Ring(committed.tokens),
+        replicas=replicas,
+        draining=committed.draining,
+        now=0.0,
+        lost_since={},
+        alive_since={},
+    )
+    return tuple(_standing(carriage, fleet) for _, carriage in sorted(committed.carriages.items()))
+
+
+def _standing(carriage: Carriage, fleet: Fleet) -> HostStanding:
+    others = [name for name in sorted(fleet.machines) if name != carriage.machine]
+    carrier = fleet.machines.get(carriage.machine)
+    report = carrier.hosts.get(carriage.host) if carrier is not None and carrier.alive else None
+    standby = tuple(name for name in others if fleet.has_files(name, carriage))
+    copies = sum(name in standby for name in carriage.kept_by)
+    return HostStanding(
+        carriage=carriage,
+        standby=standby,
+        behind_bytes=None if report is None else report.behind_bytes,
+        under_replicated=copies < fleet.replicas,
+        stays=_stays(carriage, fleet, others, standby),
+    )
+
+
+def _stays(carriage: Carriage, fleet: Fleet, others: list[str], standby: tuple[str, ...]) -> str:
+    host, machine = carriage.host, carriage.machine
+    if not fleet.alive(machine, carriage.root):
+        if standby:
+            return ""
+        return (
+            f"machine {machine} is away, and no machine that is there has everything of host {host}; start {machine} "
+            f"again with its root, or a machine that has a copy: {', '.join(sorted(carriage.kept_by)) or 'none has'}"
+        )
+    if machine not in fleet.draining:
+        return ""
+    takers = [name for name in others if name in standby or fleet.takes_copies(name, carriage)]
+    if any(name not in fleet.draining for name in takers):
+        return ""
+    drained = f"; {', '.join(takers)} could, but drains too" if takers else ""
+    return (
+        f"no other machine takes copies of host {host} or shares its root{drained}; start another machine with: "
+        f"braid host NAME, or keep this one with: braid machines undrain {machine}"
+    )

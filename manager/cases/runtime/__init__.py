@@ -1,0 +1,1 @@
+"""The use cases about what runs, and where: tasks, jobs, streams, hosts, and the machines that carry hosts."""

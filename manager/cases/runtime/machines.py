@@ -1,0 +1,77 @@
+"""The use cases of machines: list them with the hosts that they carry, and drain them."""
+
+from collections.abc import Iterable, Mapping
+
+from manager.answers import CarriedHostAnswer, MachineAnswer, Page
+from manager.carriages.committed import CommittedFleet
+from manager.carriages.standings import HostStanding, standings
+from manager.cases.base import Base, Caller, Paging, operators_only, paged
+from manager.problem import NotFound
+from ring.carriage import MachineSeen
+
+
+class Machines(Base):
+    """Machines; operators only."""
+
+    def page(self, caller: Caller, paging: Paging) -> Page[MachineAnswer]:
+        """The machines, by name."""
+        operators_only(caller)
+        found = [each for each in self._all() if each.name > (paging.after or "")]
+        return paged(found[: paging.limit + 1], paging.limit, cursor=lambda each: each.name, answer=lambda each: each)
+
+    def drain(self, caller: Caller, machine: str) -> MachineAnswer:
+        """Have a machine give up all hosts that it carries, and take none; idempotent."""
+        return self._drain(caller, machine, draining=True)
+
+    def undrain(self, caller: Caller, machine: str) -> MachineAnswer:
+        """Let a machine take hosts again; idempotent."""
+        return self._drain(caller, machine, draining=False)
+
+    def _drain(self, caller: Caller, machine: str, *, draining: bool) -> MachineAnswer:
+        operators_only(caller)
+        if all(each.name != machine for each in self._all()):
+            raise NotFound("machine", machine)
+        self._tools.carriages.drain(machine, draining=draining, who=caller.who)
+        return next(each for each in self._all() if each.name == machine)
+
+    def _all(self) -> list[MachineAnswer]:
+        committed = self._tools.carriages.fleet()
+        machines = {name: status.seen for name, status in self._seeing.machines().items()}
+        safe = standings(committed, machines, replicas=self._tools.replicas)
+        names = machines.keys() | committed.named | committed.tokens.keys() | committed.draining
+        return [_answer(name, committed, machines, safe) for name in sorted(names)]
+
+
+def _answer(
+    name: str, committed: CommittedFleet, machines: Mapping[str, MachineSeen], safe: Iterable[HostStanding]
+) -> MachineAnswer:
+    safe = tuple(safe)
+    known = name in machines
+    seen = machines.get(name, MachineSeen(name=name, alive=False))
+    same = [each.name for each in machines.values() if each.name != name and seen.root and each.root == seen.root]
+    return MachineAnswer(
+        name=name,
+        alive=seen.alive,
+        draining=name in committed.draining,
+        zone=seen.zone,
+        shares_root_with=tuple(sorted(same)),
+        takes_copies=seen.alive and bool(seen.at),
+        cores=seen.cores if known else None,
+        tags=tuple(sorted(seen.tags)),
+        hosts=tuple(_carried(each) for each in safe if each.carriage.machine == name),
+        keeps=tuple(each.carriage.host for each in safe if name in each.carriage.kept_by),
+    )
+
+
+def _carried(standing: HostStanding) -> CarriedHostAnswer:
+    carriage = standing.carriage
+    return CarriedHostAnswer(
+        name=carriage.host,
+        heir=carriage.heir,
+        peers=carriage.peers,
+        kept_by=tuple(sorted(carriage.kept_by)),
+        standby=standing.standby,
+        behind_bytes=standing.behind_bytes,
+        under_replicated=standing.under_replicated,
+        stays=standing.stays,
+    )

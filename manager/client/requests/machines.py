@@ -1,0 +1,19 @@
+"""The requests about machines."""
+
+from manager.answers import MachineAnswer, Page
+from manager.client.requests.request import Request, list_request, path_to
+
+
+def machines() -> Request[Page[MachineAnswer]]:
+    """The machines."""
+    return list_request("/v1/machines", Page[MachineAnswer])
+
+
+def drain_machine(name: str) -> Request[MachineAnswer]:
+    """Have a machine give up its hosts."""
+    return Request(method="POST", path=path_to("machines", name, "drain"), answer=MachineAnswer)
+
+
+def undrain_machine(name: str) -> Request[MachineAnswer]:
+    """Let a machine take hosts again."""
+    return Request(method="DELETE", path=path_to("machines", name, "drain"), answer=MachineAnswer)

@@ -1,0 +1,108 @@
+"""The commands about machines, which carry hosts: list, drain, undrain."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from manager.answers import CarriedHostAnswer, MachineAnswer
+from manager.client.client import Client
+from manager.commands.client_command import AsJson, SettingsFile, Url, client_command
+from manager.commands.display import Shown, complain, counted, table
+from manager.commands.exit_codes import ExitCode
+
+_LOOK_EVERY = 1.0
+"""Seconds between two looks at a machine that drains."""
+_PATIENCE = 15.0
+"""Seconds after which the command gives up on hosts that cannot leave."""
+
+app = typer.Typer(add_completion=False)
+Machine = Annotated[str, typer.Argument(help="The machine.", metavar="NAME")]
+
+
+@app.callback(invoke_without_command=True)
+def machines(
+    context: typer.Context,
+    *,
+    url: Url = None,
+    settings: SettingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List machines, and drain them. Without a command they are listed."""
+    if context.invoked_subcommand is None:
+        list_machines(url=url, settings=settings, as_json=as_json)
+
+
+@app.command("list")
+@client_command
+def list_machines(client: Client) -> Shown:
+    """List the machines with the hosts that they carry, and the machines that have copies of these."""
+    found = tuple(client.machines())
+    rows = (
+        (
+            each.name,
+            each.alive,
+            "drains" if each.draining else "",
+            each.zone,
+            each.shares_root_with,
+            [_host(host) for host in each.hosts],
+            each.keeps,
+            _behind(each),
+            [f"{host.name}: {host.stays}" for host in each.hosts if host.stays],
+        )
+        for each in found
+    )
+    columns = ("machine", "alive", "drains", "zone", "shares root with", "carries", "keeps", "behind bytes", "trouble")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no machines"))
+
+
+@app.command()
+@client_command
+def drain(
+    client: Client,
+    name: Machine,
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it carries no host.")] = False,
+) -> Shown:
+    """Have a machine give up all hosts that it carries, and take none. No event and no state is lost."""
+    machine = client.drain_machine(name)
+    if wait:
+        machine = _waited(client, machine)
+    count = counted(len(machine.hosts), "host")
+    text = f"{name} drains and carries {count}" if machine.hosts else f"{name} carries no host, and may be stopped"
+    return Shown(data=machine, text=text)
+
+
+@app.command()
+@client_command
+def undrain(client: Client, name: Machine) -> Shown:
+    """Let a machine take hosts again; its own is handed back to it after a minute."""
+    return Shown(data=client.undrain_machine(name), text=f"{name} takes hosts again")
+
+
+def _waited(client: Client, machine: MachineAnswer) -> MachineAnswer:
+    """The machine once it carries no host; ends the command if the hosts that are left cannot leave."""
+    stuck_since: float | None = None
+    while machine.hosts and machine.draining:
+        stays = [f"host {host.name} stays: {host.stays}" for host in machine.hosts if host.stays]
+        if len(stays) < len(machine.hosts):
+            stuck_since = None
+        elif stuck_since is None:
+            stuck_since = time.monotonic()
+        elif time.monotonic() - stuck_since >= _PATIENCE:
+            complain("\n".join(stays))
+            raise typer.Exit(ExitCode.CONFLICT)
+        time.sleep(_LOOK_EVERY)
+        machine = next((each for each in client.machines() if each.name == machine.name), machine)
+    return machine
+
+
+def _host(host: CarriedHostAnswer) -> str:
+    copies = f" ({', '.join(host.kept_by)})" if host.kept_by else ""
+    heir = f" to {host.heir}" if host.heir else ""
+    return f"{host.name}{copies}{heir}{' under-replicated' if host.under_replicated else ''}"
+
+
+def _behind(machine: MachineAnswer) -> int | None:
+    known = [host.behind_bytes for host in machine.hosts if host.behind_bytes is not None]
+    return max(known, default=None)

@@ -1,0 +1,84 @@
+/** The section on machines: which hosts each carries, who has copies, and a button to drain it. */
+
+import { api } from "../../api.js";
+import { badge, element, problem, replace, table } from "../../dom.js";
+import { count } from "../../format.js";
+import { counted } from "../../plurals.js";
+import { refresh } from "../../refresh.js";
+
+const PATH = "/v1/machines";
+
+/** The section on machines; empty while no machine reports itself. */
+export function machineSection({ signal, say }) {
+  const [wrong, place] = [element("div", {}), element("div", {})];
+  const node = element("section", { hidden: true }, element("h2", {}, "Machines"), wrong, place);
+
+  async function look() {
+    const machines = await api.pages(PATH, { signal });
+    node.hidden = machines.length === 0;
+    refresh(place, troubles(machines), listed(machines));
+  }
+
+  async function turn(machine) {
+    const path = `${PATH}/${encodeURIComponent(machine.name)}/drain`;
+    replace(wrong);
+    try {
+      await (machine.draining ? api.remove(path, { signal }) : api.post(path, undefined, { signal }));
+      say(machine.draining ? `Machine ${machine.name} takes hosts again.` : `Machine ${machine.name} drains.`);
+      await look();
+    } catch (error) {
+      if (!signal.aborted) {
+        replace(wrong, problem(error));
+      }
+    }
+  }
+
+  function listed(machines) {
+    return table([
+      { title: "Machine", cell: (machine) => machine.name },
+      { title: "State", cell: (machine) => badge(machine.alive ? "alive" : "away") },
+      { title: "Zone", cell: (machine) => machine.zone || "–" },
+      { title: "Shares root with", cell: (machine) => list(machine.shares_root_with) },
+      { title: "Carries", cell: (machine) => lines(machine.hosts.map(hostOf)) },
+      { title: "Keeps", cell: (machine) => list(machine.keeps) },
+      { title: "Bytes behind", number: true, cell: (machine) => lines(machine.hosts.map(behindOf)) },
+      { title: "Actions", cell: (machine) => button(machine, () => turn(machine)) },
+    ], machines, { caption: counted(machines.length, "machine") });
+  }
+
+  return { node, look };
+}
+
+/** What keeps a host from leaving a machine, and hosts with too few copies. */
+function troubles(machines) {
+  const hosts = machines.flatMap((machine) => machine.hosts);
+  const wrong = [
+    ...hosts.filter((host) => host.stays).map((host) => `Host ${host.name} stays where it is: ${host.stays}.`),
+    ...hosts.filter((host) => host.under_replicated).map((host) => `Host ${host.name} has too few copies.`),
+  ];
+  return wrong.length === 0 ? null : element("div", { class: "problem" },
+    element("ul", {}, wrong.map((each) => element("li", {}, each))));
+}
+
+function hostOf(host) {
+  const copies = host.kept_by.length > 0 ? `copied to ${host.kept_by.join(", ")}` : "no copies";
+  return `${host.name}: ${copies}${host.heir ? `, on its way to ${host.heir}` : ""}`;
+}
+
+function behindOf(host) {
+  return host.behind_bytes === null ? "–" : count(host.behind_bytes);
+}
+
+function button(machine, act) {
+  const words = machine.draining ? "Undrain" : "Drain";
+  const label = `${words} machine ${machine.name}`;
+  return element("button", { class: "button small", type: "button", "aria-label": label, on: { click: act } }, words);
+}
+
+function lines(words) {
+  return words.length === 0 ? "–" : element("div", {}, words.map((each) => element("div", {}, each)));
+}
+
+function list(words) {
+  return words.length === 0 ? "–" : words.join(", ");
+}

@@ -1,0 +1,19 @@
+"""Examples of machines."""
+
+from manager.answers import CarriedHostAnswer, MachineAnswer, Page
+
+_HOST = CarriedHostAnswer(
+    name="north", peers=("south",), kept_by=("south",), standby=("south",), behind_bytes=4_096, under_replicated=False
+)
+MACHINE = MachineAnswer(
+    name="north",
+    alive=True,
+    zone="hall-1",
+    takes_copies=True,
+    cores=8.0,
+    tags=("gpu",),
+    hosts=(_HOST,),
+    keeps=("south",),
+)
+DRAINING = MACHINE.model_copy(update={"draining": True, "hosts": (_HOST.model_copy(update={"heir": "south"}),)})
+MACHINE_PAGE = Page[MachineAnswer](items=(MACHINE,))

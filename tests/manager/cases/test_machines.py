@@ -1,0 +1,159 @@
+"""Use cases of machines: what operators see of them, and drains."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from manager.answers import CarriedHostAnswer, MachineAnswer, OperationKind
+from manager.cases.base import Paging
+from manager.observations.machine_messages import MachineStatus
+from manager.problem import Forbidden, NotFound, StateNotReady
+from ring.carriage import HostReport, MachineSeen
+from tests.manager.carriages.machines import commit, turn
+from tests.manager.managers import OPERATOR, Manager, caller
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    made = Manager(sqlite).lead()
+    made.equip(replicas=1)
+    yield made
+    made.close()
+
+
+def see(manager: Manager, name: str, **fields: Any) -> None:
+    """Have a machine with an address and a root of its own reported."""
+    given: dict[str, Any] = {"alive": True, "at": f"10.9.8.7:{len(name)}", "root": f"root of {name}"} | fields
+    seen = MachineSeen(name=name, **given)
+    manager.seen.every_machine[name] = MachineStatus(seen=seen, secret=f"hush {name}")
+
+
+def machines(manager: Manager) -> dict[str, MachineAnswer]:
+    return {each.name: each for each in manager.service.machines.page(OPERATOR, Paging()).items}
+
+
+def carried(manager: Manager, host: str) -> CarriedHostAnswer:
+    return next(each for machine in machines(manager).values() for each in machine.hosts if each.name == host)
+
+
+def commits(manager: Manager, host: str, machine: str, **fields: Any) -> None:
+    commit(manager.tools.carriages, turn(host, machine, root=f"root of {machine}", **fields))
+
+
+def test_a_machine_is_shown_with_what_it_carries_and_keeps(manager: Manager) -> None:
+    """Each host is where it is carried, with its copies and what is not copied yet."""
+    see(manager, "a", zone="z", cores=2.0, tags=frozenset({"gpu"}), hosts={"a": HostReport(behind_bytes=7)})
+    see(manager, "b", at="")
+    commits(manager, "a", "a", peers=("b",), roots=("root of b",), kept_by=frozenset({"b"}))
+    found = machines(manager)
+    a, b = found["a"], found["b"]
+    assert (a.alive, a.zone, a.cores, a.tags, a.takes_copies, a.keeps) == (True, "z", 2.0, ("gpu",), True, ())
+    assert (b.hosts, b.keeps, b.takes_copies) == ((), ("a",), False)
+    (host,) = a.hosts
+    assert host == CarriedHostAnswer(name="a", peers=("b",), kept_by=("b",), standby=("b",), behind_bytes=7)
+
+
+def test_secrets_and_addresses_are_shown_to_nobody(manager: Manager) -> None:
+    """Neither is in any answer, nor in the journal."""
+    see(manager, "a")
+    commits(manager, "a", "a")
+    answers = [
+        manager.service.machines.page(OPERATOR, Paging()),
+        manager.service.machines.drain(OPERATOR, "a"),
+        manager.service.machines.undrain(OPERATOR, "a"),
+        manager.service.operations.page(OPERATOR, Paging()),
+    ]
+    shown = json.dumps([each.model_dump(mode="json") for each in answers])
+    assert "a" in shown
+    assert ("hush" in shown, "10.9.8.7" in shown) == (False, False)
+
+
+def test_a_host_with_too_few_copies_is_marked(manager: Manager) -> None:
+    """A copy counts while its machine is there with the disk that it lies on."""
+    see(manager, "a")
+    see(manager, "b")
+    commits(manager, "a", "a", peers=("b",), roots=("root of b",))
+    assert carried(manager, "a").under_replicated
+    commits(manager, "a", "a", version=2, peers=("b",), roots=("root of b",), kept_by=frozenset({"b"}))
+    assert not carried(manager, "a").under_replicated
+    see(manager, "b", alive=False)
+    assert (carried(manager, "a").under_replicated, carried(manager, "a").standby) == (True, ())
+    see(manager, "b", root="a new disk")
+    assert (carried(manager, "a").under_replicated, carried(manager, "a").standby) == (True, ())
+
+
+def test_machines_of_one_root_stand_by_for_each_other(manager: Manager) -> None:
+    """They are shown together. Their shared disk is no copy."""
+    see(manager, "a", root="shared")
+    see(manager, "b", root="shared")
+    commit(manager.tools.carriages, turn("a", "a", root="shared"))
+    found = machines(manager)
+    assert (found["a"].shares_root_with, found["b"].shares_root_with) == (("b",), ("a",))
+    host = carried(manager, "a")
+    assert (host.standby, host.under_replicated) == (("b",), True)
+
+
+def test_a_machine_that_was_never_heard_is_shown_as_away(manager: Manager) -> None:
+    """What it carries waits for it, and says so."""
+    commits(manager, "a", "a", kept_by=frozenset({"b"}), peers=("b",), roots=("root of b",))
+    found = machines(manager)
+    assert [(each.name, each.alive) for each in found.values()] == [("a", False), ("b", False)]
+    assert "start a again with its root, or a machine that has a copy: b" in carried(manager, "a").stays
+    see(manager, "b")
+    assert carried(manager, "a").stays == ""
+
+
+def test_a_drain_says_why_a_host_stays(manager: Manager) -> None:
+    """As long as nobody else can have it, with the remedy."""
+    see(manager, "a")
+    commits(manager, "a", "a")
+    assert carried(manager, "a").stays == ""
+    drained = manager.service.machines.drain(OPERATOR, "a")
+    assert drained.draining
+    assert drained.hosts[0].stays == (
+        "no other machine takes copies of host a or shares its root; start another machine with: braid host NAME, or "
+        "keep this one with: braid machines undrain a"
+    )
+    see(manager, "b")
+    assert carried(manager, "a").stays == ""
+    manager.service.machines.drain(OPERATOR, "b")
+    assert "; b could, but drains too; start another" in carried(manager, "a").stays
+    assert not manager.service.machines.undrain(OPERATOR, "a").draining
+    assert carried(manager, "a").stays == ""
+
+
+def test_drains_are_in_the_journal(manager: Manager) -> None:
+    """Once each, however often they are asked for."""
+    see(manager, "a")
+    for _ in range(2):
+        manager.service.machines.drain(OPERATOR, "a")
+    for _ in range(2):
+        manager.service.machines.undrain(OPERATOR, "a")
+    told = manager.service.operations.page(OPERATOR, Paging()).items
+    assert [(each.kind, each.who, each.subject) for each in told] == [
+        (OperationKind.UNDRAIN_MACHINE, "operator", "a"),
+        (OperationKind.DRAIN_MACHINE, "operator", "a"),
+    ]
+
+
+def test_only_operators_drain_machines_that_are_there(manager: Manager) -> None:
+    """A tenant is refused; an unknown machine is named; a manager that does not lead asks to ask again."""
+    see(manager, "a")
+    with pytest.raises(Forbidden, match="operators only"):
+        manager.service.machines.drain(caller("ann"), "a")
+    with pytest.raises(NotFound, match="no machine 'b'"):
+        manager.service.machines.undrain(OPERATOR, "b")
+    manager.committer.step_down()
+    with pytest.raises(StateNotReady, match="does not lead"):
+        manager.service.machines.drain(OPERATOR, "a")
+
+
+def test_machines_are_listed_in_pages(manager: Manager) -> None:
+    """By name, each once."""
+    for name in ("c", "a", "b"):
+        see(manager, name)
+    first = manager.service.machines.page(OPERATOR, Paging(limit=2))
+    last = manager.service.machines.page(OPERATOR, Paging(limit=2, after=first.next))
+    assert ([each.name for each in (*first.items, *last.items)], last.next) == (["a", "b", "c"], None)
