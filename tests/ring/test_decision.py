@@ -97,11 +97,13 @@ def test_a_carrier_that_returns_without_its_disk_is_lost() -> None:
 
 
 def test_without_any_copy_a_new_disk_begins_afresh() -> None:
-    """Nothing could bring the old files back but the old disk; elsewhere than at home, that is waited for."""
-    scene = Scene.of(carriage(peers="b"), carriage("c", at="d"))
+    """Nothing could bring the old files back but the old disk; where there may be copies, that is waited for."""
+    scene = Scene.of(carriage(peers="b"), carriage("c", at="d"), replicas=0)
     scene.machines |= {name: machine(name, root="new disk") for name in "ad"}
     assert carriage(root="new disk", term=4, version=8) == scene.turn()
     assert scene.turn("c") is None
+    scene.replicas = 1
+    assert scene.turn() is None
 
 
 def test_peers_are_the_next_machines_in_other_zones() -> None:
@@ -120,6 +122,15 @@ def test_a_lost_peer_is_replaced_and_not_counted() -> None:
         scene.lose("b")
         scene.machines["b"] = there
         assert carriage(peers="cd", kept_by="c", version=8) == scene.turn()
+
+
+def test_a_peer_that_was_never_seen_is_not_lost() -> None:
+    """A manager that has just started has not heard of all yet."""
+    scene = Scene.of(carriage(peers="b", kept_by="b"))
+    del scene.machines["b"]
+    assert scene.turn() is None
+    scene.lost_since["b"] = LONG_AGO
+    assert carriage(peers="c", version=8) == scene.turn()
 
 
 def test_a_peer_that_returns_with_a_new_disk_gets_another_copy() -> None:
