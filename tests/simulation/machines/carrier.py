@@ -1,11 +1,12 @@
 """A host at its carrier: it receives, gates on its peers, acknowledges, processes, gates again and publishes."""
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ring.carriage import Carriage, HostReport
-from tests.simulation.machines.files import Record, Write, difference
+from tests.simulation.machines.files import Files, Record, Write, difference
 from tests.simulation.machines.messages import Connection, Fenced, Have, Hello, Inventory, Mark
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class Carrier:
         """All peers that count, that may be counted by now, and that are about to be."""
         joining = {name for name, session in self.sessions.items() if session.caught_up is not None}
         return {*self.order.kept_by, *self.promised, *joining}
+
+    def missing(self, there: Files) -> Iterable[Write]:
+        """What makes a copy the same."""
+        return difference(there, self.files)
 
     def report(self) -> HostReport:
         now = self.world.now
@@ -149,7 +154,7 @@ class Carrier:
             elif isinstance(message, Inventory):
                 session.begun = True
                 self.unreached.pop(name, None)
-                session.connection.there += [*difference(message.files, self.files), Mark(self.written)]
+                session.connection.there += [*self.missing(message.files), Mark(self.written)]
             elif isinstance(message, Have):
                 session.have = message.written
                 if session.caught_up is None:
@@ -172,7 +177,7 @@ class Carrier:
         source = self.world.sources[self.host]
         if (self.inbox is None or self.inbox is not source.inbox) and self.world.reachable(self.machine.name, "broker"):
             self.inbox = source.connected()
-        events = []
+        events: list[int] = []
         while self.inbox and len(events) < self.world.numbers.randint(1, 4):
             event = self.inbox.popleft()
             if event not in self.taken:

@@ -22,6 +22,8 @@ class Faults:
         self.shielded: dict[str, float] = {}
         self.returning: dict[str, float] = {}
         self.lost = 0
+        self.together: list[int] = []
+        """How many were lost at once."""
 
     def strike(self) -> None:
         """Perhaps something happens, and perhaps somebody returns."""
@@ -51,7 +53,7 @@ class Faults:
 
     def lose(self) -> None:
         """A machine or several at once end and lose their disks; some never return."""
-        numbers = self.world.numbers
+        numbers, before = self.world.numbers, self.lost
         for name in self._up()[: numbers.randint(min(1, self.world.replicas), self.world.replicas)]:
             if not self._may_lose(name):
                 continue
@@ -63,6 +65,7 @@ class Faults:
                 self.returning[name] = self.world.now + numbers.uniform(0.1, 15)
             else:
                 self.world.gone.add(name)
+        self.together.append(self.lost - before)
 
     def pause(self) -> None:
         """A process stands still, and then believes that nothing has happened."""

@@ -81,7 +81,6 @@ class Machine:
             if carrier and carrier.order.term == order.term:
                 carrier.obey(order)
             else:
-                self.greeted.pop(host, None)
                 self.carriers[host] = self.carrying(self, order)
         elif host in self.carriers:
             self.fenced(host, order.term)
@@ -92,11 +91,13 @@ class Machine:
 
     def _serve(self, connection: Connection, message: object) -> None:
         if isinstance(message, Hello):
-            carrier = self.carriers.get(message.host)
-            if self.refuses(message) or (carrier and carrier.order.term >= message.term):
+            if self.refuses(message):
                 connection.back.append(Fenced(self.disk.terms.get(message.host, 0)))
                 return
-            self.fenced(message.host, message.term)
+            carrier = self.carriers.get(message.host)
+            if carrier and carrier.order.term < message.term:
+                self.fenced(message.host, message.term)
+            self.disk.know(message.host, message.term)
             self.greeted[message.host] = (connection, message)
             connection.back.append(Inventory(self.disk.of(message.host).copy()))
             return

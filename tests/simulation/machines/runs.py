@@ -7,7 +7,9 @@ from tests.simulation.machines.faults import Faults
 from tests.simulation.machines.machine import Machine
 from tests.simulation.machines.world import Trouble, World
 
-FAULTY, LONGEST = 60.0, 400.0
+FAULTY = (40.0, 40.0, 130.0)
+"""For so long things fail; in the longest, hosts go home meanwhile."""
+LONGEST = 400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +17,8 @@ class Run:
     """What a seed led to."""
 
     world: World
+    together: tuple[int, ...]
+    """How many machines were lost at once, each time."""
     trouble: str
     """Empty if all went well."""
 
@@ -24,19 +28,26 @@ def played(seed: int, make: type[Machine] = Machine) -> Run:
     world = World(seed, make)
     faults = Faults(world)
     try:
-        while world.now < FAULTY:
-            world.pass_on(world.numbers.choice([0.05, 0.2, 0.5]))
-            faults.strike()
-            if world.numbers.random() < 0.3:
-                world.send()
-            for host in world.sources:
-                world.check(host)
-        faults.heal()
-        while (missing := unfinished(world)) and world.now < LONGEST:
-            world.pass_on(0.5)
-    except Trouble as trouble:
-        return Run(world=world, trouble=f"at {world.now:.1f}: {trouble}")
-    return Run(world=world, trouble=f"it never happens that {missing}" if missing else damage(world))
+        _play(world, faults)
+        missing = unfinished(world)
+        trouble = f"it never happens that {missing}" if missing else damage(world)
+    except Trouble as found:
+        trouble = f"at {world.now:.1f}: {found}"
+    return Run(world=world, together=tuple(faults.together), trouble=trouble)
+
+
+def _play(world: World, faults: Faults) -> None:
+    faulty = world.numbers.choice(FAULTY)
+    while world.now < faulty:
+        world.pass_on(world.numbers.choice([0.05, 0.2, 0.5]))
+        faults.strike()
+        if world.numbers.random() < 0.3:
+            world.send()
+        for host in world.sources:
+            world.check(host)
+    faults.heal()
+    while unfinished(world) and world.now < LONGEST:
+        world.pass_on(0.5)
 
 
 def unfinished(world: World) -> str:
@@ -50,7 +61,9 @@ def unfinished(world: World) -> str:
             return f"{host} is carried"
         if carriage.machine in world.draining and there - world.draining:
             return f"{host} leaves {carriage.machine}, which drains"
-        if carriage.heir or len(carriage.kept_by) < min(world.replicas, len(there - world.draining - {carriage.machine})):
+        if carriage.heir or len(carriage.kept_by) < min(
+            world.replicas, len(there - world.draining - {carriage.machine})
+        ):
             return f"{host} has all its copies"
         if source.unacknowledged or carrier.files.unread() or carrier.waiting:
             return f"all events of {host} are worked off"
