@@ -25,10 +25,14 @@ def counted(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
 
 
 def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
-    """The carriage with other peers, if some are lost or have to be replaced, or one more is needed as an heir."""
+    """The carriage with other peers, if some are lost or have to be replaced, or one more is needed as an heir.
+
+    Whoever is counted stays so until the carrier acts upon this very version: a machine that was lost just before it
+    took over may still look alive, and then those are all who have everything.
+    """
     heir = wanted(carriage, fleet)
     peers = _peers(carriage, fleet, "" if heir == carriage.machine else heir)
-    if peers == carriage.peers:
+    if peers == carriage.peers or (carriage.kept_by - set(peers) and not fleet.followed(carriage)):
         return None
     gone = [name for name in carriage.peers if name not in peers]
     new = [name for name in peers if name not in carriage.peers]

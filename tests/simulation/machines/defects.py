@@ -1,12 +1,16 @@
 """Machines that each leave out one rule; some seed must show it."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ring.carriage import Carriage
 from tests.simulation.machines.carrier import Carrier
-from tests.simulation.machines.files import Files, Write
+from tests.simulation.machines.files import Disk, Files, Write
 from tests.simulation.machines.machine import Machine
 from tests.simulation.machines.messages import Hello
+
+if TYPE_CHECKING:
+    from tests.simulation.machines.world import World
 
 
 class _Ungated(Carrier):
@@ -58,6 +62,15 @@ class Lenient(Machine):
 
     def refuses(self, hello: Hello) -> bool:
         return hello.root != self.disk.root
+
+
+class Eager(Machine):
+    """Carries its own host on an empty disk before anybody said so."""
+
+    def __init__(self, name: str, world: "World", disk: Disk) -> None:
+        super().__init__(name, world, disk)
+        if name not in disk.orders:
+            self._act(Carriage(host=name, machine=name, root=disk.root, version=0))
 
 
 class Trusting(Machine):
