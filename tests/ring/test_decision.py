@@ -245,6 +245,17 @@ def test_an_heir_that_can_not_inherit_is_none(why: str) -> None:
     assert replace(one, heir="", version=8) == scene.turn()
 
 
+def test_an_heir_that_was_never_seen_is_waited_for() -> None:
+    """A manager that has just started has not heard of all yet."""
+    one = carriage(peers="b", kept_by="b", heir="b")
+    scene = Scene.of(one)
+    scene.report(one, released=True)
+    del scene.machines["b"]
+    assert scene.turn() is None
+    scene.lost_since["b"] = LONG_AGO
+    assert replace(one, heir="", version=8) == scene.turn()
+
+
 def test_an_heir_carries_only_what_was_released_on_this_version() -> None:
     """A release before a withdrawal is none."""
     one = carriage(peers="b", kept_by="b", heir="b")

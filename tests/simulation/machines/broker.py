@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ring.carriage import Carriage, MachineSeen
 
@@ -14,11 +14,19 @@ Topic = tuple[str, str]
 KEEP_ALIVE = 2.0
 
 
+class Delivery(NamedTuple):
+    """A message to one client."""
+
+    message: MachineSeen | Carriage
+    retained: bool
+    """Whether it was published before the client connected, by somebody who may be gone without a word."""
+
+
 @dataclass(slots=True)
 class Client:
     """A client's session: what it has not got yet."""
 
-    queue: deque[MachineSeen | Carriage] = field(default_factory=deque)
+    queue: deque[Delivery] = field(default_factory=deque)
     unreached_since: float | None = None
 
 
@@ -46,11 +54,13 @@ class Broker:
             return False
         if client not in self.clients:
             kind = "carrier" if client in self.world.machines else "status"
-            wanted = [message for topic, message in sorted(self.retained.items()) if topic[0] == kind]
+            wanted = [
+                Delivery(self.retained[topic], retained=True) for topic in sorted(self.retained) if topic[0] == kind
+            ]
             self.clients[client] = Client(deque(wanted))
         return True
 
-    def received(self, client: str) -> Iterator[MachineSeen | Carriage]:
+    def received(self, client: str) -> Iterator[Delivery]:
         """Some of what has not been delivered yet."""
         if not self.connected(client):
             return
@@ -62,7 +72,7 @@ class Broker:
         self.retained[topic] = message
         for name, client in self.clients.items():
             if (name in self.world.machines) == (topic[0] == "carrier"):
-                client.queue.append(message)
+                client.queue.append(Delivery(message, retained=False))
 
     def closed(self, client: str) -> None:
         """A client's connection ended without a word."""

@@ -1,11 +1,12 @@
 """A leader: it sees machines by the broker, decides, commits if it still leads, and publishes."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ring.carriage import Carriage, MachineSeen
 from ring.decision import decide
 from ring.tokens import Ring
+from tests.simulation.machines.broker import Client
 
 if TYPE_CHECKING:
     from tests.simulation.machines.world import World
@@ -23,7 +24,10 @@ class Database:
 
 
 class Leader:
-    """One manager while it leads, or believes that it does."""
+    """One manager while it leads, or believes that it does.
+
+    A machine is there if it says so itself while the leader is connected. What the broker retained may be long past.
+    """
 
     def __init__(self, world: "World", number: int) -> None:
         self.world = world
@@ -34,7 +38,7 @@ class Leader:
         self.alive_since: dict[str, float] = {}
         self.heard: dict[str, float] = {}
         self.outbox: list[Carriage] = []
-        self.broker_started = -1
+        self.session: Client | None = None
         self.connected_since = world.now
         self.next_decision = 0.0
         self.next_word = 0.0
@@ -42,12 +46,15 @@ class Leader:
     def tick(self) -> None:
         """Hear, decide and commit, and publish; it may end or be replaced between any two."""
         world = self.world
-        if self.broker_started != world.broker.started and world.broker.connected(self.name):
-            self.broker_started, self.connected_since, self.next_word = world.broker.started, world.now, 0.0
-        for message in world.broker.received(self.name):
-            if isinstance(message, MachineSeen):
+        connected = world.broker.connected(self.name)
+        if connected and world.broker.clients[self.name] is not self.session:
+            self.session, self.connected_since, self.next_word = world.broker.clients[self.name], world.now, 0.0
+            # Whoever was there before may have gone without a word.
+            self.seen = {name: seen for name, seen in self.seen.items() if not seen.alive}
+        for message, retained in world.broker.received(self.name):
+            if isinstance(message, MachineSeen) and not (retained and message.alive):
                 self._hear(message)
-        if world.broker.connected(self.name):
+        if connected:
             self._miss()
             if world.now >= self.next_decision:
                 self.next_decision = world.now + 0.5
@@ -57,8 +64,6 @@ class Leader:
                 self.outbox += world.database.carriages.values() if world.database.leads == self.number else []
             if world.numbers.random() < 0.7:
                 self._speak()
-        else:
-            self.connected_since = world.now
 
     def _hear(self, status: MachineSeen) -> None:
         name, before = status.name, self.seen.get(status.name)
@@ -69,18 +74,18 @@ class Leader:
             self.alive_since.pop(name, None)
         else:
             self.lost_since.pop(name, None)
-            if before is None or not before.alive or before.root != status.root:
+            if name not in self.alive_since or (before and before.root != status.root):
                 self.alive_since[name] = self.world.now
 
     def _miss(self) -> None:
         carrying = {each.machine for each in self.world.database.carriages.values()}
-        for name in sorted({*self.seen, *carrying}):
+        for name in sorted({*self.heard, *carrying}):
             silent = self.world.now - max(self.heard.get(name, 0.0), self.connected_since)
             if silent >= SILENT_AFTER and name not in self.lost_since:
                 self.lost_since[name] = self.world.now
                 self.alive_since.pop(name, None)
                 if seen := self.seen.get(name):
-                    self.seen[name] = MachineSeen(name=name, alive=False, zone=seen.zone, root=seen.root)
+                    self.seen[name] = replace(seen, alive=False)
 
     def _decide(self) -> None:
         database = self.world.database

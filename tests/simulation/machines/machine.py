@@ -30,7 +30,7 @@ class Machine:
     def tick(self) -> None:
         """Take orders, serve peers, work, and report."""
         world, orders = self.world, self.world.broker.received(self.name)
-        for order in orders:
+        for order, _ in orders:
             if isinstance(order, Carriage):
                 self.ordered(order)
         self.coming = [connection for connection in self.coming if connection.open]
