@@ -80,6 +80,10 @@ class Fleet:
         types = seen.types is None or like.types is None or like.types <= seen.types
         return types and like.tags <= seen.tags
 
+    def followed(self, carriage: Carriage) -> bool:
+        """Whether the carrier is known to act upon this version."""
+        return self.report(carriage).version == carriage.version
+
     def report(self, carriage: Carriage) -> HostReport:
         """The carrier's report, if it is on this version."""
         seen = self.machines.get(carriage.machine)

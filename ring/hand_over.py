@@ -56,8 +56,10 @@ def completed(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
 
 
 def withdrawn(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
-    """The carriage without its heir, if that can't take the host any more."""
-    if not carriage.heir or _inherits(carriage.heir, carriage, fleet):
+    """The carriage without its heir, if that can't take the host any more; one not heard of yet may still do."""
+    heir = carriage.heir
+    unseen = heir not in fleet.machines and not fleet.lost(heir, carriage.root_of(heir))
+    if not heir or unseen or _inherits(heir, carriage, fleet):
         return None
     return CarriageTurn(
         carriage=_next(carriage, ""), why=f"machine {carriage.heir} can't take {carriage.host} any more"

@@ -25,10 +25,14 @@ def counted(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
 
 
 def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
-    """The carriage with other peers, if some are lost or have to be replaced, or one more is needed as an heir."""
+    """The carriage with other peers, if some are lost or have to be replaced, or one more is needed as an heir.
+
+    Whoever is counted stays so until the carrier acts upon this very version: a machine that was lost just before it
+    took over may still look alive, and then those are all who have everything.
+    """
     heir = wanted(carriage, fleet)
     peers = _peers(carriage, fleet, "" if heir == carriage.machine else heir)
-    if peers == carriage.peers:
+    if peers == carriage.peers or (carriage.kept_by - set(peers) and not fleet.followed(carriage)):
         return None
     gone = [name for name in carriage.peers if name not in peers]
     new = [name for name in peers if name not in carriage.peers]
@@ -39,7 +43,7 @@ def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
         carriage=replace(
             carriage,
             peers=peers,
-            roots=tuple(present.get(name, fleet.machines[name].root) for name in peers),
+            roots=tuple(present[name] if name in present else fleet.machines[name].root for name in peers),
             kept_by=carriage.kept_by & set(peers),
             version=carriage.version + 1,
         ),
@@ -77,8 +81,7 @@ def _new(carriage: Carriage, fleet: Fleet, sound: list[str], count: int) -> tupl
         if fleet.takes_copies(name, carriage) and (not seen.root or seen.root not in used):
             used.add(seen.root)
             zones[name] = seen.zone
-    own = fleet.machines.get(carriage.machine)
-    taken = [fleet.machines[name].zone for name in sound] + ([own.zone] if own else [])
+    taken = [fleet.machines[name].zone for name in (carriage.machine, *sound) if name in fleet.machines]
     return fleet.ring.next_machines(carriage.machine, zones, count, taken=taken)
 
 
@@ -88,8 +91,11 @@ def _has_its_own_disk(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
 
 
 def _keeps_its_copy(peer: str, carriage: Carriage, fleet: Fleet) -> bool:
-    """Whether a peer may go on as one: it is there, or may be back any moment, with what it was sent."""
+    """Whether a peer may go on as one: it is there, or may be back any moment, with what it was sent.
+
+    A leader that has just begun has not heard of all machines yet; that is no reason to drop one.
+    """
     seen = fleet.machines.get(peer)
-    if seen is None or fleet.lost(peer, carriage.root_of(peer)):
+    if fleet.lost(peer, carriage.root_of(peer)):
         return False
-    return not seen.alive or fleet.takes_copies(peer, carriage)
+    return seen is None or not seen.alive or fleet.takes_copies(peer, carriage)

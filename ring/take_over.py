@@ -40,12 +40,12 @@ def moved(carriage: Carriage, machine: str, fleet: Fleet) -> Carriage:
 
 
 def begun_afresh(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
-    """The host on the new root of its own machine, if it has been lost with the old one and nobody has a copy.
+    """The host on the new root of its own machine, where hosts have no copies: nothing can bring the old root back.
 
-    So a machine whose disk was replaced runs again, as it does where hosts have no copies.
+    With copies, nothing ever begins afresh by itself. Somebody may be away who has all of it.
     """
     seen = fleet.machines.get(carriage.host)
-    if carriage.machine != carriage.host or carriage.kept_by or seen is None or not seen.alive:
+    if fleet.replicas or carriage.machine != carriage.host or carriage.kept_by or seen is None or not seen.alive:
         return None
     return CarriageTurn(
         carriage=replace(

@@ -19,7 +19,7 @@ def machine(name: str, **facts: object) -> MachineSeen:
 
 
 def carriage(
-    host: str = "a", at: str = "", peers: Collection[str] = (), kept_by: str = "", **facts: object
+    host: str = "a", at: str = "", peers: Collection[str] = (), kept_by: Collection[str] = (), **facts: object
 ) -> Carriage:
     """A host at a machine, with peers on the disks that their machines have by default."""
     made = Carriage(

@@ -97,11 +97,13 @@ def test_a_carrier_that_returns_without_its_disk_is_lost() -> None:
 
 
 def test_without_any_copy_a_new_disk_begins_afresh() -> None:
-    """Nothing could bring the old files back but the old disk; elsewhere than at home, that is waited for."""
-    scene = Scene.of(carriage(peers="b"), carriage("c", at="d"))
+    """Nothing could bring the old files back but the old disk; where there may be copies, that is waited for."""
+    scene = Scene.of(carriage(peers="b"), carriage("c", at="d"), replicas=0)
     scene.machines |= {name: machine(name, root="new disk") for name in "ad"}
     assert carriage(root="new disk", term=4, version=8) == scene.turn()
     assert scene.turn("c") is None
+    scene.replicas = 1
+    assert scene.turn() is None
 
 
 def test_peers_are_the_next_machines_in_other_zones() -> None:
@@ -116,16 +118,42 @@ def test_peers_are_the_next_machines_in_other_zones() -> None:
 def test_a_lost_peer_is_replaced_and_not_counted() -> None:
     """So that the carrier goes on without it; likewise one without address, or back with another root."""
     for there in (machine("b", at=""), machine("b", root="new disk"), machine("b", alive=False)):
-        scene = Scene.of(carriage(peers="bc", kept_by="bc"), replicas=2)
+        one = carriage(peers="bc", kept_by="bc")
+        scene = Scene.of(one, replicas=2)
+        scene.report(one)
         scene.lose("b")
         scene.machines["b"] = there
         assert carriage(peers="cd", kept_by="c", version=8) == scene.turn()
 
 
+def test_a_lost_peer_counts_until_the_carrier_acts_upon_the_carriage() -> None:
+    """The carrier may be lost too without looking so, just after it was to take over; then the peer is all there is."""
+    one = carriage(peers="bc", kept_by="b")
+    scene = Scene.of(one)
+    scene.lose("b")
+    scene.report(replace(one, version=6))
+    assert scene.turn() is None
+    scene.report(one)
+    assert carriage(peers="c", version=8) == scene.turn()
+
+
+def test_a_peer_that_was_never_seen_is_not_lost() -> None:
+    """A manager that has just started has not heard of all yet."""
+    one = carriage(peers="b", kept_by="b")
+    scene = Scene.of(one)
+    scene.report(one)
+    del scene.machines["b"]
+    assert scene.turn() is None
+    scene.lost_since["b"] = LONG_AGO
+    assert carriage(peers="c", version=8) == scene.turn()
+
+
 def test_a_peer_that_returns_with_a_new_disk_gets_another_copy() -> None:
     """As a new peer, since what it had is lost."""
-    scene = Scene.of(carriage(peers="b", kept_by="b"))
+    one = carriage(peers="b", kept_by="b")
+    scene = Scene.of(one)
     scene.machines = {"a": machine("a"), "b": machine("b", root="new disk")}
+    scene.report(one)
     scene.settle()
     assert carriage(peers="b", roots=("new disk",), version=9) == scene.carriages["a"]
 
@@ -217,6 +245,17 @@ def test_an_heir_that_can_not_inherit_is_none(why: str) -> None:
     assert replace(one, heir="", version=8) == scene.turn()
 
 
+def test_an_heir_that_was_never_seen_is_waited_for() -> None:
+    """A manager that has just started has not heard of all yet."""
+    one = carriage(peers="b", kept_by="b", heir="b")
+    scene = Scene.of(one)
+    scene.report(one, released=True)
+    del scene.machines["b"]
+    assert scene.turn() is None
+    scene.lost_since["b"] = LONG_AGO
+    assert replace(one, heir="", version=8) == scene.turn()
+
+
 def test_an_heir_carries_only_what_was_released_on_this_version() -> None:
     """A release before a withdrawal is none."""
     one = carriage(peers="b", kept_by="b", heir="b")
@@ -233,6 +272,10 @@ def test_a_peer_that_drains_stays_until_it_is_replaced() -> None:
     one = scene.carriages["a"]
     assert carriage(peers="bc", kept_by="b", version=8) == one
     scene.report(one, in_sync=frozenset("c"))
+    scene.settle()
+    one = scene.carriages["a"]
+    assert carriage(peers="bc", kept_by="bc", version=9) == one
+    scene.report(one)
     scene.settle()
     assert carriage(peers="c", kept_by="c", version=10) == scene.carriages["a"]
 

@@ -2,5 +2,6 @@
 
 Every schedule ends with a history, which `merge.violation` judges. `graphs.py` draws what jobs run, `world.py` runs
 their batches, `schedules.py` plays one seed and judges it. When which job switches is decided in `schedulers.py`,
-`markers.py` and `fries.py`; `defects.py` has schedulers that get it wrong.
+`markers.py` and `fries.py`; `defects.py` has schedulers that get it wrong. `machines/` is a simulation of its own, of
+machines that fail.
 """

@@ -1,0 +1,143 @@
+"""What fails: processes, disks, links, the broker, leaders; never so much that what is promised is lost."""
+
+from tests.simulation.machines.files import Disk
+from tests.simulation.machines.world import World
+
+CALM = 10.0
+"""For so long nothing has happened to those on whom everything depends after a loss."""
+SHIELDED = 30.0
+"""For so long nothing happens to them after it."""
+
+
+class Faults:
+    """Faults of one run; how often each kind comes is the run's own."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.often = world.numbers.choice([0.02, 0.05, 0.1])
+        self.kinds = (self.crash, self.lose, self.pause, self.part, self.cut, self.broker, self.leader, self.drain)
+        self.weights = [world.numbers.choice([0, 1, 3]) for _ in self.kinds]
+        self.weights[1] += 2
+        self.troubled: dict[str, float] = {}
+        self.shielded: dict[str, float] = {}
+        self.returning: dict[str, float] = {}
+        self.lost = 0
+        self.together: list[int] = []
+        """How many were lost at once."""
+
+    def strike(self) -> None:
+        """Perhaps something happens, and perhaps somebody returns."""
+        world = self.world
+        for name, at in list(self.returning.items()):
+            if world.now >= at:
+                del self.returning[name]
+                world.start(name)
+        if world.numbers.random() < self.often:
+            world.numbers.choices(self.kinds, self.weights)[0]()
+
+    def heal(self) -> None:
+        """Everybody who can returns, and all links work."""
+        world = self.world
+        world.parted, world.paused, world.broker.down_until = {}, {}, 0.0
+        for name in self.returning:
+            world.start(name)
+        self.returning = {}
+
+    def crash(self) -> None:
+        """A process, or all of them, end and return with their disks."""
+        names = self._up()
+        for name in names if not self.world.numbers.randint(0, 9) else names[:1]:
+            self._trouble(name)
+            self._end(name)
+            self.returning[name] = self.world.now + self.world.numbers.uniform(0.1, 15)
+
+    def lose(self) -> None:
+        """A machine or several at once end and lose their disks; some never return."""
+        numbers, before = self.world.numbers, self.lost
+        for name in self._up()[: numbers.randint(min(1, self.world.replicas), self.world.replicas)]:
+            if not self._may_lose(name):
+                continue
+            self.lost += 1
+            self.troubled[name] = self.world.now
+            self._end(name)
+            self.world.disks[name] = Disk(f"root-{name}-{self.lost}")
+            if numbers.randint(0, 1) or len(self.world.machines) - len(self.world.gone) <= self.world.replicas + 1:
+                self.returning[name] = self.world.now + numbers.uniform(0.1, 15)
+            else:
+                self.world.gone.add(name)
+        self.together.append(self.lost - before)
+
+    def pause(self) -> None:
+        """A process stands still, and then believes that nothing has happened."""
+        for name in self._up()[:1]:
+            self._trouble(name)
+            self.world.paused[name] = self.world.now + self.world.numbers.uniform(0.5, 20)
+
+    def part(self) -> None:
+        """Two don't reach each other for a while."""
+        numbers = self.world.numbers
+        one, other = numbers.sample([*self._up(), "broker", *(each.name for each in self.world.leaders)], 2)
+        for name in (one, other):
+            self._trouble(name)
+        self.world.parted[frozenset({one, other})] = self.world.now + numbers.uniform(0.5, 20)
+
+    def cut(self) -> None:
+        """A connection breaks."""
+        if self.world.connections:
+            self.world.numbers.choice(self.world.connections).close()
+
+    def broker(self) -> None:
+        """It restarts, and may forget everything."""
+        numbers = self.world.numbers
+        self.world.broker.restart(numbers.uniform(0, 3), forgets=bool(numbers.randint(0, 1)))
+        for source in self.world.sources.values():
+            source.inbox = None
+
+    def leader(self) -> None:
+        """It ends, or stands still and is replaced meanwhile."""
+        numbers, leaders = self.world.numbers, self.world.leaders
+        if numbers.randint(0, 1):
+            self.world.broker.closed(leaders.pop().name)
+        else:
+            self.world.paused[leaders[-1].name] = self.world.now + numbers.uniform(0.5, 10)
+        self.world.lead()
+
+    def drain(self) -> None:
+        """An operator wants a machine empty, or not any more."""
+        self.world.draining ^= {self.world.numbers.choice(sorted(self.world.machines))}
+
+    def _up(self) -> list[str]:
+        """Machines to which something may happen, in any order."""
+        world = self.world
+        names = [name for name in sorted(world.machines) if world.machines[name]]
+        names = [name for name in names if self.shielded.get(name, 0.0) <= world.now]
+        world.numbers.shuffle(names)
+        return names
+
+    def _trouble(self, name: str) -> None:
+        self.troubled[name] = self.world.now
+
+    def _end(self, name: str) -> None:
+        self.world.stop(name)
+        if self.world.numbers.randint(0, 1):
+            self.world.broker.closed(name)
+
+    def _may_lose(self, name: str) -> bool:
+        """Whether somebody else whom nothing happened to has everything that the machine has; if so, nothing will."""
+        world, safe = self.world, set()
+        if name not in world.database.carriages:
+            return False
+        for carriage in world.database.carriages.values():
+            holders = {holder for holder, _ in world.holders(carriage)}
+            others = {each for each in holders - {name} if world.machines[each] and self._calm(each)}
+            if name in holders or name in carriage.peers:
+                if not others:
+                    return False
+                safe |= others
+        self.shielded |= dict.fromkeys(safe, world.now + SHIELDED)
+        return True
+
+    def _calm(self, name: str) -> bool:
+        busy = max(self.world.paused.get(name, 0.0), self.troubled.get(name, 0.0))
+        parted = [until for pair, until in self.world.parted.items() if name in pair]
+        return max(busy, *parted, 0.0) <= self.world.now - CALM
