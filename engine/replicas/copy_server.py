@@ -1,0 +1,218 @@
+"""The peer's side of copies: it takes the files of other machines' hosts over connections, one owner for each host."""
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from bridge.machine.files import Steps, no_steps
+from engine.replicas.channel import Channel, WrongSecret
+from engine.replicas.copy_folder import CopyFolder, WrongContent
+from engine.replicas.copy_tree import WrongPath
+from engine.replicas.frames import CannotKeep, Commit, Confirmed, CopyChanges, Frame, Greeting, OwnerRefused, Pieces
+
+_MOST_STRANGERS = 32
+"""Connections that have not proven yet that they know the secret."""
+log = logging.getLogger("braid.host")
+
+
+class _RefusedOwner(Exception):
+    def __init__(self, term: int, why: str) -> None:
+        super().__init__(why)
+        self.frame = OwnerRefused(term=term, why=why)
+
+
+class _HeldCopy:
+    """The copy of one host, and the connection of its owner."""
+
+    def __init__(self) -> None:
+        self.using = threading.Lock()
+        self.least = 0
+        """The lowest term of an owner that is not refused."""
+        self.folder: CopyFolder | None = None
+        self.owner: Channel | None = None
+
+    def at(self, place: Path, step: Steps) -> CopyFolder:
+        """The folder of the copy."""
+        if self.folder is None or self.folder.place != place:
+            self.folder = CopyFolder(place, step=step)
+            self.least = max(self.least, self.folder.term)
+        return self.folder
+
+    def hang_up(self) -> None:
+        """End the connection of the owner; from any thread, which need not wait for it."""
+        if (owner := self.owner) is not None:
+            owner.hang_up()
+
+
+class CopyServer:
+    """A machine's server for copies; `close` ends it."""
+
+    def __init__(
+        self,
+        machine: str,
+        secret: str,
+        *,
+        listen: tuple[str, int],
+        place: Callable[[str], Path | None],
+        step: Steps = no_steps,
+    ) -> None:
+        """`place` says where the copy of a host lies here; None if this machine carries it or may not keep it."""
+        if not secret:
+            raise ValueError("without a secret anybody could send files; give one")
+        self._machine = machine
+        self._secret = secret
+        self._place = place
+        self._step = step
+        self._held: dict[str, _HeldCopy] = {}
+        self._using = threading.Lock()
+        self._channels: set[Channel] = set()
+        self._strangers = threading.Semaphore(_MOST_STRANGERS)
+        self._closed = False
+        self._socket = socket.create_server(listen)
+        host, port = self._socket.getsockname()[:2]
+        self.address: tuple[str, int] = (host, port)
+        """Where it listens."""
+        threading.Thread(target=self._accept, name="takes copies", daemon=True).start()
+
+    def refuse_below(self, host: str, term: int) -> None:
+        """Take nothing more from owners of a lower term, now and ever; the copy is then ready to be used."""
+        held = self._of(host)
+        held.hang_up()
+        with held.using:
+            held.hang_up()
+            held.owner = None
+            held.least = max(held.least, term)
+            place = self._place(host)
+            folder = held.at(place, self._step) if place is not None else held.folder
+            if folder is not None:
+                folder.raise_term(term)
+                folder.recover()
+
+    def close(self) -> None:
+        """Take nothing more; a round that counts is finished."""
+        self._closed = True
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        with self._using:
+            channels, held = set(self._channels), list(self._held.values())
+        for channel in channels:
+            channel.hang_up()
+        for each in held:
+            # Until the frame that it has is worked off.
+            with each.using:
+                each.owner = None
+
+    def _of(self, host: str) -> _HeldCopy:
+        with self._using:
+            return self._held.setdefault(host, _HeldCopy())
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError as error:
+                if not self._closed:
+                    log.warning("a machine cannot connect to send copies: %s", error)
+                    threading.Event().wait(0.1)
+                continue
+            if self._strangers.acquire(blocking=False):
+                threading.Thread(target=self._greet, args=(connection,), name="takes a copy", daemon=True).start()
+            else:
+                connection.close()
+
+    def _greet(self, connection: socket.socket) -> None:
+        channel = Channel(connection)
+        with self._using:
+            self._channels.add(channel)
+        try:
+            try:
+                channel.admit(self._secret)
+            finally:
+                self._strangers.release()
+            if not self._closed:
+                self._serve(channel)
+        except WrongSecret as error:
+            log.warning("copies: %s", error)
+        except OSError as error:
+            log.debug("copies: %s", error)
+        finally:
+            with self._using:
+                self._channels.discard(channel)
+            channel.close()
+
+    def _serve(self, channel: Channel) -> None:
+        """Keep the copy of one host, as long as its owner is connected."""
+        greeting = channel.receive()
+        if not isinstance(greeting, Greeting):
+            return
+        held = self._of(greeting.host)
+        try:
+            self._begin(greeting, held, channel)
+            while not self._closed:
+                self._take(channel.receive(), held, channel)
+        except _RefusedOwner as error:
+            with suppress(OSError):
+                channel.send(error.frame)
+        except (WrongContent, WrongPath) as error:
+            self._report(channel, greeting, str(error))
+        except ConnectionError:
+            raise
+        except OSError as error:
+            # The disk is full, or broken.
+            self._report(channel, greeting, f"machine {self._machine} cannot keep it: {error}")
+        finally:
+            with held.using:
+                if held.owner is channel:
+                    held.owner = None
+                    self._settle(held)
+
+    def _begin(self, greeting: Greeting, held: _HeldCopy, channel: Channel) -> None:
+        """Take the place of an earlier connection of the host's owner, and say what is here."""
+        if greeting.term >= held.least:
+            held.hang_up()
+        with held.using:
+            place = self._place(greeting.host)
+            if place is None:
+                raise _RefusedOwner(held.least, f"machine {self._machine} keeps no copy of {greeting.host}")
+            folder = held.at(place, self._step)
+            if greeting.term < held.least:
+                raise _RefusedOwner(held.least, f"{greeting.host} has another carrier, of term {held.least}")
+            held.hang_up()
+            held.owner, held.least = channel, greeting.term
+            folder.raise_term(greeting.term)
+            folder.recover()
+            for present in folder.present():
+                channel.send(present)
+
+    def _take(self, frame: Frame, held: _HeldCopy, channel: Channel) -> None:
+        with held.using:
+            if held.owner is not channel or (folder := held.folder) is None:
+                raise _RefusedOwner(held.least, "the host has another carrier, or another connection of this one")
+            match frame:
+                case Pieces():
+                    for piece in frame.pieces:
+                        folder.take(piece)
+                case CopyChanges():
+                    folder.note(frame)
+                case Commit():
+                    done = folder.commit()
+                    # It counts, so the owner need not wait until the files are written too.
+                    with suppress(OSError):
+                        channel.send(Confirmed(number=frame.number))
+                    folder.finish(done, whole=frame.whole)
+                case _:
+                    raise WrongContent(f"an owner sent a {type(frame).__name__}")
+
+    def _settle(self, held: _HeldCopy) -> None:
+        if held.folder is not None:
+            with suppress(OSError):
+                held.folder.recover()
+
+    def _report(self, channel: Channel, greeting: Greeting, why: str) -> None:
+        log.warning("the copy of host %s from machine %s waits: %s", greeting.host, greeting.machine, why)
+        with suppress(OSError):
+            channel.send(CannotKeep(why=why))

@@ -1,0 +1,129 @@
+"""The kinds of files of a host, in the order in which a peer writes them: no file comes before those that it needs.
+
+A file is looked at in the reverse order, so that everything that a listed file needs is there when that is listed.
+Names that are gone were noted before, and are removed last. Files never change, or (*) are replaced as a whole.
+
+| kind | files | needs |
+|---|---|---|
+| LEASE | `jobs/J/lease`, `spools/S/lease`: empty; the first one's time says when the job was made | |
+| RECEIVED | `hosts/H/received/*` (*) | |
+| SPOOL_LOG | `spools/S/log/FIRST-END` | the file before |
+| SPOOL_MARK | `spools/S/high-water` (*): at most the end of the log | the log up to its end, unless that is empty |
+| PLAN | `jobs/J/plans/N`, `runs/N`, `gone` (*), `stopped` (*), and whatever is new here | the plan before |
+| CHECKPOINT | `jobs/J/checkpoint/metadata` and all that is not named below | |
+| VERDICT | `jobs/J/attempts/**/*.json`: permanent, all else there belongs to living processes | |
+| SHARD_RECORD | `jobs/J/records/shards/N.SHARD` | its plan, run, states of other jobs, and events in spools |
+| RECORD | `jobs/J/records/N` | likewise; the records of its shards, and of older batches |
+| OFFSETS | `jobs/J/checkpoint/offsets/N` | the records before N, plan, run, and events in spools |
+| COMMITS | `jobs/J/checkpoint/commits/N` | offsets and record of N |
+| CUT | `jobs/J/cuts/NAME.N` (*) | the record of N |
+| PUBLISHED | `jobs/J/published` (*) | the records and cuts before its batch |
+| CONSUMER | `spools/S/consumers/J.position` (*): events before it are removed | the records of J that read them |
+
+A record may be one batch ahead of the offsets, since a job finds the end of such a batch in the record; not more. A
+spool that a job fills holds what other jobs' records emitted. That order needs no look: a record is at all peers that
+count before it is forwarded.
+
+Nothing else is sent: no folder `tmp`, no name with a leading dot except where names come from users, no `swept` folder
+of a host. Empty folders are sent, because a spool without a log was never filled.
+"""
+
+from enum import IntEnum
+
+FOLDERS = ("jobs", "spools", "hosts")
+"""The folders of a root that belong to a host."""
+
+
+class FileKind(IntEnum):
+    """The kinds of files, in the order in which a peer writes them."""
+
+    LEASE = 0
+    RECEIVED = 1
+    SPOOL_LOG = 2
+    SPOOL_MARK = 3
+    PLAN = 4
+    CHECKPOINT = 5
+    VERDICT = 6
+    SHARD_RECORD = 7
+    RECORD = 8
+    OFFSETS = 9
+    COMMITS = 10
+    CUT = 11
+    PUBLISHED = 12
+    CONSUMER = 13
+
+
+REPLACED = {FileKind.RECEIVED, FileKind.SPOOL_MARK, FileKind.CUT, FileKind.PUBLISHED, FileKind.CONSUMER}
+"""The kinds that are replaced; `gone` and `stopped` are too."""
+_PLACES = {
+    ("jobs",): FileKind.PLAN,
+    ("jobs", "lease"): FileKind.LEASE,
+    ("jobs", "published"): FileKind.PUBLISHED,
+    ("jobs", "cuts"): FileKind.CUT,
+    ("jobs", "attempts"): FileKind.VERDICT,
+    ("jobs", "records"): FileKind.RECORD,
+    ("jobs", "records", "shards"): FileKind.SHARD_RECORD,
+    ("jobs", "checkpoint"): FileKind.CHECKPOINT,
+    ("jobs", "checkpoint", "offsets"): FileKind.OFFSETS,
+    ("jobs", "checkpoint", "commits"): FileKind.COMMITS,
+    ("spools",): FileKind.LEASE,
+    ("spools", "log"): FileKind.SPOOL_LOG,
+    ("spools", "high-water"): FileKind.SPOOL_MARK,
+    ("spools", "consumers"): FileKind.CONSUMER,
+    ("hosts",): FileKind.RECEIVED,
+}
+"""The kind of everything in a place, without the names of jobs, spools and hosts; the longest place counts."""
+_QUOTED = {"cuts", "consumers"}
+"""The folders whose names come from users."""
+
+
+def kind_of(path: str) -> FileKind:
+    """The kind of a file, or of the files in a folder, by its path in the root.
+
+    >>> kind_of("jobs/j/records/00000000000000000007").name, kind_of("jobs/j/records/shards").name
+    ('RECORD', 'SHARD_RECORD')
+    """
+    parts = path.split("/")
+    del parts[1:2]
+    places = (_PLACES.get(tuple(parts[:depth])) for depth in (3, 2, 1))
+    return next((kind for kind in places if kind is not None), FileKind.LEASE)
+
+
+def is_replaced(path: str) -> bool:
+    """Whether a file may be replaced by another one of its name."""
+    return kind_of(path) in REPLACED or path.endswith(("/gone", "/stopped"))
+
+
+def has_folder(path: str) -> bool:
+    """Whether a folder is sent, if the one around it is."""
+    parts = path.split("/")
+    if len(parts) < 3:  # noqa: PLR2004 - jobs, spools and hosts have names of any form
+        return parts[0] in FOLDERS
+    return parts[-1] != "tmp" and not parts[-1].startswith(".") and not (parts[0] == "hosts" and parts[2] == "swept")
+
+
+def has_file(path: str) -> bool:
+    """Whether a file is sent, if the folder around it is."""
+    parts = path.split("/")
+    if len(parts) < 3:  # noqa: PLR2004 - as above
+        return False
+    if parts[0] == "jobs" and parts[2] == "attempts":
+        return parts[-1].endswith(".json")
+    return not parts[-1].startswith(".") or parts[2] in _QUOTED
+
+
+def is_sent(path: str) -> bool:
+    """Whether a file of this path may lie in a copy.
+
+    >>> is_sent("jobs/j/lease"), is_sent("jobs/../lease"), is_sent("files/j/x"), is_sent("jobs/j/plans/tmp/1")
+    (True, False, False, False)
+    """
+    parts = path.split("/")
+    folders = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+    return is_plain(path) and has_file(path) and all(map(has_folder, folders))
+
+
+def is_plain(path: str) -> bool:
+    """Whether a path leads to something in the folders of a host, whatever it is."""
+    parts = path.split("/")
+    return len(parts) > 1 and parts[0] in FOLDERS and not any(part in {"", ".", ".."} or "\0" in part for part in parts)
