@@ -12,7 +12,7 @@ import msgspec
 
 from engine.replicas.frames import Frame, decoded, encoded
 
-PIECE = 1 << 20
+PIECE_BYTES = 1 << 20
 """The most bytes of files in one frame."""
 _MOST = 16 << 20
 """The longest frame: a list of a few thousand long names."""

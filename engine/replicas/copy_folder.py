@@ -20,7 +20,7 @@ import msgspec
 from bridge.machine.files import Steps, make_folder, no_steps, write_whole
 from engine.replicas.copy_tree import CopyTree
 from engine.replicas.file_kinds import is_replaced, kind_of
-from engine.replicas.frames import Changes, Piece, Present, PresentFile
+from engine.replicas.frames import CopyChanges, Piece, PresentFile, PresentFiles
 from engine.replicas.round_log import LoggedFile, LoggedRound, RoundLog
 
 COPYING = "copying"
@@ -79,7 +79,7 @@ class CopyFolder:
         for path in self._own.glob("*.waiting"):
             path.unlink()
 
-    def present(self) -> Iterator[Present]:
+    def present(self) -> Iterator[PresentFiles]:
         """All files and folders that are there, whatever they are, for an owner to compare with its own."""
         files: list[PresentFile] = []
         folders: list[str] = []
@@ -93,9 +93,9 @@ class CopyFolder:
                 digest = b"" if known and not is_replaced(path) else self._tree.digest(path)
                 files.append(PresentFile(path, size, mtime_ns, digest))
                 if len(files) >= _PAGE or (digest and size > IN_MEMORY):
-                    yield Present(files, folders)
+                    yield PresentFiles(files, folders)
                     files, folders = [], []
-        yield Present(files, folders, last=True)
+        yield PresentFiles(files, folders, last=True)
 
     def take(self, piece: Piece) -> None:
         """Take a file, or a part of one, for the next round."""
@@ -113,7 +113,7 @@ class CopyFolder:
             self._coming = None
             self._files[piece.path] = LoggedFile(piece.path, piece.mtime_ns, None)
 
-    def note(self, changes: Changes) -> None:
+    def note(self, changes: CopyChanges) -> None:
         """Take what the next round does besides putting files."""
         for path in changes.withdrawn:
             self._files.pop(path, None)

@@ -7,20 +7,20 @@ from contextlib import suppress
 from hashlib import file_digest, sha256
 from pathlib import Path
 
-from engine.replicas.channel import PIECE, Channel, Disconnected
+from engine.replicas.channel import PIECE_BYTES, Channel, Disconnected
 from engine.replicas.file_kinds import is_replaced, kind_of
 from engine.replicas.frames import (
-    Changes,
+    CannotKeep,
     Commit,
     Confirmed,
+    CopyChanges,
     Frame,
-    Hello,
+    Greeting,
+    OwnerRefused,
     Piece,
     Pieces,
-    Present,
     PresentFile,
-    Refused,
-    Trouble,
+    PresentFiles,
 )
 from engine.replicas.root_folders import FileVersion, Tree
 
@@ -63,13 +63,15 @@ class CopyLine:
         """Files that may have been replaced unnoticed just after they were read."""
         self._number = 0
         self._left = 0
+        self.changes = 0
+        """How many rounds changed the copy."""
 
-    def greet(self, hello: Hello) -> None:
+    def greet(self, greeting: Greeting) -> None:
         """Ask what the peer has."""
-        self._channel.send(hello)
+        self._channel.send(greeting)
         while True:
             present = self._answer()
-            if not isinstance(present, Present):
+            if not isinstance(present, PresentFiles):
                 raise Disconnected(f"the peer answered the greeting with a {type(present).__name__}")
             for folder in present.folders:
                 self.known.setdefault(folder, {})
@@ -91,8 +93,11 @@ class CopyLine:
         if not self._send_files(self._differing(found), in_portions=in_portions):
             return False
         changed = self._send_changes(found, whole=whole)
-        if changed or self._waiting or whole:
+        changed = changed or bool(self._waiting)
+        # Without changes, it shows that the peer is still there.
+        if changed or whole:
             self._commit(whole=whole)
+        self.changes += changed
         self.known = dict(found) if whole else {**self.known, **found}
         self._waiting.clear()
         for path in self._unsure:
@@ -138,7 +143,7 @@ class CopyLine:
                 for piece in self._pieces(path, version):
                     pieces.append(piece)
                     size += len(piece.data)
-                    if size >= PIECE or len(pieces) >= _PAGE:
+                    if size >= PIECE_BYTES or len(pieces) >= _PAGE:
                         self._send(Pieces(pieces=pieces))
                         pieces, size = [], 0
             except FileNotFoundError:
@@ -158,7 +163,7 @@ class CopyLine:
     def _pieces(self, path: str, version: FileVersion) -> Iterator[Piece]:
         """The parts of a file. Raises FileNotFoundError if it is not there any more."""
         handle = os.open(f"{self._root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(handle, "rb", buffering=0) as file:
+        with os.fdopen(handle, "rb", buffering=0) as file:
             now, found = time.time_ns(), os.fstat(handle)
             if (found.st_size, found.st_mtime_ns, found.st_ino) != version:
                 raise FileNotFoundError(path)
@@ -167,7 +172,7 @@ class CopyLine:
             digest = sha256()
             at = 0
             while True:
-                data = file.read(min(PIECE, version.size - at))
+                data = file.read(min(PIECE_BYTES, version.size - at))
                 digest.update(data)
                 last = at + len(data) == version.size
                 if not data and not last:
@@ -201,7 +206,7 @@ class CopyLine:
         names = ("folders", "withdrawn", "removed", "removed_folders")
         for name, paths in zip(names, (folders, withdrawn, removed, gone), strict=True):
             for first in range(0, len(paths), _PAGE):
-                self._send(Changes(**{name: paths[first : first + _PAGE]}))
+                self._send(CopyChanges(**{name: paths[first : first + _PAGE]}))
         return bool(folders or removed or gone)
 
     def _commit(self, *, whole: bool) -> None:
@@ -236,15 +241,15 @@ class CopyLine:
 
     def _answer(self) -> Frame:
         answer = self._channel.receive()
-        if isinstance(answer, Refused):
+        if isinstance(answer, OwnerRefused):
             raise PeerRefuses(answer.term, answer.why)
-        if isinstance(answer, Trouble):
+        if isinstance(answer, CannotKeep):
             raise PeerTrouble(answer.why)
         return answer
 
     def _digest(self, path: str) -> bytes:
         try:
-            with open(f"{self._root}/{path}", "rb") as file:
+            with Path(f"{self._root}/{path}").open("rb") as file:
                 return file_digest(file, "sha256").digest()
         except OSError:
             return b"?"

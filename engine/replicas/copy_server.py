@@ -11,7 +11,7 @@ from bridge.machine.files import Steps, no_steps
 from engine.replicas.channel import Channel, WrongSecret
 from engine.replicas.copy_folder import CopyFolder, WrongContent
 from engine.replicas.copy_tree import WrongPath
-from engine.replicas.frames import Changes, Commit, Confirmed, Frame, Hello, Pieces, Refused, Trouble
+from engine.replicas.frames import CannotKeep, Commit, Confirmed, CopyChanges, Frame, Greeting, OwnerRefused, Pieces
 
 _MOST_STRANGERS = 32
 """Connections that have not proven yet that they know the secret."""
@@ -21,7 +21,7 @@ log = logging.getLogger("braid.host")
 class _RefusedOwner(Exception):
     def __init__(self, term: int, why: str) -> None:
         super().__init__(why)
-        self.frame = Refused(term=term, why=why)
+        self.frame = OwnerRefused(term=term, why=why)
 
 
 class _HeldCopy:
@@ -146,74 +146,73 @@ class CopyServer:
 
     def _serve(self, channel: Channel) -> None:
         """Keep the copy of one host, as long as its owner is connected."""
-        hello = channel.receive()
-        if not isinstance(hello, Hello):
+        greeting = channel.receive()
+        if not isinstance(greeting, Greeting):
             return
-        held = self._of(hello.host)
+        held = self._of(greeting.host)
         try:
-            self._begin(hello, held, channel)
+            self._begin(greeting, held, channel)
             while not self._closed:
-                frame = channel.receive()
-                with held.using:
-                    if held.owner is not channel or held.folder is None:
-                        raise _RefusedOwner(held.least, f"another owner of {hello.host} is connected by now")
-                    self._take(frame, held.folder, channel)
+                self._take(channel.receive(), held, channel)
         except _RefusedOwner as error:
             with suppress(OSError):
                 channel.send(error.frame)
         except (WrongContent, WrongPath) as error:
-            self._report(channel, hello, str(error))
+            self._report(channel, greeting, str(error))
         except ConnectionError:
             raise
         except OSError as error:
             # The disk is full, or broken.
-            self._report(channel, hello, f"machine {self._machine} cannot keep it: {error}")
+            self._report(channel, greeting, f"machine {self._machine} cannot keep it: {error}")
         finally:
             with held.using:
                 if held.owner is channel:
                     held.owner = None
                     self._settle(held)
 
-    def _begin(self, hello: Hello, held: _HeldCopy, channel: Channel) -> None:
+    def _begin(self, greeting: Greeting, held: _HeldCopy, channel: Channel) -> None:
         """Take the place of an earlier connection of the host's owner, and say what is here."""
-        if hello.term >= held.least:
+        if greeting.term >= held.least:
             held.hang_up()
         with held.using:
-            place = self._place(hello.host)
+            place = self._place(greeting.host)
             if place is None:
-                raise _RefusedOwner(held.least, f"machine {self._machine} keeps no copy of {hello.host}")
+                raise _RefusedOwner(held.least, f"machine {self._machine} keeps no copy of {greeting.host}")
             folder = held.at(place, self._step)
-            if hello.term < held.least:
-                raise _RefusedOwner(held.least, f"{hello.host} has another carrier, of term {held.least}")
+            if greeting.term < held.least:
+                raise _RefusedOwner(held.least, f"{greeting.host} has another carrier, of term {held.least}")
             held.hang_up()
-            held.owner, held.least = channel, hello.term
-            folder.raise_term(hello.term)
+            held.owner, held.least = channel, greeting.term
+            folder.raise_term(greeting.term)
             folder.recover()
             for present in folder.present():
                 channel.send(present)
 
-    def _take(self, frame: Frame, folder: CopyFolder, channel: Channel) -> None:
-        match frame:
-            case Pieces():
-                for piece in frame.pieces:
-                    folder.take(piece)
-            case Changes():
-                folder.note(frame)
-            case Commit():
-                done = folder.commit()
-                # It counts, so the owner need not wait until the files are written too.
-                with suppress(OSError):
-                    channel.send(Confirmed(number=frame.number))
-                folder.finish(done, whole=frame.whole)
-            case _:
-                raise WrongContent(f"an owner sent a {type(frame).__name__}")
+    def _take(self, frame: Frame, held: _HeldCopy, channel: Channel) -> None:
+        with held.using:
+            if held.owner is not channel or (folder := held.folder) is None:
+                raise _RefusedOwner(held.least, "the host has another carrier, or another connection of this one")
+            match frame:
+                case Pieces():
+                    for piece in frame.pieces:
+                        folder.take(piece)
+                case CopyChanges():
+                    folder.note(frame)
+                case Commit():
+                    done = folder.commit()
+                    # It counts, so the owner need not wait until the files are written too.
+                    with suppress(OSError):
+                        channel.send(Confirmed(number=frame.number))
+                    folder.finish(done, whole=frame.whole)
+                case _:
+                    raise WrongContent(f"an owner sent a {type(frame).__name__}")
 
     def _settle(self, held: _HeldCopy) -> None:
         if held.folder is not None:
             with suppress(OSError):
                 held.folder.recover()
 
-    def _report(self, channel: Channel, hello: Hello, why: str) -> None:
-        log.warning("the copy of host %s from machine %s waits: %s", hello.host, hello.machine, why)
+    def _report(self, channel: Channel, greeting: Greeting, why: str) -> None:
+        log.warning("the copy of host %s from machine %s waits: %s", greeting.host, greeting.machine, why)
         with suppress(OSError):
-            channel.send(Trouble(why=why))
+            channel.send(CannotKeep(why=why))

@@ -123,7 +123,7 @@ class CopyTree:
     def digest(self, path: str) -> bytes:
         """The digest of a file; nothing that a file has if it is none."""
         try:
-            with open(os.open(f"{self._place}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            with os.fdopen(os.open(f"{self._place}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
                 return file_digest(file, "sha256").digest()
         except OSError:
             return b"?"

@@ -55,9 +55,24 @@ class FileKind(IntEnum):
 
 REPLACED = {FileKind.RECEIVED, FileKind.SPOOL_MARK, FileKind.CUT, FileKind.PUBLISHED, FileKind.CONSUMER}
 """The kinds that are replaced; `gone` and `stopped` are too."""
-_IN_JOB = {"cuts": FileKind.CUT, "attempts": FileKind.VERDICT}
-_IN_CHECKPOINT = {"offsets": FileKind.OFFSETS, "commits": FileKind.COMMITS}
-_IN_SPOOL = {"log": FileKind.SPOOL_LOG, "consumers": FileKind.CONSUMER, "high-water": FileKind.SPOOL_MARK}
+_PLACES = {
+    ("jobs",): FileKind.PLAN,
+    ("jobs", "lease"): FileKind.LEASE,
+    ("jobs", "published"): FileKind.PUBLISHED,
+    ("jobs", "cuts"): FileKind.CUT,
+    ("jobs", "attempts"): FileKind.VERDICT,
+    ("jobs", "records"): FileKind.RECORD,
+    ("jobs", "records", "shards"): FileKind.SHARD_RECORD,
+    ("jobs", "checkpoint"): FileKind.CHECKPOINT,
+    ("jobs", "checkpoint", "offsets"): FileKind.OFFSETS,
+    ("jobs", "checkpoint", "commits"): FileKind.COMMITS,
+    ("spools",): FileKind.LEASE,
+    ("spools", "log"): FileKind.SPOOL_LOG,
+    ("spools", "high-water"): FileKind.SPOOL_MARK,
+    ("spools", "consumers"): FileKind.CONSUMER,
+    ("hosts",): FileKind.RECEIVED,
+}
+"""The kind of everything in a place, without the names of jobs, spools and hosts; the longest place counts."""
 _QUOTED = {"cuts", "consumers"}
 """The folders whose names come from users."""
 
@@ -68,28 +83,10 @@ def kind_of(path: str) -> FileKind:
     >>> kind_of("jobs/j/records/00000000000000000007").name, kind_of("jobs/j/records/shards").name
     ('RECORD', 'SHARD_RECORD')
     """
-    match path.split("/"):
-        case [_, _, "lease"]:
-            return FileKind.LEASE
-        case ["spools", _, part, *_]:
-            return _IN_SPOOL.get(part, FileKind.LEASE)
-        case ["jobs", _, "published"]:
-            return FileKind.PUBLISHED
-        case ["jobs", _, "records", "shards", *_]:
-            return FileKind.SHARD_RECORD
-        case ["jobs", _, "records", *_]:
-            return FileKind.RECORD
-        case ["jobs", _, "checkpoint", part, *_]:
-            return _IN_CHECKPOINT.get(part, FileKind.CHECKPOINT)
-        case ["jobs", _, "checkpoint"]:
-            return FileKind.CHECKPOINT
-        case ["jobs", _, part, *_]:
-            return _IN_JOB.get(part, FileKind.PLAN)
-        case ["jobs", *_]:
-            return FileKind.PLAN
-        case ["hosts", *_]:
-            return FileKind.RECEIVED
-    return FileKind.LEASE
+    parts = path.split("/")
+    del parts[1:2]
+    places = (_PLACES.get(tuple(parts[:depth])) for depth in (3, 2, 1))
+    return next((kind for kind in places if kind is not None), FileKind.LEASE)
 
 
 def is_replaced(path: str) -> bool:

@@ -1,11 +1,11 @@
 """The frames between an owner and a peer.
 
 ```text
-owner  Hello                            Pieces ... Changes ... Commit                 Pieces ...
-peer           Present ... (last)                                     Confirmed
+owner  Greeting                              Pieces ... CopyChanges ... Commit             Pieces ...
+peer             PresentFiles ... (last)                                    Confirmed
 ```
 
-At any time a peer may answer `Refused`, or `Trouble`, and hang up.
+At any time a peer may answer `OwnerRefused`, or `CannotKeep`, and hang up.
 """
 
 from typing import TypeAlias
@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 
-class Hello(msgspec.Struct, frozen=True, tag=True):
+class Greeting(msgspec.Struct, frozen=True, tag=True):
     """The first frame of an owner: whose files it is about to send, and as whose carrier."""
 
     host: str
@@ -31,8 +31,8 @@ class PresentFile(msgspec.Struct, frozen=True, array_like=True):
     """Empty if size and time are enough to know it."""
 
 
-class Present(msgspec.Struct, frozen=True, tag=True):
-    """Some of the files and folders that a peer has; the last frame of them ends the answer to a `Hello`."""
+class PresentFiles(msgspec.Struct, frozen=True, tag=True):
+    """Some of the files and folders that a peer has; the last frame of them ends the answer to a `Greeting`."""
 
     files: list[PresentFile]
     folders: list[str]
@@ -57,7 +57,7 @@ class Pieces(msgspec.Struct, frozen=True, tag=True):
     pieces: list[Piece]
 
 
-class Changes(msgspec.Struct, frozen=True, tag=True):
+class CopyChanges(msgspec.Struct, frozen=True, tag=True):
     """What the next `Commit` does besides putting files."""
 
     folders: list[str] = []
@@ -83,7 +83,7 @@ class Confirmed(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class OwnerRefused(msgspec.Struct, frozen=True, tag=True):
     """A peer takes nothing from this owner."""
 
     term: int
@@ -91,14 +91,14 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     why: str
 
 
-class Trouble(msgspec.Struct, frozen=True, tag=True):
+class CannotKeep(msgspec.Struct, frozen=True, tag=True):
     """A peer cannot do its part for now."""
 
     why: str
 
 
-Frame: TypeAlias = Hello | Present | Pieces | Changes | Commit | Confirmed | Refused | Trouble
-_DECODER = msgspec.msgpack.Decoder(Frame)
+Frame: TypeAlias = Greeting | PresentFiles | Pieces | CopyChanges | Commit | Confirmed | OwnerRefused | CannotKeep
+_DECODER: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 encoded = msgspec.msgpack.Encoder().encode
 
 

@@ -11,7 +11,7 @@ import msgspec
 from bridge.machine.back_off import BackOff
 from engine.replicas.channel import Channel
 from engine.replicas.copy_line import CopyLine, PeerRefuses
-from engine.replicas.frames import Hello
+from engine.replicas.frames import Greeting
 from engine.replicas.root_folders import Tree
 from engine.replicas.root_look import RootLook
 
@@ -39,9 +39,9 @@ class PeerAddress(msgspec.Struct, frozen=True, kw_only=True):
 class PeerSender:
     """Keeps one peer's copy; its public state is read and changed with `news` held."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whose files, where they are and go, and whom it notifies are seven things
         self,
-        hello: Hello,
+        greeting: Greeting,
         root: Path,
         address: PeerAddress,
         *,
@@ -64,7 +64,7 @@ class PeerSender:
         """The files that it has; replaced as a whole."""
         self.left = self.sent = 0
         self.trouble = ""
-        self.hello = hello
+        self.greeting = greeting
         self._root = root
         self._news = news
         self._on_kept = on_kept
@@ -120,7 +120,7 @@ class PeerSender:
                 self._keep(line)
             except PeerRefuses as error:
                 self._note(str(error))
-                if error.term > self.hello.term:
+                if error.term > self.greeting.term:
                     self._on_refused(error.term)
                     return
             except OSError as error:
@@ -142,7 +142,7 @@ class PeerSender:
             if self._closed:
                 channel.hang_up()
         line = CopyLine(channel, self._root, on_sent=self._count)
-        line.greet(self.hello)
+        line.greet(self.greeting)
         return line
 
     def _hang_up(self) -> None:
@@ -166,7 +166,7 @@ class PeerSender:
             with self._news:
                 self._news.wait_for(
                     lambda: self._closed or self._wants_all or self._wanted,
-                    timeout=max(0.0, whole_at + WHOLE_SECONDS - time.monotonic()),
+                    timeout=max(0.0, whole_at + WHOLE_SECONDS - time.monotonic()) if synced else 0.0,
                 )
                 if self._closed:
                     return
@@ -175,7 +175,7 @@ class PeerSender:
                 self._wants_all = False
                 self._wanted.clear()
                 waited_for = self.waited_for
-            before = self.sent
+            before, changes = self.sent, line.changes
             whole = self._round(line, look, None if whole else wanted, in_portions=not waited_for)
             if whole:
                 whole_at = time.monotonic()
@@ -188,7 +188,7 @@ class PeerSender:
                     # From now on nothing is acted upon that it does not have. With one more look it has all before.
                     self.waited_for = True
                 self._news.notify_all()
-            if self.sent > before or not synced:
+            if line.changes > changes or not synced:
                 self._on_kept()
 
     def _round(self, line: CopyLine, look: RootLook, wanted: Iterable[str] | None, *, in_portions: bool) -> bool:

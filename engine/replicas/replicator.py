@@ -7,12 +7,12 @@ from pathlib import Path
 
 from engine.copies import CopiesEnded
 from engine.replicas.file_kinds import FOLDERS
-from engine.replicas.frames import Hello
+from engine.replicas.frames import Greeting
 from engine.replicas.peer_sender import PeerAddress, PeerSender
 from engine.replicas.root_folders import FileVersion
 
 
-class Superseded(CopiesEnded):
+class HostSuperseded(RuntimeError):
     """A peer knows a later carrier of the host, so this one may not act any more."""
 
 
@@ -62,8 +62,10 @@ class Replicator:
 
     def order(self, term: int, peers: Sequence[PeerAddress], counted: frozenset[str]) -> None:
         """Send to these peers from now on, as the carrier of a term; `counted` are committed to have everything."""
-        hello = Hello(host=self._host, term=term, machine=self._machine)
+        greeting = Greeting(host=self._host, term=term, machine=self._machine)
         with self._news:
+            if self._superseded:
+                return
             self._check()
             addresses = {peer.machine: peer for peer in peers}
             self._counted = counted
@@ -71,15 +73,15 @@ class Replicator:
                 sender = self._senders[machine]
                 if machine not in addresses:
                     self._drop(machine)
-                elif (sender.address, sender.hello) != (addresses[machine], hello):
+                elif (sender.address, sender.greeting) != (addresses[machine], greeting):
                     # It stays waited for: what it had it has.
                     self._drop(machine)
-                    self._add(hello, addresses[machine], counted=machine in counted or sender.in_sync)
+                    self._add(greeting, addresses[machine], counted=machine in counted or sender.in_sync)
                 else:
                     sender.expect(counted=machine in counted)
             for machine, address in addresses.items():
                 if machine not in self._senders:
-                    self._add(hello, address, counted=machine in counted)
+                    self._add(greeting, address, counted=machine in counted)
             self._news.notify_all()
         self._on_kept()
 
@@ -149,7 +151,7 @@ class Replicator:
 
     def _check(self) -> None:
         if self._superseded:
-            raise Superseded(
+            raise HostSuperseded(
                 f"host {self._host} has a later carrier, of term {self._superseded}; this one has to stop it"
             )
         if self._closed:
@@ -175,9 +177,9 @@ class Replicator:
             raise ValueError(f"{folder} is in none of the folders that are kept in copies: {', '.join(FOLDERS)}")
         return "/".join(parts[:2]) if len(parts) > 1 else ""
 
-    def _add(self, hello: Hello, address: PeerAddress, *, counted: bool) -> None:
+    def _add(self, greeting: Greeting, address: PeerAddress, *, counted: bool) -> None:
         sender = self._senders[address.machine] = PeerSender(
-            hello,
+            greeting,
             self._root,
             address,
             counted=counted,

@@ -37,7 +37,7 @@ class SeenFolder:
     folders: tuple[str, ...] = ()
 
 
-NOTHING = SeenFolder()
+NO_FOLDER = SeenFolder()
 """A folder that is not there."""
 
 
@@ -51,7 +51,7 @@ class RootFolders:
     def seen(self, folder: str) -> SeenFolder:
         """The files and folders in a folder that are to be sent."""
         path = f"{self._root}/{folder}"
-        before = self._seen.get(folder, NOTHING)
+        before = self._seen.get(folder, NO_FOLDER)
         try:
             found = os.stat(path, follow_symlinks=folder.count("/") == 0)  # noqa: PTH116 - a path for each folder costs more
             stamp = (found.st_ino, found.st_mtime_ns)
@@ -61,7 +61,7 @@ class RootFolders:
             files, folders = self._listed(folder, path, before.files if before.stamp[0] == stamp[0] else {})
         except (FileNotFoundError, NotADirectoryError):
             self._seen.pop(folder, None)
-            return NOTHING
+            return NO_FOLDER
         if files == before.files:
             # So that it can be seen at once that nothing changed.
             files = before.files

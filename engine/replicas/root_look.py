@@ -18,7 +18,7 @@ from pathlib import Path
 from bridge.spools.log import LOG_FILE_NAME
 from engine.replicas.file_kinds import FOLDERS, FileKind, kind_of
 from engine.replicas.plan_needs import NeedsReader
-from engine.replicas.root_folders import NOTHING, Files, FileVersion, RootFolders, Tree
+from engine.replicas.root_folders import NO_FOLDER, Files, FileVersion, RootFolders, Tree
 
 _AS_NOTED = {FileKind.CONSUMER, FileKind.CUT}
 """Kinds that are taken as they were noted: what they need is listed later, whatever comes meanwhile."""
@@ -40,7 +40,7 @@ class RootLook:
     def whole(self, known: Tree) -> Tree | None:
         """All files of the host; None if what was seen does not hold together. `known` are the files in the copy."""
         tops = {top: self._folders.seen(top) for top in FOLDERS}
-        early: Tree = {top: {} for top, seen in tops.items() if seen is not NOTHING}
+        early: Tree = {top: {} for top, seen in tops.items() if seen is not NO_FOLDER}
         for top, seen in tops.items():
             for name in seen.folders:
                 self._note(f"{top}/{name}", early)
@@ -74,7 +74,7 @@ class RootLook:
                 self._folders.forget(folder)
                 seen = self._folders.seen(folder)
             self._leases[folder] = lease
-        if seen is not NOTHING:
+        if seen is not NO_FOLDER:
             early[folder] = seen.files
             for name in seen.folders:
                 self._note(f"{folder}/{name}", early)
@@ -88,7 +88,7 @@ class RootLook:
         while late:
             rank, folder = heappop(late)
             seen = self._folders.seen(folder)
-            if seen is NOTHING:
+            if seen is NO_FOLDER:
                 continue
             found[folder] = early[folder] if -rank in _AS_NOTED and folder in early else seen.files
             for name in seen.folders if folder.startswith("jobs/") else ():
@@ -109,7 +109,8 @@ class RootLook:
 
     def _holds_together(self, found: Tree, early: Tree, kept: Collection[str], known: Tree) -> bool:
         """Whether the listed files need nothing that came and went meanwhile; what went meanwhile is added again."""
-        for folder, files in found.items():
+        for folder, listed in found.items():
+            files = listed
             had = known.get(folder, {})
             noted = had if _entity(folder) in kept else early.get(folder, {})
             if noted is files:
