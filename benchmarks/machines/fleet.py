@@ -38,7 +38,7 @@ COUNTS: dict[str, Any] = {
 """A dataflow that counts the events of each key, and lets all through."""
 
 
-class Fleet:
+class FleetBed:
     """Some machines of one service; made by `fleet`."""
 
     def __init__(self, folder: Path, *, replicas: int, pace: float = 0.5) -> None:
@@ -230,10 +230,10 @@ class Fleet:
 
 
 @contextmanager
-def fleet(folder: Path, *names: str, replicas: int, pace: float = 0.5) -> Iterator[Fleet]:
+def fleet(folder: Path, *names: str, replicas: int, pace: float = 0.5) -> Iterator[FleetBed]:
     """A fleet for a while."""
     folder.mkdir()
-    made = Fleet(folder, replicas=replicas, pace=pace)
+    made = FleetBed(folder, replicas=replicas, pace=pace)
     try:
         made.begin(*names)
         yield made

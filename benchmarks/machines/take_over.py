@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machines.fleet import COUNTS, Fleet, fleet
+from benchmarks.machines.fleet import COUNTS, FleetBed, fleet
 
 _PER_SECOND = 50.0
 _PACE = 0.5
@@ -64,6 +64,6 @@ def _summed(seconds: list[float]) -> dict[str, Any]:
     }
 
 
-def _counted(machines: Fleet) -> dict[str, int]:
+def _counted(machines: FleetBed) -> dict[str, int]:
     events = len(machines.sent_at)
     return {"events": events, "lost": events - len(machines.came_at), "doubled": machines.doubled}

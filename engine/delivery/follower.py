@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.machine.files import write_whole
-from engine.copies import Copies, NoCopies
 from engine.delivery.forwarder import JobForwarder, StreamSender
 from engine.delivery.publisher import JobPublisher
 from engine.plan import Plan
@@ -22,6 +21,7 @@ from engine.records.kept_cuts import KeptCut
 from engine.records.record import InstanceMeter
 from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
+from engine.replicas.copies import Copies, NoCopies
 
 REWIND = 3
 """How many batches Spark may go back at most, with room to spare."""

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
-from engine.copies import Copies, CopiesEnded
 from engine.host.carrier_orders import CarrierOrder
 from engine.host.host import SparkHost
+from engine.replicas.copies import Copies, CopiesEnded
 from engine.replicas.replicator import Replicator
 from ring.carriage import HostReport
 
@@ -82,6 +82,11 @@ class CarriedHost:
     def is_superseded(self) -> bool:
         """Whether a peer follows a later carrier."""
         return self._replicator.report().superseded
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether any job runs."""
+        return self._host.has_jobs
 
     def hang_up(self) -> None:
         """Receive no more, because the process has to end at once; from any thread."""

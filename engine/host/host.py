@@ -19,7 +19,6 @@ from bridge import Message, SpoolFull, SystemClock, topics
 from bridge.transport.address import Address
 from bridge.transport.dispatch import note_failed, passed_over
 from bridge.transport.mqtt_client import Permit, always
-from engine.copies import Copies, CopiesEnded, NoCopies
 from engine.host.connection import HostConnection
 from engine.host.consumers import HostConsumers
 from engine.host.jobs import HostJobs
@@ -29,6 +28,7 @@ from engine.job.pace_server import PaceServer
 from engine.plan_messages import RefusedPlan, read_cut, read_plan
 from engine.records.damage import DAMAGE
 from engine.records.job_folder import job_folder
+from engine.replicas.copies import Copies, CopiesEnded, NoCopies
 from engine.spark.jvm_watch import has_ended
 
 if TYPE_CHECKING:
@@ -131,6 +131,11 @@ class SparkHost:
     def hang_up(self) -> None:
         """Receive no more, and acknowledge what was received, because the host has to end at once; from any thread."""
         self._receptions.hang_up()
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether any job runs; from any thread."""
+        return bool(self._jobs.running)
 
     def copies_grew(self) -> None:
         """Follow what waited for copies; from any thread."""

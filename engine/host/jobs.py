@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bridge import Clock, LeaseTaken, topics
-from engine.copies import Copies, NoCopies
 from engine.delivery.forwarder import StreamSender
 from engine.host.cleanup import sweep
 from engine.host.consumers import HostConsumers
@@ -30,6 +29,7 @@ from engine.plan_messages import RefusedPlan
 from engine.records.damage import DAMAGE
 from engine.records.job_folder import JobFolder, job_folder
 from engine.records.record_header import Header
+from engine.replicas.copies import Copies, NoCopies
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,12 +21,13 @@ from urllib.parse import quote
 
 from bridge.machine.files import link_whole
 from bridge.transport.address import Address
-from engine.copies import Copies
 from engine.host.carried_host import CarriedHost
 from engine.host.carrier_orders import CarrierOrder, OrderStore, read_order
 from engine.host.carrier_watch import CarrierWatch
 from engine.host.cpu_meter import CpuMeter
 from engine.host.host import SparkHost
+from engine.host.warm_up import WARM_SECONDS, warm_up
+from engine.replicas.copies import Copies
 from engine.replicas.copy_server import CopyServer
 from engine.spark.cores import cores_of
 
@@ -64,6 +65,7 @@ class Machine:
         """`copies_at` is where it keeps copies for others; None if it keeps none, and shares its root."""
         self.name = name
         self._root = root
+        self._session = session
         self._new_host = partial(SparkHost, address=address, session=session, behaviours=behaviours, tags=tags)
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
@@ -96,6 +98,7 @@ class Machine:
     def run(self) -> bool:
         """Work until stopped; whether a query did not stop, so that the process has to end."""
         self._begin()
+        threading.Thread(target=self._keep_warm, name="keeps warm", daemon=True).start()
         try:
             while not self._stopping.is_set() and not self._is_stuck():
                 try:
@@ -130,6 +133,12 @@ class Machine:
             # Nobody has ordered anything yet.
             self._obey(CarrierOrder(host=self.name, machine=self.name, term=0, version=0))
         self._report()
+
+    def _keep_warm(self) -> None:
+        while not self._stopping.is_set():
+            if not any(carried.has_jobs for carried in list(self._carried.values())):
+                warm_up(self._session, self._stopping.is_set)
+            self._stopping.wait(WARM_SECONDS)
 
     def _end(self) -> None:
         for carried in self._carried.values():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bridge import Item, ItemKind, Spool, SpoolClosed, SpoolIndex, SpoolReach
 from bridge.intake import Expected
-from engine.copies import Copies, CopiesEnded, NoCopies
+from engine.replicas.copies import Copies, CopiesEnded, NoCopies
 
 
 class NotifyingSpool(Spool):

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.behaviour import place_of
-from engine.copies import Copies
 from engine.host.consumers import HostConsumers
 from engine.job.job import SparkJob
 from engine.kernel.worker import NoCut, check_imports
 from engine.plan import Plan
 from engine.plan_messages import RefusedPlan
+from engine.replicas.copies import Copies
 
 
 class PlanAdmission:

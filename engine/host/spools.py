@@ -26,12 +26,12 @@ from bridge import (
     consumers,
     topics,
 )
-from engine.copies import Copies
 from engine.host.notifying_spool import NotifyingSpool
 from engine.host.reception import Reception, StreamReceiver
 from engine.plan import Ingress, Plan
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import spool_folder
+from engine.replicas.copies import Copies
 from engine.supply import Bridged, Subscribed, are_alike, declaring
 
 log = logging.getLogger("braid.host")

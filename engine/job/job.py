@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from bridge import Clock, Lease, PositionsGone, SpoolDamaged, read
 from bridge.machine.back_off import BackOff
-from engine.copies import Copies, NoCopies
 from engine.delivery.follower import REWIND, Follower
 from engine.delivery.forwarder import StreamSender
 from engine.job.batch_times import BatchTimes
@@ -28,6 +27,7 @@ from engine.records.job_folder import job_folder, spool_folder
 from engine.records.record_file import any_shard
 from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
+from engine.replicas.copies import Copies, NoCopies
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.copies import CopiesEnded
+from engine.replicas.copies import CopiesEnded
 from engine.replicas.file_kinds import FOLDERS
 from engine.replicas.frames import Greeting
 from engine.replicas.peer_sender import PeerAddress, PeerSender

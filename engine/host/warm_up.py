@@ -1,0 +1,89 @@
+"""The warm-up of a machine: a job with nothing to do, so that a host that is taken over begins at once.
+
+The first job of a session takes ten times as long to start as any other: the JVM loads classes, and Spark starts
+workers. Idle workers are gone after a minute, so a machine without jobs warms up again and again.
+"""
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bridge import SystemClock
+from bridge.emitted import Emitted, Stream
+from engine.job.job import SparkJob
+from engine.job.lifecycle import JobState
+from engine.job.pace_server import PaceServer
+from engine.plan import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WARM_SECONDS = 45.0
+"""Seconds after which a machine without jobs is cold."""
+_BOUND = 60.0
+_LOOK = 0.05
+_JOB = "warm-up"
+log = logging.getLogger("braid.host")
+
+
+def warm_up(session: "SparkSession", is_over: Callable[[], bool]) -> None:
+    """Run a job without tasks for one batch, and stop it."""
+    with tempfile.TemporaryDirectory(prefix="braid-") as name:
+        root = Path(name)
+        pace = PaceServer(root / "pace", on_record=lambda _job: None)
+        job = SparkJob(
+            _JOB,
+            root,
+            session,
+            pace,
+            _Nobody(),
+            clock=SystemClock(),
+            on_ask=lambda _job: None,
+            owned_spool=lambda _stream: None,
+        )
+        try:
+            job.log(Plan(job=_JOB, host=_JOB, version=1), {}, {})
+            job.start()
+            # Asked for the next batch, Spark is done with the first.
+            _await(lambda: bool(job.follower and job.follower.follow()) or is_over())
+            _await(lambda: bool(job.keeper and job.keeper.is_asked) or is_over())
+            job.stop()
+            _await(lambda: _has_ended(job) or is_over())
+        finally:
+            pace.close()
+
+
+def _has_ended(job: SparkJob) -> bool:
+    job.look()
+    return job.state in {JobState.STOPPED, JobState.STUCK}
+
+
+def _await(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _BOUND
+    while not found():
+        if time.monotonic() > deadline:
+            log.warning("the warm-up did not come to its end; the first job starts slowly")
+            return
+        time.sleep(_LOOK)
+
+
+class _Nobody:
+    """A sender of a job that sends nothing."""
+
+    def forward(self, stream: Stream, *, epoch: int, first: int, kept: Callable[[int], Iterator[Emitted]]) -> None:
+        raise NotImplementedError
+
+    def emit(self, stream: Stream, emitted: Emitted) -> None:
+        raise NotImplementedError
+
+    def close(self, stream: Stream) -> None:
+        raise NotImplementedError
+
+    def needed(self, stream: Stream) -> int:
+        raise NotImplementedError
+
+    def send(self, topic: str, payload: bytes, done: Callable[[], None]) -> None:
+        raise NotImplementedError
