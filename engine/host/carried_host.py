@@ -47,6 +47,7 @@ class CarriedHost:
         """Whether a query did not stop, so that the process has to end."""
         self.root = root
         self._make = make
+        self._host: SparkHost | None = None
         self._on_change = on_change
         self._replicator = Replicator(order.host, root, machine, on_kept=self._grew)
         self._begin()
@@ -57,7 +58,7 @@ class CarriedHost:
         self._send()
         if order.heir and self.state is Carried.RUNNING:
             self.state = Carried.STOPPING
-            self._host.stop()
+            self.ask_to_stop()
         elif not order.heir and self.state is Carried.RELEASED:
             log.info("host %s stays, and runs again", order.host)
             self._begin()
@@ -86,15 +87,17 @@ class CarriedHost:
     @property
     def has_jobs(self) -> bool:
         """Whether any job runs."""
-        return self._host.has_jobs
+        return self._host is not None and self._host.has_jobs
 
     def hang_up(self) -> None:
         """Receive no more, because the process has to end at once; from any thread."""
-        self._host.hang_up()
+        if self._host is not None:
+            self._host.hang_up()
 
     def ask_to_stop(self) -> None:
-        """Begin to stop, because the process ends."""
-        self._host.stop()
+        """Begin to stop."""
+        if self._host is not None:
+            self._host.stop()
 
     def end(self) -> None:
         """Wait until the host has stopped; its copies are complete then, if its peers answer."""
@@ -104,15 +107,17 @@ class CarriedHost:
         self._thread.join()
 
     def _begin(self) -> None:
-        self.state = Carried.RUNNING
-        self._host = self._make(self.root, self._replicator)
+        # One that is being handed over does not run again, even if this process is a new one.
+        self.state = Carried.STOPPING if self.order.heir else Carried.RUNNING
+        self._host = None if self.order.heir else self._make(self.root, self._replicator)
         # Before it does anything: it may have to wait for its peers.
         self._send()
         self._thread = threading.Thread(target=self._run, name=f"carries {self.order.host}")
         self._thread.start()
 
     def _run(self) -> None:
-        self.stuck = self._host.run()
+        if self._host is not None:
+            self.stuck = self._host.run()
         try:
             self._replicator.settle()
         except CopiesEnded as error:
@@ -125,5 +130,6 @@ class CarriedHost:
         self._replicator.order(self.order.term, self.order.peers, self.order.kept_by)
 
     def _grew(self) -> None:
-        self._host.copies_grew()
+        if self._host is not None:
+            self._host.copies_grew()
         self._on_change()

@@ -19,6 +19,8 @@ class CarrierOrder(msgspec.Struct, frozen=True, kw_only=True):
     machine: str
     term: int
     version: int
+    root: str = ""
+    """The id of the carrier's root; a machine with another one has lost the files."""
     heir: str = ""
     peers: tuple[PeerAddress, ...] = ()
     kept_by: frozenset[str] = frozenset()
@@ -27,6 +29,10 @@ class CarrierOrder(msgspec.Struct, frozen=True, kw_only=True):
     def age(self) -> tuple[int, int]:
         """Orders the orders for one host from old to new."""
         return self.term, self.version
+
+    def with_counted(self, peers: frozenset[str]) -> "CarrierOrder":
+        """The order, with more peers that count."""
+        return msgspec.structs.replace(self, kept_by=self.kept_by | peers)
 
 
 _DECODER = msgspec.json.Decoder(CarrierOrder)

@@ -30,7 +30,13 @@ class HostConnection:
     """The connection of one host."""
 
     def __init__(
-        self, name: str, address: Address, *, on_message: Callable[[Message], None], permit: Permit = always
+        self,
+        name: str,
+        address: Address,
+        *,
+        files: str = "",
+        on_message: Callable[[Message], None],
+        permit: Permit = always,
     ) -> None:
         """`on_message` is called for each plan and each request for a cut, in a thread of its own.
 
@@ -45,7 +51,7 @@ class HostConnection:
         self._room: dict[str, threading.Semaphore] = {}
         """For each topic the number of further unread messages for which there is room."""
         self._drops: Watch | None = None
-        gone = json.dumps({"host": name, "alive": False}).encode()
+        self._gone = {"host": name, "alive": False, "root": files}
         self._client = MqttClient(
             address,
             f"braid-{name}-host",
@@ -53,7 +59,7 @@ class HostConnection:
             on_message=on_message,
             # A broker that was killed may have lost what was published last, and only this host publishes it.
             on_connection=self._retained.clear,
-            will=(topics.host(name, "status"), gone),
+            will=(topics.host(name, "status"), json.dumps(self._gone).encode()),
             protocol=self.protocol,
             permit=permit,
         )
@@ -88,7 +94,7 @@ class HostConnection:
 
     def end(self) -> None:
         """Publish that the host has ended, and disconnect."""
-        self.publish(topics.host(self._host, "status"), {"host": self._host, "alive": False})
+        self.publish(topics.host(self._host, "status"), self._gone)
         if self._drops is not None:
             self._drops.stop()
         for client in (self._client, self._sending):

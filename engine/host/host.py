@@ -44,7 +44,7 @@ log = logging.getLogger("braid.host")
 class SparkHost:
     """One host; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and files, its broker, its session, and what it offers are nine things
+    def __init__(  # noqa: PLR0913 - its name and files, its broker, its session, and what it offers are ten things
         self,
         name: str,
         root: Path,
@@ -54,18 +54,21 @@ class SparkHost:
         behaviours: Mapping[str, str],
         tags: Iterable[str] = (),
         figures: Callable[[], Mapping[str, Any]] = dict,
+        files: str = "",
         copies: Copies | None = None,
         permit: Permit = always,
     ) -> None:
         """`tags` are what the host offers to tasks that need something special, such as a GPU.
 
-        `figures` returns the CPU and the cores that its status shows, and `permit` whether it may connect again.
+        `figures` returns the CPU and the cores that its status shows, and `permit` whether it may connect again. Hosts
+        with equal `files` share them.
         """
         self.name = name
         self._offers = {
             "tags": sorted(set(tags)),
             "types": sorted(behaviours),
             "release": version("braid"),
+            "root": files,
         }
         clock = SystemClock()
         self._is_lost = partial(has_ended, session)
@@ -80,7 +83,7 @@ class SparkHost:
         self._sockets = tempfile.TemporaryDirectory(prefix="braid-")
         # At a new address each time, so that no process that an older host left behind asks this one.
         self._pace = PaceServer(Path(self._sockets.name) / "pace", on_record=self._follow_later)
-        self._connection = HostConnection(name, address, on_message=self._take_later, permit=permit)
+        self._connection = HostConnection(name, address, files=files, on_message=self._take_later, permit=permit)
         self._receptions = Receptions(
             root,
             name,

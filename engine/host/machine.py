@@ -12,7 +12,8 @@ import secrets
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -68,6 +69,8 @@ class Machine:
         self._session = session
         self._new_host = partial(SparkHost, address=address, session=session, behaviours=behaviours, tags=tags)
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._news: SimpleQueue[CarrierOrder] = SimpleQueue()
+        """Orders that were not obeyed yet."""
         self._stopping = threading.Event()
         root.mkdir(parents=True, exist_ok=True)
         link_whole(root / "identity", uuid.uuid4().hex.encode())
@@ -81,7 +84,7 @@ class Machine:
         self._copy_server = (
             CopyServer(name, secret, listen=copies_at, place=self._place) if copies_at is not None else None
         )
-        self._watch = CarrierWatch(name, address, on_order=self._take_later)
+        self._watch = CarrierWatch(name, address, on_order=self._take)
         self._about: dict[str, Any] = {
             "machine": name,
             "alive": True,
@@ -122,16 +125,20 @@ class Machine:
             carried.hang_up()
 
     def _begin(self) -> None:
+        stored = self._store.all()
         self._watch.begin()
-        if not self._watch.ask(_ASK):
-            log.warning("the broker does not answer; what ran last is started anyway")
-        for order in self._store.all():
+        while not self._watch.ask(_ASK) and not self._stopping.is_set():
+            if self._copy_server is None or stored:
+                log.warning("the broker does not answer; what ran last is started anyway")
+                break
+            # On an empty disk, it may be that others have the files of its host.
+            log.warning("the broker does not answer; this machine waits for it")
+        # What was ordered meanwhile counts before anything is started.
+        latest = {self.name: CarrierOrder(host=self.name, machine=self.name, term=0, version=0)}
+        for order in (*stored, *self._heard_so_far()):
+            latest[order.host] = _later(latest.get(order.host), order)
+        for order in latest.values():
             self._obey(order)
-        while not self._events.empty():
-            self._events.get()()
-        if self.name not in self._orders:
-            # Nobody has ordered anything yet.
-            self._obey(CarrierOrder(host=self.name, machine=self.name, term=0, version=0))
         self._report()
 
     def _keep_warm(self) -> None:
@@ -153,36 +160,45 @@ class Machine:
     def _is_stuck(self) -> bool:
         return any(carried.stuck for carried in self._carried.values())
 
-    def _take_later(self, payload: bytes) -> None:
-        self._events.put(partial(self._take, payload))
-
     def _take(self, payload: bytes) -> None:
+        """Take up an order, from any thread."""
         if not payload:
             return
         try:
-            order = read_order(payload)
+            self._news.put(read_order(payload))
         except ValueError as error:
             log.warning("an order is passed over, because it cannot be read: %s", error)
-            return
-        known = self._orders.get(order.host)
-        # An equal one may have new addresses.
-        if known is None or order.age >= known.age:
+        else:
+            self._events.put(self._obey_news)
+
+    def _heard_so_far(self) -> Iterator[CarrierOrder]:
+        with suppress(Empty):
+            while True:
+                yield self._news.get_nowait()
+
+    def _obey_news(self) -> None:
+        for order in self._heard_so_far():
             self._obey(order)
 
     def _obey(self, order: CarrierOrder) -> None:
         known = self._orders.get(order.host)
         if known is not None and order.age < known.age:
             return
+        order = _later(known, order)
         carried = self._carried.get(order.host)
         concerned = {order.machine, order.heir, *(each.machine for each in order.peers)}
         if (carried is not None or self.name in concerned) and order.version:
             self._store.keep(order)
+        if carried is None:
+            # As long as the copy is not this machine's own to change.
+            self._refuse_below(order)
         self._orders[order.host] = order
         if order.machine != self.name:
             self._give_up(order, carried)
+        elif order.root not in {"", self._identity}:
+            log.error("host %s has lost its files here; it is begun again by who has a copy", order.host)
         elif carried is None:
             log.info("carries host %s from now on, in term %d", order.host, order.term)
-            self._refuse_below(order)
             self._carried[order.host] = self._carry(order)
         elif carried.order.term not in {0, order.term}:
             raise CarriedElsewhere(f"host {order.host} had another carrier meanwhile")
@@ -196,7 +212,7 @@ class Machine:
             log.info("machine %s carries host %s from now on", order.machine, order.host)
             carried.end()
             del self._carried[order.host]
-        self._refuse_below(order)
+            self._refuse_below(order)
 
     def _refuse_below(self, order: CarrierOrder) -> None:
         if self._copy_server is not None and order.version:
@@ -208,6 +224,8 @@ class Machine:
                 order.host,
                 root,
                 figures=partial(self._figures, order.host),
+                # Files that are copied belong to one host, wherever it is carried.
+                files=self._identity if self._copy_server is None else f"host {order.host}",
                 copies=copies,
                 permit=partial(self._may_connect, order.host),
             )
@@ -239,12 +257,10 @@ class Machine:
         return self._root / "copies" / quote(host, safe="")
 
     def _figures(self, host: str) -> Mapping[str, Any]:
-        """The CPU of this process, for its own host alone; its cores, which its hosts share; and a host's root."""
+        """The CPU of this process, for its own host alone, and its cores, which its hosts share."""
         return {
             "cpu": self._meter.cpu() if host == self.name else {},
             "cores": self._count_cores() / max(1, len(self._carried)),
-            # Files that are copied belong to one host, wherever it is carried.
-            "root": self._identity if self._copy_server is None else f"host {host}",
         }
 
     def _report(self) -> None:
@@ -252,7 +268,11 @@ class Machine:
         for name, carried in self._carried.items():
             if carried.is_superseded:
                 raise CarriedElsewhere(f"a peer follows another carrier of host {name}")
-            report = dataclasses.asdict(carried.report())
+            found = carried.report()
+            if found.in_sync - carried.order.kept_by:
+                # Once it is reported, others may rely on it, even if this process dies.
+                self._obey(carried.order.with_counted(found.in_sync))
+            report = dataclasses.asdict(found)
             hosts[name] = {key: sorted(each) if isinstance(each, frozenset) else each for key, each in report.items()}
         if time.monotonic() - self._published_at >= _REPEAT:
             self._watch.repeat()
@@ -261,3 +281,10 @@ class Machine:
 
     def _cores(self) -> int:
         return os.cpu_count() or 1
+
+
+def _later(known: CarrierOrder | None, order: CarrierOrder) -> CarrierOrder:
+    """The later of two orders for a host. An equal one may have new addresses, but what counts goes on to count."""
+    if known is None or order.age > known.age:
+        return order
+    return order.with_counted(known.kept_by) if order.age == known.age else known

@@ -14,6 +14,7 @@ def written_carrier(carriage: Carriage, machines: Mapping[str, MachineStatus]) -
         "machine": carriage.machine,
         "term": carriage.term,
         "version": carriage.version,
+        "root": carriage.root,
         "heir": carriage.heir,
         "peers": [_peer(name, machines.get(name)) for name in carriage.peers],
         "kept_by": sorted(carriage.kept_by),
