@@ -42,9 +42,18 @@ class SignatureCollision(RuntimeError):
 
 
 class NoHost(RuntimeError):
-    """No host offers what a task needs."""
+    """No host offers what a task needs, or none of those that it can be on for its files."""
 
-    def __init__(self, type_name: str, tags: frozenset[str]) -> None:
-        needs = ", ".join(sorted(tags)) or "a host"
+    def __init__(self, type_name: str, tags: frozenset[str], where: str = "") -> None:
+        needs = (", ".join(sorted(tags)) or "a host") + where
         super().__init__(f"no host can run a task of type {type_name!r}: it needs {needs}; add a host that offers that")
         self.tags = tags
+
+
+class RootsApart(NoHost):
+    """Tasks would read streams that are sent to several roots already, and a stream is sent to one root only."""
+
+    def __init__(self, type_name: str, tags: frozenset[str], keys: frozenset[Key]) -> None:
+        super().__init__(type_name, tags, " on one host with all streams that it reads, which are on hosts apart")
+        self.keys = keys
+        """The tasks."""
