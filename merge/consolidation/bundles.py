@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from rpds import HashTrieMap
 
 from merge.jobs import Assignment, Home, Job, JobId, crossings
-from merge.placement.board import Group, PlacementBoard, tags_of
+from merge.placement.board import Group, PlacementBoard, root_of, tags_of
 from merge.running_graph import RunningGraph
 from merge.task import RunningTask
 
@@ -72,7 +72,7 @@ def regrouped(
     jobs = ground.jobs
     moves = PlacementBoard(running.tasks, replace(jobs, jobs=HashTrieMap(stays)), ground.hosts, ground.costs)
     for group in moving:
-        moves.open(group, ground.root_of(jobs.homes[group[0].instance].job) if ground.roots.several else None)
+        moves.open(group, root_of(ground, jobs.homes[group[0].instance].job) if ground.roots.several else None)
     bridges = Counter(dict(crossings(running.tasks.values(), {task: moves.job_of(task) for task in running.tasks})))
     bridges.subtract(dict(jobs.bridges.items()))
     return Assignment(

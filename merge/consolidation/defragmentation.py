@@ -19,7 +19,7 @@ import networkx as nx
 from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, holds, pieces, regrouped
 from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, parents
-from merge.placement.board import Group, PlacementBoard, tags_of
+from merge.placement.board import Group, PlacementBoard, root_of, tags_of
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
@@ -85,7 +85,7 @@ def consolidate(  # noqa: PLR0913 - what runs, where, on what, at which cost, an
     found = _consolidated(running, ground, apart, shared)
     if not ground.roots.several or ground.roots.keeps(running.tasks, jobs, jobs.apply(found)):
         return found
-    spanning = frozenset().union(*(each for each in joined if len({ground.root_of(job) for job in each}) > 1))
+    spanning = frozenset().union(*(each for each in joined if len({root_of(ground, job) for job in each}) > 1))
     return _consolidated(running, ground, apart | spanning, shared)
 
 
@@ -150,11 +150,11 @@ def _by_root(ground: PlacementBoard, jobs: Mapping[JobId, Job]) -> list[tuple[Pl
         return [(ground, jobs)]
     found: defaultdict[str, dict[JobId, Job]] = defaultdict(dict)
     for job in jobs.values():
-        found[ground.root_of(job.id)][job.id] = job
+        found[root_of(ground, job.id)][job.id] = job
     return [
         (PlacementBoard(ground.running, ground.jobs, hosts, ground.costs), there)
         for root, there in sorted(found.items())
-        if (hosts := ground.there(root))
+        if (hosts := ground.roots.there(root))
     ]
 
 

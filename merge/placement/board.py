@@ -35,8 +35,8 @@ class PlacementBoard:
         self.jobs = jobs
         self.apart = apart
         hosts = sorted(hosts, key=lambda host: host.name)
-        self.hosts = [host for host in hosts if not host.away]
         self.roots = Roots(hosts)
+        self.hosts = self.roots.there()
         self.costs = costs
         self.placed: dict[Instance, JobId] = {}
         self.opened: dict[JobId, str] = {}
@@ -45,7 +45,7 @@ class PlacementBoard:
         self._tags_of = {host.name: host.tags for host in self.hosts}
         self._added: defaultdict[JobId, float] = defaultdict(float)
         self._feeding: defaultdict[JobId, set[JobId]] = defaultdict(set)
-        self._readers: defaultdict[Stream, set[str]] = defaultdict(set)
+        self.readers: defaultdict[Stream, set[str]] = defaultdict(set)
         """The roots on which what was placed reads streams of other jobs."""
 
     def job_of(self, instance: Instance) -> JobId:
@@ -55,15 +55,6 @@ class PlacementBoard:
     def host_of(self, job: JobId) -> str:
         """The name of the host that runs a job."""
         return self.opened[job] if job in self.opened else self.jobs.jobs[job].host
-
-    def root_of(self, job: JobId) -> str:
-        """The root of the host that runs a job."""
-        return self.roots.of(self.host_of(job))
-
-    def every_job(self) -> Iterator[JobId]:
-        """The jobs there are, old and newly opened."""
-        yield from self.jobs.jobs
-        yield from self.opened
 
     def busy(self, job: JobId) -> float:
         """The load of a job with what was placed so far."""
@@ -82,24 +73,9 @@ class PlacementBoard:
         """The jobs from which streams enter a group, with how many do."""
         return Counter(self.job_of(parent) for parent, _ in streams_into(group))
 
-    def read_on(self, stream: Stream) -> set[str]:
-        """The roots that a stream is sent to."""
-        placed = self._readers.get(stream, set())
-        here = stream[0] in self.jobs.homes
-        return placed | self.roots.readers(stream, self.running, self.jobs) if here else placed
-
-    def torn(self, group: Group, job: JobId | None, root: str) -> frozenset[Stream]:
-        """The streams that other roots are sent, and this one would be if a group ran in a job there; None is new."""
-        entering = (stream for stream in streams_into(group) if self.job_of(stream[0]) != job)
-        return frozenset(each for each in entering if (read := self.read_on(each)) and root not in read)
-
     def offers(self, host: str, tags: frozenset[str]) -> bool:
         """Whether a host is there and offers the tags."""
         return host in self._tags_of and tags <= self._tags_of[host]
-
-    def there(self, root: str | None) -> list[Host]:
-        """The hosts of a root that are there; of any if it is None."""
-        return self.hosts if root is None else [host for host in self.hosts if host.root == root]
 
     def first(self, jobs: Iterable[JobId], group: Group, root: str | None = None) -> JobId | None:
         """The first of the jobs that can run a group: its room, its host's tags, and the graph of jobs allow it.
@@ -113,7 +89,7 @@ class PlacementBoard:
                 continue
             if not self._has_room(job, group, work) or not self.offers(self.host_of(job), tags):
                 continue
-            if root is not None and (self.root_of(job) != root or self.torn(group, job, root)):
+            if root is not None and (root_of(self, job) != root or tears(self, group, job, root)):
                 continue
             if entering <= {job}:
                 return job
@@ -130,7 +106,7 @@ class PlacementBoard:
         if self.roots.several:
             for stream in streams_into(group):
                 if self.running[stream[0]].inputs and self.job_of(stream[0]) != job:
-                    self._readers[stream].add(self.root_of(job))
+                    self.readers[stream].add(root_of(self, job))
 
     def open(self, group: Group, root: str | None = None) -> None:
         """Place a group in a new job, on the host with most cores to spare of those that offer its tags.
@@ -139,10 +115,10 @@ class PlacementBoard:
         on that one.
         """
         tags = tags_of(group)
-        fitting = [host for host in self.there(root) if tags <= host.tags]
+        fitting = [host for host in self.roots.there(root) if tags <= host.tags]
         if not fitting:
             raise NoHost(group[0].type.name, tags)
-        spare = self.spare()
+        spare = cores_to_spare(self)
         work = None if self.costs.fits(self.work(group)) else self.divided(group)
         if work is not None:
             fitting = [host for host in fitting if splits(work, self.costs, host.cores)] or fitting
@@ -153,17 +129,9 @@ class PlacementBoard:
             self.shards[job] = shards
         self.put(group, job)
 
-    def spare(self) -> dict[str, float]:
-        """The cores that each host has to spare; below 0 where its jobs take more than it has."""
-        taken: defaultdict[str, float] = defaultdict(float)
-        # In order, because a sum's last digit depends on it and may not decide between two hosts.
-        for job in sorted(self.every_job()):
-            taken[self.host_of(job)] += self.costs.cores(self.busy(job))
-        return {host.name: host.cores - taken[host.name] for host in self.hosts}
-
     def suits(self, work: float, tags: frozenset[str], root: str | None = None) -> bool:
         """Whether a new job could do so much work and have these tags."""
-        return self.costs.fits(work) and any(tags <= host.tags for host in self.there(root))
+        return self.costs.fits(work) and any(tags <= host.tags for host in self.roots.there(root))
 
     def divided(self, group: Iterable[RunningTask]) -> DividedWork:
         """The load of a group by how it can be divided."""
@@ -171,7 +139,7 @@ class PlacementBoard:
 
     def splits(self, group: Group, root: str | None = None) -> bool:
         """Whether one new job with several shards shall run a group that is too much for one core."""
-        cores = max((host.cores for host in self.there(root) if tags_of(group) <= host.tags), default=0.0)
+        cores = max((host.cores for host in self.roots.there(root) if tags_of(group) <= host.tags), default=0.0)
         return cores > 1.0 and splits(self.divided(group), self.costs, cores)
 
     def runs(self, group: Group, root: str | None = None) -> Iterator[Group]:
@@ -234,3 +202,36 @@ def connected_parts(tasks: Group) -> Iterator[Group]:
     places = {instance: place for place, instance in enumerate(there)}
     for part in sorted(nx.connected_components(streams), key=min):
         yield tuple(there[instance] for instance in sorted(part, key=places.__getitem__))
+
+
+def root_of(ground: PlacementBoard, job: JobId) -> str:
+    """The root of the host that runs a job."""
+    return ground.roots.of(ground.host_of(job))
+
+
+def read_on(ground: PlacementBoard, stream: Stream) -> set[str]:
+    """The roots that a stream is sent to."""
+    placed = ground.readers.get(stream, set())
+    here = stream[0] in ground.jobs.homes
+    return placed | ground.roots.readers(stream, ground.running, ground.jobs) if here else placed
+
+
+def is_elsewhere(ground: PlacementBoard, stream: Stream, root: str) -> bool:
+    """Whether a stream is sent to another root, so that it cannot be to this one."""
+    read = read_on(ground, stream)
+    return bool(read) and root not in read
+
+
+def tears(ground: PlacementBoard, group: Group, job: JobId | None, root: str) -> bool:
+    """Whether a stream would be sent to two roots if a group ran in a job on this one; None is a new job."""
+    entering = (stream for stream in streams_into(group) if ground.job_of(stream[0]) != job)
+    return any(is_elsewhere(ground, stream, root) for stream in entering)
+
+
+def cores_to_spare(ground: PlacementBoard) -> dict[str, float]:
+    """The cores that each host has to spare; below 0 where its jobs take more than it has."""
+    taken: defaultdict[str, float] = defaultdict(float)
+    # In order, because a sum's last digit depends on it and may not decide between two hosts.
+    for job in sorted((*ground.jobs.jobs, *ground.opened)):
+        taken[ground.host_of(job)] += ground.costs.cores(ground.busy(job))
+    return {host.name: host.cores - taken[host.name] for host in ground.hosts}

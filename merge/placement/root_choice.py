@@ -11,7 +11,18 @@ from itertools import chain
 from typing import NamedTuple
 
 from merge.errors import NoHost, RootsApart
-from merge.placement.board import Group, PlacementBoard, connected_parts, streams_into, tags_of
+from merge.placement.board import (
+    Group,
+    PlacementBoard,
+    connected_parts,
+    cores_to_spare,
+    is_elsewhere,
+    read_on,
+    root_of,
+    streams_into,
+    tags_of,
+    tears,
+)
 from merge.task_order import downwards
 
 
@@ -47,9 +58,9 @@ def refusal(ground: PlacementBoard, group: Group) -> NoHost:
     offering = [root for root in roots if _offers(ground, group, root)]
     if not offering:
         return _unoffered(ground, group, roots)
-    torn = ground.torn(group, None, offering[0])
-    reading = [task for task in group if not torn.isdisjoint(streams_into((task,)))]
-    return RootsApart(reading[0].type.name, reading[0].type.tags, frozenset(task.key for task in reading))
+    elsewhere = {stream for stream in streams_into(group) if is_elsewhere(ground, stream, offering[0])}
+    reading = [task for task in group if not elsewhere.isdisjoint(streams_into((task,)))]
+    return RootsApart(reading[0].type.name, frozenset(task.key for task in reading))
 
 
 def _unoffered(ground: PlacementBoard, group: Group, roots: tuple[str, ...]) -> NoHost:
@@ -57,10 +68,10 @@ def _unoffered(ground: PlacementBoard, group: Group, roots: tuple[str, ...]) -> 
         if not any(task.type.tags <= host.tags for host in ground.hosts):
             return NoHost(task.type.name, task.type.tags)
     if not roots:
-        return NoHost(group[0].type.name, tags_of(group), " on hosts that share their files")
+        return NoHost(group[0].type.name, tags_of(group), "hosts that share their files")
     lacking = next(task for task in group if not _offers(ground, (task,), roots[0]))
     sharing = ", ".join(ground.roots.hosts_of(roots[0])) or "those that run what it reads"
-    return NoHost(lacking.type.name, lacking.type.tags, f" on a host that shares its files with {sharing}")
+    return NoHost(lacking.type.name, lacking.type.tags, f"a host that shares its files with {sharing}")
 
 
 def _cut(ground: PlacementBoard, group: Group) -> Iterator[Group]:
@@ -74,35 +85,35 @@ def _cut(ground: PlacementBoard, group: Group) -> Iterator[Group]:
 def _of_streams(ground: PlacementBoard, group: Group) -> tuple[str, ...]:
     """The roots on which a group may run for the streams that it reads, best first; none if it reads none."""
     streams = streams_into(group)
-    home = {stream: ground.root_of(ground.job_of(stream[0])) for stream in streams}
+    home = {stream: root_of(ground, ground.job_of(stream[0])) for stream in streams}
     raw = Counter(root for stream, root in home.items() if not ground.running[stream[0]].inputs)
     most = Counter(home.values())
     # Each root receives a raw stream for itself, so of equals that is better where more of these are.
     found = sorted(most, key=lambda root: (-most[root], -raw[root], root))
-    elsewhere = {root for stream in streams for root in ground.read_on(stream)} - most.keys()
+    elsewhere = {root for stream in streams for root in read_on(ground, stream)} - most.keys()
     if len(most) == 1:
         # Only where all its streams are sent anyway.
-        elsewhere = {root for root in elsewhere if all(root in ground.read_on(stream) for stream in streams)}
+        elsewhere = {root for root in elsewhere if all(root in read_on(ground, stream) for stream in streams)}
     return (*found, *sorted(elsewhere))
 
 
 def _opens(ground: PlacementBoard, group: Group, root: str) -> bool:
     """Whether new jobs on a root can run a group."""
-    return _offers(ground, group, root) and not ground.torn(group, None, root)
+    return _offers(ground, group, root) and not tears(ground, group, None, root)
 
 
 def _offers(ground: PlacementBoard, group: Group, root: str) -> bool:
     """Whether each task finds its tags on some host of a root."""
-    offered = [host.tags for host in ground.there(root)]
+    offered = [host.tags for host in ground.roots.there(root)]
     return all(any(task.type.tags <= tags for tags in offered) for task in group)
 
 
 def _roomiest(ground: PlacementBoard, group: Group) -> tuple[str, ...]:
     """The roots that offer what a group needs: where fewest jobs can run it, and then where most cores are to spare."""
-    spare, tags = ground.spare(), tags_of(group)
+    spare, tags = cores_to_spare(ground), tags_of(group)
 
     def price(root: str) -> tuple[int, float, str]:
-        hosts = ground.there(root)
+        hosts = ground.roots.there(root)
         fitting = [host for host in hosts if tags <= host.tags] or hosts
         best = max(fitting, key=lambda host: spare[host.name])
         return sum(1 for _ in ground.runs(group, root)), -spare[best.name], best.name

@@ -21,6 +21,8 @@ class Roots:
     """The roots of hosts; a host that is not among them is on the only root, or else on one without a name."""
 
     def __init__(self, hosts: Iterable[Host]) -> None:
+        hosts = tuple(hosts)
+        self._there = [host for host in hosts if not host.away]
         self._of_host = {host.name: host.root for host in hosts}
         known = set(self._of_host.values())
         self.several = len(known) > 1
@@ -29,6 +31,10 @@ class Roots:
     def of(self, host: str) -> str:
         """The root of a host."""
         return self._of_host.get(host, self._else)
+
+    def there(self, root: str | None = None) -> list[Host]:
+        """The hosts of a root that are there; of any if it is None."""
+        return self._there if root is None else [host for host in self._there if host.root == root]
 
     def hosts_of(self, root: str) -> tuple[str, ...]:
         """The names of the hosts that share a root."""
