@@ -17,13 +17,13 @@ from merge.consolidation.isolation import isolate, overloaded
 from merge.consolidation.regimes import Regime, Saves
 from merge.consolidation.regions import Region, regions
 from merge.covering import Component, components
-from merge.errors import DataflowExists, NoHost, NoSuchDataflow, SignatureCollision, StaleChange
+from merge.errors import DataflowExists, NoHost, NoSuchDataflow, RootsApart, SignatureCollision, StaleChange
 from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
 from merge.explanation import Explanation, Reuse, explain, explained
 from merge.jobs import Assignment, Bridge, Home, Host, Job, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.pauses import MOST_PAUSED, release
-from merge.placement import STRATEGIES, place
+from merge.placement.strategies import STRATEGIES, place
 from merge.reconfiguration.serialisability import Cycle, History, Precedence, Processed, Transaction, violation
 from merge.running_dags import DagId, RunningDags
 from merge.running_graph import RunningGraph
@@ -74,6 +74,7 @@ __all__ = [
     "Request",
     "Rescale",
     "Reuse",
+    "RootsApart",
     "RunningDags",
     "RunningGraph",
     "RunningTask",

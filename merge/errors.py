@@ -42,9 +42,23 @@ class SignatureCollision(RuntimeError):
 
 
 class NoHost(RuntimeError):
-    """No host offers what a task needs."""
+    """No host offers what a task needs, or none of those that share files with what it reads."""
 
-    def __init__(self, type_name: str, tags: frozenset[str]) -> None:
-        needs = ", ".join(sorted(tags)) or "a host"
-        super().__init__(f"no host can run a task of type {type_name!r}: it needs {needs}; add a host that offers that")
+    remedy = "add a host that offers that"
+
+    def __init__(self, type_name: str, tags: frozenset[str], where: str = "") -> None:
+        """`where` tells the hosts among which none offers that, if it is not all of them."""
+        needs = " on ".join(filter(None, (", ".join(sorted(tags)), where))) or "a host"
+        super().__init__(f"no host can run a task of type {type_name!r}: it needs {needs}; {self.remedy}")
         self.tags = tags
+
+
+class RootsApart(NoHost):
+    """Tasks would read streams that are sent to several roots already, and a stream is sent to one root only."""
+
+    remedy = "feed it from fresh tasks, which run beside those that are shared"
+
+    def __init__(self, type_name: str, keys: frozenset[Key]) -> None:
+        super().__init__(type_name, frozenset(), "a host that every stream which it reads can be sent to")
+        self.keys = keys
+        """The tasks."""

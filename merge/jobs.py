@@ -28,6 +28,10 @@ class Host:
     tags: frozenset[str] = frozenset()
     types: frozenset[str] | None = None
     """The task types that it can run; a name that ends in `*` covers a namespace. None if it is not known."""
+    root: str = ""
+    """The id of the root that its files are in; hosts with equal ones share their files."""
+    away: bool = False
+    """Whether it is not there: no job is opened on it, but what its jobs run keeps its root."""
 
     def has(self, type_name: str) -> bool:
         """Whether it can run a task type, as far as is known.

@@ -156,7 +156,7 @@ def rescaled(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wh
     A job whose batches were not measured, or that is apart because it is still catching up, is left as it is. `groups`
     has how much each key group has to do, in any unit, for jobs of which that is known.
     """
-    cores = {host.name: host.cores for host in hosts}
+    cores = {host.name: host.cores for host in hosts if not host.away}
     on_host = Counter(job.host for job in jobs.jobs.values())
     found: list[tuple[float, Rescale]] = []
     for name, seconds in sorted(batch_seconds.items()):

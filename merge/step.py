@@ -18,7 +18,7 @@ from merge.estimates import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
 from merge.jobs import Assignment, Host, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.pauses import release, trimmed
-from merge.placement import place
+from merge.placement.strategies import place
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted
 

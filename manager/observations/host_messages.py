@@ -83,6 +83,7 @@ class _HostStatus:
     tags: frozenset[str] = frozenset()
     types: frozenset[str] | None = None
     release: str = ""
+    root: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,6 +169,7 @@ def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
         tags=status.tags,
         types=status.types,
         release=status.release,
+        root=status.root,
         seen=now,
     )
 

@@ -264,7 +264,8 @@ class Listener:
         else:
             seen = read_host_status(host, payload, datetime.now(UTC))
             with self._guard:
-                before, self._hosts[host] = self._hosts.get(host), seen
+                before = self._hosts.get(host)
+                self._hosts[host] = seen.after(before)
                 self._heard_at[host] = self._clock()
             if before is not None and (before.alive, before.jobs) == (seen.alive, seen.jobs):
                 return

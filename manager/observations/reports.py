@@ -1,7 +1,7 @@
 """The latest reports of hosts and jobs, as records."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -111,7 +111,13 @@ class HostSeen:
     """The task types that it has implementations of; None if the host does not report them."""
     release: str = ""
     """Its release of Braid."""
+    root: str = ""
+    """The id of the root that its files are in; hosts with equal ones share their files."""
     seen: datetime
+
+    def after(self, before: "HostSeen | None") -> "HostSeen":
+        """This report, given the one before: the files of a host that is away stay where they are."""
+        return self if self.alive or self.root or before is None else replace(self, root=before.root)
 
 
 class Observations(Protocol):

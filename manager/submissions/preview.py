@@ -12,7 +12,19 @@ from manager.answers import Start
 from manager.committed.state import CommittedState
 from manager.planner import Supplied
 from manager.problem import InvalidDataflow
-from merge import BATCH_SECONDS, Conditions, Explanation, Host, Instance, NoHost, Submit, decide, explain, explained
+from merge import (
+    BATCH_SECONDS,
+    Conditions,
+    Explanation,
+    Host,
+    Instance,
+    NoHost,
+    RootsApart,
+    Submit,
+    decide,
+    explain,
+    explained,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +72,16 @@ def preview(
 
 @contextmanager
 def unhosted_refused(dataflow: Dataflow, raw: bytes, hosts: Iterable[Host]) -> Iterator[None]:
-    """Refuse a document for each of its tasks that needs what no host offers, where that keeps it from being placed."""
+    """Refuse a document that cannot be placed, for each of its tasks because of which it cannot.
+
+    Such a task needs what no host offers, or reads streams that cannot come to one host.
+    """
     try:
         yield
+    except RootsApart as error:
+        raise InvalidDataflow(list(_apart(dataflow, raw, error))) from error
     except NoHost as error:
-        problems = list(_unhosted(dataflow, raw, [host.tags for host in hosts]))
+        problems = list(_unhosted(dataflow, raw, [host.tags for host in hosts if not host.away]))
         if problems:
             raise InvalidDataflow(problems) from error
         raise
@@ -80,4 +97,16 @@ def _unhosted(dataflow: Dataflow, raw: bytes, offered: list[frozenset[str]]) -> 
                 code="no-host",
                 message=f"a task of this type needs a host that offers {listed(sorted(needs))}, and no host does",
                 remedy="leave the task out, or have an operator start such a host, with `braid host --tag`",
+            )
+
+
+def _apart(dataflow: Dataflow, raw: bytes, error: RootsApart) -> Iterator[Problem]:
+    for number, task in enumerate(json.loads(raw)["tasks"]):
+        if dataflow.tasks[dataflow.places[task["id"]]].key in error.keys:
+            yield Problem(
+                pointer=pointer("tasks", number),
+                code="roots-apart",
+                message="the streams that this task and those below it read are on hosts that share no files, and one "
+                "is sent to such a host already; a stream can be sent to one only",
+                remedy='set "fresh": true at the tasks that feed it, so that they run beside it for this dataflow',
             )

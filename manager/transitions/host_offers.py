@@ -10,7 +10,7 @@ from merge import Host
 
 def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterator[Problem]:
     """A problem for each task whose new type the host of its job cannot run. A host that is away may offer anything."""
-    known = {host.name: host for host in hosts}
+    known = {host.name: host for host in hosts if not host.away}
     jobs = decided.settled.jobs
     _, new = decided.alteration.swaps[0]
     names = {instance: task for task, instance in new.places.items()}

@@ -57,9 +57,10 @@ class MovePlans:
         passed = self.move.passed
         at = passed.get(job, {}).get(entering.stream)
         if at is None and not isinstance(entering.supply, Bridged):
-            # A cut lies at one position in a raw stream for all readers. That of a bridge is its reader's own, and a
-            # new reader begins at its head.
-            at = next((each[entering.stream] for each in passed.values() if entering.stream in each), None)
+            # A cut lies at one position in a raw stream for all readers of one root, which tasks do not leave. That of
+            # a bridge is its reader's own, and a new reader begins at its head.
+            left = {step.leaves for step in self.move.steps if step.joins == job}
+            at = next((passed[each][entering.stream] for each in left if entering.stream in passed.get(each, {})), None)
         return entering if at is None else replace(entering, start=at, since=None)
 
     def _next(self, jobs: Iterable[JobId]) -> Iterator[tuple[JobId, Plan]]:

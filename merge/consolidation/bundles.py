@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from rpds import HashTrieMap
 
 from merge.jobs import Assignment, Home, Job, JobId, crossings
-from merge.placement import Group, PlacementBoard, tags_of
+from merge.placement.board import Group, PlacementBoard, root_of, tags_of
 from merge.running_graph import RunningGraph
 from merge.task import RunningTask
 
@@ -65,11 +65,14 @@ def bundled(units: Iterable[Sequence[Group]], ground: PlacementBoard) -> list[Gr
 def regrouped(
     running: RunningGraph, ground: PlacementBoard, stays: Mapping[JobId, Job], moving: Iterable[Group]
 ) -> Assignment:
-    """Each group to a new job, beside the jobs that stay, as they are without what moves; the others stop."""
+    """Each group to a new job, beside the jobs that stay, as they are without what moves; the others stop.
+
+    The tasks of a group come from one root, and stay there.
+    """
     jobs = ground.jobs
     moves = PlacementBoard(running.tasks, replace(jobs, jobs=HashTrieMap(stays)), ground.hosts, ground.costs)
     for group in moving:
-        moves.open(group)
+        moves.open(group, root_of(ground, jobs.homes[group[0].instance].job) if ground.roots.several else None)
     bridges = Counter(dict(crossings(running.tasks.values(), {task: moves.job_of(task) for task in running.tasks})))
     bridges.subtract(dict(jobs.bridges.items()))
     return Assignment(

@@ -5,6 +5,9 @@ busiest are packed first, each into the first job that has room. One that no job
 and no two such cuts meet in a job, so that the graph of jobs stays acyclic. Packing is a rule of thumb, so whole jobs,
 merged with each other where they fit together, may be as good; then those that need no company stay as they are, and
 nothing moves for the sake of the rule. Hosts are chosen last, for what really opens.
+
+Where hosts do not share all files, each root has a target of its own. Running DAGs that are on several roots take part
+if that tears no stream and makes no cycle.
 """
 
 from collections import defaultdict
@@ -16,7 +19,7 @@ import networkx as nx
 from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, holds, pieces, regrouped
 from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, parents
-from merge.placement import Group, PlacementBoard, tags_of
+from merge.placement.board import Group, PlacementBoard, root_of, tags_of
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
@@ -77,8 +80,23 @@ def consolidate(  # noqa: PLR0913 - what runs, where, on what, at which cost, an
     shared runs something else as well, which is not shown here: all that is shown leaves it, and it goes on.
     """
     ground = PlacementBoard(running.tasks, jobs, hosts, costs)
-    left_out = _left_out(jobs, apart)
+    joined = [frozenset(each) for each in nx.weakly_connected_components(jobs.streams_between())]
+    apart = _with_joined(joined, apart)
+    found = _consolidated(running, ground, apart, shared)
+    if not ground.roots.several or ground.roots.keeps(running.tasks, jobs, jobs.apply(found)):
+        return found
+    spanning = frozenset().union(*(each for each in joined if len({root_of(ground, job) for job in each}) > 1))
+    return _consolidated(running, ground, apart | spanning, shared)
+
+
+def _consolidated(
+    running: RunningGraph, ground: PlacementBoard, left_out: frozenset[JobId], shared: Container[JobId]
+) -> Assignment:
+    """The target for all jobs but those that are left out."""
+    jobs = ground.jobs
     concerned = {job.id: job for _, job in sorted(jobs.jobs.items()) if job.id not in left_out}
+    grounds = _by_root(ground, concerned)
+    concerned = {job.id: job for _, there in grounds for job in there.values()}
     settled = {
         job.active: job
         for job in concerned.values()
@@ -88,14 +106,15 @@ def consolidate(  # noqa: PLR0913 - what runs, where, on what, at which cost, an
     }
     target = {
         frozenset(task.instance for task in group): group
-        for group in _target(running, ground, concerned, settled.keys())
+        for own, there in grounds
+        for group in _target(running, own, there, settled.keys())
     }
     stays = {settled[group].id: settled[group] for group in target if group in settled}
     stays |= {job: replace(each, active=frozenset(), busy=0.0) for job, each in concerned.items() if job in shared}
     return regrouped(
         running,
         ground,
-        stays | {job: jobs.jobs[job] for job in left_out},
+        stays | {job: each for job, each in jobs.jobs.items() if job not in concerned},
         (group for instances, group in target.items() if instances not in settled),
     )
 
@@ -120,10 +139,23 @@ def hops_of(running: RunningGraph, jobs: Jobs) -> int:
     return max(hops.values(), default=0)
 
 
-def _left_out(jobs: Jobs, apart: Container[JobId]) -> frozenset[JobId]:
+def _with_joined(joined: Iterable[frozenset[JobId]], apart: Container[JobId]) -> frozenset[JobId]:
     """The jobs that are apart, and those with parts of the same running DAGs, which bridges join to them."""
-    joined = nx.weakly_connected_components(jobs.streams_between())
     return frozenset(job for component in joined if any(job in apart for job in component) for job in component)
+
+
+def _by_root(ground: PlacementBoard, jobs: Mapping[JobId, Job]) -> list[tuple[PlacementBoard, Mapping[JobId, Job]]]:
+    """The jobs by root, each with a board that has the hosts of this root only; none where all of them are away."""
+    if not ground.roots.several:
+        return [(ground, jobs)]
+    found: defaultdict[str, dict[JobId, Job]] = defaultdict(dict)
+    for job in jobs.values():
+        found[root_of(ground, job.id)][job.id] = job
+    return [
+        (PlacementBoard(ground.running, ground.jobs, hosts, ground.costs), there)
+        for root, there in sorted(found.items())
+        if (hosts := ground.roots.there(root))
+    ]
 
 
 def _target(
@@ -137,7 +169,9 @@ def _target(
     tasks = [task for group in present.values() for task in group]
 
     def jobs_and_bridges(groups: list[Group]) -> tuple[int, int]:
-        places = {task.instance: JobId(place) for place, group in enumerate(groups) for task in group}
+        # What is fed from another root is fed over a bridge wherever it is.
+        places = {parent: JobId(-1) for task in tasks for parent in parents(task)}
+        places |= {task.instance: JobId(place) for place, group in enumerate(groups) for task in group}
         return len(groups), len(crossings(tasks, places))
 
     def moved(groups: list[Group]) -> int:
@@ -173,6 +207,6 @@ def _running_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> Iterat
     dags: defaultdict[DagId, list[RunningTask]] = defaultdict(list)
     for task in downwards(tasks):
         above = next(parents(task), None)
-        dag_of[task.instance] = running.dag_of(task.instance) if above is None else dag_of[above]
+        dag_of[task.instance] = running.dag_of(task.instance) if above not in dag_of else dag_of[above]
         dags[dag_of[task.instance]].append(task)
     return map(tuple, dags.values())

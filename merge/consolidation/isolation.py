@@ -5,7 +5,8 @@ between what moves and what stays one way only, and the graph of jobs stays acyc
 that leaves the job within capacity, the one that needs the fewest bridges; else whole connected parts, the busiest
 first; else whatever comes first or last in topological order. Raw streams need no bridge: each job reads their spools.
 
-A job that another number of shards would help is left alone, because that is nearer than a move.
+A job that another number of shards would help is left alone, because that is nearer than a move. So is one from which
+nothing can move without tearing a stream that is read on another root.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -17,7 +18,8 @@ import networkx as nx
 from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, pieces, regrouped
 from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, parents
-from merge.placement import Group, PlacementBoard, connected_parts
+from merge.placement.board import Group, PlacementBoard, connected_parts
+from merge.placement.roots import Roots
 from merge.running_graph import RunningGraph
 from merge.shards import divided_of, rescaled
 from merge.task import Instance
@@ -55,17 +57,28 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
     """
     hosts = tuple(hosts)
     splitting = {each.job for each in rescaled(running, jobs, hosts, costs, batch_seconds, apart=apart)}
+    roots = Roots(hosts)
     for job in overloaded(running, jobs, costs, batch_seconds):
         if job not in apart and job not in splitting:
             measured = _as_measured(running, jobs.jobs[job], costs, batch_seconds[job])
-            ground = PlacementBoard(running.tasks, jobs, hosts, measured)
-            if moving := _moving(running, ground, jobs.jobs[job]):
-                rest = jobs.jobs[job].active.difference(*map(_instances, moving))
-                stays = replace(
-                    jobs.jobs[job], active=rest, busy=ground.work(running.tasks[each] for each in sorted(rest))
-                )
-                return regrouped(running, ground, dict(jobs.jobs) | {job: stays}, moving)
+            root = roots.of(jobs.jobs[job].host)
+            sharing = (host for host in hosts if not roots.several or host.root == root)
+            ground = PlacementBoard(running.tasks, jobs, sharing, measured)
+            if roots.several and not ground.hosts:
+                continue
+            found = _isolated(running, ground, jobs.jobs[job])
+            if found is not None and (not roots.several or roots.keeps(running.tasks, jobs, jobs.apply(found))):
+                return found
     return None
+
+
+def _isolated(running: RunningGraph, ground: PlacementBoard, job: Job) -> Assignment | None:
+    moving = _moving(running, ground, job)
+    if not moving:
+        return None
+    rest = job.active.difference(*map(_instances, moving))
+    stays = replace(job, active=rest, busy=ground.work(running.tasks[each] for each in sorted(rest)))
+    return regrouped(running, ground, dict(ground.jobs.jobs) | {job.id: stays}, moving)
 
 
 def _fullest(running: RunningGraph, job: Job, costs: Costs) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -205,6 +206,31 @@ def test_what_needs_a_host_that_is_not_there_is_refused_by_task(manager: Manager
         >= {each.host for each in manager.service.running.jobs(OPERATOR, Paging()).items}
         >= {"gpu"}
     )
+
+
+def test_what_reads_streams_that_cannot_come_to_one_host_is_refused_by_task(sqlite: str) -> None:
+    """The task that reads them is named, before anything has changed; what feeds it anew is taken."""
+    x, y = Host(name="x", cores=8.0, root="x"), Host(name="y", cores=1.0, root="y")
+    manager = Manager(sqlite, strategy="launch", hosts=(x, replace(y, away=True))).lead()
+    manager.admit("ann", "bob")
+    manager.register("weather", "traffic", "power")
+    ours, theirs = "w:source > a:map > k:sink a > d:scale > l:sink", "t:source{'source': 'traffic'} > b:map > m:sink"
+    theirs += " b > c:scale > n:sink"
+    manager.submit("ann", ours)
+    manager.hosts = (replace(x, away=True), y)
+    manager.submit("ann", theirs)
+    manager.hosts = (x, y)
+    manager.submit("ann", f"{ours} {theirs} a > j:window > o:sink c > j t > j")
+    manager.submit("ann", f"{ours} {theirs} b > j:window > o:sink d > j w > j")
+    last = f"{ours} {theirs} a > j:window{{'size': 7}} > o:sink b > j"
+    for ask in (manager.service.dataflows.submit, manager.service.dataflows.explain):
+        with pytest.raises(InvalidDataflow, match="hosts that share no files") as told:
+            ask(ANN, raw(last))
+        (problem,) = told.value.errors
+        tasks = json.loads(raw(last))["tasks"]
+        assert ("roots-apart", "j") == (problem.code, tasks[int(problem.pointer.split("/")[2])]["id"])
+    manager.submit("ann", last.replace("b:map", "b!:map"))
+    assert {"x", "y"} == {each.host for each in manager.service.running.jobs(OPERATOR, Paging()).items}
 
 
 def test_where_no_host_is_there_yet_asking_again_helps(manager: Manager) -> None:

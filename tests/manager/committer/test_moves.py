@@ -1,6 +1,7 @@
 """Moves as they are committed: what each turn makes of homes and plans, and what comes of changes meanwhile."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from threading import Thread
 
 import pytest
@@ -16,7 +17,7 @@ from manager.reconciler.dataflow_needs import needs_of
 from manager.transitions.life import LIVES, Phase, TransitionKind
 from manager.transitions.move import Chosen, Move
 from manager.transitions.scope import MEETINGS, Comer
-from merge import Assignment, Home, Instance, JobId
+from merge import Assignment, Home, Host, Instance, JobId
 from tests.manager.committer.pictures import hold, loaded, pictured
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 
@@ -95,6 +96,38 @@ def test_all_that_moves_comes_together_in_one_job(on_any: Manager) -> None:
     # A second time there is nothing to do.
     with pytest.raises(Conflict, match="no task would be better off elsewhere"):
         begin(manager)
+
+
+def test_a_raw_stream_goes_on_where_it_was_cut_on_the_same_root(sqlite: str) -> None:
+    """Each root has received it for itself, so its positions mean nothing on another; and no task goes there."""
+    x, y = Host(name="x", cores=64.0, root="x"), Host(name="y", cores=1.0, root="y")
+    made = Manager(sqlite, strategy="launch", hosts=(x, replace(y, away=True))).lead()
+    made.admit("ann", "bob")
+    made.register("weather", "traffic")
+    weather = "w:source > a:map{'add': 1} > k:sink"
+    made.submit("ann", weather)
+    traffic = "t:source{'source': 'traffic'} > b:map{'add': 2} > l:sink b > c:map{'add': 3} > m:sink"
+    made.hosts = (replace(x, away=True), y)
+    made.submit("ann", traffic)
+    made.hosts = (x, y)
+    made.submit("ann", f"{weather} a > d:map{{'add': 4}} > n:sink")
+    made.submit("ann", f"{weather} {traffic} b > j:map{{'add': 5}} > o:sink c > j w > j")
+    with made.committer.looking() as state:
+        root_of = {job.id: job.host for job in state.jobs.jobs.values()}
+        stream = state.sources["ann:weather"].supplied.stream
+    move = begin(made)
+    assert {"x", "y"} == {root_of[step.leaves] for step in move.steps}
+    at = {job: {stream: 7 if root_of[job] == "x" else 900} for job in sorted(move.left, key=lambda job: -job)}
+    made.changes.moves.cut(move.id)
+    made.changes.moves.take_over(move.id, at)
+    with made.committer.looking() as state:
+        for job in move.joined:
+            host = state.jobs.jobs[job].host
+            assert {host} == {root_of[step.leaves] for step in move.steps if step.joins == job}
+            starts = [each.start for each in state.plans[job].ingress if each.stream == stream]
+            assert set(starts) <= {7 if host == "x" else 900}
+        assert any(state.jobs.jobs[job].host == "x" for job in move.opens)
+    made.close()
 
 
 def test_what_went_back_goes_on_from_where_it_was_cut(manager: Manager) -> None:

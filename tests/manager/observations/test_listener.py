@@ -226,6 +226,17 @@ def test_a_host_that_is_silent_is_away(hearing: Hearing) -> None:
     assert [True, False, True] == alive
 
 
+def test_a_host_that_is_away_is_still_on_its_root(hearing: Hearing) -> None:
+    """Its last will does not say where its files are, and they stay there; one that returns may be elsewhere."""
+    begun(hearing)
+    found = []
+    for status in ({"alive": True, "root": "x"}, {"alive": False}, {"alive": True}, {"alive": False, "root": "y"}):
+        hearing.say(topics.host("h", "status"), status)
+        hearing.settle()
+        found += [(host.alive, host.root) for host in hearing.listener.hosts()]
+    assert [(True, "x"), (False, "x"), (True, ""), (False, "y")] == found
+
+
 def test_no_host_is_silent_without_a_connection(hearing: Hearing) -> None:
     """Without a connection, and for a while after it begins, a host keeps its state."""
     begun(hearing)

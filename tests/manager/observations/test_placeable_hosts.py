@@ -1,5 +1,6 @@
 """The hosts that jobs can be placed on."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from manager.observations.placeable_hosts import placeable
@@ -36,6 +37,15 @@ def test_the_local_host_is_placeable_before_it_runs() -> None:
         (host.name, host.cores) for host in placeable([seen("local", cores=2.0, tags="old"), seen("a")], here)
     ]
     assert here.tags == placeable([seen("local", tags="old")], here)[0].tags
+
+
+def test_hosts_that_are_away_keep_their_root() -> None:
+    """They are listed as away, so that what their jobs run is not taken to another root."""
+    here = Host(name="local", cores=4.0)
+    away = replace(seen("a", alive=False), root="x")
+    assert (Host(name="a", cores=4.0, root="x", away=True), here) == placeable([away], here)
+    assert replace(here, root="y") == placeable([replace(seen("local"), root="y")], here)[0]
+    assert replace(here, root="y") == placeable([replace(seen("local", alive=False), root="y")], here)[0]
 
 
 def test_hosts_have_the_task_types_that_they_report() -> None:
