@@ -59,6 +59,7 @@ def test_what_is_committed_is_published(kept: Kept) -> None:
         "machine": "a",
         "term": 2,
         "version": 5,
+        "root": "",
         "heir": "b",
         "peers": [
             {"machine": "b", "at": "10.0.0.2:7", "secret": "secret of b"},
