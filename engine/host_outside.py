@@ -15,6 +15,7 @@ from engine.reachable_hosts import REACHABLE, barred, reachable_addresses
 from engine.vault import NoSecret, Vault
 
 FILES = "files"
+DEPLOYMENT = "deployment"
 """The folder in the root with the files of tenants, a folder for each."""
 
 
@@ -69,7 +70,7 @@ class HostOutside:
     @cached_property
     def deployment(self) -> str:
         """The id of the root. A restored root gets a new one, so that its repeated effects count as new."""
-        path = self._root / "deployment"
+        path = self._root / DEPLOYMENT
         if not path.exists():
             make_folder(self._root)
             link_whole(path, uuid4().hex[:12].encode())

@@ -50,6 +50,10 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
             "own, on its own disk."
         ),
     ] = "",
+    common: Annotated[
+        Path | None,
+        typer.Option(help="A folder that all machines reach, with published code and secrets; by default the root."),
+    ] = None,
     *,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print events as JSON on standard output, one object on each line.")
@@ -70,7 +74,9 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
                 sys.stderr.write(f"{error}\n")
             raise typer.Exit(_NO_BROKER) from None
         keeper = stack.enter_context(
-            HostKeeper(name, root, address, master=master, tags=tag or (), zone=zone, copies_at=copies_at)
+            HostKeeper(
+                name, root, address, master=master, tags=tag or (), zone=zone, copies_at=copies_at, common=common
+            )
         )
         line = f"host {name} runs over {address}, and writes to {keeper.log_path}; stop it with Ctrl-C"
         if as_json:

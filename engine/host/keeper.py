@@ -26,7 +26,7 @@ log = logging.getLogger("braid.keeper")
 class HostKeeper:
     """Keeps one host running until it is stopped."""
 
-    def __init__(  # noqa: PLR0913 - the host's name, folder, broker, master, what it offers, where, and its environment are eight things
+    def __init__(  # noqa: PLR0913 - the host's name, folder, broker, master, what it offers, where, and its environment are nine things
         self,
         name: str,
         root: Path,
@@ -36,9 +36,13 @@ class HostKeeper:
         tags: Iterable[str] = (),
         zone: str = "",
         copies_at: str = "",
+        common: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`copies_at` is the address, as host:port, where the machine keeps copies for others; empty for none."""
+        """`copies_at` is the address, as host:port, where the machine keeps copies for others; empty for none.
+
+        `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
+        """
         self.deaths = 0
         self._name = name
         self._root = root
@@ -47,6 +51,7 @@ class HostKeeper:
         self._tags = tuple(tags)
         self._zone = zone
         self._copies_at = copies_at
+        self._common = common
         self._environment = environment
         self._stopping = threading.Event()
         self._tree: set[psutil.Process] = set()
@@ -100,6 +105,7 @@ class HostKeeper:
                     *(f"--tag={tag}" for tag in self._tags),
                     *([f"--zone={self._zone}"] if self._zone else []),
                     *([f"--copies-at={self._copies_at}"] if self._copies_at else []),
+                    *([f"--common={self._common}"] if self._common else []),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=output,

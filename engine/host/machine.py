@@ -27,6 +27,7 @@ from engine.host.carrier_orders import CarrierOrder, OrderStore, read_order
 from engine.host.carrier_watch import CarrierWatch
 from engine.host.cpu_meter import CpuMeter
 from engine.host.host import SparkHost
+from engine.host.host_files import keep_deployment, link_common
 from engine.host.warm_up import WARM_SECONDS, warm_up
 from engine.replicas.copies import Copies
 from engine.replicas.copy_server import CopyServer
@@ -51,7 +52,7 @@ class CarriedElsewhere(RuntimeError):
 class Machine:
     """One machine; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers and where are eight things
+    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers and where are nine things
         self,
         name: str,
         root: Path,
@@ -62,10 +63,15 @@ class Machine:
         tags: Iterable[str] = (),
         zone: str = "",
         copies_at: tuple[str, int] | None = None,
+        common: Path | None = None,
     ) -> None:
-        """`copies_at` is where it keeps copies for others; None if it keeps none, and shares its root."""
+        """`copies_at` is where it keeps copies for others; None if it keeps none, and shares its root.
+
+        `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
+        """
         self.name = name
         self._root = root
+        self._common = common or root
         self._session = session
         self._new_host = partial(SparkHost, address=address, session=session, behaviours=behaviours, tags=tags)
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -220,6 +226,9 @@ class Machine:
 
     def _carry(self, order: CarrierOrder) -> CarriedHost:
         def make(root: Path, copies: Copies) -> SparkHost:
+            link_common(root, self._common)
+            if self._copy_server is not None:
+                keep_deployment(root, order.host)
             return self._new_host(
                 order.host,
                 root,

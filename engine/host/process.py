@@ -1,6 +1,6 @@
 """The process of a machine: `python -m engine.host.process NAME ROOT [MASTER] [OPTION ...]`.
 
-Options are `--tag=TAG`, `--zone=ZONE` and `--copies-at=HOST:PORT`.
+Options are `--tag=TAG`, `--zone=ZONE`, `--copies-at=HOST:PORT` and `--common=FOLDER`.
 
 The broker's URL is the first line of its input: it may hold a password, and every user of the machine can read the
 arguments. The process ends when its input does, and at once if the JVM dies or hangs. Then its keeper starts it again.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 JVM_DIED, STUCK, THREAD_DIED, SUPERSEDED = 3, 4, 5, 6
 """The exit codes: the JVM died or hangs, a query did not stop, a thread died of an error, or others carry its host."""
-_TAG, _ZONE, _COPIES_AT = "--tag=", "--zone=", "--copies-at="
+_TAG, _ZONE, _COPIES_AT, _COMMON = "--tag=", "--zone=", "--copies-at=", "--common="
 """The prefixes of arguments that are no names."""
 _HANG_UP_SECONDS = 5.0
 """Seconds that a host which has to end may take to acknowledge what it has received."""
@@ -38,8 +38,8 @@ log = logging.getLogger("braid.host")
 def main() -> None:
     """Run a host until it is stopped."""
     begin_log()
-    tags, zones, copies_at = (_values(prefix) for prefix in (_TAG, _ZONE, _COPIES_AT))
-    name, root, *master = (each for each in sys.argv[1:] if not each.startswith((_TAG, _ZONE, _COPIES_AT)))
+    tags, zones, copies_at, common = (_values(prefix) for prefix in (_TAG, _ZONE, _COPIES_AT, _COMMON))
+    name, root, *master = (each for each in sys.argv[1:] if not each.startswith((_TAG, _ZONE, _COPIES_AT, _COMMON)))
     # Absolute, because processes with other working directories use it.
     folder = Path(root).absolute()
     address = Address.parse(sys.stdin.readline().strip())
@@ -55,6 +55,7 @@ def main() -> None:
         tags=tags,
         zone="".join(zones),
         copies_at=_endpoint(copies_at[0]) if copies_at else None,
+        common=Path(common[0]).absolute() if common else None,
     )
     ending = threading.Event()
 
