@@ -5,6 +5,7 @@ Both prove that they know it before anything else is said, and neither says it. 
 
 import hmac
 import socket
+import time
 from contextlib import suppress
 from secrets import token_bytes
 
@@ -88,6 +89,17 @@ class Channel:
             return decoded(self._exactly(length))
         except msgspec.MsgspecError as error:
             raise Disconnected(f"a frame cannot be read: {error}") from error
+
+    def part(self, frame: Frame) -> None:
+        """Send a last frame, and let what is on its way come to an end, or the other side would never read it."""
+        with suppress(OSError):
+            self.send(frame)
+            self._socket.shutdown(socket.SHUT_WR)
+            self._socket.settimeout(_GREETING)
+            ignored = bytearray(PIECE_BYTES)
+            ends = time.monotonic() + _GREETING
+            while time.monotonic() < ends and self._socket.recv_into(ignored):
+                pass
 
     def hang_up(self) -> None:
         """End the connection; whoever sends or receives gets an error. From any thread."""

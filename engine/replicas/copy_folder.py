@@ -106,6 +106,7 @@ class CopyFolder:
                 self._in_memory += piece.size
                 self._files[piece.path] = LoggedFile(piece.path, piece.mtime_ns, piece.data)
                 return
+            self._drop_coming()
             self._coming = _Coming(piece, self._waiting(piece.path))
         if self._coming is None or not self._coming.is_next(piece):
             raise WrongContent(f"a part of {piece.path} is missing at {piece.at}; all of it is sent again")
@@ -176,14 +177,22 @@ class CopyFolder:
         self._removed: list[str] = []
         self._removed_folders: list[str] = []
         self._in_memory = 0
-        self._coming = None
+        self._drop_coming()
+
+    def _drop_coming(self) -> None:
+        if self._coming is not None:
+            self._coming.close()
+            self._coming = None
 
     def _waiting(self, path: str) -> Path:
         return self._own / f"{sha256(path.encode()).hexdigest()}.waiting"
 
     def _read_standing(self) -> _Standing:
         path = self._own / "term"
-        return msgspec.json.decode(path.read_bytes(), type=_Standing) if path.exists() else _Standing()
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_Standing) if path.exists() else _Standing()
+        except msgspec.MsgspecError as error:
+            raise OSError(f"{path} is damaged: {error}; remove the whole copy, and it is sent again") from error
 
     def _stand(self, standing: _Standing) -> None:
         write_whole(self._own / "term", msgspec.json.encode(standing), self._step)
@@ -199,6 +208,9 @@ class _Coming:
         self._came = 0
         self._digest = sha256()
 
+    def close(self) -> None:
+        self._file.close()
+
     def is_next(self, piece: Piece) -> bool:
         return (piece.path, piece.size, piece.at) == (self._path, self._size, self._came)
 
@@ -209,7 +221,7 @@ class _Coming:
         self._came += len(piece.data)
         if self._came < self._size and piece.data:
             return False
-        self._file.close()
+        self.close()
         os.utime(self._file.name, ns=(piece.mtime_ns, piece.mtime_ns))
         _check(piece, self._digest.digest() if self._came == self._size else b"")
         return True

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bridge.machine.files import Steps, no_steps
-from engine.replicas.channel import Channel, WrongSecret
+from engine.replicas.channel import Channel, Disconnected, WrongSecret
 from engine.replicas.copy_folder import CopyFolder, WrongContent
 from engine.replicas.copy_tree import WrongPath
 from engine.replicas.frames import CannotKeep, Commit, Confirmed, CopyChanges, Frame, Greeting, OwnerRefused, Pieces
@@ -155,12 +155,11 @@ class CopyServer:
             while not self._closed:
                 self._take(channel.receive(), held, channel)
         except _RefusedOwner as error:
-            with suppress(OSError):
-                channel.send(error.frame)
+            channel.part(error.frame)
+        except Disconnected:
+            raise
         except (WrongContent, WrongPath) as error:
             self._report(channel, greeting, str(error))
-        except ConnectionError:
-            raise
         except OSError as error:
             # The disk is full, or broken.
             self._report(channel, greeting, f"machine {self._machine} cannot keep it: {error}")
@@ -214,5 +213,4 @@ class CopyServer:
 
     def _report(self, channel: Channel, greeting: Greeting, why: str) -> None:
         log.warning("the copy of host %s from machine %s waits: %s", greeting.host, greeting.machine, why)
-        with suppress(OSError):
-            channel.send(CannotKeep(why=why))
+        channel.part(CannotKeep(why=why))

@@ -107,8 +107,9 @@ class PeerSender:
         self._news.notify_all()
 
     def join(self) -> None:
-        """Wait until nothing more is sent; without `news` held."""
-        self._thread.join()
+        """Wait a moment for the thread to end; without `news` held. It sends nothing more anyway."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=1.0)
 
     def _run(self) -> None:
         failures = 0

@@ -1,6 +1,7 @@
 """The folders of a host's root as they were seen last, so that folders that did not change are not listed again."""
 
 import os
+import stat
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +54,10 @@ class RootFolders:
         path = f"{self._root}/{folder}"
         before = self._seen.get(folder, NO_FOLDER)
         try:
-            found = os.stat(path, follow_symlinks=folder.count("/") == 0)  # noqa: PTH116 - a path for each folder costs more
+            # Only the folders of the root itself may be links, such as to another disk.
+            found = os.stat(path, follow_symlinks="/" not in folder)  # noqa: PTH116 - a path for each folder costs more
+            if not stat.S_ISDIR(found.st_mode):
+                return NO_FOLDER
             stamp = (found.st_ino, found.st_mtime_ns)
             if before.sure and before.stamp == stamp:
                 return before

@@ -16,12 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from bridge.spools.log import LOG_FILE_NAME
-from engine.replicas.file_kinds import FOLDERS, FileKind, kind_of
+from engine.replicas.file_kinds import FOLDERS, kind_of
 from engine.replicas.plan_needs import NeedsReader
 from engine.replicas.root_folders import NO_FOLDER, Files, FileVersion, RootFolders, Tree
 
-_AS_NOTED = {FileKind.CONSUMER, FileKind.CUT}
-"""Kinds that are taken as they were noted: what they need is listed later, whatever comes meanwhile."""
 _MARK, _LEASE, _PUBLISHED = "high-water", "lease", "published"
 
 
@@ -81,30 +79,30 @@ class RootLook:
 
     def _look(self, early: Tree, kept: set[str], known: Tree, *, whole: bool) -> Tree | None:
         """List what was noted again, in order; nothing is removed from the spools that are kept."""
-        late = [(-kind_of(folder), folder) for folder in early]
-        late += [(-kind_of(each), each) for spool in kept for each in (spool, f"{spool}/log", f"{spool}/consumers")]
+        late = [(_turn(folder), folder) for folder in early]
+        late += [(_turn(each), each) for spool in kept for each in (spool, f"{spool}/log", f"{spool}/consumers")]
         heapify(late)
         found: Tree = {}
         while late:
-            rank, folder = heappop(late)
+            turn, folder = heappop(late)
             seen = self._folders.seen(folder)
             if seen is NO_FOLDER:
                 continue
-            found[folder] = early[folder] if -rank in _AS_NOTED and folder in early else seen.files
+            found[folder] = seen.files
             for name in seen.folders if folder.startswith("jobs/") else ():
                 inner = f"{folder}/{name}"
                 # Something new may only be taken up while what it needs is still to be listed.
-                if inner not in early and -kind_of(inner) >= rank:
+                if inner not in early and _turn(inner) >= turn:
                     early[inner] = {}
-                    heappush(late, (-kind_of(inner), inner))
+                    heappush(late, (_turn(inner), inner))
             if not whole and folder.endswith("/plans"):
                 needs = self._needs.of(folder.removesuffix("/plans"))
                 if needs is None:
                     return None
                 for spool in needs.spools - kept:
                     kept.add(spool)
-                    heappush(late, (-kind_of(spool), spool))
-                    heappush(late, (-kind_of(f"{spool}/log"), f"{spool}/log"))
+                    for each in (spool, f"{spool}/log"):
+                        heappush(late, (_turn(each), each))
         return found if self._holds_together(found, early, kept, known) else None
 
     def _holds_together(self, found: Tree, early: Tree, kept: Collection[str], known: Tree) -> bool:
@@ -124,11 +122,22 @@ class RootLook:
                     return False
             if folder.startswith("jobs/") and folder.count("/") == 1 and not _as_noted(found, folder, files, noted):
                 return False
-        for folder in list(found):
-            if folder.endswith("/checkpoint/offsets"):
-                _cut_off(found, folder.removesuffix("/checkpoint/offsets"), known)
+        for folder in [folder for folder in found if folder.startswith("jobs/") and folder.endswith("/records")]:
+            self._cut_off(found, folder.removesuffix("/records"), known)
         spools = (folder for folder in found if folder.startswith("spools/") and folder.count("/") == 1)
         return all(self._agrees(spool, found, known if spool in kept else early) for spool in spools)
+
+    def _cut_off(self, found: Tree, job: str, known: Tree) -> None:
+        """Leave out records that came after the offsets were listed: they may be too far ahead."""
+        offsets = f"{job}/checkpoint/offsets"
+        if offsets not in found and self._folders.seen(offsets) is NO_FOLDER:
+            return
+        planned = max((int(name) for name in found.get(offsets, {}) if name.isdigit()), default=-1)
+        for folder in (f"{job}/records", f"{job}/records/shards"):
+            files, had = found.get(folder, {}), known.get(folder, {})
+            late = {name for name in files if _batch(name) > planned and name not in had}
+            if late:
+                found[folder] = {name: version for name, version in files.items() if name not in late}
 
     def _agrees(self, spool: str, found: Tree, noted: Tree) -> bool:
         """Whether the mark of a spool is not beyond its log: the files up to it came and went meanwhile."""
@@ -160,6 +169,12 @@ class RootLook:
         return end
 
 
+def _turn(folder: str) -> int:
+    """The place of a folder in the order of a look, the least first."""
+    # The lease of a job comes last: if it is still the same, so was the job all the while.
+    return -kind_of(folder) if folder.count("/") > 1 else 0
+
+
 def _entity(folder: str) -> str:
     return "/".join(folder.split("/", 2)[:2])
 
@@ -173,18 +188,6 @@ def _as_noted(found: Tree, job: str, files: Files, noted: Files) -> bool:
         if before is not None:
             found[job][_PUBLISHED] = before
     return True
-
-
-def _cut_off(found: Tree, job: str, known: Tree) -> None:
-    """Leave out records that came after the offsets were listed: they may be too far ahead."""
-    planned = max((int(name) for name in found[f"{job}/checkpoint/offsets"] if name.isdigit()), default=None)
-    if planned is None:
-        return
-    for folder in (f"{job}/records", f"{job}/records/shards"):
-        files, had = found.get(folder, {}), known.get(folder, {})
-        late = {name for name in files if _batch(name) > planned and name not in had}
-        if late:
-            found[folder] = {name: version for name, version in files.items() if name not in late}
 
 
 def _batch(name: str) -> int:

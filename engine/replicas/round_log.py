@@ -88,9 +88,10 @@ class RoundLog:
         for path in self.parts():
             with path.open("rb") as file:
                 while len(head := file.read(_LENGTH + _DIGEST)) == _LENGTH + _DIGEST:
+                    # A part of a round is what a crash left of the last one.
                     body = file.read(int.from_bytes(head[:_LENGTH], "big"))
                     if sha256(body).digest() != head[_LENGTH:]:
-                        break
+                        return
                     yield _DECODER.decode(body)
 
     def clear(self) -> None:

@@ -1,0 +1,186 @@
+"""A host as far as its files go: spools, jobs and followers that write and remove files as the engine does, in steps.
+
+Each part is a generator that yields after every single change of a file, and a schedule decides which part goes on. A
+part that has to wait for the copies yields until a call returns true.
+"""
+
+import json
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from random import Random
+
+from bridge.machine.files import make_folder, no_steps, write_whole
+from bridge.spools.consumers import commit, consumers
+from bridge.spools.log import Mark, log_files, log_path, write_mark
+from engine.plan import Entry, Ingress, Plan
+from engine.records.job_folder import JobFolder, job_folder, spool_folder
+from engine.records.kept_cuts import KeptCut
+from engine.supply import Subscribed
+
+STREAMS = ("raw/a", "raw/b")
+REWIND = 3
+Part = Generator[None, None, None]
+Waiting = Callable[[Path], Callable[[], bool]]
+"""Asks for a folder to be in the copies; the call that it returns says whether it is."""
+
+
+def at_once(_folder: Path) -> Callable[[], bool]:
+    """Nobody counts, so nothing is waited for."""
+    return lambda: True
+
+
+class HostModel:
+    """The files of a host; `step` goes on with one of its parts."""
+
+    def __init__(self, root: Path, seed: int, *, jobs: Iterable[str] = ("j", "k"), kept: Waiting = at_once) -> None:
+        self.root = root
+        self.chance = Random(seed)
+        self._kept = kept
+        self.acknowledged = dict.fromkeys(STREAMS, 0)
+        """The end of what was acknowledged of each stream."""
+        self.followed: dict[str, int] = {}
+        """The last record of each job that was published."""
+        self.waits_done = 0
+        """How often a part had waited for the copies and went on."""
+        self._ends = dict.fromkeys(STREAMS, 0)
+        for stream in STREAMS:
+            make_folder(spool_folder(root, stream) / "log")
+            (spool_folder(root, stream) / "lease").touch()
+        self._parts = [self._append(stream) for stream in STREAMS]
+        self._parts += [self._prune(stream) for stream in STREAMS]
+        for job in jobs:
+            folder = job_folder(root, job)
+            make_folder(folder.path)
+            (folder.path / "lease").touch()
+            folder.make()
+            for name in ("offsets", "commits"):
+                make_folder(folder.checkpoint / name)
+            write_whole(folder.checkpoint / "metadata", b"id")
+            for stream in STREAMS:
+                commit(spool_folder(root, stream), job, 0)
+            self._log_plan(folder, job, 1)
+            self.followed[job] = -1
+            self._parts += [self._run(folder, job), self._follow(folder, job)]
+
+    def step(self) -> None:
+        """Go on with a part."""
+        next(self.chance.choice(self._parts))
+
+    def _wait(self, folder: Path) -> Part:
+        is_kept = self._kept(folder)
+        while not is_kept():
+            yield
+        self.waits_done += 1
+
+    def _append(self, stream: str) -> Part:
+        folder = spool_folder(self.root, stream)
+        while True:
+            end = self._ends[stream] + self.chance.randint(1, 5)
+            write_whole(log_path(folder / "log", self._ends[stream], end), self.chance.randbytes(30))
+            self._ends[stream] = end
+            yield
+            yield from self._wait(folder)
+            self.acknowledged[stream] = end
+            for _ in range(self.chance.randint(0, 6)):
+                yield
+
+    def _prune(self, stream: str) -> Part:
+        folder = spool_folder(self.root, stream)
+        while True:
+            files = log_files(folder / "log")
+            passed = min(consumers(folder).values(), default=0)
+            gone = [file for file in files if file.end <= passed]
+            if gone and gone == files:
+                write_mark(folder, Mark(files[-1].end, {}), no_steps)
+                yield
+                if log_files(folder / "log") != files:
+                    # The lock of the spool is not modelled: something was appended in between.
+                    continue
+            for file in gone:
+                file.path.unlink()
+                yield
+            yield
+
+    def _log_plan(self, folder: JobFolder, job: str, number: int) -> None:
+        ingress = tuple(
+            Ingress(stream=stream, instance=at, supply=Subscribed(topic=stream)) for at, stream in enumerate(STREAMS)
+        )
+        plan = Plan(job=job, host="h", version=number, ingress=ingress)
+        folder.log(Entry(number=number, plan=plan, starts=dict.fromkeys(STREAMS, 0)))
+
+    def _run(self, folder: JobFolder, job: str) -> Part:
+        """Spark and the workers: offsets, records, commits; now and then another run."""
+        batch, at = 0, dict.fromkeys(STREAMS, 0)
+        run = folder.begin_run()
+        yield
+        yield from self._wait(folder.path)
+        while True:
+            if self.chance.random() < 0.1:
+                run = folder.begin_run()
+                yield
+                yield from self._wait(folder.path)
+            while batch > self.followed[job] + 2:
+                yield
+            entry = folder.entries(1)[-1].number
+            to = {stream: max(at[stream], self._ends[stream]) for stream in STREAMS}
+            shards = self.chance.choice((0, 0, 2))
+            planned = {"batch": batch, "entry": entry, "run": run, "from": at, "to": to, "shards": shards}
+            content = json.dumps(planned).encode()
+            write_whole(folder.checkpoint / "offsets" / str(batch), content)
+            yield
+            for shard in range(shards):
+                make_folder(folder.records / "shards")
+                write_whole(folder.records / "shards" / f"{batch:020d}.{shard:03d}", content)
+                yield
+            write_whole(folder.records / f"{batch:020d}", content)
+            yield
+            write_whole(folder.checkpoint / "commits" / str(batch), b"v1")
+            yield
+            for name in ("offsets", "commits"):
+                (folder.checkpoint / name / str(batch - 5)).unlink(missing_ok=True)
+                yield
+            batch, at = batch + 1, to
+
+    def _follow(self, folder: JobFolder, job: str) -> Part:
+        """The host's main thread for one job: it follows records, publishes, and removes what nobody needs."""
+        headers: dict[int, dict[str, dict[str, int]]] = {}
+        plans = 1
+        while True:
+            batch = self.followed[job] + 1
+            path = folder.records / f"{batch:020d}"
+            if not path.exists():
+                yield
+                continue
+            yield from self._wait(folder.path)
+            headers[batch] = json.loads(path.read_bytes())
+            if self.chance.random() < 0.2:
+                folder.cuts.keep(KeptCut("cut", batch, (1,), headers[batch]["to"]))
+                yield
+            self.followed[job] = batch
+            write_whole(folder.path / "published", json.dumps({"batch": batch + 1}).encode())
+            yield
+            cuts = folder.cuts.all()
+            if cuts and self.chance.random() < 0.5:
+                folder.cuts.release("cut")
+                yield
+                cuts = []
+            oldest = min([batch - REWIND, *(cut.batch for cut in cuts)])
+            for old in [each for each in headers if each < oldest]:
+                for shard in reversed(range(2)):
+                    (folder.records / "shards" / f"{old:020d}.{shard:03d}").unlink(missing_ok=True)
+                    yield
+                (folder.records / f"{old:020d}").unlink()
+                del headers[old]
+                yield
+            needed = headers[max(0, batch - REWIND + 1)]["from"]
+            for stream, position in needed.items():
+                held = min([position, *(cut.positions[stream] for cut in cuts)])
+                commit(spool_folder(self.root, stream), job, held)
+                yield
+            folder.forget_entries(int(str(headers[min(headers)]["entry"])))
+            yield
+            if self.chance.random() < 0.2:
+                plans += 1
+                self._log_plan(folder, job, plans)
+                yield
+                yield from self._wait(folder.path)
