@@ -98,7 +98,7 @@ class HostKeeper:
                 [
                     sys.executable,
                     "-m",
-                    "engine.host.process",
+                    "engine.machines.process",
                     self._name,
                     str(self._root),
                     *([self._master] if self._master else []),

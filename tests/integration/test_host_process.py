@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from bridge import Spool, topics
-from engine.host import process
 from engine.kernel import watchdog
+from engine.machines import process
 from engine.plan import Plan
 from engine.spark import jvm_watch
 from tests.integration import telling

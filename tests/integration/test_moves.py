@@ -17,7 +17,7 @@ from tests.integration.serving import BROKER, Served
 pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 
-_WORDS = {"host": "engine.host.process", "broker": BROKER}
+_WORDS = {"host": "engine.machines.process", "broker": BROKER}
 """By what the command lines of processes are told."""
 
 

@@ -27,7 +27,7 @@ from tests.integration.serving import Served
 from tests.integration.test_reconfigurations import until_over
 
 pytestmark = pytest.mark.spark
-PARTS = ("", "", "manager", "engine.host.process", "pyspark.daemon", "java", "/broker/")
+PARTS = ("", "", "manager", "engine.machines.process", "pyspark.daemon", "java", "/broker/")
 """What is killed in some round; empty for nothing."""
 
 

@@ -145,7 +145,7 @@ def test_kills_around_a_switch_leave_it_whole(bridged: Served) -> None:
         bridged.until_state(ann, flow.id, DataflowState.RUNNING)
         sent = 0
         names = ["v0"]
-        for part in ("manager", "engine.host.process", "pyspark.daemon", "java"):
+        for part in ("manager", "engine.machines.process", "pyspark.daemon", "java"):
             bridged.publish("city/kill", numbers(sent, sent + 60))
             sent += 60
             bridged.until_delivered(flow, "out", sent - 59)

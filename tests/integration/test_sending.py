@@ -81,7 +81,7 @@ def test_each_event_leaves_once_whatever_is_killed_and_sent_again(served: Served
             sent(client, "kills", first, producer="p")
             sent(client, "kills", max(0, first - CHUNK), producer="p")
             if first == 200:
-                served.below_keeper("engine.host.process").kill()
+                served.below_keeper("engine.machines.process").kill()
         assert list(range(500)) == [each["n"] for each in heard.until(500)]
         for first in range(500, 1_000, CHUNK):
             sent(client, "kills", first, producer="p")

@@ -359,7 +359,7 @@ def test_all_jobs_outlive_their_host_and_the_machine(served: Served, many: int) 
             served.until_state(tenant, dataflow.id, DataflowState.RUNNING)
         sent(0, 4)
         settled(4)
-        served.below_keeper("engine.host.process").kill()
+        served.below_keeper("engine.machines.process").kill()
         served.until_state(tenant, dataflows[0].id, DataflowState.DEGRADED)
         sent(4, 8)
         settled(8)
@@ -444,7 +444,7 @@ def is_measured(job: JobAnswer) -> bool:
 
 def lasting(served: Served) -> set[psutil.Process]:
     """The processes that last: keeper, broker, host and JVM. Those that work for Spark come and go."""
-    return {served.keeper, *(served.below_keeper(name) for name in (BROKER, "engine.host.process", "java"))}
+    return {served.keeper, *(served.below_keeper(name) for name in (BROKER, "engine.machines.process", "java"))}
 
 
 def named(process: psutil.Process, word: str) -> bool:

@@ -12,7 +12,7 @@ from manager.savings.counter_growth import BROKER
 
 MANAGER = "manager"
 PARTS = (BROKER, DRIVER, JVM, WORKER, MANAGER)
-_KEEPER, _HOST = "manager.process.keeper_process", "engine.host.process"
+_KEEPER, _HOST = "manager.process.keeper_process", "engine.machines.process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

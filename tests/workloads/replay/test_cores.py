@@ -27,7 +27,7 @@ KEEPER = """
 import subprocess, sys
 broker = subprocess.Popen(["sleep", "600"])
 try:
-    subprocess.Popen([sys.executable, "-c", {driver!r}, "engine.host.process"]).wait()
+    subprocess.Popen([sys.executable, "-c", {driver!r}, "engine.machines.process"]).wait()
 finally:
     broker.kill()
     broker.wait()

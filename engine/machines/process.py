@@ -1,4 +1,4 @@
-"""The process of a machine: `python -m engine.host.process NAME ROOT [MASTER] [OPTION ...]`.
+"""The process of a machine: `python -m engine.machines.process NAME ROOT [MASTER] [OPTION ...]`.
 
 Options are `--tag=TAG`, `--zone=ZONE`, `--copies-at=HOST:PORT` and `--common=FOLDER`.
 
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from bridge.transport.address import Address
 from engine.behaviour import installed_behaviours
-from engine.host.machine import CarriedElsewhere, Machine
 from engine.log_lines import begin_log
+from engine.machines.machine import CarriedElsewhere, Machine
 from engine.spark.code_archive import pack_code
 from engine.spark.jvm_watch import await_end, has_ended
 from engine.spark.session import is_local, start_session

@@ -22,13 +22,13 @@ from urllib.parse import quote
 
 from bridge.machine.files import link_whole
 from bridge.transport.address import Address
-from engine.host.carried_host import CarriedHost
-from engine.host.carrier_orders import CarrierOrder, OrderStore, read_order
-from engine.host.carrier_watch import CarrierWatch
 from engine.host.cpu_meter import CpuMeter
 from engine.host.host import SparkHost
-from engine.host.host_files import keep_deployment, link_common
-from engine.host.warm_up import WARM_SECONDS, warm_up
+from engine.machines.carried_host import CarriedHost
+from engine.machines.carrier_orders import CarrierOrder, OrderStore, read_order
+from engine.machines.carrier_watch import CarrierWatch
+from engine.machines.host_files import keep_deployment, link_common
+from engine.machines.warm_up import WARM_SECONDS, warm_up
 from engine.replicas.copies import Copies
 from engine.replicas.copy_server import CopyServer
 from engine.spark.cores import cores_of

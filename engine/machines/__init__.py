@@ -1,0 +1,1 @@
+"""Machines: processes that carry hosts, by the orders of the leading manager."""
