@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -140,6 +140,16 @@ class ManyMachines(Served):
             return order.get("machine") == machine and len(order["kept_by"]) >= kept_by and not order["heir"]
 
         self.until(carried, f"{machine} to carry {host}, with {kept_by} copies: {self.orders}")
+
+    def until_kept(self, hosts: Sequence[str]) -> None:
+        """Wait until each host has a carrier that runs and a complete copy on another machine that runs."""
+
+        def kept() -> bool:
+            orders = [self.orders.get(host, {}) for host in hosts]
+            running = {name for name, machine in self.machines.items() if machine.runs}
+            return all(order and order["machine"] in running and running & set(order["kept_by"]) for order in orders)
+
+        self.until(kept, f"copies of all hosts: {self.orders}")
 
     def _hear(self, message: Message) -> None:
         if message.payload:

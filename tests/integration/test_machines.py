@@ -1,5 +1,6 @@
 """Machines that are lost, held up and emptied while dataflows run, on the real parts: nothing is lost or doubled."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -110,5 +111,30 @@ def test_machines_that_share_a_root_take_over_without_copies(tmp_path: Path) -> 
             other = next(name for name in served.machines if name != host)
             served.machines[host].kill()
             served.until_carried(host, other)
+            sent = publisher.stop()
+            check_counts(whole(served, answer, sent), sent)
+
+
+@pytest.mark.chaos
+def test_fifty_machines_are_lost_one_after_another(tmp_path: Path) -> None:
+    """Each with its disk, at any moment, and each comes back with an empty one: every event is counted once."""
+    names, draw = ["ash", "elm", "oak"], random.Random(5)
+    with ManyMachines(tmp_path, replicas=1) as served:
+        for name in names:
+            served.add(name)
+        served.until(served.ready, "the service to be ready")
+        with served.admit("ann") as ann:
+            served.until_kept(names)
+            ann.register_source(street())
+            answer = ann.submit(counting("street"))
+            served.until_state(ann, answer.id, DataflowState.RUNNING)
+            publisher = Publisher(served)
+            for _ in range(50):
+                served.until_kept(names)
+                served.until_delivered(answer, "out", publisher.sent + draw.randrange(40))
+                lost = draw.choice(names)
+                served.machines[lost].kill(with_disk=True)
+                served.until_delivered(answer, "out", publisher.sent)
+                served.add(lost)
             sent = publisher.stop()
             check_counts(whole(served, answer, sent), sent)

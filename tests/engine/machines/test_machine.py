@@ -1,0 +1,131 @@
+"""The machine: which hosts it runs, from which folders, and when it gives one up."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.brokers.broker import start_broker
+from bridge.transport.address import Address
+from engine.machines.carrier_orders import OrderStore
+from engine.machines.machine import CarriedElsewhere
+from tests.engine.machines.scene import MachineScene
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MachineScene]:
+    with start_broker(tmp_path / "broker", {"braid": "secret"}) as broker:
+        made = MachineScene(tmp_path / "machines", broker.address("braid"), monkeypatch)
+        yield made
+        made.close()
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_machine_of_which_nobody_knows_carries_its_own_host(scene: MachineScene, *, copies: bool) -> None:
+    """It does not wait for a manager."""
+    scene.start("ash", copies=copies)
+    scene.until(lambda: scene.running() == {("ash", "ash" if copies else "shared")}, "its own host")
+    scene.until(lambda: scene.carried("ash"), "a report")
+    assert {"ash": 0} == {host: each["version"] for host, each in scene.carried("ash").items()}
+
+
+def test_a_host_that_is_taken_over_runs_in_the_folder_of_its_copy(scene: MachineScene) -> None:
+    """Beside the machine's own host."""
+    scene.start("ash")
+    scene.order("elm", "ash", 2, 5)
+    scene.until(lambda: scene.running() == {("ash", "ash"), ("elm", "ash/copies/elm")}, "both")
+    scene.until(lambda: scene.carried("ash").get("elm", {}).get("version") == 5, "a report")
+
+
+def test_machines_with_one_root_run_hosts_where_they_are(scene: MachineScene) -> None:
+    """Nothing is copied, so nothing lies elsewhere."""
+    scene.start("ash", copies=False)
+    scene.order("elm", "ash", 2, 2)
+    scene.until(lambda: scene.running() == {("ash", "shared"), ("elm", "shared")}, "both")
+
+
+def test_a_host_that_is_handed_over_is_released_once_it_has_stopped(scene: MachineScene) -> None:
+    """If it stays after all, it runs again; if it goes, the machine goes on without it."""
+    scene.start("ash")
+    scene.order("ash", "ash", 1, 1)
+    scene.until(scene.running, "its own host")
+    scene.order("ash", "ash", 1, 2, heir="elm")
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("released"), "the release")
+    assert set() == scene.running()
+    scene.order("ash", "ash", 1, 3)
+    scene.until(lambda: scene.running() == {("ash", "ash")}, "the host again")
+    scene.order("ash", "ash", 1, 4, heir="elm")
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("released"), "the release")
+    scene.order("ash", "elm", 2, 5)
+    scene.until(lambda: not scene.carried("ash"), "the end of the report")
+    assert {} == scene.ended
+
+
+def test_a_machine_whose_host_was_taken_over_ends(scene: MachineScene) -> None:
+    """It was held up; what its workers know is not what others do."""
+    scene.start("ash")
+    scene.order("ash", "ash", 1, 1)
+    scene.until(scene.running, "its own host")
+    scene.order("ash", "elm", 2, 2)
+    scene.until(lambda: "ash" in scene.ended, "its end")
+    assert isinstance(scene.ended["ash"], CarriedElsewhere)
+    assert set() == scene.running()
+
+
+def test_an_older_order_changes_nothing(scene: MachineScene) -> None:
+    """A leader that was replaced may still publish."""
+    scene.start("ash")
+    scene.order("ash", "ash", 3, 7)
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("version") == 7, "a report")
+    scene.order("ash", "elm", 2, 9)
+    scene.order("oak", "ash", 1, 1)
+    scene.until(lambda: scene.running() == {("ash", "ash"), ("oak", "ash/copies/oak")}, "the next order")
+    assert {} == scene.ended
+
+
+def test_a_machine_that_starts_again_does_what_was_ordered_meanwhile(scene: MachineScene) -> None:
+    """It starts no host that another machine carries by now, nor one that it was handing over."""
+    scene.start("ash")
+    scene.order("ash", "ash", 1, 1)
+    scene.order("oak", "ash", 4, 4)
+    scene.until(lambda: len(scene.running()) == 2, "both")
+    scene.stop("ash")
+    scene.order("ash", "elm", 2, 2)
+    scene.order("oak", "ash", 4, 5, heir="elm")
+    scene.start("ash")
+    scene.until(lambda: scene.carried("ash").get("oak", {}).get("released"), "the release")
+    assert {"oak"} == set(scene.carried("ash"))
+    assert set() == scene.running()
+
+
+def test_a_machine_without_a_broker_starts_what_it_carried_last(scene: MachineScene) -> None:
+    """As long as the broker is away nobody can have taken its hosts over and published."""
+    scene.start("ash")
+    scene.order("oak", "ash", 4, 4)
+    scene.until(lambda: len(scene.running()) == 2, "both")
+    scene.stop("ash")
+    scene.start("ash", address=Address.parse("mqtt://braid:secret@127.0.0.1:1"))
+    scene.until(lambda: scene.running() == {("ash", "ash"), ("oak", "ash/copies/oak")}, "both again")
+
+
+def test_a_machine_with_an_empty_disk_does_not_begin_its_host_anew(scene: MachineScene) -> None:
+    """Others have its files, under the id of the disk that is lost."""
+    scene.order("ash", "ash", 1, 3, root="another disk")
+    scene.start("ash")
+    scene.until(lambda: scene.statuses.get("ash", {}).get("alive"), "a status")
+    assert set() == scene.running()
+    assert {} == scene.carried("ash")
+
+
+def test_a_peer_that_was_reported_counts_after_a_crash_too(scene: MachineScene) -> None:
+    """The leader may rely on it before the machine hears so."""
+    scene.start("ash")
+    scene.start("elm")
+    scene.order("ash", "ash", 1, 2, peers=[scene.peer("elm")])
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("in_sync") == ["elm"], "a copy")
+    (order,) = (each for each in OrderStore(scene.folder / "ash", "ash").all() if each.host == "ash")
+    assert frozenset({"elm"}) == order.kept_by
+    scene.order("ash", "ash", 1, 3)
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("version") == 3, "the next version")
+    (order,) = (each for each in OrderStore(scene.folder / "ash", "ash").all() if each.host == "ash")
+    assert frozenset() == order.kept_by
