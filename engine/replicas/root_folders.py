@@ -3,6 +3,7 @@
 import os
 import stat
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -81,20 +82,18 @@ class RootFolders:
     def _listed(self, folder: str, path: str, before: Files) -> tuple[Files, list[str]]:
         files: Files = {}
         folders: list[str] = []
+        # Of files that never change only new ones are looked at: a job has hundreds.
+        known = {} if is_replaced(f"{folder}/") or folder.count("/") == 1 else before
         with os.scandir(path) as entries:
             for entry in entries:
                 name = entry.name
-                if entry.is_dir(follow_symlinks=False):
+                if (old := known.get(name)) is not None and old.inode == entry.inode():
+                    files[name] = old
+                elif entry.is_dir(follow_symlinks=False):
                     if has_folder(f"{folder}/{name}"):
                         folders.append(name)
                 elif has_file(f"{folder}/{name}") and entry.is_file(follow_symlinks=False):
-                    old = before.get(name)
-                    if old is not None and old.inode == entry.inode() and not is_replaced(f"{folder}/{name}"):
-                        files[name] = old
-                        continue
-                    try:
+                    with suppress(FileNotFoundError):
                         found = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
-                    files[name] = FileVersion(found.st_size, found.st_mtime_ns, found.st_ino)
+                        files[name] = FileVersion(found.st_size, found.st_mtime_ns, found.st_ino)
         return files, folders

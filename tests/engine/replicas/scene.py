@@ -86,8 +86,10 @@ def until(condition: Callable[[], bool]) -> None:
     """Wait until something is true."""
     waiting = threading.Event()
     for _ in range(3000):
-        if condition():
-            return
+        # What is listed may be removed before it is read.
+        with suppress(FileNotFoundError):
+            if condition():
+                return
         waiting.wait(0.01)
     raise AssertionError("it did not become true")
 

@@ -99,9 +99,10 @@ class Watched:
 
         return is_kept
 
-    def _step(self, _name: str) -> None:
+    def _step(self, name: str) -> None:
         """Sometimes take a copy of the copy, as it is at this very moment."""
-        if self.copying and self.model is not None and self._chance.random() < 0.01 and len(self.snapshots) < 12:
+        often = 0.05 if name == "log" else 0.01
+        if self.copying and self.model is not None and self._chance.random() < often and len(self.snapshots) < 20:
             promised = dict(self.model.acknowledged), dict(self.model.followed)
             place = self.scene.path / f"snapshot{len(self.snapshots)}"
             shutil.copytree(self.scene.place("b"), place)
