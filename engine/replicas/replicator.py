@@ -12,7 +12,7 @@ from engine.replicas.peer_sender import PeerAddress, PeerSender
 from engine.replicas.root_folders import FileVersion
 
 
-class HostSuperseded(RuntimeError):
+class HostSuperseded(CopiesEnded):
     """A peer knows a later carrier of the host, so this one may not act any more."""
 
 
