@@ -18,6 +18,7 @@ from engine.records.job_folder import JobFolder
 from engine.records.record import Cut, EmittedEvents, Record
 from engine.records.record_store import RecordStore
 from engine.records.state import InstanceStates
+from engine.replicas.copies import Copies
 
 PORT = Port(7, "out")
 STREAM = Stream(*PORT)
@@ -139,8 +140,8 @@ class Scene:
         self.store.write(self.state.settle(record))
         return batch
 
-    def follower(self) -> Follower:
+    def follower(self, copies: Copies | None = None) -> Follower:
         """Make a follower for a new start of the job; only the folder is left of the one before."""
         self.run += 1
         self.sender = Sender()
-        return Follower(self.folder, self.store, self.sender, run=self.run)
+        return Follower(self.folder, self.store, self.sender, run=self.run, copies=copies)

@@ -13,6 +13,7 @@ from bridge.forwarded_streams import NO_RECORD_NEEDED
 from engine.delivery.follower import REWIND
 from engine.delivery.publisher import RUNS
 from tests.engine.follower_scene import STREAM, Scene
+from tests.engine.late_copies import LateCopies
 
 
 def test_events_are_delivered_with_their_numbers(tmp_path: Path) -> None:
@@ -28,6 +29,20 @@ def test_events_are_delivered_with_their_numbers(tmp_path: Path) -> None:
         (each.payload["epoch"], each.payload["first"], len(each.payload["events"])) for each in scene.sender.plain
     ]
     assert {"braid/1/out/ann/d/s"} == {each.topic for each in scene.sender.plain}
+
+
+def test_a_record_without_all_its_copies_is_not_followed(tmp_path: Path) -> None:
+    """Nobody sees what would be lost with this machine, and nothing overtakes it."""
+    scene, copies = Scene(tmp_path), LateCopies()
+    scene.plan(delivered=True)
+    paths = [scene.store.file(scene.batch(2)).path for _ in range(3)]
+    follower = scene.follower(copies)
+    copies.there |= {paths[0], paths[2]}
+    assert [0] == [header.batch for header in follower.follow()]
+    assert follower.waits_for_copies
+    copies.there.add(paths[1])
+    assert [1, 2] == [header.batch for header in follower.follow()]
+    assert not follower.waits_for_copies
 
 
 def test_events_that_enter_and_leave_are_counted(tmp_path: Path) -> None:

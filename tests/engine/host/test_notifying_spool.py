@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge import FolderReader, Item, PositionsGone, SpoolIndex, SpoolReach, commit
+from bridge import FolderReader, Item, PositionsGone, SpoolClosed, SpoolIndex, SpoolReach, commit
 from engine.host import notifying_spool
 from engine.host.notifying_spool import NotifyingSpool
 from engine.job.spools import JobSpools
 from engine.records.job_folder import spool_folder
 from tests.bridge.spools.test_log import data, marker
+from tests.engine.late_copies import LateCopies
 
 ROOMY = 10**9
 ITEMS = st.lists(st.one_of(st.integers(1, 3).map(lambda many: data(*range(many))), st.just(marker("m"))), max_size=3)
@@ -111,3 +112,31 @@ def test_a_job_reads_the_folders_of_foreign_spools_only(tmp_path: Path) -> None:
     assert not spools.all_notify(["own"])
     for spool in (own, foreign):
         spool.close()
+
+
+def test_what_is_appended_is_at_all_peers_before_anybody_hears_of_it(tmp_path: Path) -> None:
+    """A job is notified after the copies are complete, and so is whoever appended."""
+    copies, order = LateCopies(), list[str]()
+
+    def settle(*folders: Path) -> None:
+        order.append("copied")
+        LateCopies.settle(copies, *folders)
+
+    copies.settle = settle  # type: ignore[method-assign]  # to see when it is called
+    grown = NotifyingSpool(
+        tmp_path / "spool", most_bytes=ROOMY, on_growth=lambda _marked: order.append("grown"), copies=copies
+    )
+    grown.append([data(1)])
+    assert ["copied", "grown"] == order
+    assert [tmp_path / "spool"] == copies.waited
+    grown.close()
+
+
+def test_a_spool_whose_host_another_machine_carries_takes_nothing(tmp_path: Path) -> None:
+    """What it cannot copy it does not acknowledge: it counts as closed."""
+    copies = LateCopies()
+    spool = NotifyingSpool(tmp_path / "spool", most_bytes=ROOMY, on_growth=lambda _marked: None, copies=copies)
+    copies.ended = True
+    with pytest.raises(SpoolClosed, match="another machine carries this host"):
+        spool.append([data(1)])
+    spool.close()
