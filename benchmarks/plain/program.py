@@ -18,12 +18,18 @@ class PlainRun(NamedTuple):
 
 
 def run_program(name: str, *arguments: object) -> PlainRun:
-    """Run a module of this folder to its end."""
+    """Run a module of this folder that works sections off."""
+    found = printed_by(name, *arguments)
+    return PlainRun(found["seconds"], [tuple(each) for each in found["rows"]])
+
+
+def printed_by(name: str, *arguments: object) -> dict[str, Any]:
+    """Run a module of this folder to its end; what its last line says."""
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     find_java(environment)
     command = [sys.executable, "-m", f"benchmarks.plain.{name}", *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own
     if done.returncode:
         raise RuntimeError(done.stderr[-2_000:])
-    found = json.loads(done.stdout.splitlines()[-1])
-    return PlainRun(found["seconds"], [tuple(each) for each in found["rows"]])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-_SETTINGS = {
+SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -35,7 +35,7 @@ Query = Callable[[SparkSession, str, int], DataFrame]
 def work_off(query: Query, sections: Iterable[tuple[int, Section]], folder: Path) -> None:
     """Run each section as another version of the query; print the seconds and the rows as JSON."""
     builder = SparkSession.builder.master("local[2]")
-    for key, value in _SETTINGS.items():
+    for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")

@@ -14,7 +14,7 @@ from benchmarks.engine_test_bed import test_bed
 from benchmarks.reconfiguration.__main__ import report
 from benchmarks.reconfiguration.installation import installed
 from benchmarks.shards.batch_cost import batch_cost
-from benchmarks.shards.rescale import rescale
+from benchmarks.shards.rescale import plain_restart, rescale
 from benchmarks.shards.speedup import speedup
 
 
@@ -28,6 +28,7 @@ def main(*, quick: bool) -> None:
         gained = report("speedup", speedup(bed, rounds=1 if quick else 5))
         small = report("rescale", rescale(bed, megabytes=10, times=4 if quick else 20, first=30_000))
         large = None if quick else report("rescale", rescale(bed, megabytes=1_000, times=6, first=40_000))
+        plain = report("plain restart", plain_restart(Path(folder) / "plain", megabytes=10, times=4 if quick else 20))
         costs = report("batch", batch_cost(bed, seconds=5.0 if quick else 20.0))
     print(
         json.dumps(
@@ -36,6 +37,7 @@ def main(*, quick: bool) -> None:
                 **{f"batch_ms_{shards}": costs[str(shards)]["ms"] for shards in (1, 8, 32)},
                 "batch_ms_each": costs["each_of_32"],
                 "rescale_ms": {"10 MB": small["ms"], **({"1 GB": large["ms"]} if large else {})},
+                "plain_restart_ms": plain["ms"],
                 "silence_ms": {"10 MB": small["silence_ms"], **({"1 GB": large["silence_ms"]} if large else {})},
                 "peak_latency_ratio": small["peak_latency_ratio"],
             }

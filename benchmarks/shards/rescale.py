@@ -5,9 +5,11 @@ import threading
 import time
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.engine_test_bed import Bed
+from benchmarks.plain.program import printed_by
 from benchmarks.shards.scoring_job import PIECE, ScoringJob
 
 _BYTES_OF_USER = 120
@@ -46,6 +48,12 @@ def rescale(bed: Bed, *, megabytes: float, times: int, first: int) -> dict[str, 
         "p99_ms_around": round(_p99(around)),
         "peak_latency_ratio": round(_p99(around) / _p99(quiet), 2),
     }
+
+
+def plain_restart(folder: Path, *, megabytes: float, times: int) -> dict[str, Any]:
+    """A plain query with as many users, that is stopped and started instead; Spark fixes its number of partitions."""
+    found = printed_by("restarts", folder, int(megabytes * 1_000_000 / _BYTES_OF_USER), times)
+    return {"state_mb": megabytes, "ms": _percentiles([seconds * 1_000 for seconds in found["seconds"]])}
 
 
 class _Steady:
