@@ -28,7 +28,7 @@ from engine.machines.carried_host import CarriedHost
 from engine.machines.carrier_orders import CarrierOrder, OrderStore, read_order
 from engine.machines.carrier_watch import CarrierWatch
 from engine.machines.host_files import keep_deployment, link_common
-from engine.machines.warm_up import WARM_SECONDS, warm_up
+from engine.machines.warm_up import keep_warm
 from engine.replicas.copies import Copies
 from engine.replicas.copy_server import CopyServer
 from engine.spark.cores import cores_of
@@ -107,7 +107,8 @@ class Machine:
     def run(self) -> bool:
         """Work until stopped; whether a query did not stop, so that the process has to end."""
         self._begin()
-        threading.Thread(target=self._keep_warm, name="keeps warm", daemon=True).start()
+        warm = partial(keep_warm, self._session, self._stopping, self._is_cold)
+        threading.Thread(target=warm, name="keeps warm", daemon=True).start()
         try:
             while not self._stopping.is_set() and not self._is_stuck():
                 try:
@@ -147,11 +148,10 @@ class Machine:
             self._obey(order)
         self._report()
 
-    def _keep_warm(self) -> None:
-        while not self._stopping.is_set():
-            if not any(carried.has_jobs for carried in list(self._carried.values())):
-                warm_up(self._session, self._stopping.is_set)
-            self._stopping.wait(WARM_SECONDS)
+    def _is_cold(self, *, begins: bool) -> bool:
+        """Whether no job runs, and one may come from elsewhere at any time, or soon after the beginning."""
+        hosts = list(self._carried.values())
+        return (begins or len(self._orders) > 1) and not any(carried.has_jobs for carried in hosts)
 
     def _end(self) -> None:
         for carried in self._carried.values():

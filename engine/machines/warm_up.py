@@ -6,10 +6,11 @@ workers. Idle workers are gone after a minute, so a machine without jobs warms u
 
 import logging
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bridge import SystemClock
 from bridge.emitted import Emitted, Stream
@@ -21,12 +22,33 @@ from engine.plan import Plan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WARM_SECONDS = 45.0
+_WARM_SECONDS = 45.0
 """Seconds after which a machine without jobs is cold."""
 _BOUND = 60.0
 _LOOK = 0.05
 _JOB = "warm-up"
 log = logging.getLogger("braid.host")
+
+
+class ColdCheck(Protocol):
+    """A check whether a machine is cold; the machine's."""
+
+    def __call__(self, *, begins: bool) -> bool:
+        """Whether it is worth a warm-up now; `begins` at the start of the machine."""
+
+
+def keep_warm(session: "SparkSession", stopping: threading.Event, is_cold: ColdCheck) -> None:
+    """Warm a machine up whenever it is cold, until it stops."""
+    begins = True
+    while True:
+        if is_cold(begins=begins):
+            try:
+                warm_up(session, stopping.is_set)
+            except Exception:  # a cold machine is slow, and no worse
+                log.exception("the warm-up failed; the next job starts slowly")
+        begins = False
+        if stopping.wait(_WARM_SECONDS):
+            return
 
 
 def warm_up(session: "SparkSession", is_over: Callable[[], bool]) -> None:

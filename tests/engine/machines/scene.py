@@ -60,7 +60,7 @@ class MachineScene:
         RUN.clear()
         patch.setattr(machines, "SparkHost", IdleHost)
         patch.setattr(machines, "cores_of", lambda _session: 1)
-        patch.setattr(machines, "warm_up", lambda _session, _is_over: None)
+        patch.setattr(machines, "keep_warm", lambda _session, _stopping, _is_cold: None)
         patch.setattr(machines, "_ASK", 3.0)
         self.folder = folder
         self.statuses: dict[str, dict[str, Any]] = {}
