@@ -27,7 +27,7 @@ def counted(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
 def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     """The carriage with other peers, if some are lost or have to be replaced, or one more is needed as an heir.
 
-    Whoever is counted stays so until the carrier acts upon this very version: a machine that was lost just before it
+    A counted peer stays so until the carrier acts upon this very version: a machine that was lost just before it
     took over may still look alive, and then those are all who have everything.
     """
     heir = wanted(carriage, fleet)

@@ -2,6 +2,8 @@
 
 import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,7 @@ _QUIET = 5.0
 def warm_take_over(folder: Path, *, times: int) -> dict[str, Any]:
     """Seconds from the kill to the first output from elsewhere, on machines that run already, in turn."""
     found = []
-    with fleet(folder, "m0", "m1", replicas=1, pace=_PACE) as machines:
-        key = machines.service.admit("ann")
-        machines.submit(key, COUNTS)
-        machines.send(_PER_SECOND)
-        host = machines.host()
-        machines.first_output_after(0.0)
+    with _counting(folder) as (machines, host):
         for number in range(times):
             machines.wait(lambda: machines.has_copies(host, 1), "a copy")
             time.sleep(_QUIET)
@@ -35,12 +32,7 @@ def warm_take_over(folder: Path, *, times: int) -> dict[str, Any]:
 def cold_take_over(folder: Path, *, times: int) -> dict[str, Any]:
     """The same where the machine with the copy does not run yet, so that a JVM has to start."""
     found = []
-    with fleet(folder, "m0", "m1", replicas=1, pace=_PACE) as machines:
-        key = machines.service.admit("ann")
-        machines.submit(key, COUNTS)
-        machines.send(_PER_SECOND)
-        host = machines.host()
-        machines.first_output_after(0.0)
+    with _counting(folder) as (machines, host):
         for _ in range(times):
             machines.wait(lambda: machines.has_copies(host, 1), "a copy")
             time.sleep(_QUIET)
@@ -54,6 +46,16 @@ def cold_take_over(folder: Path, *, times: int) -> dict[str, Any]:
             machines.add(carrier)
         machines.quiet()
         return {**_summed(found), **_counted(machines)}
+
+
+@contextmanager
+def _counting(folder: Path) -> Iterator[tuple[FleetBed, str]]:
+    """Two machines with a dataflow that gets events, and its host."""
+    with fleet(folder, "m0", "m1", replicas=1, pace=_PACE) as machines:
+        machines.submit(machines.service.admit("ann"), COUNTS)
+        machines.send(_PER_SECOND)
+        machines.first_output_after(0.0)
+        yield machines, machines.host()
 
 
 def _summed(seconds: list[float]) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class CarriedHost:
     def end(self) -> None:
         """Wait until the host has stopped; its copies are complete then, if its peers answer."""
         self._thread.join(_STOP_SECONDS)
-        # Whoever still waits for a peer gives up.
+        # What still waits for a peer gives up.
         self._replicator.close()
         self._thread.join()
 

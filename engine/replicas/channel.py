@@ -102,7 +102,7 @@ class Channel:
                 pass
 
     def hang_up(self) -> None:
-        """End the connection; whoever sends or receives gets an error. From any thread."""
+        """End the connection; those who send or receive get an error. From any thread."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

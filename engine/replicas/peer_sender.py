@@ -151,7 +151,7 @@ class PeerSender:
             channel, self._channel = self._channel, None
             self.known = {}
             if not self.in_sync:
-                # Nobody was told that it counts.
+                # Nobody has heard that it counts.
                 self.waited_for = self.counted
         if channel is not None:
             channel.close()

@@ -139,7 +139,7 @@ class Replicator:
             )
 
     def close(self) -> None:
-        """Send nothing more; whoever waits gets `ReplicatorClosed`."""
+        """Send nothing more; those who wait get `ReplicatorClosed`."""
         with self._news:
             self._closed = True
             senders = list(self._senders.values())

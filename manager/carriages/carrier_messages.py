@@ -9,7 +9,7 @@ from ring.carriage import Carriage
 
 def written_carrier(carriage: Carriage, machines: Mapping[str, MachineStatus]) -> bytes:
     """The message on a committed carriage, with the addresses and secrets of the peers as they were last reported."""
-    told = {
+    content = {
         "host": carriage.host,
         "machine": carriage.machine,
         "term": carriage.term,
@@ -19,7 +19,7 @@ def written_carrier(carriage: Carriage, machines: Mapping[str, MachineStatus]) -
         "peers": [_peer(name, machines.get(name)) for name in carriage.peers],
         "kept_by": sorted(carriage.kept_by),
     }
-    return json.dumps(told).encode()
+    return json.dumps(content).encode()
 
 
 def _peer(name: str, status: MachineStatus | None) -> dict[str, str]:
@@ -30,7 +30,7 @@ def _peer(name: str, status: MachineStatus | None) -> dict[str, str]:
 def read_standing(message: bytes) -> tuple[int, int]:
     """The term and version of the carriage in a message; (0, 0) if it cannot be read."""
     try:
-        told = json.loads(message)
-        return int(told["term"]), int(told["version"])
+        content = json.loads(message)
+        return int(content["term"]), int(content["version"])
     except (ValueError, TypeError, KeyError):
         return 0, 0

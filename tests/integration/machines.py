@@ -5,8 +5,8 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -16,9 +16,10 @@ import psutil
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from manager.answers import SubmitAnswer
+from manager.answers import DataflowState
+from manager.client.client import Client
 from manager.process.keeper_process import read_record
-from tests.integration.serving import BOUND, BRAID, Served, free_port
+from tests.integration.serving import BOUND, BRAID, Served, counting, free_port, street
 
 SOURCE_TOPIC = "city/street"
 
@@ -132,6 +133,10 @@ class ManyMachines(Served):
             (host,) = {job.host for job in operator.jobs()}
         return host
 
+    def other_than(self, name: str) -> str:
+        """Another machine."""
+        return next(each for each in self.machines if each != name)
+
     def until_carried(self, host: str, machine: str, *, kept_by: int = 0) -> None:
         """Wait until a machine carries a host, with complete copies at so many others."""
 
@@ -142,12 +147,15 @@ class ManyMachines(Served):
         self.until(carried, f"{machine} to carry {host}, with {kept_by} copies: {self.orders}")
 
     def until_kept(self, hosts: Sequence[str]) -> None:
-        """Wait until each host has a carrier that runs and a complete copy on another machine that runs."""
+        """Wait until each host has a carrier that runs and, where there are copies, a whole one on another machine."""
 
         def kept() -> bool:
             orders = [self.orders.get(host, {}) for host in hosts]
             running = {name for name, machine in self.machines.items() if machine.runs}
-            return all(order and order["machine"] in running and running & set(order["kept_by"]) for order in orders)
+            return all(
+                order and order["machine"] in running and (running & set(order["kept_by"]) or not self._copies)
+                for order in orders
+            )
 
         self.until(kept, f"copies of all hosts: {self.orders}")
 
@@ -183,14 +191,43 @@ class Publisher:
             self.sent += 2
 
 
+class Counted:
+    """A dataflow that counts on machines, and its publisher."""
+
+    def __init__(self, served: ManyMachines, ann: Client) -> None:
+        ann.register_source(street())
+        self._served = served
+        self._answer = ann.submit(counting("street"))
+        served.until_state(ann, self._answer.id, DataflowState.RUNNING)
+        self._publisher = Publisher(served)
+        self.goes_on(20)
+        self.host = served.only_host()
+
+    def goes_on(self, more: int = 0) -> None:
+        """Wait for the outputs of all that was published so far, or for so many more."""
+        self._served.until_delivered(self._answer, "out", self._publisher.sent + more)
+
+    def check(self) -> None:
+        """Publish no more, and see that every event was counted once."""
+        sent = self._publisher.stop()
+        check_counts(self._served.until_delivered(self._answer, "out", sent), sent)
+
+
+@contextmanager
+def counted_on(served: ManyMachines, *names: str) -> Iterator[Counted]:
+    """Machines that have each other's copies, and a dataflow that counts on them."""
+    with served:
+        for name in names:
+            served.add(name)
+        served.until(served.ready, "the service to be ready")
+        served.until_kept(names)
+        with served.admit("ann") as ann:
+            yield Counted(served, ann)
+
+
 def check_counts(outputs: list[Any], sent: int, keys: int = 3) -> None:
     """See that every event was counted once, in order within its key, by a state that was never lost."""
     counts: dict[str, list[int]] = {}
     for each in outputs:
         counts.setdefault(each["k"], []).append(each["count"])
     assert {f"k{key}": list(range(1, len(range(key, sent, keys)) + 1)) for key in range(keys)} == counts
-
-
-def whole(served: Served, answer: SubmitAnswer, sent: int) -> list[Any]:
-    """All outputs, once there are as many as events."""
-    return served.until_delivered(answer, "out", sent)

@@ -104,10 +104,13 @@ class MachineScene:
 
     def order(self, host: str, machine: str, term: int, version: int, **more: Any) -> None:
         """Order who carries a host, and wait until the broker has it."""
-        told = {"host": host, "machine": machine, "term": term, "version": version, **more}
+        content = {"host": host, "machine": machine, "term": term, "version": version, **more}
         answered = threading.Event()
         self._line.publish(
-            topics.host(host, "carrier"), json.dumps(told).encode(), retain=True, answered=lambda _why: answered.set()
+            topics.host(host, "carrier"),
+            json.dumps(content).encode(),
+            retain=True,
+            answered=lambda _why: answered.set(),
         )
         assert answered.wait(_BOUND)
 
