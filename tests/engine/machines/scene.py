@@ -12,6 +12,7 @@ import pytest
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
+from engine.host.copy_address import CopyAddress
 from engine.machines import machine as machines
 from engine.machines.machine import Machine
 
@@ -74,9 +75,9 @@ class MachineScene:
     def start(self, name: str, *, copies: bool = True, address: Address | None = None) -> None:
         """Start a machine."""
         session: Any = object()
-        copies_at = ("127.0.0.1", 0) if copies else None
+        copies_at = CopyAddress(host="127.0.0.1", port=0) if copies else None
         root = self.folder / (name if copies else "shared")
-        made = Machine(name, root, address or self._address, session, behaviours={}, copies_at=copies_at)
+        made = Machine(name, root, address or self._address, session, behaviours={}, copies=copies_at)
 
         def run() -> None:
             try:
