@@ -13,12 +13,13 @@ import typer
 
 from bridge.brokers.broker import BrokerDown, start_broker
 from bridge.transport.address import Address
+from engine.host.copy_address import CopyAddress
 from engine.host.keeper import HostKeeper
 from engine.log_lines import begin_log, named, problem
 
 _BROKER_USER = "braid"
 """The user as which a host connects to a broker of its own."""
-_NO_BROKER = 1
+_REFUSED = 1
 """The exit code if it cannot begin; the same as that of any command whose arguments have problems."""
 log = logging.getLogger("braid.host")
 
@@ -50,6 +51,17 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
             "own, on its own disk."
         ),
     ] = "",
+    copies_certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="This machine's certificate, for copies over TLS alone; with --copies-key and --copies-ca, on all "
+            "machines. Renewed files count without a restart."
+        ),
+    ] = None,
+    copies_key: Annotated[Path | None, typer.Option(help="The key of this machine's certificate.")] = None,
+    copies_ca: Annotated[
+        Path | None, typer.Option(help="The authority that has signed the certificates of all machines.")
+    ] = None,
     common: Annotated[
         Path | None,
         typer.Option(help="A folder that all machines reach, with published code and secrets; by default the root."),
@@ -66,17 +78,17 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
         signal.signal(number, lambda _number, _frame: stopped.set())
     with ExitStack() as stack:
         try:
+            copies = CopyAddress.parse(copies_at, certificate=copies_certificate, key=copies_key, authority=copies_ca)
+            if copies is not None:
+                copies.check()
+        except ValueError as error:
+            raise _refused("no-copies", error, as_json=as_json) from None
+        try:
             address = Address.parse(broker) if broker else _own_broker(root, stack)
         except (ValueError, BrokerDown) as error:
-            if as_json:
-                log.error("%s", error, extra=problem("no-broker", error))  # noqa: TRY400 - it says what to do
-            else:
-                sys.stderr.write(f"{error}\n")
-            raise typer.Exit(_NO_BROKER) from None
+            raise _refused("no-broker", error, as_json=as_json) from None
         keeper = stack.enter_context(
-            HostKeeper(
-                name, root, address, master=master, tags=tag or (), zone=zone, copies_at=copies_at, common=common
-            )
+            HostKeeper(name, root, address, master=master, tags=tag or (), zone=zone, copies=copies, common=common)
         )
         line = f"host {name} runs over {address}, and writes to {keeper.log_path}; stop it with Ctrl-C"
         if as_json:
@@ -86,6 +98,14 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
             sys.stdout.flush()
         stopped.wait()
     log.info("host %s has ended", name, extra=named("ended", host=name))
+
+
+def _refused(code: str, error: Exception, *, as_json: bool) -> typer.Exit:
+    if as_json:
+        log.error("%s", error, extra=problem(code, error))
+    else:
+        sys.stderr.write(f"{error}\n")
+    return typer.Exit(_REFUSED)
 
 
 def _own_broker(root: Path, stack: ExitStack) -> Address:

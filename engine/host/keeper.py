@@ -15,6 +15,7 @@ import psutil
 
 from bridge.machine.back_off import BackOff
 from bridge.transport.address import Address
+from engine.host.copy_address import CopyAddress
 
 _BACK_OFF = BackOff((1.0, 2.0, 5.0, 15.0))
 """Seconds before a process that died soon is started again; one that had run for a while is started at once."""
@@ -35,11 +36,11 @@ class HostKeeper:
         master: str | None = None,
         tags: Iterable[str] = (),
         zone: str = "",
-        copies_at: str = "",
+        copies: CopyAddress | None = None,
         common: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`copies_at` is the address, as host:port, where the machine keeps copies for others; empty for none.
+        """`copies` is where the machine keeps copies for others; None if it keeps none.
 
         `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
         """
@@ -50,7 +51,7 @@ class HostKeeper:
         self._master = master
         self._tags = tuple(tags)
         self._zone = zone
-        self._copies_at = copies_at
+        self._copies = copies
         self._common = common
         self._environment = environment
         self._stopping = threading.Event()
@@ -104,7 +105,7 @@ class HostKeeper:
                     *([self._master] if self._master else []),
                     *(f"--tag={tag}" for tag in self._tags),
                     *([f"--zone={self._zone}"] if self._zone else []),
-                    *([f"--copies-at={self._copies_at}"] if self._copies_at else []),
+                    *(self._copies.options() if self._copies else ()),
                     *([f"--common={self._common}"] if self._common else []),
                 ],
                 stdin=subprocess.PIPE,

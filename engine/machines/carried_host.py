@@ -35,12 +35,15 @@ class CarriedHost:
         self,
         order: CarrierOrder,
         root: Path,
-        machine: str,
+        replicate: Callable[..., Replicator],
         make: Callable[[Path, Copies], SparkHost],
         *,
         on_change: Callable[[], None],
     ) -> None:
-        """`make` makes the host in a folder; `on_change` is called, from any thread, when there is news to report."""
+        """`replicate` makes what sends copies, and `make` the host in a folder.
+
+        `on_change` is called, from any thread, when there is news to report.
+        """
         self.order = order
         self.state = Carried.RUNNING
         self.stuck = False
@@ -49,7 +52,7 @@ class CarriedHost:
         self._make = make
         self._host: SparkHost | None = None
         self._on_change = on_change
-        self._replicator = Replicator(order.host, root, machine, on_kept=self._grew)
+        self._replicator = replicate(order.host, root, on_kept=self._grew)
         self._begin()
 
     def take(self, order: CarrierOrder) -> None:

@@ -34,6 +34,12 @@ class CarrierOrder(msgspec.Struct, frozen=True, kw_only=True):
         """The order, with more peers that count."""
         return msgspec.structs.replace(self, kept_by=self.kept_by | peers)
 
+    def after(self, known: "CarrierOrder | None") -> "CarrierOrder":
+        """The later of two orders for a host. An equal one may have new addresses, but what counts goes on to count."""
+        if known is None or self.age > known.age:
+            return self
+        return self.with_counted(known.kept_by) if self.age == known.age else known
+
 
 _DECODER = msgspec.json.Decoder(CarrierOrder)
 

@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from bridge.machine.files import link_whole
 from bridge.transport.address import Address
+from engine.host.copy_address import CopyAddress
 from engine.host.cpu_meter import CpuMeter
 from engine.host.host import SparkHost
 from engine.machines.carried_host import CarriedHost
@@ -31,6 +32,7 @@ from engine.machines.host_files import keep_deployment, link_common
 from engine.machines.warm_up import keep_warm
 from engine.replicas.copies import Copies
 from engine.replicas.copy_server import CopyServer
+from engine.replicas.replicator import Replicator
 from engine.spark.cores import cores_of
 
 if TYPE_CHECKING:
@@ -62,10 +64,10 @@ class Machine:
         behaviours: Mapping[str, str],
         tags: Iterable[str] = (),
         zone: str = "",
-        copies_at: tuple[str, int] | None = None,
+        copies: CopyAddress | None = None,
         common: Path | None = None,
     ) -> None:
-        """`copies_at` is where it keeps copies for others; None if it keeps none, and shares its root.
+        """`copies` is where it keeps copies for others; None if it keeps none, and shares its root.
 
         `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
         """
@@ -87,8 +89,10 @@ class Machine:
         self._meter = CpuMeter()
         self._count_cores = partial(cores_of, session)
         secret = secrets.token_urlsafe()
+        tls = copies.tls() if copies is not None else None
+        self._replicate = partial(Replicator, machine=name, tls=tls)
         self._copy_server = (
-            CopyServer(name, secret, listen=copies_at, place=self._place) if copies_at is not None else None
+            CopyServer(name, secret, listen=(copies.host, copies.port), place=self._place, tls=tls) if copies else None
         )
         self._watch = CarrierWatch(name, address, on_order=self._take)
         self._about: dict[str, Any] = {
@@ -99,7 +103,7 @@ class Machine:
             "tags": sorted(set(tags)),
             "types": sorted(behaviours),
             "root": self._identity,
-            "at": "{}:{}".format(*self._copy_server.address) if self._copy_server is not None else "",
+            "at": self._copy_server.at if self._copy_server is not None else "",
             "secret": secret if self._copy_server is not None else "",
         }
         self._published_at = 0.0
@@ -143,7 +147,7 @@ class Machine:
         # What was ordered meanwhile counts before anything is started.
         latest = {self.name: CarrierOrder(host=self.name, machine=self.name, term=0, version=0)}
         for order in (*stored, *self._heard_so_far()):
-            latest[order.host] = _later(latest.get(order.host), order)
+            latest[order.host] = order.after(latest.get(order.host))
         for order in latest.values():
             self._obey(order)
         self._report()
@@ -190,7 +194,7 @@ class Machine:
         known = self._orders.get(order.host)
         if known is not None and order.age < known.age:
             return
-        order = _later(known, order)
+        order = order.after(known)
         carried = self._carried.get(order.host)
         concerned = {order.machine, order.heir, *(each.machine for each in order.peers)}
         if (carried is not None or self.name in concerned) and order.version:
@@ -240,7 +244,7 @@ class Machine:
             )
 
         return CarriedHost(
-            order, self._root_of(order.host), self.name, make, on_change=lambda: self._events.put(lambda: None)
+            order, self._root_of(order.host), self._replicate, make, on_change=lambda: self._events.put(lambda: None)
         )
 
     def _may_connect(self, host: str) -> bool:
@@ -290,10 +294,3 @@ class Machine:
 
     def _cores(self) -> int:
         return os.cpu_count() or 1
-
-
-def _later(known: CarrierOrder | None, order: CarrierOrder) -> CarrierOrder:
-    """The later of two orders for a host. An equal one may have new addresses, but what counts goes on to count."""
-    if known is None or order.age > known.age:
-        return order
-    return order.with_counted(known.kept_by) if order.age == known.age else known

@@ -1,6 +1,7 @@
 """The process of a machine: `python -m engine.machines.process NAME ROOT [MASTER] [OPTION ...]`.
 
-Options are `--tag=TAG`, `--zone=ZONE`, `--copies-at=HOST:PORT` and `--common=FOLDER`.
+Options are `--tag=TAG`, `--zone=ZONE`, `--copies-at=HOST:PORT`, `--copies-certificate=FILE`, `--copies-key=FILE`,
+`--copies-ca=FILE` and `--common=FOLDER`.
 
 The broker's URL is the first line of its input: it may hold a password, and every user of the machine can read the
 arguments. The process ends when its input does, and at once if the JVM dies or hangs. Then its keeper starts it again.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from bridge.transport.address import Address
 from engine.behaviour import installed_behaviours
+from engine.host.copy_address import CopyAddress
 from engine.log_lines import begin_log
 from engine.machines.machine import CarriedElsewhere, Machine
 from engine.spark.code_archive import pack_code
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 
 JVM_DIED, STUCK, THREAD_DIED, SUPERSEDED = 3, 4, 5, 6
 """The exit codes: the JVM died or hangs, a query did not stop, a thread died of an error, or others carry its host."""
-_TAG, _ZONE, _COPIES_AT, _COMMON = "--tag=", "--zone=", "--copies-at=", "--common="
-"""The prefixes of arguments that are no names."""
 _HANG_UP_SECONDS = 5.0
 """Seconds that a host which has to end may take to acknowledge what it has received."""
 log = logging.getLogger("braid.host")
@@ -38,8 +38,7 @@ log = logging.getLogger("braid.host")
 def main() -> None:
     """Run a host until it is stopped."""
     begin_log()
-    tags, zones, copies_at, common = (_values(prefix) for prefix in (_TAG, _ZONE, _COPIES_AT, _COMMON))
-    name, root, *master = (each for each in sys.argv[1:] if not each.startswith((_TAG, _ZONE, _COPIES_AT, _COMMON)))
+    name, root, *master = (each for each in sys.argv[1:] if not each.startswith("--"))
     # Absolute, because processes with other working directories use it.
     folder = Path(root).absolute()
     address = Address.parse(sys.stdin.readline().strip())
@@ -52,10 +51,15 @@ def main() -> None:
         address,
         session,
         behaviours=installed_behaviours(),
-        tags=tags,
-        zone="".join(zones),
-        copies_at=_endpoint(copies_at[0]) if copies_at else None,
-        common=Path(common[0]).absolute() if common else None,
+        tags=_values("--tag"),
+        zone="".join(_values("--zone")),
+        copies=CopyAddress.parse(
+            "".join(_values("--copies-at")),
+            certificate=_path("--copies-certificate"),
+            key=_path("--copies-key"),
+            authority=_path("--copies-ca"),
+        ),
+        common=_path("--common"),
     )
     ending = threading.Event()
 
@@ -88,13 +92,12 @@ def main() -> None:
     session.stop()
 
 
-def _values(prefix: str) -> list[str]:
-    return [each.removeprefix(prefix) for each in sys.argv[1:] if each.startswith(prefix)]
+def _values(option: str) -> list[str]:
+    return [each.removeprefix(f"{option}=") for each in sys.argv[1:] if each.startswith(f"{option}=")]
 
 
-def _endpoint(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    return host, int(port)
+def _path(option: str) -> Path | None:
+    return next((Path(each).absolute() for each in _values(option)), None)
 
 
 def _run(machine: Machine, session: "SparkSession", ending: threading.Event) -> bool:

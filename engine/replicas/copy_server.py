@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from bridge.machine.files import Steps, no_steps
-from engine.replicas.channel import Channel, Disconnected, WrongSecret
+from engine.replicas.channel import Channel, Disconnected, TlsFailed, WrongSecret
 from engine.replicas.copy_folder import CopyFolder, WrongContent
+from engine.replicas.copy_tls import CopyTls
 from engine.replicas.copy_tree import WrongPath
 from engine.replicas.frames import CannotKeep, Commit, Confirmed, CopyChanges, Frame, Greeting, OwnerRefused, Pieces
 
@@ -50,31 +51,40 @@ class _HeldCopy:
 class CopyServer:
     """A machine's server for copies; `close` ends it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whose it is, its secret and TLS, where it listens and keeps, and how it is broken are six things
         self,
         machine: str,
         secret: str,
         *,
         listen: tuple[str, int],
         place: Callable[[str], Path | None],
+        tls: CopyTls | None = None,
         step: Steps = no_steps,
     ) -> None:
-        """`place` says where the copy of a host lies here; None if this machine carries it or may not keep it."""
+        """`place` says where the copy of a host lies here; None if this machine carries it or may not keep it.
+
+        With `tls` it takes nothing from anybody whose certificate is not of the same authority.
+        """
         if not secret:
             raise ValueError("without a secret anybody could send files; give one")
         self._machine = machine
         self._secret = secret
         self._place = place
+        self._tls = tls
         self._step = step
         self._held: dict[str, _HeldCopy] = {}
         self._using = threading.Lock()
         self._channels: set[Channel] = set()
         self._strangers = threading.Semaphore(_MOST_STRANGERS)
+        self._refusal = ""
+        """The last one, so that whoever tries again and again is logged once."""
         self._closed = False
         self._socket = socket.create_server(listen)
         host, port = self._socket.getsockname()[:2]
         self.address: tuple[str, int] = (host, port)
         """Where it listens."""
+        self.at = f"{listen[0]}:{port}"
+        """Where others connect: by the name that was given, since a certificate may be for the name alone."""
         threading.Thread(target=self._accept, name="takes copies", daemon=True).start()
 
     def refuse_below(self, host: str, term: int) -> None:
@@ -113,30 +123,36 @@ class CopyServer:
     def _accept(self) -> None:
         while not self._closed:
             try:
-                connection, _ = self._socket.accept()
+                connection, came_from = self._socket.accept()
             except OSError as error:
                 if not self._closed:
                     log.warning("a machine cannot connect to send copies: %s", error)
                     threading.Event().wait(0.1)
                 continue
             if self._strangers.acquire(blocking=False):
-                threading.Thread(target=self._greet, args=(connection,), name="takes a copy", daemon=True).start()
+                threading.Thread(
+                    target=self._greet, args=(connection, came_from[0]), name="takes a copy", daemon=True
+                ).start()
             else:
                 connection.close()
 
-    def _greet(self, connection: socket.socket) -> None:
+    def _greet(self, connection: socket.socket, came_from: str) -> None:
         channel = Channel(connection)
         with self._using:
             self._channels.add(channel)
         try:
             try:
-                channel.admit(self._secret)
+                channel.admit(self._secret, self._tls)
             finally:
                 self._strangers.release()
+            self._refusal = ""
             if not self._closed:
                 self._serve(channel)
-        except WrongSecret as error:
-            log.warning("copies: %s", error)
+        except (WrongSecret, TlsFailed) as error:
+            refusal = f"copies: a connection from {came_from} is refused: {error}"
+            if refusal != self._refusal:
+                log.warning("%s", refusal)
+            self._refusal = refusal
         except OSError as error:
             log.debug("copies: %s", error)
         finally:

@@ -11,6 +11,7 @@ import msgspec
 from bridge.machine.back_off import BackOff
 from engine.replicas.channel import Channel
 from engine.replicas.copy_line import CopyLine, PeerRefuses
+from engine.replicas.copy_tls import CopyTls
 from engine.replicas.frames import Greeting
 from engine.replicas.root_folders import Tree
 from engine.replicas.root_look import RootLook
@@ -39,7 +40,7 @@ class PeerAddress(msgspec.Struct, frozen=True, kw_only=True):
 class PeerSender:
     """Keeps one peer's copy; its public state is read and changed with `news` held."""
 
-    def __init__(  # noqa: PLR0913 - whose files, where they are and go, and whom it notifies are seven things
+    def __init__(  # noqa: PLR0913 - whose files, where they are and how they go, and whom it notifies are eight things
         self,
         greeting: Greeting,
         root: Path,
@@ -49,6 +50,7 @@ class PeerSender:
         news: threading.Condition,
         on_kept: Callable[[], None],
         on_refused: Callable[[int], None],
+        tls: CopyTls | None = None,
     ) -> None:
         """`on_kept` is called after a round that the peer confirmed, and `on_refused` with a higher term."""
         self.address = address
@@ -69,6 +71,7 @@ class PeerSender:
         self._news = news
         self._on_kept = on_kept
         self._on_refused = on_refused
+        self._tls = tls
         self._asked = 0
         self._wanted: set[str] = set()
         self._wants_all = True
@@ -137,7 +140,7 @@ class PeerSender:
                 self._news.wait_for(lambda: self._closed, timeout=_BACK_OFF.after(failures))
 
     def _connect(self) -> CopyLine:
-        channel = Channel.to(self.address.at, self.address.secret)
+        channel = Channel.to(self.address.at, self.address.secret, self._tls)
         with self._news:
             self._channel = channel
             if self._closed:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.replicas.copies import CopiesEnded
+from engine.replicas.copy_tls import CopyTls
 from engine.replicas.file_kinds import FOLDERS
 from engine.replicas.frames import Greeting
 from engine.replicas.peer_sender import PeerAddress, PeerSender
@@ -44,12 +45,15 @@ class Replicator:
     may be acted upon.
     """
 
-    def __init__(self, host: str, root: Path, machine: str, *, on_kept: Callable[[], None]) -> None:
+    def __init__(
+        self, host: str, root: Path, machine: str, *, on_kept: Callable[[], None], tls: CopyTls | None = None
+    ) -> None:
         """`on_kept` is called, from any thread, whenever more may be at all peers that count."""
         self._host = host
         self._root = root
         self._machine = machine
         self._on_kept = on_kept
+        self._tls = tls
         self._news = threading.Condition()
         self._senders: dict[str, PeerSender] = {}
         self._counted: frozenset[str] = frozenset()
@@ -186,6 +190,7 @@ class Replicator:
             news=self._news,
             on_kept=self._on_kept,
             on_refused=self._supersede,
+            tls=self._tls,
         )
         sender.ask(self._request, None)
         sender.start()

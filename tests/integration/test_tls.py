@@ -27,6 +27,7 @@ from bridge.transport.broker_drops import watch_drops
 from bridge.transport.mqtt_client import MqttClient, NotConnected
 from bridge.transport.protocol_version import detect_protocol
 from tests import needs
+from tests.authority import Authority
 
 pytestmark = pytest.mark.mosquitto
 
@@ -36,33 +37,6 @@ SOON = 2.0
 """Seconds after which a broker that lets nobody in is given up."""
 PORTS = range(20_000, 32_768)
 """Below those that systems hand out by themselves."""
-
-
-class Authority:
-    """A certificate authority of our own, in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        self.folder = folder
-        self.certificate = folder / "authority.pem"
-        self._key = folder / "authority.key"
-        new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=an authority"]
-        self._openssl("req", "-x509", *new, "-keyout", str(self._key), "-out", str(self.certificate), "-days", "2")
-
-    def certify(self, name: str, *subjects: str) -> tuple[Path, Path]:
-        """A certificate for hosts, and its key."""
-        certificate, key, wish, more = (self.folder / f"{name}.{end}" for end in ("pem", "key", "csr", "txt"))
-        more.write_text(f"subjectAltName={','.join(subjects)}\n")
-        new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=a broker"]
-        self._openssl("req", *new, "-keyout", str(key), "-out", str(wish))
-        by = ["-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial"]
-        self._openssl(
-            "x509", "-req", "-in", str(wish), *by, "-extfile", str(more), "-out", str(certificate), "-days", "2"
-        )
-        return certificate, key
-
-    def _openssl(self, *arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True)  # noqa: S603, S607 - as installed
 
 
 @pytest.fixture(scope="module")

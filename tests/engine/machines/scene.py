@@ -12,8 +12,10 @@ import pytest
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
+from engine.host.copy_address import CopyAddress
 from engine.machines import machine as machines
 from engine.machines.machine import Machine
+from engine.replicas.copy_tls import TlsFiles
 
 T = TypeVar("T")
 _BOUND = 30.0
@@ -71,12 +73,14 @@ class MachineScene:
         self._line = MqttClient(address, "operator", topics=[topics.machine("+", "status")], on_message=self._take)
         self._line.start()
 
-    def start(self, name: str, *, copies: bool = True, address: Address | None = None) -> None:
+    def start(
+        self, name: str, *, copies: bool = True, address: Address | None = None, files: TlsFiles | None = None
+    ) -> None:
         """Start a machine."""
         session: Any = object()
-        copies_at = ("127.0.0.1", 0) if copies else None
+        copies_at = CopyAddress(host="127.0.0.1", port=0, files=files) if copies else None
         root = self.folder / (name if copies else "shared")
-        made = Machine(name, root, address or self._address, session, behaviours={}, copies_at=copies_at)
+        made = Machine(name, root, address or self._address, session, behaviours={}, copies=copies_at)
 
         def run() -> None:
             try:

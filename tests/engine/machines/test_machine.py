@@ -9,6 +9,9 @@ from bridge.brokers.broker import start_broker
 from bridge.transport.address import Address
 from engine.machines.carrier_orders import OrderStore
 from engine.machines.machine import CarriedElsewhere
+from engine.replicas.copy_tls import TlsFiles
+from tests import needs
+from tests.authority import Authority
 from tests.engine.machines.scene import MachineScene
 
 
@@ -35,6 +38,20 @@ def test_a_host_that_is_taken_over_runs_in_the_folder_of_its_copy(scene: Machine
     scene.order("elm", "ash", 2, 5)
     scene.until(lambda: scene.running() == {("ash", "ash"), ("elm", "ash/copies/elm")}, "both")
     scene.until(lambda: scene.carried("ash").get("elm", {}).get("version") == 5, "a report")
+
+
+def test_machines_with_certificates_keep_copies_of_each_other(scene: MachineScene, tmp_path: Path) -> None:
+    """One that has none is broken to those that do."""
+    needs.openssl()
+    authority = Authority(tmp_path / "authority")
+    for name in ("ash", "elm"):
+        certificate, key = authority.certify(name, "IP:127.0.0.1")
+        scene.start(name, files=TlsFiles(certificate=certificate, key=key, authority=authority.certificate))
+    scene.start("oak")
+    scene.order("ash", "ash", 1, 1, peers=[scene.peer("elm"), scene.peer("oak")])
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("in_sync") == ["elm"], "a copy at elm")
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("broken") == ["oak"], "none at oak")
+    assert ["elm"] == scene.carried("ash")["ash"]["in_sync"]
 
 
 def test_machines_with_one_root_run_hosts_where_they_are(scene: MachineScene) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from bridge.machine.files import Steps, make_folder, no_steps, write_whole
 from engine.replicas.channel import Channel
 from engine.replicas.copy_server import CopyServer
+from engine.replicas.copy_tls import CopyTls
 from engine.replicas.peer_sender import PeerAddress
 from engine.replicas.replicator import Replicator
 
@@ -32,21 +33,37 @@ class Scene:
         """Where a peer has its copy."""
         return self.path / machine
 
-    def serve(self, machine: str = "b", *, step: Steps = no_steps, carries: bool = False) -> PeerAddress:
+    def serve(
+        self,
+        machine: str = "b",
+        *,
+        step: Steps = no_steps,
+        carries: bool = False,
+        listen: str = "127.0.0.1",
+        tls: CopyTls | None = None,
+    ) -> PeerAddress:
         """Start a peer, and return its address."""
         server = CopyServer(
             machine,
             SECRET,
-            listen=("127.0.0.1", 0),
+            listen=(listen, 0),
             place=lambda _host: None if carries else self.place(machine),
+            tls=tls,
             step=step,
         )
         self.servers[machine] = server
-        return PeerAddress(machine=machine, at=f"127.0.0.1:{server.address[1]}", secret=SECRET)
+        return PeerAddress(machine=machine, at=server.at, secret=SECRET)
 
-    def own(self, *peers: PeerAddress, term: int = 1, counted: bool = True, root: Path | None = None) -> Replicator:
+    def own(
+        self,
+        *peers: PeerAddress,
+        term: int = 1,
+        counted: bool = True,
+        root: Path | None = None,
+        tls: CopyTls | None = None,
+    ) -> Replicator:
         """Start a replicator for these peers."""
-        replicator = Replicator("h", root or self.root, "a", on_kept=self.kept.release)
+        replicator = Replicator("h", root or self.root, "a", on_kept=self.kept.release, tls=tls)
         self.replicators.append(replicator)
         replicator.order(term, peers, frozenset(peer.machine for peer in peers) if counted else frozenset())
         return replicator
@@ -97,10 +114,16 @@ def until(condition: Callable[[], bool]) -> None:
 class Cutter:
     """A way to a peer that is cut after some bytes, again and again."""
 
-    def __init__(self, peer: PeerAddress, after: Callable[[], int | None]) -> None:
-        """`after` says for each connection after how many bytes to the peer it is cut; None for never."""
+    def __init__(
+        self, peer: PeerAddress, after: Callable[[], int | None], *, seen: Callable[[bytes], object] = len
+    ) -> None:
+        """`after` says for each connection after how many bytes to the peer it is cut; None for never.
+
+        `seen` is called with all bytes that pass.
+        """
         self._to = int(peer.at.rpartition(":")[2])
         self._after = after
+        self._seen = seen
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.address = PeerAddress(
             machine=peer.machine, at=f"127.0.0.1:{self._socket.getsockname()[1]}", secret=peer.secret
@@ -130,6 +153,7 @@ class Cutter:
     def _pass(self, source: socket.socket, target: socket.socket, left: int | None) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
+                self._seen(data)
                 if left is not None and len(data) > left:
                     target.sendall(data[:left])
                     self.cuts += 1

@@ -1,0 +1,71 @@
+"""The options for copies of `braid host`: what belongs together, and what the command says of files that do not fit."""
+
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from engine.host.copy_address import CopyAddress
+from engine.replicas.copy_tls import TlsFiles
+
+BRAID = Path(sys.executable).parent / "braid"
+PATHS = {"certificate": Path("c.pem"), "key": Path("c.key"), "authority": Path("ca.pem")}
+OPTIONS = {"certificate": "--copies-certificate", "key": "--copies-key", "authority": "--copies-ca"}
+
+
+def test_without_options_a_machine_takes_no_copies() -> None:
+    """It shares its root."""
+    assert CopyAddress.parse("") is None
+
+
+def test_an_address_alone_means_copies_in_clear() -> None:
+    """As on a network of one's own."""
+    assert CopyAddress(host="north.example", port=8700) == CopyAddress.parse("north.example:8700")
+
+
+@pytest.mark.parametrize("given", [each for each in product([False, True], repeat=3) if any(each)])
+def test_the_three_files_belong_together(given: tuple[bool, ...]) -> None:
+    """All of them are taken; with fewer, the message names those that are missing, or the address if that is."""
+    chosen = {name: path for (name, path), there in zip(PATHS.items(), given, strict=True) if there}
+    missing = [OPTIONS[name] for name in PATHS if name not in chosen]
+    if missing:
+        with pytest.raises(ValueError, match=f"belong together; {', '.join(missing)} is missing$"):
+            CopyAddress.parse("10.0.0.1:8700", **chosen)
+    else:
+        files = TlsFiles(**{name: path.absolute() for name, path in PATHS.items()})
+        assert CopyAddress(host="10.0.0.1", port=8700, files=files) == CopyAddress.parse("10.0.0.1:8700", **chosen)
+    with pytest.raises(ValueError, match="give --copies-at as well"):
+        CopyAddress.parse("", **chosen)
+
+
+@pytest.mark.parametrize("at", ["north", ":8700", "north:", "north:a"])
+def test_what_is_no_address_is_refused(at: str) -> None:
+    """The message says what one looks like."""
+    with pytest.raises(ValueError, match=f"--copies-at {at} is no address; give it as host:port"):
+        CopyAddress.parse(at)
+
+
+@pytest.mark.parametrize("paths", [{}, PATHS])
+def test_the_process_is_told_the_same(paths: dict[str, Path]) -> None:
+    """The options that a machine's process gets mean what the command's did."""
+    address = CopyAddress.parse("10.0.0.1:8700", **paths)
+    assert address is not None
+    told = dict(option.split("=", 1) for option in address.options())
+    again = {name: Path(told[option]) for name, option in OPTIONS.items() if option in told}
+    assert address == CopyAddress.parse(told["--copies-at"], **again)
+
+
+def test_the_command_does_not_begin_with_files_that_do_not_fit(tmp_path: Path) -> None:
+    """It says so in one line, and starts neither a broker nor a host."""
+    options = ["--copies-at=127.0.0.1:8700", "--copies-certificate=a", "--copies-key=b", "--copies-ca=c"]
+    done = subprocess.run(  # noqa: S603 - our own command
+        [str(BRAID), "host", "north", "--root=root", *options],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (1, f"{tmp_path / 'a'} cannot be read: No such file or directory\n") == (done.returncode, done.stderr)
+    assert [] == list(tmp_path.iterdir())
