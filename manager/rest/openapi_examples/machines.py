@@ -16,4 +16,5 @@ MACHINE = MachineAnswer(
     keeps=("south",),
 )
 DRAINING = MACHINE.model_copy(update={"draining": True, "hosts": (_HOST.model_copy(update={"heir": "south"}),)})
+GONE = MachineAnswer(name="north", alive=False)
 MACHINE_PAGE = Page[MachineAnswer](items=(MACHINE,))
