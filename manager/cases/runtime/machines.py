@@ -81,6 +81,7 @@ def _answer(
         zone=seen.zone,
         shares_root_with=tuple(sorted(same)),
         takes_copies=seen.alive and bool(seen.at),
+        at=seen.at,
         cores=seen.cores if known else None,
         tags=tuple(sorted(seen.tags)),
         hosts=tuple(_carried(each) for each in safe if each.carriage.machine == name),

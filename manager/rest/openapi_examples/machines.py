@@ -10,6 +10,7 @@ MACHINE = MachineAnswer(
     alive=True,
     zone="hall-1",
     takes_copies=True,
+    at="10.0.0.11:8700",
     cores=8.0,
     tags=("gpu",),
     hosts=(_HOST,),
