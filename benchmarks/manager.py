@@ -57,6 +57,10 @@ class Unseen:
         """None was seen."""
         return ()
 
+    def misses_machines(self) -> bool:
+        """None is there."""
+        return False
+
     def machines(self) -> Mapping[str, MachineStatus]:
         """None was seen."""
         return {}

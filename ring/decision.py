@@ -73,10 +73,17 @@ def decide(  # noqa: PLR0913  all that a decision considers, by name
 
 
 def _new(carriages: Mapping[str, Carriage], fleet: Fleet) -> Iterator[CarriageTurn]:
-    for name, seen in sorted(fleet.machines.items()):
-        if seen.alive and name not in carriages:
+    there = {name: seen for name, seen in sorted(fleet.machines.items()) if seen.alive}
+    for name, seen in there.items():
+        if name not in carriages:
             carriage = Carriage(host=name, machine=name, root=seen.root)
             yield CarriageTurn(carriage=carriage, why=f"machine {name} is new and carries its own host")
+    # A machine that was away for long may go on by orders that nobody else remembers.
+    found = {host: name for name, seen in there.items() for host in seen.hosts}
+    for host, name in sorted(found.items()):
+        if host not in {*carriages, *there}:
+            carriage = Carriage(host=host, machine=name, root=there[name].root)
+            yield CarriageTurn(carriage=carriage, why=f"machine {name} carries host {host}, and nobody else does")
 
 
 def _changed(carriages: Mapping[str, Carriage], fleet: Fleet) -> Iterator[CarriageTurn]:

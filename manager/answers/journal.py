@@ -42,6 +42,7 @@ class OperationKind(StrEnum):
     HAND_OVER = "hand over host"
     DRAIN_MACHINE = "drain machine"
     UNDRAIN_MACHINE = "undrain machine"
+    FORGET_MACHINE = "forget machine"
 
 
 class OperationAnswer(Answer):

@@ -35,6 +35,8 @@ class MachineAnswer(Answer):
     shares_root_with: tuple[str, ...] = ()
     """The other machines with the same root, which need no copies of its hosts."""
     takes_copies: bool = False
+    at: str = ""
+    """The address, as host:port, at which it takes copies; empty if it takes none."""
     cores: float | None = None
     tags: tuple[str, ...] = ()
     hosts: tuple[CarriedHostAnswer, ...] = ()

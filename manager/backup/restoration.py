@@ -88,9 +88,10 @@ def _advance(database: Path, manifest: BackupManifest) -> None:
 
 
 def _bring_home(session: Session, term: int) -> None:
-    """Have every host carried by its own machine, in a term of its own. Copies are of what was, so none counts."""
+    """Have every carried host be at its own machine, in a term of its own. Copies are of what was, so none counts."""
     for carriage in session.scalars(select(CarriageRow)):
-        carriage.machine, carriage.root, carriage.heir = carriage.host, "", ""
+        if carriage.machine:
+            carriage.machine, carriage.root, carriage.heir = carriage.host, "", ""
         carriage.term, carriage.version = max(carriage.term + 1, term), carriage.version + 1
         carriage.peers, carriage.roots, carriage.kept_by = [], [], []
 

@@ -2,13 +2,13 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter
-from sqlalchemy import select
-from sqlmodel import Session
+from sqlalchemy import delete, select
+from sqlmodel import Session, col
 
 from manager.answers import OperationKind
 from manager.committer.committer import Committer
@@ -18,6 +18,7 @@ from manager.store.database import Store
 from manager.store.tables import CarriageRow, MachineRow, OperationRow
 from ring.carriage import Carriage
 from ring.fleet import CarriageTurn
+from ring.tokens import Ring
 
 _CARRIAGE = TypeAdapter(Carriage)
 
@@ -32,6 +33,13 @@ class CommittedFleet:
     """The places of machines on the ring."""
     draining: frozenset[str] = frozenset()
     """The machines that are to give up all hosts."""
+    ended: Mapping[str, Carriage] = field(default_factory=dict)
+    """The hosts that were forgotten with their machines, by their last terms; no machine carries them."""
+
+    @property
+    def known(self) -> frozenset[str]:
+        """All machines that anything is committed of."""
+        return self.named | self.tokens.keys() | self.draining
 
     @property
     def named(self) -> frozenset[str]:
@@ -72,7 +80,12 @@ class CommittedCarriages:
             if self.fleet() is not base:
                 raise StateNotReady("the committed carriages are not those that this was decided on")
             noted = [note for turn in turns if (note := _note(base.carriages.get(turn.carriage.host), turn))]
-            after = replace(base, carriages={**base.carriages, **carriages}, tokens=dict(tokens))
+            after = replace(
+                base,
+                carriages={**base.carriages, **carriages},
+                tokens=dict(tokens),
+                ended={host: each for host, each in base.ended.items() if host not in carriages},
+            )
             with self._changing(after) as session:
                 for each in carriages.values():
                     session.merge(_row(each))
@@ -96,6 +109,34 @@ class CommittedCarriages:
                 _machine(session, machine).draining = draining
                 _write(session, kind, machine, who=who, begun=begun)
         self._committer.notify()
+
+    def forget(self, machine: str, *, ending: Collection[str], who: str) -> None:
+        """Forget a machine, and the hosts that end with it; idempotent. Its neighbour takes its place on the ring.
+
+        Who calls it notifies the committer's listeners, without its lock.
+        """
+        begun = time.monotonic()
+        with self._lock:
+            base = self.fleet()
+            ended = {host: _ended(base.carriages[host]) for host in sorted(ending)}
+            if machine not in base.tokens.keys() | base.draining and not ended:
+                return
+            tokens = Ring(base.tokens).left(machine).tokens
+            after = replace(
+                base,
+                carriages={host: each for host, each in base.carriages.items() if host not in ended},
+                tokens=tokens,
+                draining=base.draining - {machine},
+                ended={**base.ended, **ended},
+            )
+            with self._changing(after) as session:
+                for each in ended.values():
+                    session.merge(_row(each))
+                for name, token in tokens.items():
+                    _machine(session, name).token = token
+                session.execute(delete(MachineRow).where(col(MachineRow.name) == machine))
+                note = f"host {', '.join(ended)} ended with it" if ended else ""
+                _write(session, OperationKind.FORGET_MACHINE, machine, who=who, begun=begun, note=note)
 
     @contextmanager
     def _changing(self, after: CommittedFleet) -> Iterator[Session]:
@@ -125,11 +166,18 @@ def _note(before: Carriage | None, turn: CarriageTurn) -> tuple[OperationKind, s
 
 def _read(session: Session) -> CommittedFleet:
     machines = session.scalars(select(MachineRow)).all()
+    carriages = {row.host: _carriage(row) for row in session.scalars(select(CarriageRow))}
     return CommittedFleet(
-        carriages={row.host: _carriage(row) for row in session.scalars(select(CarriageRow))},
+        carriages={host: each for host, each in carriages.items() if each.machine},
+        ended={host: each for host, each in carriages.items() if not each.machine},
         tokens={row.name: row.token for row in machines if row.token is not None},
         draining=frozenset(row.name for row in machines if row.draining),
     )
+
+
+def _ended(carriage: Carriage) -> Carriage:
+    """What is kept of a forgotten host: what its next carrier has to count on from."""
+    return Carriage(host=carriage.host, machine="", term=carriage.term, version=carriage.version)
 
 
 def _machine(session: Session, name: str) -> MachineRow:

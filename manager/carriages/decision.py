@@ -1,11 +1,11 @@
 """What the keeper of carriages asks for, and gets, when it has something decided."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from manager.carriages.committed import CommittedFleet
-from ring.carriage import MachineSeen
+from ring.carriage import Carriage, MachineSeen
 from ring.decision import decide
 from ring.fleet import CarriageTurn
 from ring.tokens import Ring
@@ -53,9 +53,17 @@ def decide_with(replicas: int) -> DecideCarriages:
             lost_since=seen.lost_since,
             alive_since=seen.alive_since,
         )
-        return FleetDecision(turns=turns, tokens=ring.tokens)
+        return FleetDecision(turns=tuple(_begun_again(turn, fleet.ended) for turn in turns), tokens=ring.tokens)
 
     return decided
+
+
+def _begun_again(turn: CarriageTurn, ended: Mapping[str, Carriage]) -> CarriageTurn:
+    """The turn, after the term in which its host was forgotten, if it was: machines ignore orders of older terms."""
+    before = ended.get(turn.carriage.host)
+    if before is None:
+        return turn
+    return replace(turn, carriage=replace(turn.carriage, term=before.term + 1, version=before.version + 1))
 
 
 def _with_newcomers(ring: Ring, machines: Mapping[str, MachineSeen]) -> Ring:

@@ -47,7 +47,7 @@ class CarriageKeeper:
         self._clock = clock
         self._watch = MachineWatch()
         self._sent: dict[str, tuple[int, bytes, float]] = {}
-        """What was last sent on each host: over which connection, and when."""
+        """What was last sent on each topic: over which connection, and when."""
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keeps carriages", daemon=True)
@@ -70,7 +70,7 @@ class CarriageKeeper:
         if not sight.complete or not self._leads():
             return False
         fleet = self._committed.fleet()
-        if not sight.machines and not fleet.carriages:
+        if not sight.machines and not fleet.carriages and not fleet.ended:
             return False
         seen = self._watch.take(sight, fleet.named, self._clock())
         decision = self._decide(fleet, seen)
@@ -81,11 +81,11 @@ class CarriageKeeper:
             for turn in decision.turns:
                 log.info("host %s, carried by %s: %s", turn.carriage.host, turn.carriage.machine, turn.why)
         self._publish(fleet, sight)
+        self._clear(fleet, sight)
         return turned
 
     def _publish(self, fleet: CommittedFleet, sight: Sight) -> None:
         """Publish what is committed where the broker retains something older, or nothing."""
-        now = self._clock()
         for host, carriage in sorted(fleet.carriages.items()):
             message, retained = written_carrier(carriage, sight.machines), sight.carriers.get(host)
             if message == retained:
@@ -94,10 +94,26 @@ class CarriageKeeper:
                 # Another manager leads, and this one does not know it yet.
                 log.debug("host %s: the broker retains a newer carriage than version %d", host, carriage.version)
                 continue
-            connection, sent, at = self._sent.get(host, (0, b"", 0.0))
-            if (connection, sent) != (sight.connection, message) or now - at >= _AGAIN_AFTER:
-                self._sent[host] = sight.connection, message, now
-                self._listener.publish(topics.host(host, "carrier"), message, retain=True)
+            self._send(topics.host(host, "carrier"), message, sight)
+
+    def _clear(self, fleet: CommittedFleet, sight: Sight) -> None:
+        """Clear what the broker retains of machines that were forgotten, and of the hosts that ended with them."""
+        for host in sorted(fleet.ended):
+            if host in sight.carriers:
+                self._send(topics.host(host, "carrier"), b"", sight)
+            if host in sight.hosts and not sight.hosts[host].alive:
+                self._send(topics.host(host, "status"), b"", sight)
+        for name in sorted(sight.machines.keys() - fleet.known):
+            if not sight.machines[name].seen.alive:
+                self._send(topics.machine(name, "status"), b"", sight)
+
+    def _send(self, topic: str, message: bytes, sight: Sight) -> None:
+        """Have the broker retain a message, unless it was sent a moment ago."""
+        now = self._clock()
+        connection, sent, at = self._sent.get(topic, (0, b"", 0.0))
+        if (connection, sent) != (sight.connection, message) or now - at >= _AGAIN_AFTER:
+            self._sent[topic] = sight.connection, message, now
+            self._listener.publish(topic, message, retain=True)
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -67,6 +67,10 @@ class AdministrationClient(ServiceConnection):
         """Let a machine take hosts again; operators only."""
         return self.send(machines.undrain_machine(name))
 
+    def forget_machine(self, name: str) -> MachineAnswer:
+        """Forget a machine that is gone for good; operators only. The machine as it was."""
+        return self.send(machines.forget_machine(name))
+
     def put_secret(self, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
         """Store a secret; operators name the tenant."""
         return self.send(administration.put_secret(name, form, tenant))

@@ -66,6 +66,10 @@ class AsyncAdministrationClient(AsyncServiceConnection):
         """Let a machine take hosts again; operators only."""
         return await self.send(machines.undrain_machine(name))
 
+    async def forget_machine(self, name: str) -> MachineAnswer:
+        """Forget a machine that is gone for good; operators only. The machine as it was."""
+        return await self.send(machines.forget_machine(name))
+
     async def put_secret(self, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
         """Store a secret; operators name the tenant."""
         return await self.send(administration.put_secret(name, form, tenant))

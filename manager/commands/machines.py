@@ -1,4 +1,4 @@
-"""The commands about machines, which carry hosts: list, drain, undrain."""
+"""The commands about machines, which carry hosts: list, drain, undrain, forget."""
 
 import time
 from typing import Annotated
@@ -28,7 +28,7 @@ def machines(
     settings: SettingsFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List machines, and drain them. Without a command they are listed."""
+    """List machines, drain them, and forget them. Without a command they are listed."""
     if context.invoked_subcommand is None:
         list_machines(url=url, settings=settings, as_json=as_json)
 
@@ -78,6 +78,13 @@ def drain(
 def undrain(client: Client, name: Machine) -> Shown:
     """Let a machine take hosts again; its own is handed back to it after a minute."""
     return Shown(data=client.undrain_machine(name), text=f"{name} takes hosts again")
+
+
+@app.command()
+@client_command
+def forget(client: Client, name: Machine) -> Shown:
+    """Forget a machine that is gone for good. Hosts without jobs that nobody else carries go with it."""
+    return Shown(data=client.forget_machine(name), text=f"{name} is forgotten")
 
 
 def _waited(client: Client, machine: MachineAnswer) -> MachineAnswer:

@@ -19,7 +19,7 @@ from manager.observations.figures import remembered
 from manager.observations.host_messages import read_host_status, read_metrics, read_refusal, read_status, read_wiring
 from manager.observations.listener_line import ListenerConnector, ListenerLine
 from manager.observations.machine_messages import MachineStatus
-from manager.observations.machine_sights import MachineSights
+from manager.observations.machine_sights import MACHINE_SILENT_AFTER, MachineSights
 from manager.observations.reports import HostSeen, JobSeen
 from manager.observations.sight import JobSight, Sight
 from manager.observations.silent_hosts import away_if_silent
@@ -123,6 +123,13 @@ class Listener:
     def hosts(self) -> tuple[HostSeen, ...]:
         """Return the latest report of every host, ordered by name."""
         return tuple(host for _, host in sorted(self.sight().hosts.items()))
+
+    def misses_machines(self) -> bool:
+        """Return whether a machine may be alive that was not heard, since it was not listened for long enough."""
+        with self._guard:
+            if self._connected_at is None or not self._complete:
+                return True
+            return self._clock() - self._connected_at <= MACHINE_SILENT_AFTER
 
     def machines(self) -> Mapping[str, MachineStatus]:
         """Return the latest status of every machine."""

@@ -129,5 +129,8 @@ class Observations(Protocol):
     def hosts(self) -> tuple[HostSeen, ...]:
         """Return the latest report of every host, ordered by name."""
 
+    def misses_machines(self) -> bool:
+        """Return whether a machine may be alive that was not heard, since it was not listened for long enough."""
+
     def machines(self) -> Mapping[str, MachineStatus]:
         """Return the latest status of every machine."""

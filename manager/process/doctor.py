@@ -8,7 +8,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
 import uuid
@@ -31,6 +30,8 @@ from engine.spark.java import OLDEST_JAVA, NoJava, find_java, java_version
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused
 from manager.process.finding import Finding, ok, warn, wrong
+from manager.process.machine_checks import synced_writes
+from manager.process.scratch import existing, scratch
 from manager.process.settings import SECRET_SETTINGS, Settings
 from manager.store.database import DatabaseDown
 
@@ -133,7 +134,7 @@ def port(settings: Settings) -> Finding:
 def root(settings: Settings) -> Finding:
     """Check that the root can be written, on a file system that links and renames, with a clock like ours."""
     try:
-        with _beside(settings.root) as folder:
+        with scratch(settings.root) as folder:
             made, linked, renamed = folder / "made", folder / "linked", folder / "renamed"
             before = time.time()
             made.write_text("made")
@@ -157,7 +158,7 @@ def root(settings: Settings) -> Finding:
 
 def disk(settings: Settings) -> Finding:
     """Check that the root has room."""
-    free = shutil.disk_usage(_existing(settings.root)).free
+    free = shutil.disk_usage(existing(settings.root)).free
     told = f"{free / 10**9:.1f} GB are free for {settings.root}"
     remedy = "make room, or name another folder in BRAID_ROOT"
     if free < TOO_LITTLE:
@@ -212,6 +213,7 @@ DOCTOR_CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     broker,
     root,
     disk,
+    synced_writes,
     database,
     port,
     clock,
@@ -231,7 +233,7 @@ def examine(settings: Settings, checks: tuple[Callable[[Settings], Finding], ...
 
 def _sqlite(settings: Settings) -> Finding:
     try:
-        with _beside(settings.root) as folder:
+        with scratch(settings.root) as folder:
             opened = sqlite3.connect(folder / "tried.db")
             try:
                 (mode,) = opened.execute("PRAGMA journal_mode=WAL").fetchone()
@@ -254,18 +256,6 @@ def _is_braid(settings: Settings) -> bool:
     except NotDone:
         return False
     return True
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest above it that is there: the doctor makes nothing that stays."""
-    folder = folder.absolute()
-    return next(each for each in (folder, *folder.parents) if each.exists())
-
-
-@contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix=".braid-doctor-", dir=_existing(folder)) as made:
-        yield Path(made)
 
 
 @contextmanager

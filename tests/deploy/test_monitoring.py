@@ -83,11 +83,12 @@ def test_the_dashboard_is_whole() -> None:
 
 
 def test_every_part_of_a_service_is_on_the_dashboard() -> None:
-    """What the dashboard is for: cores, savings, dataflows, jobs, lag, latency, batches, errors and moves."""
+    """What the dashboard is for: cores, savings, dataflows, jobs, lag, latency, batches, errors, moves and machines."""
     shown = {metric.name for expression, _ in QUERIES for metric, *_ in selected(expression)}
     parts = (
         *("host_cpu_seconds_total", "saved_cores", "dataflows", "jobs", "job_lag_seconds", "job_latency_seconds"),
         *("job_batch_seconds", "task_events_dead_total", "reconciler_failures_total", "moves_total"),
+        *("machine_up", "machine_hosts", "hosts_under_replicated", "hosts_without_standby", "host_behind_bytes"),
     )
     assert {f"braid_{part}" for part in parts} <= shown
 

@@ -43,12 +43,16 @@ class Seen:
         self.jobs: dict[str, JobSeen] = {}
         self.every_host: tuple[HostSeen, ...] = ()
         self.every_machine: dict[str, MachineStatus] = {}
+        self.just_began = False
 
     def job(self, job: str) -> JobSeen | None:
         return self.jobs.get(job)
 
     def hosts(self) -> tuple[HostSeen, ...]:
         return self.every_host
+
+    def misses_machines(self) -> bool:
+        return self.just_began
 
     def machines(self) -> Mapping[str, MachineStatus]:
         return self.every_machine

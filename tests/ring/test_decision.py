@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ring.carriage import Carriage, MachineSeen
+from ring.carriage import Carriage, HostReport, MachineSeen
 from ring.decision import CarriageState, state_of
 from ring.fleet import LOST_AFTER, SETTLED_AFTER, Fleet
 from ring.tokens import Ring, point_of
@@ -18,6 +18,15 @@ def test_a_new_machine_carries_its_own_host() -> None:
     assert [Carriage(host=name, machine=name, root=f"root-{name}") for name in "abc"] == [
         turn.carriage for turn in scene.decided()
     ]
+
+
+def test_a_host_that_nobody_carries_is_carried_by_who_reports_it() -> None:
+    """Not if the machine of its own name is there, which has newer files than one that was away."""
+    scene = Scene.of(*(carriage(name) for name in "abd"), replicas=0)
+    scene.machines["a"] = machine("a", hosts={"c": HostReport(), "z": HostReport()})
+    assert {"c": "c", "z": "a"} == {turn.carriage.host: turn.carriage.machine for turn in scene.decided()}
+    scene.lose("c")
+    assert {"c": "a", "z": "a"} == {turn.carriage.host: turn.carriage.machine for turn in scene.decided()}
 
 
 def test_a_host_goes_on_at_the_next_machine_that_has_everything() -> None:

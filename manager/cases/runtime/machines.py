@@ -1,12 +1,13 @@
-"""The use cases of machines: list them with the hosts that they carry, and drain them."""
+"""The use cases of machines: list them with the hosts that they carry, drain them, and forget them."""
 
 from collections.abc import Iterable, Mapping
 
 from manager.answers import CarriedHostAnswer, MachineAnswer, Page
 from manager.carriages.committed import CommittedFleet
+from manager.carriages.departure import departure
 from manager.carriages.standings import HostStanding, standings
 from manager.cases.base import Base, Caller, Paging, operators_only, paged
-from manager.problem import NotFound
+from manager.problem import Conflict, NotFound, StateNotReady
 from ring.carriage import MachineSeen
 
 
@@ -27,18 +28,42 @@ class Machines(Base):
         """Let a machine take hosts again; idempotent."""
         return self._drain(caller, machine, draining=False)
 
+    def forget(self, caller: Caller, machine: str) -> MachineAnswer:
+        """Forget a machine that is gone for good, with the hosts that nobody needs; the machine as it was."""
+        operators_only(caller)
+        found = self._found(machine)
+        if self._seeing.misses_machines():
+            raise StateNotReady("not all machines have been heard yet that may be alive; ask again in a moment", 5.0)
+        seen = {name: status.seen for name, status in self._seeing.machines().items()}
+        # As long as this is looked at, no job begins on any host.
+        with self._committer.looking() as state:
+            jobs: dict[str, list[str]] = {}
+            for job, plan in state.plans.items():
+                jobs.setdefault(plan.host, []).append(str(job))
+            leaving = departure(machine, self._tools.carriages.fleet(), seen, jobs)
+            if leaving.refusal:
+                raise Conflict(leaving.refusal)
+            self._tools.carriages.forget(machine, ending=leaving.ending, who=caller.who)
+        self._committer.notify()
+        return found
+
     def _drain(self, caller: Caller, machine: str, *, draining: bool) -> MachineAnswer:
         operators_only(caller)
-        if all(each.name != machine for each in self._all()):
-            raise NotFound("machine", machine)
+        self._found(machine)
         self._tools.carriages.drain(machine, draining=draining, who=caller.who)
-        return next(each for each in self._all() if each.name == machine)
+        return self._found(machine)
+
+    def _found(self, machine: str) -> MachineAnswer:
+        found = next((each for each in self._all() if each.name == machine), None)
+        if found is None:
+            raise NotFound("machine", machine)
+        return found
 
     def _all(self) -> list[MachineAnswer]:
         committed = self._tools.carriages.fleet()
         machines = {name: status.seen for name, status in self._seeing.machines().items()}
         safe = standings(committed, machines, replicas=self._tools.replicas)
-        names = machines.keys() | committed.named | committed.tokens.keys() | committed.draining
+        names = machines.keys() | committed.known
         return [_answer(name, committed, machines, safe) for name in sorted(names)]
 
 
@@ -56,6 +81,7 @@ def _answer(
         zone=seen.zone,
         shares_root_with=tuple(sorted(same)),
         takes_copies=seen.alive and bool(seen.at),
+        at=seen.at,
         cores=seen.cores if known else None,
         tags=tuple(sorted(seen.tags)),
         hosts=tuple(_carried(each) for each in safe if each.carriage.machine == name),

@@ -17,3 +17,8 @@ def drain_machine(name: str) -> Request[MachineAnswer]:
 def undrain_machine(name: str) -> Request[MachineAnswer]:
     """Let a machine take hosts again."""
     return Request(method="DELETE", path=path_to("machines", name, "drain"), answer=MachineAnswer)
+
+
+def forget_machine(name: str) -> Request[MachineAnswer]:
+    """Forget a machine that is gone for good."""
+    return Request(method="DELETE", path=path_to("machines", name), answer=MachineAnswer)

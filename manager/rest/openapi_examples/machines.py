@@ -10,10 +10,12 @@ MACHINE = MachineAnswer(
     alive=True,
     zone="hall-1",
     takes_copies=True,
+    at="10.0.0.11:8700",
     cores=8.0,
     tags=("gpu",),
     hosts=(_HOST,),
     keeps=("south",),
 )
 DRAINING = MACHINE.model_copy(update={"draining": True, "hosts": (_HOST.model_copy(update={"heir": "south"}),)})
+GONE = MachineAnswer(name="north", alive=False)
 MACHINE_PAGE = Page[MachineAnswer](items=(MACHINE,))

@@ -13,7 +13,7 @@ from manager.answers import (
     RunningTaskAnswer,
     StreamAnswer,
 )
-from manager.problem import Forbidden, NotFound, StateNotReady
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.rest.dependencies import Named, Text, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import machines as machine_examples
@@ -82,3 +82,13 @@ def drain_machine(service: TheService, caller: TheCaller, machine: Named) -> Mac
 def undrain_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
     """Let a machine take hosts again; operators only. Its own host is handed back to it after a minute."""
     return service.machines.undrain(caller, machine)
+
+
+@router.delete("/machines/{machine}", **documented(machine_examples.GONE, Conflict, Forbidden, NotFound, StateNotReady))
+def forget_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
+    """Forget a machine that is gone for good; operators only.
+
+    Hosts that it carried alone and that run no job go with it. It is refused while the machine is alive, or has what
+    nobody else has. One that comes back is new.
+    """
+    return service.machines.forget(caller, machine)

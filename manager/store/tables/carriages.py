@@ -10,6 +10,7 @@ class CarriageRow(SQLModel, table=True):
     __tablename__ = "carriage"
     host: str = Field(primary_key=True)
     machine: str
+    """Empty if nobody carries it, since it was forgotten with its machine; the term counts on when it is back."""
     term: int = Field(sa_column=Column(BigInteger, nullable=False))
     version: int = Field(sa_column=Column(BigInteger, nullable=False))
     heir: str = ""

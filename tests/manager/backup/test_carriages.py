@@ -14,6 +14,8 @@ def test_restored_hosts_are_at_home_without_copies(empty_url: str, tmp_path: Pat
     old = committed_of(before)
     peered = turn("h", "b", term=4, version=9, heir="c", peers=("c",), kept_by=frozenset({"c"}), root="r")
     commit(old, peered, tokens={"b": 2**31})
+    commit(old, turn("gone", "a"))
+    old.forget("a", ending={"gone"}, who="operator")
     old.drain("b", draining=True, who="operator")
     (tmp_path / "root").mkdir()
     back_up(tmp_path / "root", empty_url, tmp_path / "backup.tar")
@@ -26,6 +28,7 @@ def test_restored_hosts_are_at_home_without_copies(empty_url: str, tmp_path: Pat
     assert (home.machine, home.heir, home.peers, home.roots, home.root) == ("h", "", (), (), "")
     assert not home.kept_by
     assert home.term > 900
+    assert (fleet.ended["gone"].machine, fleet.ended["gone"].term > 900) == ("", True)
     assert (dict(fleet.tokens), fleet.draining) == ({"b": 2**31}, frozenset({"b"}))
     for each in (before, after):
         each.close()

@@ -79,6 +79,21 @@ def test_drains_are_noted_once(manager: Manager) -> None:
     assert committed.fleet().draining == frozenset()
 
 
+def test_a_forgotten_machine_leaves_its_place_to_its_neighbour(manager: Manager) -> None:
+    """Nothing of it is kept but the last terms of the hosts that ended with it; the journal has it once."""
+    committed = committed_of(manager)
+    commit(committed, turn("a", "a", **PEERED), turn("b", "b"), tokens={"a": 7, "b": 90})
+    committed.drain("a", draining=True, who="operator")
+    for _ in range(2):
+        committed.forget("a", ending=committed.fleet().carriages.keys() & {"a"}, who="operator")
+    fleet = committed_of(manager).fleet()
+    assert fleet == committed.fleet()
+    assert (dict(fleet.tokens), fleet.draining, standings(fleet)) == ({"b": 7}, frozenset(), {"b": ("b", 1, 1)})
+    assert dict(fleet.ended) == {"a": Carriage(host="a", machine="", term=3, version=2**40)}
+    assert journal(manager)[0] == (OperationKind.FORGET_MACHINE, "a", "host a ended with it")
+    assert [kind for kind, _, _ in journal(manager)].count(OperationKind.FORGET_MACHINE) == 1
+
+
 def test_only_the_leader_commits(manager: Manager) -> None:
     """A manager that another has followed changes nothing, even if it does not know that yet."""
     committed = committed_of(manager)

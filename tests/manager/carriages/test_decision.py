@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bridge import topics
 from manager.carriages.decision import decide_with
 from manager.carriages.keeper import CarriageKeeper
 from ring.carriage import Carriage
@@ -98,6 +99,40 @@ def test_a_machine_that_drains_hands_its_hosts_over(deciding: Deciding) -> None:
     deciding.carries("a", "a", released=True)
     after = deciding.settle()["a"]
     assert (after.machine, after.heir, after.term) == (peer, "", 2)
+
+
+def test_a_forgotten_machine_that_returns_is_new(deciding: Deciding) -> None:
+    """The broker retains nothing of it and its host; back with its old disk, its host begins in the next term."""
+    deciding.carries("a", "a")
+    before = deciding.settle()["a"]
+    deciding.say_machine("a", alive=False)
+    deciding.hearing.say(topics.host("a", "status"), {"host": "a", "alive": False})
+    deciding.hearing.settle()
+    deciding.committed.forget("a", ending={"a"}, who="operator")
+    deciding.settle()
+    # From now on nobody sends it copies.
+    deciding.hearing.clock += 1.0
+    deciding.settle()
+    deciding.hearing.settle()
+    everything = deciding.hearing.broker.retained([topics.host("+", "+"), topics.machine("+", "status")])
+    assert [] == [topic for topic, _ in everything if topic.split("/")[3] == "a"]
+    deciding.say_machine("a", root="root of a", hosts={"a": {"version": before.version}})
+    after = deciding.settle()["a"]
+    assert (after.machine, after.term) == ("a", before.term + 1)
+    assert after.version > before.version
+    assert "a" in deciding.committed.fleet().tokens
+    deciding.hearing.settle()
+    assert (deciding.told()["a"]["term"], deciding.committed.fleet().ended) == (after.term, {})
+
+
+def test_a_machine_that_returns_with_a_forgotten_host_is_known_to_carry_it(deciding: Deciding) -> None:
+    """By orders that only it remembers; it gets one of the next term, and the host goes home when that can be."""
+    deciding.say_machine("b", alive=False)
+    deciding.say_machine("c", alive=False)
+    deciding.committed.forget("b", ending={"b"}, who="operator")
+    assert "b" not in deciding.settle()
+    deciding.say_machine("c", root="root of c", hosts={"b": {"version": 1}, "c": {"version": 1}})
+    assert (deciding.settle()["b"].machine, deciding.settle()["b"].term) == ("c", 2)
 
 
 def test_a_new_leader_goes_on_with_the_same_places(deciding: Deciding) -> None:

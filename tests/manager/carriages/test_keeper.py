@@ -162,6 +162,20 @@ def test_a_peer_that_changes_is_told_again(kept: Kept, change: dict[str, str]) -
     assert (told(kept)["peers"], told(kept)["version"]) == ([expected], 1)
 
 
+def test_a_lost_machine_that_is_known_is_not_cleared(kept: Kept) -> None:
+    """Its status stays with the broker, so that operators see it, until somebody forgets it."""
+    kept.tokens = {"a": 1}
+    kept.say_machine("a")
+    kept.look()
+    kept.say_machine("a", alive=False)
+    kept.look()
+    assert "a" in kept.hearing.listener.machines()
+    kept.tokens = {}
+    kept.committed.forget("a", ending=(), who="operator")
+    kept.look()
+    assert "a" not in kept.hearing.listener.machines()
+
+
 def test_nothing_is_sent_twice_while_it_is_under_way(kept: Kept) -> None:
     """A message whose echo has not come yet is repeated only after a while."""
     sent: list[str] = []

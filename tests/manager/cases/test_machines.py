@@ -1,4 +1,4 @@
-"""Use cases of machines: what operators see of them, and drains."""
+"""Use cases of machines: what operators see of them, drains, and what is forgotten."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 from manager.answers import CarriedHostAnswer, MachineAnswer, OperationKind
 from manager.cases.base import Paging
 from manager.observations.machine_messages import MachineStatus
-from manager.problem import Forbidden, NotFound, StateNotReady
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from ring.carriage import HostReport, MachineSeen
 from tests.manager.carriages.machines import commit, turn
 from tests.manager.managers import OPERATOR, Manager, caller
@@ -55,19 +55,19 @@ def test_a_machine_is_shown_with_what_it_carries_and_keeps(manager: Manager) -> 
     assert host == CarriedHostAnswer(name="a", peers=("b",), kept_by=("b",), standby=("b",), behind_bytes=7)
 
 
-def test_secrets_and_addresses_are_shown_to_nobody(manager: Manager) -> None:
-    """Neither is in any answer, nor in the journal."""
+def test_secrets_are_shown_to_nobody_and_addresses_to_operators(manager: Manager) -> None:
+    """Neither is in the journal."""
     see(manager, "a")
     commits(manager, "a", "a")
     answers = [
         manager.service.machines.page(OPERATOR, Paging()),
         manager.service.machines.drain(OPERATOR, "a"),
         manager.service.machines.undrain(OPERATOR, "a"),
-        manager.service.operations.page(OPERATOR, Paging()),
     ]
     shown = json.dumps([each.model_dump(mode="json") for each in answers])
-    assert "a" in shown
-    assert ("hush" in shown, "10.9.8.7" in shown) == (False, False)
+    assert ("hush" in shown, shown.count("10.9.8.7:1")) == (False, len(answers))
+    noted = manager.service.operations.page(OPERATOR, Paging()).model_dump_json()
+    assert ("drain" in noted, "hush" in noted, "10.9.8.7" in noted) == (True, False, False)
 
 
 def test_a_host_with_too_few_copies_is_marked(manager: Manager) -> None:
@@ -148,6 +148,40 @@ def test_only_operators_drain_machines_that_are_there(manager: Manager) -> None:
     manager.committer.step_down()
     with pytest.raises(StateNotReady, match="does not lead"):
         manager.service.machines.drain(OPERATOR, "a")
+
+
+def test_a_machine_that_is_gone_is_forgotten(manager: Manager) -> None:
+    """With its host, which runs no job; what it was is answered, and the journal has it."""
+    see(manager, "a", alive=False)
+    commits(manager, "a", "a")
+    assert [each.name for each in manager.service.machines.forget(OPERATOR, "a").hosts] == ["a"]
+    del manager.seen.every_machine["a"]
+    assert machines(manager) == {}
+    (told,) = manager.service.operations.page(OPERATOR, Paging()).items
+    assert (told.kind, told.subject, told.note) == (OperationKind.FORGET_MACHINE, "a", "host a ended with it")
+    with pytest.raises(NotFound, match="no machine 'a'"):
+        manager.service.machines.forget(OPERATOR, "a")
+
+
+def test_a_machine_that_is_needed_is_not_forgotten(manager: Manager) -> None:
+    """While it is alive, or may be, or has a host whose jobs nobody else can run; nothing has changed then."""
+    manager.admit("ann")
+    manager.register("weather")
+    manager.submit("ann", "s:source > k:sink")
+    see(manager, "north")
+    commits(manager, "north", "north")
+    with pytest.raises(Conflict, match="machine north is alive"):
+        manager.service.machines.forget(OPERATOR, "north")
+    see(manager, "north", alive=False)
+    manager.seen.just_began = True
+    with pytest.raises(StateNotReady, match="not all machines have been heard"):
+        manager.service.machines.forget(OPERATOR, "north")
+    manager.seen.just_began = False
+    with pytest.raises(Conflict, match="remove the dataflows of job 1"):
+        manager.service.machines.forget(OPERATOR, "north")
+    with pytest.raises(Forbidden, match="operators only"):
+        manager.service.machines.forget(caller("ann"), "north")
+    assert carried(manager, "north").name == "north"
 
 
 def test_machines_are_listed_in_pages(manager: Manager) -> None:

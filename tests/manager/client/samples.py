@@ -195,6 +195,7 @@ MACHINE = {
     "zone": "hall-1",
     "shares_root_with": [],
     "takes_copies": True,
+    "at": "10.0.0.11:8700",
     "cores": 2.0,
     "tags": ["gpu"],
     "hosts": [

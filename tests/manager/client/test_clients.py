@@ -195,6 +195,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("savings", (), "GET", "/v1/reports/savings", None, SAVINGS),
     ("drain_machine", ("north",), "POST", "/v1/machines/north/drain", None, MACHINE),
     ("undrain_machine", ("north/1",), "DELETE", "/v1/machines/north%2F1/drain", None, MACHINE),
+    ("forget_machine", ("north",), "DELETE", "/v1/machines/north", None, MACHINE),
     ("savings_series", (), "GET", "/v1/reports/savings/series", None, SERIES),
     ("bill", (), "GET", "/v1/reports/bills", None, BILL),
 ]

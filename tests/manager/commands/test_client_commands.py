@@ -322,6 +322,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         MACHINE,
         ["north takes hosts again"],
     ),
+    ("machines forget north", [ok(MACHINE)], ["DELETE /v1/machines/north"], MACHINE, ["north is forgotten"]),
     (
         "operations --kind submit --subject d1",
         [page(OPERATION)],

@@ -60,6 +60,9 @@ class Seen:
     def hosts(self) -> tuple[HostSeen, ...]:
         return self.there
 
+    def misses_machines(self) -> bool:
+        return False
+
     def machines(self) -> Mapping[str, MachineStatus]:
         return self.every_machine
 

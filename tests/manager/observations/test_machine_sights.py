@@ -53,6 +53,16 @@ def test_a_will_ends_a_machine_at_once(hearing: Hearing) -> None:
     assert say(hearing, boot="2").seen.alive
 
 
+def test_machines_may_be_missed_until_silence_tells_something(hearing: Hearing) -> None:
+    """As long as a live machine may not have been heard over this connection, and while there is none."""
+    assert hearing.listener.misses_machines()
+    hearing.clock += MACHINE_SILENT_AFTER + 1.0
+    assert not hearing.listener.misses_machines()
+    assert hearing.client is not None
+    hearing.client.stop()
+    hearing.until(hearing.listener.misses_machines, "the end of the connection")
+
+
 def test_a_silent_machine_is_lost(hearing: Hearing) -> None:
     """It counts as alive until it was silent for too long while the broker was connected."""
     say(hearing)

@@ -424,6 +424,15 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
     ),
+    "forget_machine": Route(
+        well=_ask("operator", "/v1/machines/south"),
+        own={
+            "conflict": _ask("operator", "/v1/machines/north"),
+            "forbidden": _ask("ann", "/v1/machines/south"),
+            "not-found": _ask("operator", "/v1/machines/nowhere"),
+        },
+        waits=True,
+    ),
     "fragmentation": _operators("/v1/fragmentation"),
     "defragment": Route(
         well=_ask("operator", "/v1/defragmentations"),

@@ -481,6 +481,10 @@ class _FakeMachines(Machines):
         self.drain(caller, machine)
         return machines.MACHINE
 
+    def forget(self, caller: Caller, machine: str) -> MachineAnswer:
+        self.drain(caller, machine)
+        return machines.GONE
+
 
 class _FakeMetrics(Metrics):
     def __init__(self, fake: FakeService) -> None:

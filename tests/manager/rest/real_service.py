@@ -22,12 +22,13 @@ from manager.service import Service, service_of
 from manager.store.database import Store, sqlite_url
 from manager.store.tables import Leadership
 from merge import Host
+from ring.carriage import MachineSeen
 
 NAME = "only"
 
 
 class Nobody:
-    """Hears of no job and no host."""
+    """Hears of no job and no host, and of one machine."""
 
     def job(self, job: str) -> JobSeen | None:
         """Nothing."""
@@ -35,8 +36,11 @@ class Nobody:
     def hosts(self) -> tuple[HostSeen, ...]:
         return ()
 
+    def misses_machines(self) -> bool:
+        return False
+
     def machines(self) -> Mapping[str, MachineStatus]:
-        return {}
+        return {"north": MachineStatus(seen=MachineSeen(name="north", alive=True))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
