@@ -59,11 +59,14 @@ def blocks(shown: Page) -> list[Example]:
 
 
 def second_terminal(folder: Path) -> Path:
-    """The programs of a terminal in which `braid serve` is what runs in the first one already."""
+    """The programs of a terminal in which `braid serve` is what runs in the first one already.
+
+    A service without a host of its own is one beside that, and is started.
+    """
     programs = folder / "bin"
     programs.mkdir()
     scripts = {
-        "braid": f'[ "$1" = serve ] && exit 0\nexec {shlex.quote(str(BRAID))} "$@"\n',
+        "braid": f'case "$*" in serve*--host*none*) ;; serve*) exit 0 ;; esac\nexec {shlex.quote(str(BRAID))} "$@"\n',
         "python": f'exec {shlex.quote(sys.executable)} "$@"\n',
     }
     for name, text in scripts.items():
