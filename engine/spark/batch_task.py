@@ -20,7 +20,7 @@ _REPORT_SECONDS = 1.0
 """The most seconds that a worker waits for a host that does not listen."""
 
 GARBAGE_GUARD = GarbageGuard()
-"""Begun by the process that forks the workers."""
+"""Begun by the process that forks the workers, or on a cluster, where Spark's own does, by each worker."""
 
 
 def answer(root: str, job: str, pace: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -29,6 +29,7 @@ def answer(root: str, job: str, pace: str, batches: Iterable[pa.RecordBatch]) ->
     if context is None:
         raise RuntimeError("a batch can only be run as a task of Spark")
     batch = int(context.getLocalProperty(_BATCH_PROPERTY) or 0)
+    GARBAGE_GUARD.begin()
     with GARBAGE_GUARD.batch():
         span, items, shard = read_rows(batches)
         if _worker(Path(root), job).work_off(batch, span, items, shard):

@@ -24,8 +24,9 @@ class GarbageGuard:
         self._begun = 0.0
 
     def begin(self) -> None:
-        """Begin to freeze, in this process and those forked from it."""
-        gc.callbacks.append(self._on_collection)
+        """Begin to freeze, in this process and those forked from it; idempotent."""
+        if self._on_collection not in gc.callbacks:
+            gc.callbacks.append(self._on_collection)
 
     @contextmanager
     def batch(self) -> Iterator[None]:

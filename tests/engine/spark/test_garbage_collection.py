@@ -71,3 +71,12 @@ def test_a_failed_batch_is_over(sparing: GarbageGuard) -> None:
     kept = much()
     gc.collect()
     assert not any(each is kept[0] for each in gc.get_objects())
+
+
+def test_a_guard_begins_once_however_often_it_is_asked() -> None:
+    """On a cluster each task asks, because nobody else has begun there."""
+    guard, before = GarbageGuard(), len(gc.callbacks)
+    guard.begin()
+    guard.begin()
+    assert before + 1 == len(gc.callbacks)
+    gc.callbacks.remove(guard._on_collection)
