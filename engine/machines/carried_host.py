@@ -74,9 +74,11 @@ class CarriedHost:
     def report(self) -> HostReport:
         """What the leading manager has to know."""
         copies = self._replicator.report()
+        # What counts goes on to count until the leader orders otherwise, even if it cannot be reached.
+        counting = (copies.in_sync | self.order.kept_by) & {each.machine for each in self.order.peers}
         return HostReport(
             version=self.order.version,
-            in_sync=copies.in_sync,
+            in_sync=counting,
             broken=copies.broken,
             released=self.state is Carried.RELEASED,
             behind_bytes=copies.behind_bytes,

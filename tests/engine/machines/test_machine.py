@@ -142,7 +142,23 @@ def test_a_peer_that_was_reported_counts_after_a_crash_too(scene: MachineScene) 
     scene.until(lambda: scene.carried("ash").get("ash", {}).get("in_sync") == ["elm"], "a copy")
     (order,) = (each for each in OrderStore(scene.folder / "ash", "ash").all() if each.host == "ash")
     assert frozenset({"elm"}) == order.kept_by
+    scene.stop("ash")
+    scene.start("ash")
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("in_sync") == ["elm"], "the same report")
     scene.order("ash", "ash", 1, 3)
     scene.until(lambda: scene.carried("ash").get("ash", {}).get("version") == 3, "the next version")
     (order,) = (each for each in OrderStore(scene.folder / "ash", "ash").all() if each.host == "ash")
     assert frozenset() == order.kept_by
+
+
+def test_a_peer_that_was_reported_and_breaks_is_reported_as_both(scene: MachineScene) -> None:
+    """The machine goes on waiting for it, and only an order of the leader can end that."""
+    scene.start("ash")
+    scene.start("elm")
+    scene.order("ash", "ash", 1, 2, peers=[scene.peer("elm")])
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("in_sync") == ["elm"], "a copy")
+    scene.stop("elm")
+    scene.until(lambda: scene.carried("ash")["ash"]["broken"] == ["elm"], "the break")
+    assert ["elm"] == scene.carried("ash")["ash"]["in_sync"]
+    scene.order("ash", "ash", 1, 3)
+    scene.until(lambda: scene.carried("ash")["ash"]["in_sync"] == [], "the end of waiting")
