@@ -21,7 +21,7 @@ from engine.records.kept_cuts import KeptCut
 from engine.records.record import InstanceMeter
 from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
-from engine.replicas.copies import Copies, NoCopies
+from engine.replicas.copies import NO_COPIES, Copies
 
 REWIND = 3
 """How many batches Spark may go back at most, with room to spare."""
@@ -61,7 +61,7 @@ class Follower:
         run: int,
         clock: Callable[[], float] = time.time,
         on_record: Callable[[Header, Plan], None] = lambda _header, _plan: None,
-        copies: Copies | None = None,
+        copies: Copies = NO_COPIES,
     ) -> None:
         """`on_record` is called for each record that is followed, with the plan that its batch ran."""
         self._folder = folder
@@ -70,7 +70,7 @@ class Follower:
         """The number of this start of the job, counted from 1."""
         self.so_far = FollowedSoFar()
         self._on_record = on_record
-        self._copies = copies or NoCopies()
+        self._copies = copies
         self.waits_for_copies = False
         """Whether there is a record that is not at all peers yet."""
         self._headers: deque[Header] = deque()

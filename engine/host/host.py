@@ -28,7 +28,7 @@ from engine.job.pace_server import PaceServer
 from engine.plan_messages import RefusedPlan, read_cut, read_plan
 from engine.records.damage import DAMAGE
 from engine.records.job_folder import job_folder
-from engine.replicas.copies import Copies, CopiesEnded, NoCopies
+from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
 from engine.spark.jvm_watch import has_ended
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class SparkHost:
         tags: Iterable[str] = (),
         figures: Callable[[], Mapping[str, Any]] = dict,
         files: str = "",
-        copies: Copies | None = None,
+        copies: Copies = NO_COPIES,
         permit: Permit = always,
     ) -> None:
         """`tags` are what the host offers to tasks that need something special, such as a GPU.
@@ -77,7 +77,7 @@ class SparkHost:
         self._measure = figures
         self._measured: Mapping[str, Any] = {}
         self._root = root
-        self._copies = copies = copies or NoCopies()
+        self._copies = copies
         self._measured_at = -_METER_SECONDS
         root.mkdir(parents=True, exist_ok=True)
         self._sockets = tempfile.TemporaryDirectory(prefix="braid-")

@@ -29,7 +29,7 @@ from engine.plan_messages import RefusedPlan
 from engine.records.damage import DAMAGE
 from engine.records.job_folder import JobFolder, job_folder
 from engine.records.record_header import Header
-from engine.replicas.copies import Copies, NoCopies
+from engine.replicas.copies import NO_COPIES, Copies
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,12 +57,11 @@ class HostJobs:
         behaviours: Mapping[str, str],
         clock: Clock,
         on_ask: Callable[[str], None],
-        copies: Copies | None = None,
+        copies: Copies = NO_COPIES,
     ) -> None:
         """`on_ask` is called with the name of a job when Spark asks for its next batch, from any thread."""
         self._host = host
         self._root = root
-        copies = copies or NoCopies()
         self._new_job = partial(
             SparkJob,
             root=root,

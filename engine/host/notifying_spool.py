@@ -7,19 +7,19 @@ from pathlib import Path
 
 from bridge import Item, ItemKind, Spool, SpoolClosed, SpoolIndex, SpoolReach
 from bridge.intake import Expected
-from engine.replicas.copies import Copies, CopiesEnded, NoCopies
+from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
 
 
 class NotifyingSpool(Spool):
     """A spool with an index that all jobs of the host share."""
 
     def __init__(
-        self, folder: Path, *, most_bytes: int, on_growth: Callable[[bool], None], copies: Copies | None = None
+        self, folder: Path, *, most_bytes: int, on_growth: Callable[[bool], None], copies: Copies = NO_COPIES
     ) -> None:
         """`on_growth` is called after each append; its argument says whether a marker came."""
         super().__init__(folder, most_bytes=most_bytes)
         self._on_growth = on_growth
-        self._copies = copies or NoCopies()
+        self._copies = copies
         self._index: SpoolIndex | None = None
         self._indexing = threading.Lock()
         """Held while the index is read or fed, and never while anything is written to disk."""

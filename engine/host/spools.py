@@ -31,7 +31,7 @@ from engine.host.reception import Reception, StreamReceiver
 from engine.plan import Ingress, Plan
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import spool_folder
-from engine.replicas.copies import Copies
+from engine.replicas.copies import NO_COPIES, Copies
 from engine.supply import Bridged, Subscribed, are_alike, declaring
 
 log = logging.getLogger("braid.host")
@@ -80,7 +80,7 @@ class HostSpools:
         *,
         clock: Clock,
         on_growth: Callable[[str, bool], None],
-        copies: Copies | None = None,
+        copies: Copies = NO_COPIES,
     ) -> None:
         """`on_growth` is called when a spool has grown, with its stream, and whether a marker came; from any thread."""
         self._root = root

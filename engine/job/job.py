@@ -27,7 +27,7 @@ from engine.records.job_folder import job_folder, spool_folder
 from engine.records.record_file import any_shard
 from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
-from engine.replicas.copies import Copies, NoCopies
+from engine.replicas.copies import NO_COPIES, Copies
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ class SparkJob:
         clock: Clock,
         on_ask: Callable[[str], None],
         owned_spool: Callable[[str], ReadableSpool | None],
-        copies: Copies | None = None,
+        copies: Copies = NO_COPIES,
     ) -> None:
         """`on_ask` is called when Spark asks for a batch; `owned_spool` finds the spool of a stream the host fills."""
         self.name = name
@@ -65,7 +65,7 @@ class SparkJob:
         self._sender = sender
         self._clock = clock
         self._on_ask = on_ask
-        self._copies = copies or NoCopies()
+        self._copies = copies
         self._lease = Lease(self.folder.path)
         try:
             self.folder.make()

@@ -42,7 +42,7 @@ class CarriedHost:
     ) -> None:
         """`replicate` makes what sends copies, and `make` the host in a folder.
 
-        `on_change` is called, from any thread, when there is news to report.
+        `on_change` is called, from any thread, when the host has ended.
         """
         self.order = order
         self.state = Carried.RUNNING
@@ -135,6 +135,6 @@ class CarriedHost:
         self._replicator.order(self.order.term, self.order.peers, self.order.kept_by)
 
     def _grew(self) -> None:
+        # The machine looks by itself every second: this comes with every batch.
         if self._host is not None:
             self._host.copies_grew()
-        self._on_change()

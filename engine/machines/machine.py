@@ -7,7 +7,6 @@ has taken a host over, because it was held up, ends, and is started anew: its wo
 
 import dataclasses
 import logging
-import os
 import secrets
 import threading
 import time
@@ -25,7 +24,7 @@ from bridge.transport.address import Address
 from engine.host.copy_address import CopyAddress
 from engine.host.cpu_meter import CpuMeter
 from engine.host.host import SparkHost
-from engine.machines.carried_host import CarriedHost
+from engine.machines.carried_host import Carried, CarriedHost
 from engine.machines.carrier_orders import CarrierOrder, OrderStore, read_order
 from engine.machines.carrier_watch import CarrierWatch
 from engine.machines.host_files import keep_deployment, link_common
@@ -106,7 +105,8 @@ class Machine:
             "at": self._copy_server.at if self._copy_server is not None else "",
             "secret": secret if self._copy_server is not None else "",
         }
-        self._published_at = 0.0
+        self._published_at = -_REPEAT
+        self._cores = 0
 
     def run(self) -> bool:
         """Work until stopped; whether a query did not stop, so that the process has to end."""
@@ -206,7 +206,7 @@ class Machine:
         if order.machine != self.name:
             self._give_up(order, carried)
         elif order.root not in {"", self._identity}:
-            log.error("host %s has lost its files here; it is begun again by who has a copy", order.host)
+            log.error("the files of host %s are lost here; a machine with a copy goes on with it", order.host)
         elif carried is None:
             log.info("carries host %s from now on, in term %d", order.host, order.term)
             self._carried[order.host] = self._carry(order)
@@ -217,7 +217,7 @@ class Machine:
 
     def _give_up(self, order: CarrierOrder, carried: CarriedHost | None) -> None:
         if carried is not None:
-            if not carried.report().released:
+            if carried.state is not Carried.RELEASED:
                 raise CarriedElsewhere(f"machine {order.machine} carries host {order.host} since term {order.term}")
             log.info("machine %s carries host %s from now on", order.machine, order.host)
             carried.end()
@@ -273,6 +273,7 @@ class Machine:
         """The CPU of this process, for its own host alone, and its cores, which its hosts share."""
         return {
             "cpu": self._meter.cpu() if host == self.name else {},
+            # A host begins before it is noted as carried.
             "cores": self._count_cores() / max(1, len(self._carried)),
         }
 
@@ -289,8 +290,5 @@ class Machine:
             hosts[name] = {key: sorted(each) if isinstance(each, frozenset) else each for key, each in report.items()}
         if time.monotonic() - self._published_at >= _REPEAT:
             self._watch.repeat()
-            self._published_at = time.monotonic()
-        self._watch.publish({**self._about, "cores": self._cores(), "hosts": hosts})
-
-    def _cores(self) -> int:
-        return os.cpu_count() or 1
+            self._published_at, self._cores = time.monotonic(), self._count_cores()
+        self._watch.publish({**self._about, "cores": self._cores, "hosts": hosts})

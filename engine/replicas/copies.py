@@ -25,8 +25,8 @@ class Copies(Protocol):
         """Whether a file is at the peers."""
 
 
-class NoCopies:
-    """The copies of a host without peers."""
+class _NoCopies:
+    """What there is of copies where a host has no peers."""
 
     def settle(self, *_folders: Path) -> None:
         """There is nothing to wait for."""
@@ -37,3 +37,7 @@ class NoCopies:
     def has(self, _path: Path) -> bool:
         """Nobody waits for anything."""
         return True
+
+
+NO_COPIES: Copies = _NoCopies()
+"""The copies of a host without peers."""

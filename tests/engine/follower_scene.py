@@ -18,7 +18,7 @@ from engine.records.job_folder import JobFolder
 from engine.records.record import Cut, EmittedEvents, Record
 from engine.records.record_store import RecordStore
 from engine.records.state import InstanceStates
-from engine.replicas.copies import Copies
+from engine.replicas.copies import NO_COPIES, Copies
 
 PORT = Port(7, "out")
 STREAM = Stream(*PORT)
@@ -140,7 +140,7 @@ class Scene:
         self.store.write(self.state.settle(record))
         return batch
 
-    def follower(self, copies: Copies | None = None) -> Follower:
+    def follower(self, copies: Copies = NO_COPIES) -> Follower:
         """Make a follower for a new start of the job; only the folder is left of the one before."""
         self.run += 1
         self.sender = Sender()
