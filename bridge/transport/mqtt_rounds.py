@@ -33,11 +33,10 @@ _FEW, _PAUSE = 100, 0.002
 
 A broker that writes each message alone would be read message by message.
 """
-_RETAINED_OR_DOUBLED = 0b1001
+_RETAINED = 0b0001
 _ONCE_AT_LEAST = paho.PUBLISH | 0b0010
 _MORE_LENGTH = 0x80
 """The bit of a byte of a length that says that another one follows."""
-_DOUBLED = 0b1000
 _ACKNOWLEDGEMENT = paho.PUBACK << 24 | 2 << 16
 """The packet that acknowledges a message, without the message's id."""
 _PING = bytes([paho.PINGREQ, 0])
@@ -206,7 +205,7 @@ def usual_messages(
 ) -> tuple[list[Message], int]:
     r"""The messages from a place on, up to an unusual or incomplete packet, and the place where they end.
 
-    Usual are messages that are acknowledged once, and that have no properties.
+    Usual are messages that are acknowledged once, are not marked as repeated, and have no properties.
 
     >>> whole = b"\x32\x08\x00\x01a\x00\x07\x00hi"
     >>> usual_messages(whole + whole[:5], 0, MQTTProtocolVersion.MQTTv5, first_token=0, most=9)
@@ -217,7 +216,7 @@ def usual_messages(
     topic, named = "", b""
     # It runs for each message of each stream, so it is one loop, and reads the topic only if it is another one.
     for _ in range(most):
-        if at + 2 > len(packets) or packets[at] & ~_RETAINED_OR_DOUBLED != _ONCE_AT_LEAST:
+        if at + 2 > len(packets) or packets[at] & ~_RETAINED != _ONCE_AT_LEAST:
             break
         begin, length = at + 2, packets[at + 1]
         while packets[begin - 1] & _MORE_LENGTH and begin < len(packets):
@@ -237,10 +236,6 @@ def usual_messages(
         payload = place + 2 + has_properties
         if not topic or payload > end or (has_properties and packets[place + 2]):
             break
-        token = first_token + (packets[place] << 8) + packets[place + 1]
-        if packets[at] & _DOUBLED:
-            messages.append(Message(topic, packets[payload:end], token, True))  # noqa: FBT003 - keywords cost more
-        else:
-            messages.append(Message(topic, packets[payload:end], token))
+        messages.append(Message(topic, packets[payload:end], first_token + (packets[place] << 8) + packets[place + 1]))
         at = end
     return messages, at
