@@ -7,7 +7,7 @@ and hence in every copy. Over a new connection a message is a *repetition*, ackn
 
 1. the broker marks it as delivered before (DUP),
 2. a message with its id and its digest is in doubt, from this session, and
-3. no message of its topic that is new came before it over this connection.
+3. no new message came before it over this connection.
 
 **No new message is taken for a repetition.** Let N be new, although its id belongs to an R in doubt, even with an equal
 payload. Then the broker has given that id twice in one session, so it took the acknowledgement of R. Mosquitto and the
@@ -113,6 +113,11 @@ class Deliveries:
         self._last += 1
         self._groups.append(_Group(self._last, *self._packed(messages)))
         return messages[first_new:] if first_new else messages
+
+    def pass_by(self, messages: Sequence[Message]) -> None:
+        """Note messages of another topic of the session: a new one comes after all repetitions, too."""
+        if not all(message.again for message in messages):
+            self._repeatable = {}
 
     def kept(self) -> InDoubt:
         """All that is in doubt, to be kept with the spool."""

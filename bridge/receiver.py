@@ -209,16 +209,19 @@ class Receiver:
             expected, new = taken(expected, sent, feed.spool.end + sum(item.count for item in items))
             if count := int(new.num_rows):
                 items.append(Item(count=count, stamp=stamp, payload=packed(new), births=(Birth(count, stamp),)))
-        feed.spool.append(items, expected, self._in_doubt(feed))
+        feed.spool.append(items, expected, self._in_doubt(feed, messages))
         for sent in asked:
             answer = Receipt(ask=sent.ask, next=next_of(feed.spool.producers, sent.producer))
             self._transport.publish(feed.answers_at, answer.encoded())
         self._transport.acknowledge(message.token for message in messages)
 
-    def _in_doubt(self, feed: SpoolFeed) -> InDoubt | None:
-        """What is still in doubt of the raw messages in the spool of a feed."""
-        beside = (each for topic, each in self._deliveries.items() if self.feeds[topic].spool is feed.spool)
-        return next((deliveries.kept() for deliveries in beside), None)
+    def _in_doubt(self, feed: SpoolFeed, messages: Sequence[Message]) -> InDoubt | None:
+        """What is still in doubt of the raw messages in the spool of a feed, once it takes others."""
+        for topic, deliveries in self._deliveries.items():
+            if self.feeds[topic].spool is feed.spool:
+                deliveries.pass_by(messages)
+                return deliveries.kept()
+        return None
 
     def _spool_frames(self, topic: str, feed: SpoolFeed, messages: Sequence[Message]) -> None:
         intake, now = self.intakes[topic], self._clock.passed()

@@ -249,6 +249,18 @@ def test_what_was_surely_acknowledged_is_not_kept() -> None:
     assert NOTHING_IN_DOUBT == line.spool.in_doubt
 
 
+def test_new_numbered_messages_end_doubts_of_earlier_connections() -> None:
+    """Else packet ids might be given anew while no raw message comes."""
+    line = Line(MemorySpool())
+    line.raw(1)
+    line.die(0)
+    line.work()
+    assert NOTHING_IN_DOUBT != line.spool.in_doubt
+    line.numbered()
+    line.work()
+    assert ([1], NOTHING_IN_DOUBT) == (spooled(line), line.spool.in_doubt)
+
+
 def test_unread_messages_are_handled_once_too(tmp_path: Path) -> None:
     """A message without events is noted, so that it is not reported again."""
     spool = Spool(tmp_path, most_bytes=1 << 30)
