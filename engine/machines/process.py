@@ -129,7 +129,7 @@ def _end_with_thread(
 
 
 def _give_up(machine: Machine, code: int) -> NoReturn:
-    """End at once, after acknowledging raw events: without numbers, they would count twice if they came again."""
+    """End at once, after acknowledging raw events: with some brokers, they would count twice if they came again."""
     leaving = threading.Thread(target=machine.hang_up, name="hangs up", daemon=True)
     leaving.start()
     leaving.join(_HANG_UP_SECONDS)

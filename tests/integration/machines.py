@@ -170,7 +170,7 @@ class ManyMachines(Served):
 class EventSender:
     """Sends numbered events to a source over REST, a few at a time, until stopped.
 
-    Raw events over the broker have no numbers: one that a lost machine had taken and not acknowledged comes again.
+    What was not answered is sent again, so none depends on whether the broker has a session for its host yet.
     """
 
     def __init__(self, served: Served, client: Client, source: str, keys: int = 3) -> None:
