@@ -59,6 +59,9 @@ class StoreChannel:
         if self._hung_up:
             raise Disconnected("the owner hung up")
         try:
+            # Only between rounds: what was written for the next one is needed by nothing yet.
+            if self._writer is not None and self._writer.is_full and not self._coming:
+                self._writer.gather()
             match frame:
                 case Greeting():
                     self._begin(frame)
@@ -144,8 +147,6 @@ class StoreChannel:
 
     def _commit(self, commit: Commit) -> None:
         writer, noted = self._begun(), self._changes
-        if writer.is_full:
-            writer.gather()
         done = StoredRound(
             files=tuple(file.stored() for file in sorted(self._coming.values(), key=lambda file: kind_of(file.path))),
             folders=tuple(noted.folders),
@@ -159,6 +160,7 @@ class StoreChannel:
         elif time.monotonic() - self._seen_at > _PROBE:
             writer.check()
             self._seen_at = time.monotonic()
+        writer.forget()
         self._coming.clear()
         self._changes = CopyChanges()
         self._answers.append(Confirmed(number=commit.number))

@@ -81,7 +81,6 @@ class StoreWriter:
         self._whole = not done.portion
         self._rounds += 1
         self._bytes += len(self._payload)
-        self.forget()
 
     def forget(self) -> None:
         """Forget what was added for a round."""
