@@ -23,7 +23,7 @@ def test_a_host_whose_only_machine_is_lost_goes_on_from_its_store(tmp_path: Path
             served.add("ash")
             served.until(lambda: _trouble(operator.machines()), "the machine to wait")
             served.machines["ash"].kill(with_disk=True)
-            served.add("ash", "--restore")
+            served.add("ash", restore=True)
             served.until(lambda: served.orders["ash"]["term"] == 2, "the restored host")
             flow.goes_on(30)
             flow.check()

@@ -59,21 +59,7 @@ class StoreChannel:
         if self._hung_up:
             raise Disconnected("the owner hung up")
         try:
-            # Only between rounds: what was written for the next one is needed by nothing yet.
-            if self._writer is not None and self._writer.is_full and not self._coming:
-                self._writer.gather()
-            match frame:
-                case Greeting():
-                    self._begin(frame)
-                case Pieces():
-                    for piece in frame.pieces:
-                        self._take(piece)
-                case CopyChanges():
-                    self._note(frame)
-                case Commit():
-                    self._commit(frame)
-                case _:
-                    raise Disconnected(f"an owner sent a {type(frame).__name__}")
+            self._work(frame)
         except _OtherDeployment as error:
             self._answers.append(CannotKeep(why=str(error)))
         except HigherTerm as error:
@@ -94,6 +80,23 @@ class StoreChannel:
 
     def close(self) -> None:
         """There is nothing to give back."""
+
+    def _work(self, frame: Frame) -> None:
+        # Only between rounds: what was written for the next one is needed by nothing yet.
+        if self._writer is not None and self._writer.is_full and not self._coming:
+            self._writer.gather()
+        match frame:
+            case Greeting():
+                self._begin(frame)
+            case Pieces():
+                for piece in frame.pieces:
+                    self._take(piece)
+            case CopyChanges():
+                self._note(frame)
+            case Commit():
+                self._commit(frame)
+            case _:
+                raise Disconnected(f"an owner sent a {type(frame).__name__}")
 
     def _begin(self, greeting: Greeting) -> None:
         # A claim would already end what another deployment does.

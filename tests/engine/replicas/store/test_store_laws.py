@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from bridge.machine.back_off import BackOff
 from engine.replicas import peer_sender
 from engine.replicas.replicator import HostSuperseded, Replicator
 from engine.replicas.store import writer
@@ -97,7 +98,7 @@ def test_a_store_is_at_every_moment_what_a_crash_might_have_left(
     """Whatever breaks, a restored root has what was promised and what that needs, and in the end all of it."""
     chance = Random(seed)
     with quick(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peer_sender, "_BACK_OFF", peer_sender.BackOff((0.001,)))
+        patch.setattr(peer_sender, "_BACK_OFF", BackOff((0.001,)))
         patch.setattr("engine.replicas.store.restore.sync_all", lambda _place: None)
         patch.setattr(writer, "PACK_BYTES", pack)
         patch.setattr(writer, "SMALL_PACK", pack // 8)
