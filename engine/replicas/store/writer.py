@@ -17,6 +17,8 @@ PACK_BYTES = 8 << 20
 """The most bytes of contents in one object, and those of rounds after which a state is written."""
 SMALL_PACK = 1 << 20
 """Packs with less are gathered in larger ones."""
+MOST_MOVED = 4
+"""Packs whose contents are moved at once."""
 MOST_ROUNDS = 64
 """Rounds after which a state is written."""
 
@@ -108,11 +110,11 @@ class StoreWriter:
             for name, size in self._objects.sizes(of).items()
         }
         live = self.files.live()
-        moving = {
-            name
-            for name, size in live.items()
-            if name.startswith(ROUNDS) or there.get(name, 0) < SMALL_PACK or 2 * size < there.get(name, 0)
-        }
+        rounds = {name for name in live if name.startswith(ROUNDS)}
+        packs = live.keys() - rounds
+        worn = [name for name in packs if there.get(name, 0) < SMALL_PACK or 2 * live[name] < there.get(name, 0)]
+        # Those with the least first, and not all at once: rounds wait meanwhile.
+        moving = {*rounds, *sorted(worn, key=lambda name: live[name])[:MOST_MOVED]}
         self._move(moving)
         needed = {*self.files.live(), self._write_state(), f"{CLAIMS}/{self._sitting.name}"}
         self._sitting.check()
