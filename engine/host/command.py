@@ -104,7 +104,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
         except ValueError as error:
             raise _refused("no-copies", error, as_json=as_json) from None
         try:
-            stored = _look_at_store(name, root, store, restore=restore, accept_loss=accept_loss)
+            stored = look_at_store(name, root, store, restore=restore, accept_loss=accept_loss)
         except ValueError as error:
             raise _refused("no-store", error, as_json=as_json) from None
         try:
@@ -138,8 +138,8 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     log.info("host %s has ended", name, extra=named("ended", host=name))
 
 
-def _look_at_store(name: str, root: Path, url: str, *, restore: bool, accept_loss: bool) -> str:
-    """Refuse a store that cannot be used; what will be restored from it, in words."""
+def look_at_store(name: str, root: Path, url: str, *, restore: bool, accept_loss: bool) -> str:
+    """What will be restored from a store, in words. Raises ValueError for one that cannot be used."""
     if not url:
         if restore or accept_loss:
             raise ValueError("--restore and --accept-loss are about a store; give --store as well")

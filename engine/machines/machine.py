@@ -144,8 +144,9 @@ class Machine:
             # On an empty disk, it may be that others have the files of its host.
             log.warning("the broker does not answer; this machine waits for it")
         # What was ordered meanwhile counts before anything is started.
-        own = CarrierOrder(host=self.name, machine=self.name, term=0, version=0)
-        latest = {} if self._restoration.waits else {self.name: own}
+        latest = {self.name: CarrierOrder(host=self.name, machine=self.name, term=0, version=0)}
+        if self._restoration.waits:
+            latest.clear()
         for order in (*stored, *self._heard_so_far()):
             latest[order.host] = order.after(latest.get(order.host))
         for order in latest.values():
@@ -203,16 +204,14 @@ class Machine:
         if order.machine != self.name:
             self._give_up(order, carried)
         elif carried is None and self._restores(order):
-            self._restoration.begin(order, partial(self._events.put, partial(self._obey_again, order.host)))
+            # By then, there may be a later one.
+            self._restoration.begin(order, lambda: self._take(self._orders[order.host]))
         elif order.root not in {"", self._root.identity}:
             if carried is not None:
                 raise CarriedElsewhere(f"another machine {self.name} carries host {order.host} with files of its own")
             log.error("the files of host %s are lost here; a machine with a copy goes on with it", order.host)
         else:
             self._go_on(order, carried)
-
-    def _obey_again(self, host: str) -> None:
-        self._obey(self._orders[host])
 
     def _go_on(self, order: CarrierOrder, carried: CarriedHost | None) -> None:
         if carried is None:

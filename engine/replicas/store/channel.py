@@ -27,7 +27,7 @@ from engine.replicas.store.sitting import HigherTerm, Sitting
 from engine.replicas.store.stored import StoredClaim, StoredRound
 from engine.replicas.store.writer import IncomingFile, StoreWriter
 
-DEPLOYMENT = "deployment"
+_DEPLOYMENT = "deployment"
 """The file of a host with the id of its deployment."""
 _PROBE = 10.0
 """Seconds without a round after which it is seen whether the store is still there, and whose it is."""
@@ -120,7 +120,7 @@ class StoreChannel:
 
     def _check_deployment(self, host: str, before: LatestState) -> None:
         """Refuse to write over the files of another deployment, or of this one before its disk was lost."""
-        path = f"hosts/{quote(host, safe='')}/{DEPLOYMENT}"
+        path = f"hosts/{quote(host, safe='')}/{_DEPLOYMENT}"
         theirs = before.files.files.get(path)
         own = self._root / path
         if theirs is not None and (not own.exists() or sha256(own.read_bytes()).digest() != theirs.digest):

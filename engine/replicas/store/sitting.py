@@ -9,7 +9,7 @@ import uuid
 from engine.replicas.store.objects import StoreObjects
 from engine.replicas.store.stored import StoredClaim
 
-CLAIMS = "claims"
+CLAIM_FOLDER = "claims"
 
 
 class HigherTerm(ConnectionError):
@@ -35,7 +35,7 @@ class Sitting:
         self._number = 1 + max((number for of, number, _ in self._claims() if of == term), default=0)
         self.name = f"{term:010d}-{self._number:08d}-{uuid.uuid4().hex[:12]}"
         self.check()
-        objects.put(f"{CLAIMS}/{self.name}", b"", claim)
+        objects.put(f"{CLAIM_FOLDER}/{self.name}", b"", claim)
         self.check()
 
     def check(self) -> None:
@@ -47,4 +47,4 @@ class Sitting:
                 raise HigherSitting(f"the store {self._objects.url} has a later connection of this host")
 
     def _claims(self) -> list[tuple[int, int, str]]:
-        return [(int(name[:10]), int(name[11:19]), name) for name in self._objects.sizes(CLAIMS)]
+        return [(int(name[:10]), int(name[11:19]), name) for name in self._objects.sizes(CLAIM_FOLDER)]

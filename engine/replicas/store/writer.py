@@ -10,7 +10,7 @@ import msgspec
 
 from engine.replicas.store.latest import PACKS, ROUNDS, STATES, LatestState
 from engine.replicas.store.objects import StoreObjects
-from engine.replicas.store.sitting import CLAIMS, Sitting
+from engine.replicas.store.sitting import CLAIM_FOLDER, Sitting
 from engine.replicas.store.stored import StoredClaim, StoredFile, StoredPart, StoredRound, StoredState
 
 PACK_BYTES = 8 << 20
@@ -106,7 +106,7 @@ class StoreWriter:
         """Write the latest state, and remove what it does not need."""
         there = {
             f"{of}/{name}": size
-            for of in (ROUNDS, PACKS, STATES, CLAIMS)
+            for of in (ROUNDS, PACKS, STATES, CLAIM_FOLDER)
             for name, size in self._objects.sizes(of).items()
         }
         live = self.files.live()
@@ -116,7 +116,7 @@ class StoreWriter:
         # Those with the least first, and not all at once: rounds wait meanwhile.
         moving = {*rounds, *sorted(worn, key=lambda name: live[name])[:MOST_MOVED]}
         self._move(moving)
-        needed = {*self.files.live(), self._write_state(), f"{CLAIMS}/{self._sitting.name}"}
+        needed = {*self.files.live(), self._write_state(), f"{CLAIM_FOLDER}/{self._sitting.name}"}
         self._sitting.check()
         # What came meanwhile is not in the list. A higher sitting begins from this state, or from a later one.
         self._objects.remove(name for name in sorted(there) if name not in needed)
