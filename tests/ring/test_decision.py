@@ -330,7 +330,7 @@ def test_the_state_of_a_carriage_is_by_its_carrier() -> None:
 
 
 def _at_store(**facts: object) -> Carriage:
-    return carriage(kept_by=[STORE], **facts)
+    return replace(carriage(kept_by=[STORE]), **facts)  # type: ignore[arg-type]  # facts are its fields
 
 
 def test_a_store_counts_and_breaks_like_a_peer() -> None:
@@ -344,7 +344,7 @@ def test_a_store_counts_and_breaks_like_a_peer() -> None:
     scene = Scene.of(carriage(peers="b", kept_by=["b", STORE]))
     scene.lose("a")
     assert ("b", frozenset({STORE})) == (scene.next().machine, scene.next().kept_by)
-    scene = Scene.of(_at_store(peers="b"))
+    scene = Scene.of(_at_store(peers=("b",), roots=("root-b",)))
     scene.report(scene.carriages["a"], in_sync=frozenset({STORE}), broken=frozenset({STORE}))
     assert frozenset() == scene.next().kept_by
 
@@ -372,7 +372,7 @@ def test_a_host_is_not_restored_from_older_files_unless_a_loss_is_accepted() -> 
 
 def test_a_host_is_not_restored_while_it_is_carried_or_somebody_has_its_files() -> None:
     """A machine of another name carries it, may be back any moment, or is lost and has left a copy."""
-    scene = Scene.of(_at_store(at="b"))
+    scene = Scene.of(_at_store(machine="b", root="root-b"))
     scene.machines["a"] = machine("a", restores="root-b")
     assert scene.next().machine == "b"
     del scene.machines["b"]

@@ -48,6 +48,30 @@ def test_a_host_is_restored_byte_for_byte(scene: Scene, tmp_path: Path) -> None:
     assert went_on.report().sent_bytes < 10_000
 
 
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_restoration_that_was_cut_off_is_done_again(scene: Scene, tmp_path: Path, steps: int) -> None:
+    """In the same term, and over what the first attempt left."""
+    store, left = MemoryStore(), [steps]
+    for number in range(4):
+        scene.append(number)
+    own(scene, store).settle()
+    scene.write(f"{EVENTS}/stray")
+
+    def step(_name: str) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError("the machine is lost")
+
+    place = tmp_path / "new"
+    for attempt in range(2):
+        try:
+            restore(store.objects(), 2, place, OTHER, step=step)
+        except OSError:
+            assert not attempt
+    (scene.root / EVENTS / "stray").unlink()
+    assert files(scene.root) == files(place)
+
+
 def test_a_folder_can_be_a_store(scene: Scene, tmp_path: Path) -> None:
     """Such as one that is mounted from elsewhere."""
     url = f"file://{tmp_path}/mounted"
