@@ -56,6 +56,8 @@ class StoreWriter:
         self._number = self._packs = 0
         self._rounds = self._bytes = 0
         """The rounds since the last state, and their bytes."""
+        self._payloads: dict[str, bytes] = {}
+        """Their contents, so that they need not be read again."""
         self._payload = bytearray()
         self._open: list[IncomingFile] = []
         """The files with a part in the payload."""
@@ -77,7 +79,8 @@ class StoreWriter:
         """Write a round. It counts if this does not raise."""
         self._number += 1
         name = f"{ROUNDS}/{self._sitting.name}-{self._number:010d}"
-        self._objects.put(name, bytes(self._payload), done)
+        payload = self._payloads[name] = bytes(self._payload)
+        self._objects.put(name, payload, done)
         self._sitting.check()
         self.files.apply(done, name)
         self._whole = not done.portion
@@ -132,6 +135,7 @@ class StoreWriter:
         )
         self._objects.put(name, b"", state)
         self._rounds = self._bytes = 0
+        self._payloads.clear()
         return name
 
     def _move(self, names: set[str]) -> None:
@@ -139,7 +143,9 @@ class StoreWriter:
         moved: dict[StoredPart, StoredPart] = {}
         payload, waiting = bytearray(), list[StoredPart]()
         for name in sorted(names):
-            content, _ = self._objects.get(name, msgspec.Raw)
+            content = self._payloads.get(name)
+            if content is None:
+                content, _ = self._objects.get(name, msgspec.Raw)
             for part in self._parts_in(name):
                 if payload and len(payload) + part.size > PACK_BYTES:
                     moved |= self._packed(payload, waiting)
