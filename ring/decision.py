@@ -11,7 +11,7 @@ from ring.carriage import Carriage, MachineSeen
 from ring.fleet import CarriageTurn, Fleet
 from ring.hand_over import begun, completed, withdrawn
 from ring.peers import chosen, counted
-from ring.take_over import begun_afresh, taken_over
+from ring.take_over import begun_afresh, restored, taken_over
 from ring.tokens import Ring
 
 Rule = Callable[[Carriage, Fleet], CarriageTurn | None]
@@ -27,7 +27,7 @@ class CarriageState(Enum):
 
 
 CARRIAGE_RULES: Mapping[CarriageState, tuple[Rule, ...]] = {
-    CarriageState.LOST: (taken_over, begun_afresh, withdrawn),
+    CarriageState.LOST: (taken_over, restored, begun_afresh, withdrawn),
     CarriageState.UNSEEN: (),
     CarriageState.INHERITED: (withdrawn, completed),
     # What is counted is settled first, because a report is only good for the version that it is on.
@@ -75,7 +75,8 @@ def decide(  # noqa: PLR0913  all that a decision considers, by name
 def _new(carriages: Mapping[str, Carriage], fleet: Fleet) -> Iterator[CarriageTurn]:
     there = {name: seen for name, seen in sorted(fleet.machines.items()) if seen.alive}
     for name, seen in there.items():
-        if name not in carriages:
+        # One that waits to bring a host back is not new: who carried it has to be known.
+        if name not in carriages and not seen.restores:
             carriage = Carriage(host=name, machine=name, root=seen.root)
             yield CarriageTurn(carriage=carriage, why=f"machine {name} is new and carries its own host")
     # A machine that was away for long may go on by orders that nobody else remembers.

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ring.carriage import Carriage
+from ring.carriage import STORE, Carriage
 from ring.fleet import CarriageTurn, Fleet
 from ring.hand_over import wanted
 
@@ -14,7 +14,7 @@ def counted(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     carrier go on without it.
     """
     report = fleet.report(carriage)
-    gated = report.in_sync & set(carriage.peers)
+    gated = report.in_sync & {*carriage.peers, STORE}
     broken = report.broken & (carriage.kept_by | gated)
     kept_by = (carriage.kept_by | gated) - broken
     if kept_by == carriage.kept_by and not broken:
@@ -32,7 +32,7 @@ def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     """
     heir = wanted(carriage, fleet)
     peers = _peers(carriage, fleet, "" if heir == carriage.machine else heir)
-    if peers == carriage.peers or (carriage.kept_by - set(peers) and not fleet.followed(carriage)):
+    if peers == carriage.peers or (carriage.kept_by - {*peers, STORE} and not fleet.followed(carriage)):
         return None
     gone = [name for name in carriage.peers if name not in peers]
     new = [name for name in peers if name not in carriage.peers]
@@ -44,7 +44,7 @@ def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
             carriage,
             peers=peers,
             roots=tuple(present[name] if name in present else fleet.machines[name].root for name in peers),
-            kept_by=carriage.kept_by & set(peers),
+            kept_by=carriage.kept_by & {*peers, STORE},
             version=carriage.version + 1,
         ),
         why="; ".join(whys),

@@ -27,7 +27,7 @@ log = logging.getLogger("braid.keeper")
 class HostKeeper:
     """Keeps one host running until it is stopped."""
 
-    def __init__(  # noqa: PLR0913 - the host's name, folder, broker, master, what it offers, where, and its environment are nine things
+    def __init__(  # noqa: PLR0913 - the host's name, folder, broker, master, what it offers, where, what it stores and its environment are ten things
         self,
         name: str,
         root: Path,
@@ -38,9 +38,10 @@ class HostKeeper:
         zone: str = "",
         copies: CopyAddress | None = None,
         common: Path | None = None,
+        store: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`copies` is where the machine keeps copies for others; None if it keeps none.
+        """`copies` is where the machine keeps copies for others; None if it keeps none. `store` is a store's URL.
 
         `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
         """
@@ -53,6 +54,7 @@ class HostKeeper:
         self._zone = zone
         self._copies = copies
         self._common = common
+        self._store = store
         self._environment = environment
         self._stopping = threading.Event()
         self._tree: set[psutil.Process] = set()
@@ -106,6 +108,7 @@ class HostKeeper:
                     *(f"--tag={tag}" for tag in self._tags),
                     *([f"--zone={self._zone}"] if self._zone else []),
                     *(self._copies.options() if self._copies else ()),
+                    *([f"--store={self._store}"] if self._store else []),
                     *([f"--common={self._common}"] if self._common else []),
                 ],
                 stdin=subprocess.PIPE,

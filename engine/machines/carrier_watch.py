@@ -6,6 +6,7 @@ connects as any of them.
 """
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,15 +16,17 @@ from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.protocol_version import detect_protocol
+from engine.machines.carrier_orders import CarrierOrder, read_order
 
 _ASK_AGAIN = 0.5
 """Seconds after which an echo that did not come is sent again."""
+log = logging.getLogger("braid.host")
 
 
 class CarrierWatch:
     """The connection of one machine."""
 
-    def __init__(self, machine: str, address: Address, *, on_order: Callable[[bytes], None]) -> None:
+    def __init__(self, machine: str, address: Address, *, on_order: Callable[[CarrierOrder], None]) -> None:
         """`on_order` is called with each order, in a thread of the connection."""
         self._status = topics.machine(machine, "status")
         self._echo = topics.machine(machine, "echo")
@@ -85,6 +88,9 @@ class CarrierWatch:
             with self._news:
                 self._answered = max(self._answered, int(message.payload))
                 self._news.notify_all()
-        else:
-            self._on_order(message.payload)
+        elif message.payload:
+            try:
+                self._on_order(read_order(message.payload))
+            except ValueError as error:
+                log.warning("an order is passed over, because it cannot be read: %s", error)
         self._client.acknowledge([message.token])

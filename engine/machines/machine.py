@@ -17,21 +17,21 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from bridge.machine.files import link_whole
 from bridge.transport.address import Address
 from engine.host.copy_address import CopyAddress
 from engine.host.cpu_meter import CpuMeter
 from engine.host.host import SparkHost
 from engine.machines.carried_host import Carried, CarriedHost
-from engine.machines.carrier_orders import CarrierOrder, OrderStore, read_order
+from engine.machines.carrier_orders import CarrierOrder, OrderStore
 from engine.machines.carrier_watch import CarrierWatch
-from engine.machines.host_files import keep_deployment, link_common
+from engine.machines.machine_root import MachineRoot
+from engine.machines.restoration import Restoration
 from engine.machines.warm_up import keep_warm
 from engine.replicas.copies import Copies
 from engine.replicas.copy_server import CopyServer
 from engine.replicas.replicator import Replicator
+from engine.replicas.store.address import StoreAddress
 from engine.spark.cores import cores_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class CarriedElsewhere(RuntimeError):
 class Machine:
     """One machine; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers and where are nine things
+    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers, where and what it stores are ten things
         self,
         name: str,
         root: Path,
@@ -65,23 +65,20 @@ class Machine:
         zone: str = "",
         copies: CopyAddress | None = None,
         common: Path | None = None,
+        store: str = "",
     ) -> None:
-        """`copies` is where it keeps copies for others; None if it keeps none, and shares its root.
+        """`copies` is where it keeps copies for others, `store` the URL of a store; with neither it shares its root.
 
         `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
         """
         self.name = name
-        self._root = root
-        self._common = common or root
+        self._root = MachineRoot(root, name, common=common, is_shared=copies is None and not store)
         self._session = session
         self._new_host = partial(SparkHost, address=address, session=session, behaviours=behaviours, tags=tags)
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._news: SimpleQueue[CarrierOrder] = SimpleQueue()
         """Orders that were not obeyed yet."""
         self._stopping = threading.Event()
-        root.mkdir(parents=True, exist_ok=True)
-        link_whole(root / "identity", uuid.uuid4().hex.encode())
-        self._identity = (root / "identity").read_text()
         self._orders: dict[str, CarrierOrder] = {}
         self._store = OrderStore(root, name)
         self._carried: dict[str, CarriedHost] = {}
@@ -89,10 +86,12 @@ class Machine:
         self._count_cores = partial(cores_of, session)
         secret = secrets.token_urlsafe()
         tls = copies.tls() if copies is not None else None
-        self._replicate = partial(Replicator, machine=name, tls=tls)
+        stored_at = StoreAddress(url=store, identity=self._root.identity) if store else None
+        self._replicate = partial(Replicator, machine=name, tls=tls, store=stored_at)
         self._copy_server = (
             CopyServer(name, secret, listen=(copies.host, copies.port), place=self._place, tls=tls) if copies else None
         )
+        self._restoration = Restoration(self._root, name, store)
         self._watch = CarrierWatch(name, address, on_order=self._take)
         self._about: dict[str, Any] = {
             "machine": name,
@@ -101,7 +100,7 @@ class Machine:
             "zone": zone,
             "tags": sorted(set(tags)),
             "types": sorted(behaviours),
-            "root": self._identity,
+            "root": self._root.identity,
             "at": self._copy_server.at if self._copy_server is not None else "",
             "secret": secret if self._copy_server is not None else "",
         }
@@ -139,13 +138,15 @@ class Machine:
         stored = self._store.all()
         self._watch.begin()
         while not self._watch.ask(_ASK) and not self._stopping.is_set():
-            if self._copy_server is None or stored:
+            if (self._root.is_shared or stored) and not self._restoration.waits:
                 log.warning("the broker does not answer; what ran last is started anyway")
                 break
             # On an empty disk, it may be that others have the files of its host.
             log.warning("the broker does not answer; this machine waits for it")
         # What was ordered meanwhile counts before anything is started.
         latest = {self.name: CarrierOrder(host=self.name, machine=self.name, term=0, version=0)}
+        if self._restoration.waits:
+            latest.clear()
         for order in (*stored, *self._heard_so_far()):
             latest[order.host] = order.after(latest.get(order.host))
         for order in latest.values():
@@ -162,6 +163,7 @@ class Machine:
             carried.ask_to_stop()
         for carried in self._carried.values():
             carried.end()
+        self._restoration.stop()
         if self._copy_server is not None:
             self._copy_server.close()
         self._watch.publish({"machine": self.name, "alive": False})
@@ -170,16 +172,10 @@ class Machine:
     def _is_stuck(self) -> bool:
         return any(carried.stuck for carried in self._carried.values())
 
-    def _take(self, payload: bytes) -> None:
+    def _take(self, order: CarrierOrder) -> None:
         """Take up an order, from any thread."""
-        if not payload:
-            return
-        try:
-            self._news.put(read_order(payload))
-        except ValueError as error:
-            log.warning("an order is passed over, because it cannot be read: %s", error)
-        else:
-            self._events.put(self._obey_news)
+        self._news.put(order)
+        self._events.put(self._obey_news)
 
     def _heard_so_far(self) -> Iterator[CarrierOrder]:
         with suppress(Empty):
@@ -199,21 +195,35 @@ class Machine:
         concerned = {order.machine, order.heir, *(each.machine for each in order.peers)}
         if (carried is not None or self.name in concerned) and order.version:
             self._store.keep(order)
+        if order.machine != self.name and self.name in concerned and self._restores(order):
+            self._restoration.give_up(f"machine {order.machine} sends copies of it")
         if carried is None:
             # As long as the copy is not this machine's own to change.
             self._refuse_below(order)
         self._orders[order.host] = order
         if order.machine != self.name:
             self._give_up(order, carried)
-        elif order.root not in {"", self._identity}:
+        elif carried is None and self._restores(order):
+            # By then, there may be a later one.
+            self._restoration.begin(order, lambda: self._take(self._orders[order.host]))
+        elif order.root not in {"", self._root.identity}:
+            if carried is not None:
+                raise CarriedElsewhere(f"another machine {self.name} carries host {order.host} with files of its own")
             log.error("the files of host %s are lost here; a machine with a copy goes on with it", order.host)
-        elif carried is None:
+        else:
+            self._go_on(order, carried)
+
+    def _go_on(self, order: CarrierOrder, carried: CarriedHost | None) -> None:
+        if carried is None:
             log.info("carries host %s from now on, in term %d", order.host, order.term)
             self._carried[order.host] = self._carry(order)
         elif carried.order.term not in {0, order.term}:
             raise CarriedElsewhere(f"host {order.host} had another carrier meanwhile")
         else:
             carried.take(order)
+
+    def _restores(self, order: CarrierOrder) -> bool:
+        return order.host == self.name and self._restoration.waits
 
     def _give_up(self, order: CarrierOrder, carried: CarriedHost | None) -> None:
         if carried is not None:
@@ -230,21 +240,22 @@ class Machine:
 
     def _carry(self, order: CarrierOrder) -> CarriedHost:
         def make(root: Path, copies: Copies) -> SparkHost:
-            link_common(root, self._common)
-            if self._copy_server is not None:
-                keep_deployment(root, order.host)
+            self._root.prepare(root, order.host)
             return self._new_host(
                 order.host,
                 root,
                 figures=partial(self._figures, order.host),
-                # Files that are copied belong to one host, wherever it is carried.
-                files=self._identity if self._copy_server is None else f"host {order.host}",
+                files=self._root.outside_name(order.host),
                 copies=copies,
                 permit=partial(self._may_connect, order.host),
             )
 
         return CarriedHost(
-            order, self._root_of(order.host), self._replicate, make, on_change=lambda: self._events.put(lambda: None)
+            order,
+            self._root.of(order.host),
+            self._replicate,
+            make,
+            on_change=lambda: self._events.put(lambda: None),
         )
 
     def _may_connect(self, host: str) -> bool:
@@ -262,12 +273,7 @@ class Machine:
         order = self._orders.get(host)
         if host in self._carried or (order is not None and order.machine == self.name):
             return None
-        return self._root_of(host)
-
-    def _root_of(self, host: str) -> Path:
-        if host == self.name or self._copy_server is None:
-            return self._root
-        return self._root / "copies" / quote(host, safe="")
+        return self._root.of(host)
 
     def _figures(self, host: str) -> Mapping[str, Any]:
         """The CPU of this process, for its own host alone, and its cores, which its hosts share."""
@@ -291,4 +297,4 @@ class Machine:
         if time.monotonic() - self._published_at >= _REPEAT:
             self._watch.repeat()
             self._published_at, self._cores = time.monotonic(), self._count_cores()
-        self._watch.publish({**self._about, "cores": self._cores, "hosts": hosts})
+        self._watch.publish({**self._about, **self._restoration.offer(), "cores": self._cores, "hosts": hosts})

@@ -7,7 +7,7 @@ from contextlib import suppress
 from hashlib import file_digest, sha256
 from pathlib import Path
 
-from engine.replicas.channel import PIECE_BYTES, Channel, Disconnected
+from engine.replicas.channel import PIECE_BYTES, Disconnected
 from engine.replicas.file_kinds import is_replaced, kind_of
 from engine.replicas.frames import (
     CannotKeep,
@@ -15,6 +15,7 @@ from engine.replicas.frames import (
     Confirmed,
     CopyChanges,
     Frame,
+    FrameChannel,
     Greeting,
     OwnerRefused,
     Piece,
@@ -48,7 +49,7 @@ class PeerTrouble(ConnectionError):
 class CopyLine:
     """The copy of a root at a peer, over one connection; used by one thread."""
 
-    def __init__(self, channel: Channel, root: Path, *, on_sent: Callable[[int, int], None]) -> None:
+    def __init__(self, channel: FrameChannel, root: Path, *, on_sent: Callable[[int, int], None]) -> None:
         """`on_sent` is called with the bytes that were just sent, and with those of files that are left."""
         self._channel = channel
         self._root = str(root)
@@ -154,7 +155,7 @@ class CopyLine:
             if in_portions and since > PORTION:
                 self._send(Pieces(pieces=pieces))
                 pieces, size, since = [], 0, 0
-                self._commit(whole=False)
+                self._commit(whole=False, portion=True)
                 self._note_portion()
         if pieces:
             self._send(Pieces(pieces=pieces))
@@ -209,10 +210,10 @@ class CopyLine:
                 self._send(CopyChanges(**{name: paths[first : first + _PAGE]}))
         return bool(folders or removed or gone)
 
-    def _commit(self, *, whole: bool) -> None:
+    def _commit(self, *, whole: bool, portion: bool = False) -> None:
         """Let all that was sent count, and wait until the peer has confirmed it."""
         self._number += 1
-        self._send(Commit(number=self._number, whole=whole))
+        self._send(Commit(number=self._number, whole=whole, portion=portion))
         answer = self._answer()
         if answer != Confirmed(number=self._number):
             raise Disconnected(f"the peer answered a round with a {type(answer).__name__}")

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -12,7 +13,7 @@ from bridge.machine.back_off import BackOff
 from engine.replicas.channel import Channel
 from engine.replicas.copy_line import CopyLine, PeerRefuses
 from engine.replicas.copy_tls import CopyTls
-from engine.replicas.frames import Greeting
+from engine.replicas.frames import FrameChannel, Greeting
 from engine.replicas.root_folders import Tree
 from engine.replicas.root_look import RootLook
 
@@ -28,6 +29,17 @@ _LOOKS = 50
 log = logging.getLogger("braid.host")
 
 
+class Destination(Protocol):
+    """What takes copies; an equal one is the same."""
+
+    @property
+    def machine(self) -> str:
+        """Its name."""
+
+    def connect(self, host: str, root: Path, tls: CopyTls | None, on_answer: Callable[[], None]) -> FrameChannel:
+        """Connect to it, for the copy of a host's root; `on_answer` is called whenever it shows that it is there."""
+
+
 class PeerAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A machine that takes copies; made from what the leader orders."""
 
@@ -35,6 +47,10 @@ class PeerAddress(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     """Its address, host:port."""
     secret: str
+
+    def connect(self, _host: str, _root: Path, tls: CopyTls | None, _on_answer: Callable[[], None]) -> Channel:
+        """Connect to the machine; it answers frames alone."""
+        return Channel.to(self.at, self.secret, tls)
 
 
 class PeerSender:
@@ -44,7 +60,7 @@ class PeerSender:
         self,
         greeting: Greeting,
         root: Path,
-        address: PeerAddress,
+        address: Destination,
         *,
         counted: bool,
         news: threading.Condition,
@@ -76,7 +92,7 @@ class PeerSender:
         self._wanted: set[str] = set()
         self._wants_all = True
         self._reached = time.monotonic()
-        self._channel: Channel | None = None
+        self._channel: FrameChannel | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"sends copies to {address.machine}", daemon=True)
 
@@ -131,7 +147,7 @@ class PeerSender:
                 self._note(str(error) or type(error).__name__)
             except Exception:
                 # Whatever it is: to end here would have everybody wait for ever, and nobody know.
-                log.exception("copies to machine %s: they are tried again", self.address.machine)
+                log.exception("copies to %s: they are tried again", self.address.machine)
                 self._note("see the log of the host")
             finally:
                 self._hang_up()
@@ -140,7 +156,7 @@ class PeerSender:
                 self._news.wait_for(lambda: self._closed, timeout=_BACK_OFF.after(failures))
 
     def _connect(self) -> CopyLine:
-        channel = Channel.to(self.address.at, self.address.secret, self._tls)
+        channel = self.address.connect(self.greeting.host, self._root, self._tls, self._touch)
         with self._news:
             self._channel = channel
             if self._closed:
@@ -217,7 +233,10 @@ class PeerSender:
         self.left = left
         self._reached = time.monotonic()
 
+    def _touch(self) -> None:
+        self._reached = time.monotonic()
+
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble and not self._closed:
-            log.warning("the copy at machine %s waits: %s", self.address.machine, trouble)
+            log.warning("the copy at %s waits: %s", self.address.machine, trouble)
         self.trouble = trouble

@@ -31,6 +31,8 @@ class _Status:
     secret: str = ""
     cores: float = 1.0
     hosts: Mapping[str, HostReport] = field(default_factory=dict)
+    restores: str = ""
+    accepts_loss: bool = False
 
 
 _STATUS = TypeAdapter(_Status)
@@ -49,5 +51,7 @@ def read_machine_status(machine: str, payload: bytes) -> MachineStatus:
         at=status.at,
         cores=status.cores,
         hosts=status.hosts,
+        restores=status.restores,
+        accepts_loss=status.accepts_loss,
     )
     return MachineStatus(seen=seen, boot=status.boot, secret=status.secret)

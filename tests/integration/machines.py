@@ -28,16 +28,14 @@ _AT_ONCE = 3
 class MachineProcess:
     """A machine: `braid host` with all that it starts."""
 
-    def __init__(self, name: str, root: Path, broker: str, *, copies: bool, zone: str = "") -> None:
+    def __init__(self, name: str, root: Path, broker: str, *, options: Sequence[str]) -> None:
         self.name = name
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
-        options = [f"--root={root}", f"--broker={broker}", "--master=local[2,8]", f"--zone={zone}"]
-        if copies:
-            options.append(f"--copies-at=127.0.0.1:{free_port()}")
+        given = [f"--root={root}", f"--broker={broker}", "--master=local[2,8]", *options]
         with (root.parent / f"{name}.log").open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [str(BRAID), "host", name, *options], stdout=output, stderr=output
+                [str(BRAID), "host", name, *given], stdout=output, stderr=output
             )
 
     def kill(self, *, with_disk: bool = False) -> None:
@@ -84,12 +82,19 @@ class ManyMachines(Served):
     """A service without a host of its own, and machines that are started and lost."""
 
     def __init__(
-        self, folder: Path, *, replicas: int, copies: bool = True, settings: Mapping[str, str] = MappingProxyType({})
+        self,
+        folder: Path,
+        *,
+        replicas: int,
+        copies: bool = True,
+        store: str = "",
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Without `copies`, all machines share one root."""
+        """Without `copies` and without the URL of a store, all machines share one root."""
         super().__init__(folder, host="none", settings={"BRAID_REPLICAS": str(replicas), **settings})
         self._folder = folder
         self._copies = copies
+        self._store = store
         self.machines: dict[str, MachineProcess] = {}
         self.orders: dict[str, Any] = {}
         """Who carries each host, as the leading manager last said."""
@@ -119,12 +124,16 @@ class ManyMachines(Served):
             self._watching.stop()
         self.close()
 
-    def add(self, name: str, zone: str = "") -> MachineProcess:
+    def add(self, name: str, zone: str = "", *, restore: bool = False) -> MachineProcess:
         """Start a machine."""
         record = read_record(self.root)
         assert record is not None
-        root = self._folder / "disks" / name if self._copies else self.root
-        machine = MachineProcess(name, root, record.broker, copies=self._copies, zone=zone)
+        root = self._folder / "disks" / name if self._copies or self._store else self.root
+        options = [f"--zone={zone}"]
+        options += [f"--copies-at=127.0.0.1:{free_port()}"] if self._copies else []
+        options += [f"--store={self._store}"] if self._store else []
+        options += ["--restore"] if restore else []
+        machine = MachineProcess(name, root, record.broker, options=options)
         self.machines[name] = machine
         return machine
 

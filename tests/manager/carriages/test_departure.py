@@ -1,12 +1,13 @@
 """Departures of machines: which hosts end with them, and what still needs them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from manager.carriages.committed import CommittedFleet
 from manager.carriages.departure import Departure, departure
-from ring.carriage import Carriage, MachineSeen
+from ring.carriage import STORE, Carriage, MachineSeen
 
 
 def fleet(*carriages: Carriage) -> CommittedFleet:
@@ -50,6 +51,14 @@ def test_a_host_that_another_machine_carries_stays() -> None:
     assert departure("a", committed, seen("b"), {"a": ["1"]}) == Departure()
     assert departure("a", committed, seen("b"), {}) == Departure()
     assert departure("a", committed, seen(gone="b"), {}) == Departure(ending=frozenset("a"))
+
+
+def test_a_machine_whose_host_is_in_the_store_is_needed_until_that_is_restored() -> None:
+    """Its peer is not, since the store has everything too."""
+    stored = replace(carried("h", "a", "b"), kept_by=frozenset({"b", STORE}))
+    refusal = departure("a", fleet(stored), seen(gone="ab"), {"h": ["3"]}).refusal
+    assert "start a machine that has a copy: b, or restore the host on an empty folder with: braid host h" in refusal
+    assert departure("b", fleet(stored), seen(gone="ab"), {"h": ["3"]}) == Departure()
 
 
 @pytest.mark.parametrize(
