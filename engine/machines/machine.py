@@ -28,6 +28,7 @@ from engine.machines.carried_host import Carried, CarriedHost
 from engine.machines.carrier_orders import CarrierOrder, OrderStore, read_order
 from engine.machines.carrier_watch import CarrierWatch
 from engine.machines.host_files import keep_deployment, link_common
+from engine.machines.machine_key import MachineKey
 from engine.machines.warm_up import keep_warm
 from engine.replicas.copies import Copies
 from engine.replicas.copy_server import CopyServer
@@ -93,7 +94,7 @@ class Machine:
         self._copy_server = (
             CopyServer(name, secret, listen=(copies.host, copies.port), place=self._place, tls=tls) if copies else None
         )
-        self._watch = CarrierWatch(name, address, on_order=self._take)
+        self._watch = CarrierWatch(name, address, MachineKey(root), on_order=self._take)
         self._about: dict[str, Any] = {
             "machine": name,
             "alive": True,

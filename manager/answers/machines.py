@@ -28,6 +28,10 @@ class MachineAnswer(Answer):
 
     name: str
     alive: bool
+    waits: str = ""
+    """Why a process of this name waits to be admitted, and what to do; empty if none does."""
+    key: str = ""
+    """The public key of what waits, else that of the machine."""
     draining: bool = False
     """Whether it gives up all hosts that it carries, and takes none."""
     zone: str = ""

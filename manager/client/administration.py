@@ -59,6 +59,10 @@ class AdministrationClient(ServiceConnection):
         """The machines with the hosts that they carry; operators only."""
         return self._items(machines.machines())
 
+    def admit_machine(self, name: str, *, key: str | None = None) -> MachineAnswer:
+        """Admit a machine that waits, if it has this public key; operators only."""
+        return self.send(machines.admit_machine(name, key))
+
     def drain_machine(self, name: str) -> MachineAnswer:
         """Have a machine give up all hosts that it carries, and take none; operators only."""
         return self.send(machines.drain_machine(name))

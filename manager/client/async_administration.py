@@ -58,6 +58,10 @@ class AsyncAdministrationClient(AsyncServiceConnection):
         """The machines with the hosts that they carry; operators only."""
         return self._items(machines.machines())
 
+    async def admit_machine(self, name: str, *, key: str | None = None) -> MachineAnswer:
+        """Admit a machine that waits, if it has this public key; operators only."""
+        return await self.send(machines.admit_machine(name, key))
+
     async def drain_machine(self, name: str) -> MachineAnswer:
         """Have a machine give up all hosts that it carries, and take none; operators only."""
         return await self.send(machines.drain_machine(name))

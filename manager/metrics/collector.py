@@ -94,7 +94,8 @@ class Metrics(Base):
     def _carried(self) -> tuple[Mapping[str, bool], Sequence[HostStanding]]:
         with suppress(StateNotReady):
             fleet = self._tools.carriages.fleet()
-            seen = {name: status.seen for name, status in self._seeing.machines().items()}
+            admitted = self._tools.admission.admitted(self._seeing.machines(), fleet)
+            seen = {name: status.seen for name, status in admitted.items()}
             alive = {name: name in seen and seen[name].alive for name in sorted(seen.keys() | fleet.named)}
             return alive, standings(fleet, seen, replicas=self._tools.replicas)
         return {}, ()

@@ -28,6 +28,8 @@ class MachineRow(SQLModel, table=True):
     __tablename__ = "machine"
     name: str = Field(primary_key=True)
     token: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-    """Its place on the ring; none before it has one."""
+    """Its place on the ring; none before it is admitted."""
+    key: str = ""
+    """Its public key; empty if it is not known."""
     draining: bool = False
     """Whether it is to give up all hosts that it carries."""
