@@ -94,7 +94,9 @@ class Machine:
         self._copy_server = (
             CopyServer(name, secret, listen=(copies.host, copies.port), place=self._place, tls=tls) if copies else None
         )
-        self._watch = CarrierWatch(name, address, MachineKey(root), on_order=self._take)
+        key = MachineKey(root)
+        self.key = key.public
+        self._watch = CarrierWatch(name, address, key, on_order=self._take)
         self._about: dict[str, Any] = {
             "machine": name,
             "alive": True,

@@ -86,8 +86,10 @@ class ManyMachines(Served):
     def __init__(
         self, folder: Path, *, replicas: int, copies: bool = True, settings: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Without `copies`, all machines share one root."""
-        super().__init__(folder, host="none", settings={"BRAID_REPLICAS": str(replicas), **settings})
+        """Without `copies`, all machines share one root. Nobody has to admit them, unless `settings` say so."""
+        replicated = {"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open"}
+        super().__init__(folder, host="none", settings={**replicated, **settings})
+        self._asks = settings.get("BRAID_ADMISSION") == "operator"
         self._folder = folder
         self._copies = copies
         self.machines: dict[str, MachineProcess] = {}
@@ -127,6 +129,13 @@ class ManyMachines(Served):
         machine = MachineProcess(name, root, record.broker, copies=self._copies, zone=zone)
         self.machines[name] = machine
         return machine
+
+    def welcome(self, name: str) -> None:
+        """Have a machine admitted, where that is asked for, once it waits."""
+        if self._asks:
+            with self.client() as operator:
+                self.until(lambda: any(each.waits for each in operator.machines() if each.name == name), f"{name} to wait")
+                operator.admit_machine(name)
 
     def only_host(self) -> str:
         """The host of all jobs."""
@@ -229,6 +238,8 @@ def counted_on(served: ManyMachines, *names: str) -> Iterator[Counted]:
     with served:
         for name in names:
             served.add(name)
+        for name in names:
+            served.welcome(name)
         served.until(served.ready, "the service to be ready")
         served.until_kept(names)
         with served.admit("ann") as ann:
