@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -31,6 +32,7 @@ from engine.machines.host_files import keep_deployment, link_common
 from engine.machines.machine_key import MachineKey
 from engine.machines.warm_up import keep_warm
 from engine.replicas.copies import Copies
+from engine.replicas.copy_room import CopyRoom
 from engine.replicas.copy_server import CopyServer
 from engine.replicas.replicator import Replicator
 from engine.spark.cores import cores_of
@@ -91,12 +93,11 @@ class Machine:
         secret = secrets.token_urlsafe()
         tls = copies.tls() if copies is not None else None
         self._replicate = partial(Replicator, machine=name, tls=tls)
-        self._copy_server = (
-            CopyServer(name, secret, listen=(copies.host, copies.port), place=self._place, tls=tls) if copies else None
-        )
-        key = MachineKey(root)
-        self.key = key.public
-        self._watch = CarrierWatch(name, address, key, on_order=self._take)
+        self._room = CopyRoom(root)
+        serve = partial(CopyServer, name, secret, place=self._place, tls=tls, check_room=self._room.check)
+        self._copy_server = serve(listen=copies.listen) if copies is not None else None
+        self.key = MachineKey(root)
+        self._watch = CarrierWatch(name, address, self.key, on_order=self._take)
         self._about: dict[str, Any] = {
             "machine": name,
             "alive": True,
@@ -115,7 +116,7 @@ class Machine:
         """Work until stopped; whether a query did not stop, so that the process has to end."""
         self._begin()
         warm = partial(keep_warm, self._session, self._stopping, self._is_cold)
-        threading.Thread(target=warm, name="keeps warm", daemon=True).start()
+        Thread(target=warm, name="keeps warm", daemon=True).start()
         try:
             while not self._stopping.is_set() and not self._is_stuck():
                 try:
@@ -199,8 +200,7 @@ class Machine:
             return
         order = order.after(known)
         carried = self._carried.get(order.host)
-        concerned = {order.machine, order.heir, *(each.machine for each in order.peers)}
-        if (carried is not None or self.name in concerned) and order.version:
+        if (carried is not None or order.concerns(self.name)) and order.version:
             self._store.keep(order)
         if carried is None:
             # As long as the copy is not this machine's own to change.
@@ -230,6 +230,9 @@ class Machine:
     def _refuse_below(self, order: CarrierOrder) -> None:
         if self._copy_server is not None and order.version:
             self._copy_server.refuse_below(order.host, order.term)
+            # Its own host comes home soon; of others it would keep ever more.
+            if order.kept_by and self.name != order.host and not order.concerns(self.name):
+                Thread(target=self._copy_server.remove, args=(order.host,), name="removes a copy").start()
 
     def _carry(self, order: CarrierOrder) -> CarriedHost:
         def make(root: Path, copies: Copies) -> SparkHost:
@@ -294,4 +297,4 @@ class Machine:
         if time.monotonic() - self._published_at >= _REPEAT:
             self._watch.repeat()
             self._published_at, self._cores = time.monotonic(), self._count_cores()
-        self._watch.publish({**self._about, "cores": self._cores, "hosts": hosts})
+        self._watch.publish({**self._about, "full": self._room.shortage(), "cores": self._cores, "hosts": hosts})

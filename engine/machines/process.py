@@ -61,7 +61,7 @@ def main() -> None:
         ),
         common=_path("--common"),
     )
-    log.info("machine %s has the key %s", name, machine.key)
+    log.info("machine %s has the key %s", name, machine.key.public)
     ending = threading.Event()
 
     def stop(_number: int, _frame: Any) -> None:

@@ -32,6 +32,7 @@ class _Status:
     types: frozenset[str] | None = None
     root: str = ""
     at: str = ""
+    full: str = ""
     secret: str = ""
     cores: float = 1.0
     hosts: Mapping[str, HostReport] = field(default_factory=dict)
@@ -53,6 +54,7 @@ def read_machine_status(machine: str, payload: bytes) -> MachineStatus:
         types=status.types,
         root=status.root,
         at=status.at,
+        full=status.full,
         cores=status.cores,
         hosts=status.hosts,
     )

@@ -67,6 +67,6 @@ class MachineSights:
 
 
 def _news_of(status: MachineStatus) -> MachineStatus:
-    """The part of a status whose change is news. The bytes that peers do not have yet change all the time."""
-    hosts = {host: replace(report, behind_bytes=0) for host, report in status.seen.hosts.items()}
-    return replace(status, seen=replace(status.seen, hosts=hosts))
+    """The part of a status whose change is news. What peers do not have yet changes all the time."""
+    hosts = {host: replace(report, behind_bytes=0, troubles={}) for host, report in status.seen.hosts.items()}
+    return replace(status, seen=replace(status.seen, hosts=hosts, full="full" if status.seen.full else ""))

@@ -134,7 +134,7 @@ class ManyMachines(Served):
         """Have a machine admitted, where that is asked for, once it waits."""
         if self._asks:
             with self.client() as operator:
-                self.until(lambda: any(each.waits for each in operator.machines() if each.name == name), f"{name} to wait")
+                self.until(lambda: name in {each.name for each in operator.machines() if each.waits}, f"{name} to wait")
                 operator.admit_machine(name)
 
     def only_host(self) -> str:
