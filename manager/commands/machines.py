@@ -129,7 +129,10 @@ def _state(machine: MachineAnswer) -> str:
 
 def _troubles(machine: MachineAnswer) -> list[str]:
     waits = [f"{machine.waits} (its key is {machine.key})"] if machine.waits else []
-    return waits + [f"{host.name}: {host.stays}" for host in machine.hosts if host.stays]
+    full = [f"copies leave it: {machine.full}"] if machine.full else []
+    hosts = [f"{host.name}: {host.stays}" for host in machine.hosts if host.stays]
+    copies = [f"copy of {host.name} at {peer}: {why}" for host in machine.hosts for peer, why in host.troubles.items()]
+    return waits + full + hosts + copies
 
 
 def _behind(machine: MachineAnswer) -> int | None:

@@ -109,6 +109,7 @@ def _answer(
         shares_root_with=tuple(sorted(same)),
         takes_copies=seen.alive and bool(seen.at),
         at=seen.at,
+        full=seen.full if seen.alive else "",
         cores=seen.cores if known else None,
         tags=tuple(sorted(seen.tags)),
         hosts=tuple(_carried(each) for each in safe if each.carriage.machine == name),
@@ -125,6 +126,7 @@ def _carried(standing: HostStanding) -> CarriedHostAnswer:
         kept_by=tuple(sorted(carriage.kept_by)),
         standby=standing.standby,
         behind_bytes=standing.behind_bytes,
+        troubles=dict(standing.troubles),
         under_replicated=standing.under_replicated,
         stays=standing.stays,
     )

@@ -33,7 +33,7 @@ class Scene:
         """Where a peer has its copy."""
         return self.path / machine
 
-    def serve(
+    def serve(  # noqa: PLR0913 - a peer's name, how it breaks, where it listens, its TLS and its room
         self,
         machine: str = "b",
         *,

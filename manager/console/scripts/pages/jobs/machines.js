@@ -68,13 +68,16 @@ function stateOf(machine) {
   return machine.waits ? "waits" : machine.alive ? "alive" : "away";
 }
 
-/** Machines that wait to be admitted, what keeps a host from leaving a machine, and hosts with too few copies. */
+/** Machines that wait to be admitted, what keeps a host from leaving a machine, and copies in trouble. */
 function troubles(machines) {
   const hosts = machines.flatMap((machine) => machine.hosts);
   const wrong = [
     ...machines.filter((machine) => machine.waits).map((machine) =>
       `Machine ${machine.name}, with the key ${machine.key || "–"}, waits: ${machine.waits}.`),
     ...hosts.filter((host) => host.stays).map((host) => `Host ${host.name} stays where it is: ${host.stays}.`),
+    ...machines.filter((machine) => machine.full).map((machine) => `Copies leave machine ${machine.name}: ${machine.full}.`),
+    ...hosts.flatMap((host) => Object.entries(host.troubles).map(([peer, why]) =>
+      `The copy of host ${host.name} at machine ${peer} waits: ${why}.`)),
     ...hosts.filter((host) => host.under_replicated).map((host) => `Host ${host.name} has too few copies.`),
   ];
   return wrong.length === 0 ? null : element("div", { class: "problem" },
