@@ -64,7 +64,9 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     ] = None,
     common: Annotated[
         Path | None,
-        typer.Option(help="A folder that all machines reach, with published code and secrets; by default the root."),
+        typer.Option(
+            help="A folder that all machines reach, with published code, secrets and files; without it the first two are sent."
+        ),
     ] = None,
     *,
     as_json: Annotated[

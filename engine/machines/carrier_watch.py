@@ -14,6 +14,7 @@ from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.protocol_version import detect_protocol
+from engine.machines.common_files import CommonFiles
 from engine.machines.machine_key import MachineKey
 
 _ASK_AGAIN = 0.5
@@ -23,8 +24,20 @@ _ASK_AGAIN = 0.5
 class CarrierWatch:
     """The connection of one machine."""
 
-    def __init__(self, machine: str, address: Address, key: MachineKey, *, on_order: Callable[[bytes], None]) -> None:
-        """`key` signs what is published; `on_order` is called with each order, in a thread of the connection."""
+    def __init__(
+        self,
+        machine: str,
+        address: Address,
+        key: MachineKey,
+        *,
+        on_order: Callable[[bytes], None],
+        common: CommonFiles | None = None,
+    ) -> None:
+        """`key` signs what is published; `on_order` is called with each order, in a thread of the connection.
+
+        With `common`, the files that the manager sends to all machines are kept there.
+        """
+        self._common = common
         self._key = key
         self._status = topics.machine(machine, "status")
         self._echo = topics.machine(machine, "echo")
@@ -36,7 +49,7 @@ class CarrierWatch:
         self._client = MqttClient(
             address,
             f"braid-{machine}-machine",
-            topics=[topics.host("+", "carrier"), self._echo],
+            topics=[*([topics.common("#")] if common else []), topics.host("+", "carrier"), self._echo],
             on_message=self._take,
             on_connection=self._forget,
             will=(self._status, key.signed({"machine": machine, "alive": False})),
@@ -85,6 +98,8 @@ class CarrierWatch:
             with self._news:
                 self._answered = max(self._answered, int(message.payload))
                 self._news.notify_all()
+        elif self._common is not None and message.topic.startswith(topics.common("")):
+            self._common.take(message.topic, message.payload)
         else:
             self._on_order(message.payload)
         self._client.acknowledge([message.token])

@@ -28,6 +28,7 @@ from engine.host.host import SparkHost
 from engine.machines.carried_host import Carried, CarriedHost
 from engine.machines.carrier_orders import CarrierOrder, OrderStore, read_order
 from engine.machines.carrier_watch import CarrierWatch
+from engine.machines.common_files import CommonFiles
 from engine.machines.host_files import keep_deployment, link_common
 from engine.machines.machine_key import MachineKey
 from engine.machines.warm_up import keep_warm
@@ -71,7 +72,7 @@ class Machine:
     ) -> None:
         """`copies` is where it keeps copies for others; None if it keeps none, and shares its root.
 
-        `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
+        `common` is a folder with published code and secrets; without it they are in the root, or are sent there.
         """
         self.name = name
         self._root = root
@@ -82,7 +83,7 @@ class Machine:
         self._news: SimpleQueue[CarrierOrder] = SimpleQueue()
         """Orders that were not obeyed yet."""
         self._stopping = threading.Event()
-        root.mkdir(parents=True, exist_ok=True)
+        self.key = MachineKey(root)
         link_whole(root / "identity", uuid.uuid4().hex.encode())
         self._identity = (root / "identity").read_text()
         self._orders: dict[str, CarrierOrder] = {}
@@ -96,8 +97,8 @@ class Machine:
         self._room = CopyRoom(root)
         serve = partial(CopyServer, name, secret, place=self._place, tls=tls, check_room=self._room.check)
         self._copy_server = serve(listen=copies.listen) if copies is not None else None
-        self.key = MachineKey(root)
-        self._watch = CarrierWatch(name, address, self.key, on_order=self._take)
+        received = CommonFiles(root) if copies and not common and not (root / "access").exists() else None
+        self._watch = CarrierWatch(name, address, self.key, on_order=self._take, common=received)
         self._about: dict[str, Any] = {
             "machine": name,
             "alive": True,
@@ -109,8 +110,7 @@ class Machine:
             "at": self._copy_server.at if self._copy_server is not None else "",
             "secret": secret if self._copy_server is not None else "",
         }
-        self._published_at = -_REPEAT
-        self._cores = 0
+        self._published_at, self._cores = -_REPEAT, 0
 
     def run(self) -> bool:
         """Work until stopped; whether a query did not stop, so that the process has to end."""

@@ -5,6 +5,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
+from engine.code.store import CodeStore
 from engine.machines.machine_key import public_key
 from engine.records.job_folder import job_folder
 from manager.carriages.admission import Admission
@@ -19,6 +20,7 @@ from manager.observations.listener import Listener
 from manager.observations.reports import HostSeen
 from manager.problem import StateNotReady
 from manager.process.broker_and_host import BrokerAndHost
+from manager.process.common_sender import CommonSender
 from manager.process.settings import Settings
 from manager.reconciler.activity import ReconcilerActivity
 from manager.reconciler.dataflow_needs import CommittedDataflowLookup
@@ -48,6 +50,7 @@ class Drive:
         self.admission = Admission(asks=settings.asks_operators, own_key=lambda: public_key(root))
         self._replicas = settings.replicas
         self._root = root
+        self._common: CommonSender | None = None
         self._beside = beside
         self._store = store
         self._committer = committer
@@ -76,6 +79,12 @@ class Drive:
         """The hosts that jobs may be placed on."""
         return self.admission.placeable(hosts, self.carriages.carried)
 
+    def keep_source(self, digest: str, text: str) -> None:
+        """Keep published code where hosts find it, before a plan names it; idempotent."""
+        CodeStore(self._root).put(digest, text)
+        if (common := self._common) is not None:
+            common.look()
+
     def begin(self) -> None:
         """Start broker and host, and drive the hosts; where something fails nothing of it goes on."""
         with ExitStack() as begun:
@@ -101,6 +110,11 @@ class Drive:
             )
             self._reconciler.start()
             begun.callback(self._reconciler.stop)
+            if self._replicas:
+                # Machines have disks of their own.
+                self._common = CommonSender(self._root, self._beside.connect)
+                self._common.start()
+                begun.callback(self._common.stop)
             keeper = CarriageKeeper(
                 self.carriages,
                 self._listener,

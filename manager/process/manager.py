@@ -21,7 +21,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bridge.machine.private_files import is_open_to_others, make_private_folder
 from engine import installed_catalogue
-from engine.code.store import CodeStore
 from engine.code.wheel_store import WheelStore
 from engine.log_lines import begin_log, named, problem
 from engine.vault import Vault
@@ -136,7 +135,7 @@ class Manager:
             activity=self._drive.activity,
             broker=lambda: beside.entrance,
             vault=Vault(root),
-            keep_source=CodeStore(root).put,
+            keep_source=self._drive.keep_source,
             wheels=WheelStore(root),
             vouchers_changed=self._vouchers.keep,
             outputs=self._drive.outputs,
