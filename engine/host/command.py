@@ -65,7 +65,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     common: Annotated[
         Path | None,
         typer.Option(
-            help="A folder that all machines reach, with published code, secrets and files; without it the first two are sent."
+            help="A folder that all machines reach, with code, secrets and files; else code and secrets are sent."
         ),
     ] = None,
     *,

@@ -11,7 +11,7 @@ depends_on = None
 
 def upgrade() -> None:
     """Add the column; the first key that a machine shows is taken for its own."""
-    op.add_column("machine", sa.Column("key", sa.String(), nullable=False, server_default=""))
+    op.add_column("machine", sa.Column("key", sa.String(), nullable=False, server_default=sa.text("''")))
 
 
 def downgrade() -> None:
