@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import threading
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class CommonSender:
     def start(self) -> None:
         """Begin."""
         callbacks: dict[str, Any] = {"on_message": self._hear, "on_connection": self._forget}
-        self._client = self._connect(f"braid-common-{id(self):x}", topics=[topics.common("#")], **callbacks)
+        self._client = self._connect(f"braid-common-{uuid.uuid4().hex[:12]}", topics=[topics.common("#")], **callbacks)
         self._thread.start()
 
     def stop(self) -> None:
