@@ -18,7 +18,7 @@ from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from manager.answers import DataflowState
 from manager.client.client import Client
-from manager.client.errors import Refused, Unreachable
+from manager.client.errors import NotDone, Refused, Unreachable
 from manager.process.keeper_process import read_record
 from tests.integration.serving import BOUND, BRAID, Served, counting, free_port, street
 
@@ -132,10 +132,18 @@ class ManyMachines(Served):
 
     def welcome(self, name: str) -> None:
         """Have a machine admitted, where that is asked for, once it waits."""
-        if self._asks:
-            with self.client() as operator:
-                self.until(lambda: name in {each.name for each in operator.machines() if each.waits}, f"{name} to wait")
-                operator.admit_machine(name)
+        if not self._asks:
+            return
+
+        def waits() -> bool:
+            # The first key comes a moment after the service answers.
+            with suppress(NotDone, FileNotFoundError), self.client() as operator:
+                return name in {each.name for each in operator.machines() if each.waits}
+            return False
+
+        self.until(waits, f"{name} to wait")
+        with self.client() as operator:
+            operator.admit_machine(name)
 
     def only_host(self) -> str:
         """The host of all jobs."""
