@@ -53,6 +53,8 @@ class HostReport:
     """Whether the host is stopped, and its heir has everything."""
     behind_bytes: int = 0
     """The bytes that the slowest peer does not have yet."""
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with the copies at some peers, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,8 @@ class MachineSeen:
     """The id of its root."""
     at: str = ""
     """The address where it takes copies; empty if it takes none."""
+    full: str = ""
+    """Why it should keep no copies: its disk is nearly full; empty if it is not."""
     cores: float = 1.0
     hosts: Mapping[str, HostReport] = field(default_factory=dict)
     """The hosts that it carries."""

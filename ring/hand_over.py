@@ -71,8 +71,11 @@ def _next(carriage: Carriage, heir: str) -> Carriage:
 
 
 def _may_have(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
-    reachable = fleet.takes_copies(machine, carriage) or fleet.shares(machine, carriage.root)
-    return reachable and machine not in fleet.draining
+    if fleet.shares(machine, carriage.root):
+        return machine not in fleet.draining
+    # One that has everything needs no more room.
+    has_room = machine not in fleet.leaving or fleet.has_files(machine, carriage)
+    return fleet.takes_copies(machine, carriage) and has_room and machine not in fleet.draining
 
 
 def _inherits(machine: str, carriage: Carriage, fleet: Fleet) -> bool:

@@ -40,7 +40,9 @@ class FleetBed(FleetLine):
     def __init__(self, folder: Path, *, replicas: int, pace: float = 0.5) -> None:
         super().__init__()
         self._folder = folder
-        self.service = MeasuredService(folder, host="none", pace=pace, settings={"BRAID_REPLICAS": str(replicas)})
+        self.service = MeasuredService(
+            folder, host="none", pace=pace, settings={"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open"}
+        )
         self.machines: dict[str, subprocess.Popen[bytes]] = {}
 
     def begin(self, *names: str) -> None:

@@ -66,7 +66,9 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     ] = None,
     common: Annotated[
         Path | None,
-        typer.Option(help="A folder that all machines reach, with published code and secrets; by default the root."),
+        typer.Option(
+            help="A folder that all machines reach, with code, secrets and files; else code and secrets are sent."
+        ),
     ] = None,
     store: Annotated[
         str,

@@ -82,6 +82,7 @@ class CarriedHost:
             broken=copies.broken,
             released=self.state is Carried.RELEASED,
             behind_bytes=copies.behind_bytes,
+            troubles=copies.troubles,
         )
 
     @property

@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from bridge.transport.address import Address
@@ -25,10 +26,13 @@ from engine.host.host import SparkHost
 from engine.machines.carried_host import Carried, CarriedHost
 from engine.machines.carrier_orders import CarrierOrder, OrderStore
 from engine.machines.carrier_watch import CarrierWatch
+from engine.machines.common_files import CommonFiles
+from engine.machines.machine_key import MachineKey
 from engine.machines.machine_root import MachineRoot
 from engine.machines.restoration import Restoration
 from engine.machines.warm_up import keep_warm
 from engine.replicas.copies import Copies
+from engine.replicas.copy_room import CopyRoom
 from engine.replicas.copy_server import CopyServer
 from engine.replicas.replicator import Replicator
 from engine.replicas.store.address import StoreAddress
@@ -69,7 +73,7 @@ class Machine:
     ) -> None:
         """`copies` is where it keeps copies for others, `store` the URL of a store; with neither it shares its root.
 
-        `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
+        `common` is a folder with published code and secrets; without it they are in the root, or are sent there.
         """
         self.name = name
         self._root = MachineRoot(root, name, common=common, is_shared=copies is None and not store)
@@ -79,6 +83,7 @@ class Machine:
         self._news: SimpleQueue[CarrierOrder] = SimpleQueue()
         """Orders that were not obeyed yet."""
         self._stopping = threading.Event()
+        self.key = MachineKey(root)
         self._orders: dict[str, CarrierOrder] = {}
         self._store = OrderStore(root, name)
         self._carried: dict[str, CarriedHost] = {}
@@ -88,11 +93,14 @@ class Machine:
         tls = copies.tls() if copies is not None else None
         stored_at = StoreAddress(url=store, identity=self._root.identity) if store else None
         self._replicate = partial(Replicator, machine=name, tls=tls, store=stored_at)
-        self._copy_server = (
-            CopyServer(name, secret, listen=(copies.host, copies.port), place=self._place, tls=tls) if copies else None
-        )
+        self._room = CopyRoom(root)
+        serve = partial(CopyServer, name, secret, place=self._place, tls=tls, check_room=self._room.check)
+        self._copy_server = serve(listen=copies.listen) if copies is not None else None
         self._restoration = Restoration(self._root, name, store)
-        self._watch = CarrierWatch(name, address, on_order=self._take)
+        is_sent = not self._root.is_shared and not common and not (root / "access").exists()
+        self._watch = CarrierWatch(
+            name, address, self.key, on_order=self._take, common=CommonFiles(root) if is_sent else None
+        )
         self._about: dict[str, Any] = {
             "machine": name,
             "alive": True,
@@ -104,14 +112,13 @@ class Machine:
             "at": self._copy_server.at if self._copy_server is not None else "",
             "secret": secret if self._copy_server is not None else "",
         }
-        self._published_at = -_REPEAT
-        self._cores = 0
+        self._published_at, self._cores = -_REPEAT, 0
 
     def run(self) -> bool:
         """Work until stopped; whether a query did not stop, so that the process has to end."""
         self._begin()
         warm = partial(keep_warm, self._session, self._stopping, self._is_cold)
-        threading.Thread(target=warm, name="keeps warm", daemon=True).start()
+        Thread(target=warm, name="keeps warm", daemon=True).start()
         try:
             while not self._stopping.is_set() and not self._is_stuck():
                 try:
@@ -192,10 +199,9 @@ class Machine:
             return
         order = order.after(known)
         carried = self._carried.get(order.host)
-        concerned = {order.machine, order.heir, *(each.machine for each in order.peers)}
-        if (carried is not None or self.name in concerned) and order.version:
+        if (carried is not None or order.concerns(self.name)) and order.version:
             self._store.keep(order)
-        if order.machine != self.name and self.name in concerned and self._restores(order):
+        if order.machine != self.name and order.concerns(self.name) and self._restores(order):
             self._restoration.give_up(f"machine {order.machine} sends copies of it")
         if carried is None:
             # As long as the copy is not this machine's own to change.
@@ -237,6 +243,9 @@ class Machine:
     def _refuse_below(self, order: CarrierOrder) -> None:
         if self._copy_server is not None and order.version:
             self._copy_server.refuse_below(order.host, order.term)
+            # Its own host comes home soon; of others it would keep ever more.
+            if order.kept_by and self.name != order.host and not order.concerns(self.name):
+                Thread(target=self._copy_server.remove, args=(order.host,), name="removes a copy").start()
 
     def _carry(self, order: CarrierOrder) -> CarriedHost:
         def make(root: Path, copies: Copies) -> SparkHost:
@@ -297,4 +306,5 @@ class Machine:
         if time.monotonic() - self._published_at >= _REPEAT:
             self._watch.repeat()
             self._published_at, self._cores = time.monotonic(), self._count_cores()
-        self._watch.publish({**self._about, **self._restoration.offer(), "cores": self._cores, "hosts": hosts})
+        about = {**self._about, **self._restoration.offer(), "full": self._room.shortage()}
+        self._watch.publish({**about, "cores": self._cores, "hosts": hosts})

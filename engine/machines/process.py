@@ -62,6 +62,7 @@ def main() -> None:
         common=_path("--common"),
         store="".join(_values("--store")),
     )
+    log.info("machine %s has the key %s", name, machine.key.public)
     ending = threading.Event()
 
     def stop(_number: int, _frame: Any) -> None:

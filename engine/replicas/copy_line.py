@@ -27,6 +27,8 @@ from engine.replicas.root_folders import FileVersion, Tree
 
 _PAGE = 2000
 """Paths in one frame of changes, and files in one frame."""
+_LONGEST_REST = 0.5
+"""Seconds for which a copy that nobody counts on rests at most, after each frame."""
 _TICK = 50_000_000
 """Nanoseconds within which a file may be replaced without getting another time."""
 PORTION = 64 << 20
@@ -139,6 +141,7 @@ class CopyLine:
         pieces: list[Piece] = []
         size = since = 0
         complete = True
+        pace = _BackgroundPace()
         for path, version in files:
             try:
                 for piece in self._pieces(path, version):
@@ -147,6 +150,8 @@ class CopyLine:
                     if size >= PIECE_BYTES or len(pieces) >= _PAGE:
                         self._send(Pieces(pieces=pieces))
                         pieces, size = [], 0
+                        if in_portions:
+                            pace.rest()
             except FileNotFoundError:
                 complete = False
                 continue
@@ -254,6 +259,18 @@ class CopyLine:
                 return file_digest(file, "sha256").digest()
         except OSError:
             return b"?"
+
+
+class _BackgroundPace:
+    """The pace of a copy that nobody counts on: it leaves half of the time to what others wait for."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+
+    def rest(self) -> None:
+        """Rest for as long as the last frame took to be read and sent."""
+        time.sleep(min(time.monotonic() - self._since, _LONGEST_REST))
+        self._since = time.monotonic()
 
 
 class _Portion(dict[str, FileVersion]):

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -80,6 +81,8 @@ class PeerSender:
         """The last request that it fulfils."""
         self.known: Tree = {}
         """The files that it has; replaced as a whole."""
+        self._had: Tree = {}
+        """What it had when it was last connected."""
         self.left = self.sent = 0
         self.trouble = ""
         self.greeting = greeting
@@ -132,6 +135,7 @@ class PeerSender:
 
     def _run(self) -> None:
         failures = 0
+        look = RootLook(self._root)
         while not self._closed:
             line: CopyLine | None = None
             try:
@@ -152,6 +156,7 @@ class PeerSender:
             finally:
                 self._hang_up()
             failures += 1
+            self._count_missing(look)
             with self._news:
                 self._news.wait_for(lambda: self._closed, timeout=_BACK_OFF.after(failures))
 
@@ -168,12 +173,24 @@ class PeerSender:
     def _hang_up(self) -> None:
         with self._news:
             channel, self._channel = self._channel, None
-            self.known = {}
+            self._had, self.known = self.known or self._had, {}
             if not self.in_sync:
                 # Nobody has heard that it counts.
                 self.waited_for = self.counted
         if channel is not None:
             channel.close()
+
+    def _count_missing(self, look: RootLook) -> None:
+        """Note what a peer that is away does not have by now."""
+        with suppress(OSError):
+            if (found := look.whole(self._had)) is not None:
+                had = self._had
+                self.left = sum(
+                    version.size
+                    for folder, files in found.items()
+                    for name, version in files.items()
+                    if had.get(folder, {}).get(name) != version
+                )
 
     def _keep(self, line: CopyLine) -> None:
         """Keep the copy up to date, as long as the connection lasts."""

@@ -30,7 +30,9 @@ class CommittedFleet:
     carriages: Mapping[str, Carriage] = field(default_factory=dict)
     """By host."""
     tokens: Mapping[str, int] = field(default_factory=dict)
-    """The places of machines on the ring."""
+    """The places of machines on the ring; admitted ones have one."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """The keys of these, as far as they are known."""
     draining: frozenset[str] = frozenset()
     """The machines that are to give up all hosts."""
     ended: Mapping[str, Carriage] = field(default_factory=dict)
@@ -57,6 +59,8 @@ class CommittedCarriages:
         self._term = 0
         """The term in which `_fleet` was read. Nobody else has committed anything in it."""
         self._fleet: CommittedFleet | None = None
+        self.carried = frozenset[str]()
+        """The hosts that machines carry, as of the last reading or commit; read without a lock, from any thread."""
 
     def fleet(self) -> CommittedFleet:
         """What is committed now."""
@@ -66,11 +70,21 @@ class CommittedCarriages:
                 raise StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads")
             if self._fleet is None or self._term != term:
                 with self._store.read() as session:
-                    self._fleet, self._term = _read(session), term
+                    fleet = self._keep(_read(session))
+                self._term = term
+                return fleet
             return self._fleet
 
-    def commit(self, base: CommittedFleet, turns: Iterable[CarriageTurn], tokens: Mapping[str, int]) -> None:
+    def commit(
+        self,
+        base: CommittedFleet,
+        turns: Iterable[CarriageTurn],
+        tokens: Mapping[str, int],
+        keys: Mapping[str, str] | None = None,
+    ) -> None:
         """Commit the turns of carriages, and the places of all machines, as decided on a fleet that is still the one.
+
+        `keys` are those of all machines, if they changed.
 
         Take-overs and hand-overs go into the journal.
         """
@@ -84,6 +98,7 @@ class CommittedCarriages:
                 base,
                 carriages={**base.carriages, **carriages},
                 tokens=dict(tokens),
+                keys=dict(base.keys if keys is None else keys),
                 ended={host: each for host, each in base.ended.items() if host not in carriages},
             )
             with self._changing(after) as session:
@@ -91,10 +106,40 @@ class CommittedCarriages:
                     session.merge(_row(each))
                 for name in {*base.tokens, *tokens}:
                     _machine(session, name).token = tokens.get(name)
+                    _machine(session, name).key = after.keys.get(name, "")
                 for kind, subject, why in noted:
                     _write(session, kind, subject, who=OPERATOR, begun=begun, note=why)
         if noted:
             self._committer.notify()
+
+    def admit(self, machine: str, key: str, *, who: str) -> None:
+        """Give a machine a place on the ring, and know it by its key from now on; idempotent.
+
+        One without a key, of an earlier release, is known by the first that it shows.
+        """
+        begun = time.monotonic()
+        with self._lock:
+            base = self.fleet()
+            if machine in base.tokens and base.keys.get(machine, "") == key:
+                return
+            tokens = base.tokens if machine in base.tokens else Ring(base.tokens).joined(machine).tokens
+            known = {name: each for name, each in base.keys.items() if name != machine}
+            after = replace(base, tokens=tokens, keys=known | ({machine: key} if key else {}))
+            with self._changing(after) as session:
+                for name, token in tokens.items():
+                    _machine(session, name).token = token
+                _machine(session, machine).key = key
+                _write(session, OperationKind.ADMIT_MACHINE, machine, who=who, begun=begun, note=f"its key is {key}")
+        self._committer.notify()
+
+    def note_waiting(self, machine: str, why: str) -> None:
+        """Write into the journal that a machine waits to be admitted."""
+        with self._lock:
+            self.fleet()
+            with self._committer.beside(self._term) as session:
+                kind = OperationKind.MACHINE_WAITS
+                _write(session, kind, machine, who=OPERATOR, begun=time.monotonic(), note=why)
+        self._committer.notify()
 
     def drain(self, machine: str, *, draining: bool, who: str) -> None:
         """Have a machine give up all hosts, or let it have some again; idempotent."""
@@ -126,6 +171,7 @@ class CommittedCarriages:
                 base,
                 carriages={host: each for host, each in base.carriages.items() if host not in ended},
                 tokens=tokens,
+                keys={name: key for name, key in base.keys.items() if name != machine},
                 draining=base.draining - {machine},
                 ended={**base.ended, **ended},
             )
@@ -144,7 +190,11 @@ class CommittedCarriages:
         self._fleet = None
         with self._committer.beside(self._term) as session:
             yield session
-        self._fleet = after
+        self._keep(after)
+
+    def _keep(self, fleet: CommittedFleet) -> CommittedFleet:
+        self._fleet, self.carried = fleet, frozenset(fleet.carriages)
+        return fleet
 
 
 def _write(  # noqa: PLR0913 - what was done, by whom, and why
@@ -171,6 +221,7 @@ def _read(session: Session) -> CommittedFleet:
         carriages={host: each for host, each in carriages.items() if each.machine},
         ended={host: each for host, each in carriages.items() if not each.machine},
         tokens={row.name: row.token for row in machines if row.token is not None},
+        keys={row.name: row.key for row in machines if row.key},
         draining=frozenset(row.name for row in machines if row.draining),
     )
 

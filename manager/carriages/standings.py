@@ -18,6 +18,8 @@ class HostStanding:
     """The machines that could go on with it at once."""
     behind_bytes: int | None
     """The bytes that its slowest peer does not have yet."""
+    troubles: Mapping[str, str]
+    """What is wrong with its copies, by peer."""
     under_replicated: bool
     """Whether fewer machines have everything than are wanted."""
     stays: str
@@ -50,6 +52,7 @@ def _standing(carriage: Carriage, fleet: Fleet) -> HostStanding:
         carriage=carriage,
         standby=standby,
         behind_bytes=None if report is None else report.behind_bytes,
+        troubles={} if report is None else report.troubles,
         under_replicated=copies < fleet.replicas,
         stays=_stays(carriage, fleet, others, standby),
     )

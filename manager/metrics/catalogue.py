@@ -79,6 +79,7 @@ SPOOL_BYTES = _gauge("host_spool_bytes", "Bytes in the spools that a host owns."
 # Machines.
 MACHINE_UP = _gauge("machine_up", "1 if a machine reports that it is alive, else 0.", "machine")
 MACHINE_HOSTS = _gauge("machine_hosts", "Hosts that a machine carries.", "machine")
+MACHINES_WAITING = _gauge("machines_waiting", "Machines that wait until an operator admits them.")
 UNDER_REPLICATED = _gauge("hosts_under_replicated", "Hosts with fewer copies than the setting `replicas` asks for.")
 WITHOUT_STANDBY = _gauge("hosts_without_standby", "Hosts that no other machine could take over now.")
 HOST_STORED = _gauge("host_stored", "1 if all that others have seen of a host is in its store, else 0.", "host")

@@ -132,6 +132,7 @@ def _machines(known: MetricsSnapshot) -> Iterator[MetricSample]:
     for machine, alive in known.machines.items():
         yield MetricSample(catalogue.MACHINE_UP, (machine,), alive)
         yield MetricSample(catalogue.MACHINE_HOSTS, (machine,), hosts[machine])
+    yield MetricSample(catalogue.MACHINES_WAITING, (), known.waiting)
     yield MetricSample(catalogue.UNDER_REPLICATED, (), sum(each.under_replicated for each in known.carried))
     yield MetricSample(catalogue.WITHOUT_STANDBY, (), sum(not each.standby for each in known.carried))
     for each in known.carried:

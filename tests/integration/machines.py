@@ -18,7 +18,7 @@ from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from manager.answers import DataflowState
 from manager.client.client import Client
-from manager.client.errors import Refused, Unreachable
+from manager.client.errors import NotDone, Refused, Unreachable
 from manager.process.keeper_process import read_record
 from tests.integration.serving import BOUND, BRAID, Served, counting, free_port, street
 
@@ -90,8 +90,13 @@ class ManyMachines(Served):
         store: str = "",
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Without `copies` and without the URL of a store, all machines share one root."""
-        super().__init__(folder, host="none", settings={"BRAID_REPLICAS": str(replicas), **settings})
+        """Without `copies` and without the URL of a store, all machines share one root.
+
+        Nobody has to admit them, unless `settings` say so.
+        """
+        replicated = {"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open"}
+        super().__init__(folder, host="none", settings={**replicated, **settings})
+        self._asks = settings.get("BRAID_ADMISSION") == "operator"
         self._folder = folder
         self._copies = copies
         self._store = store
@@ -136,6 +141,21 @@ class ManyMachines(Served):
         machine = MachineProcess(name, root, record.broker, options=options)
         self.machines[name] = machine
         return machine
+
+    def welcome(self, name: str) -> None:
+        """Have a machine admitted, where that is asked for, once it waits."""
+        if not self._asks:
+            return
+
+        def waits() -> bool:
+            # The first key comes a moment after the service answers.
+            with suppress(NotDone, FileNotFoundError), self.client() as operator:
+                return name in {each.name for each in operator.machines() if each.waits}
+            return False
+
+        self.until(waits, f"{name} to wait")
+        with self.client() as operator:
+            operator.admit_machine(name)
 
     def only_host(self) -> str:
         """The host of all jobs."""
@@ -238,6 +258,8 @@ def counted_on(served: ManyMachines, *names: str) -> Iterator[Counted]:
     with served:
         for name in names:
             served.add(name)
+        for name in names:
+            served.welcome(name)
         served.until(served.ready, "the service to be ready")
         served.until_kept(names)
         with served.admit("ann") as ann:

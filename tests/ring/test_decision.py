@@ -273,10 +273,13 @@ def test_an_heir_carries_only_what_was_released_on_this_version() -> None:
     assert scene.turn() is None
 
 
-def test_a_peer_that_drains_stays_until_it_is_replaced() -> None:
-    """Its copy counts until another machine has everything."""
+@pytest.mark.parametrize("why", ["drains", "full"])
+def test_a_peer_that_copies_should_leave_stays_until_it_is_replaced(why: str) -> None:
+    """Its copy counts until another machine has everything; nor is it chosen anew."""
     one = carriage(peers="b", kept_by="b")
-    scene = Scene.of(one, draining={"b"})
+    scene = Scene.of(one, draining={"b"} if why == "drains" else set())
+    if why == "full":
+        scene.machines["b"] = machine("b", full="its disk is nearly full")
     scene.settle()
     one = scene.carriages["a"]
     assert carriage(peers="bc", kept_by="b", version=8) == one

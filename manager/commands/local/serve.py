@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from manager.commands.client_command import SettingsFile, exit_on_error
-from manager.process.settings import Placement, read_settings
+from manager.process.settings import AdmissionMode, Placement, read_settings
 
 
 def serve(  # noqa: PLR0913 - an option for each setting that is not secret
@@ -38,6 +38,10 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         int | None,
         typer.Option(help="The machines that keep a copy of each host, at most 3. Default: 0."),
     ] = None,
+    admission: Annotated[
+        AdmissionMode | None,
+        typer.Option(help="Who admits a new machine. Default: an operator where hosts have copies, else nobody."),
+    ] = None,
     replan_failed: Annotated[
         bool | None,
         typer.Option(help="Plan a pipeline without a module that does nothing but fail. Default: no."),
@@ -67,6 +71,7 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         "defragment": defragment,
         "defragment_every": defragment_every,
         "replicas": replicas,
+        "admission": admission,
         "replan_failed": replan_failed,
         "price_per_core_hour": price_per_core_hour,
         "currency": currency,

@@ -66,6 +66,8 @@ class MachineScene:
         patch.setattr(machines, "_ASK", 3.0)
         self.folder = folder
         self.statuses: dict[str, dict[str, Any]] = {}
+        self.messages: dict[str, bytes] = {}
+        """The latest status of each machine as it came."""
         self.ended: dict[str, BaseException | None] = {}
         self._address = address
         self._machines: dict[str, tuple[Machine, threading.Thread]] = {}
@@ -151,6 +153,7 @@ class MachineScene:
     def _take(self, message: Message) -> None:
         with self._news:
             if message.payload:
-                self.statuses[message.topic.split("/")[3]] = json.loads(message.payload)
+                name = message.topic.split("/")[3]
+                self.statuses[name], self.messages[name] = json.loads(message.payload), message.payload
             self._news.notify_all()
         self._line.acknowledge([message.token])

@@ -9,6 +9,7 @@ from bridge.brokers.broker import start_broker
 from bridge.transport.address import Address
 from engine.machines.carrier_orders import OrderStore
 from engine.machines.machine import CarriedElsewhere
+from engine.machines.machine_key import signed_content
 from engine.replicas.copy_tls import TlsFiles
 from engine.replicas.replicator import Replicator
 from engine.replicas.store.address import StoreAddress
@@ -34,6 +35,16 @@ def test_a_machine_of_which_nobody_knows_carries_its_own_host(scene: MachineScen
     scene.until(lambda: scene.running() == {("ash", "ash" if copies else "shared")}, "its own host")
     scene.until(lambda: scene.carried("ash"), "a report")
     assert {"ash": 0} == {host: each["version"] for host, each in scene.carried("ash").items()}
+
+
+def test_what_a_machine_reports_is_signed(scene: MachineScene) -> None:
+    """Its status, and its last word, so that both are known to be its own."""
+    scene.start("ash")
+    scene.until(lambda: scene.carried("ash"), "a report")
+    key = signed_content(scene.messages["ash"])["key"]
+    scene.stop("ash")
+    scene.until(lambda: not scene.statuses["ash"]["alive"], "its last word")
+    assert signed_content(scene.messages["ash"])["key"] == key
 
 
 def test_a_host_that_is_taken_over_runs_in_the_folder_of_its_copy(scene: MachineScene) -> None:

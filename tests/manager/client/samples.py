@@ -191,11 +191,14 @@ HOST = {
 MACHINE = {
     "name": "north",
     "alive": True,
+    "waits": "",
+    "key": "",
     "draining": False,
     "zone": "hall-1",
     "shares_root_with": [],
     "takes_copies": True,
     "at": "10.0.0.11:8700",
+    "full": "",
     "cores": 2.0,
     "tags": ["gpu"],
     "hosts": [
@@ -206,6 +209,7 @@ MACHINE = {
             "kept_by": ["south"],
             "standby": ["south"],
             "behind_bytes": 4096,
+            "troubles": {"south": "its disk is full"},
             "under_replicated": True,
             "stays": "",
         }
