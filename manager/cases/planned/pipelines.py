@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 
+from dags.form_reader import read_form
 from manager.answers import PlanAnswer, ReconfigurationForm, ReplanAnswer, ReplanForm, ReplanKind
 from manager.cases.base import Base, Caller
 from manager.cases.planned.composer import Composed, PipelineComposer, Present, fillings_in, steady
@@ -15,7 +16,6 @@ from manager.problem import Conflict, InvalidDataflow, NotFound
 from manager.store.tables import DataflowRow
 from manager.submissions.edited_document import rerouted, shape_problems
 from merge import Instance
-from planning.forms.form_reader import read_form
 from planning.forms.pipeline_form import PipelineForm
 from planning.planning_problem import Criterion
 
