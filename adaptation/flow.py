@@ -8,12 +8,12 @@ from typing import NamedTuple
 from adaptation.documents.dynamic_document import Alternate, DynamicDocument, Selection
 from adaptation.guards.conditions import ValueGuard
 
-PLAIN = ""
+ONLY = ""
 """The name of the only alternate of a plain task."""
 _MICROSECONDS = 1_000_000
 
 
-class Measured(NamedTuple):
+class TaskMeasure(NamedTuple):
     """What was measured of a task: core-seconds an event, and events out for one in. None if it was not."""
 
     cost: float | None = None
@@ -30,7 +30,7 @@ class FlowAlternate(NamedTuple):
     """Of 1 for the best of its task."""
 
 
-class Feed(NamedTuple):
+class FlowEdge(NamedTuple):
     """A stream into a task."""
 
     parent: int
@@ -43,20 +43,20 @@ class FlowTask:
     """A task in numbers."""
 
     id: str
-    feeds: tuple[Feed, ...]
+    feeds: tuple[FlowEdge, ...]
     alternates: Mapping[str, FlowAlternate]
-    """One, named `PLAIN`, of a plain task."""
+    """One, named `ONLY`, of a plain task."""
     rate: float = 0.0
     """Events a second that it makes itself, as a source."""
 
     @property
     def is_dynamic(self) -> bool:
         """Whether there is something to choose."""
-        return PLAIN not in self.alternates
+        return ONLY not in self.alternates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class FlowGraph:
     """The tasks of a dataflow, each after those that feed it; made by `flow_of`."""
 
     tasks: tuple[FlowTask, ...]
@@ -68,7 +68,7 @@ class Flow:
 
     def chosen(self, alternates: Mapping[str, str]) -> list[FlowAlternate]:
         """The alternate of each task."""
-        return [each.alternates[alternates[each.id] if each.is_dynamic else PLAIN] for each in self.tasks]
+        return [each.alternates[alternates[each.id] if each.is_dynamic else ONLY] for each in self.tasks]
 
     def entering(self, chosen: Sequence[FlowAlternate], opened: Mapping[str, bool]) -> list[float]:
         """Events a second into each task."""
@@ -92,7 +92,7 @@ class Flow:
         return sum(values) / len(values) if values else 1.0
 
 
-def is_open(feed: Feed, opened: Mapping[str, bool]) -> bool:
+def is_open(feed: FlowEdge, opened: Mapping[str, bool]) -> bool:
     """Whether events pass on a stream."""
     return feed.stream is None or opened[feed.stream]
 
@@ -103,18 +103,18 @@ class FlowFigures:
 
     rates: Mapping[str, float] = field(default_factory=dict)
     """Events a second of source tasks, by id: those observed, or a higher forecast."""
-    measured: Mapping[tuple[str, str], Measured] = field(default_factory=dict)
-    """By task and alternate, which is `PLAIN` for a plain task."""
+    measured: Mapping[tuple[str, str], TaskMeasure] = field(default_factory=dict)
+    """By task and alternate, which is `ONLY` for a plain task."""
     numbers: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """The newest numbers for value guards, by event and field."""
 
 
-_NOT_MEASURED = Measured()
+_NOT_MEASURED = TaskMeasure()
 _PASSES_ON = FlowAlternate(cost=0.0, selectivity=1.0, value=1.0)
 _NO_FIGURES = FlowFigures()
 
 
-def flow_of(dynamic: DynamicDocument, figures: FlowFigures = _NO_FIGURES) -> Flow:
+def flow_of(dynamic: DynamicDocument, figures: FlowFigures = _NO_FIGURES) -> FlowGraph:
     """A document in numbers: declared ones, where nothing was measured.
 
     A plain task that was not measured costs nothing and passes on what it gets.
@@ -127,11 +127,11 @@ def flow_of(dynamic: DynamicDocument, figures: FlowFigures = _NO_FIGURES) -> Flo
             into[stream["to"]].append((stream["from"], names.get(at)))
     order = _order({each: [parent for parent, _ in parents] for each, parents in into.items()})
     positions = {each: at for at, each in enumerate(order)}
-    return Flow(
+    return FlowGraph(
         tasks=tuple(
             FlowTask(
                 id=each,
-                feeds=tuple(Feed(positions[parent], name) for parent, name in into[each]),
+                feeds=tuple(FlowEdge(positions[parent], name) for parent, name in into[each]),
                 alternates=_alternates(each, dynamic, figures),
                 rate=figures.rates.get(each, 0.0),
             )
@@ -149,7 +149,7 @@ def _order(parents: Mapping[str, Iterable[str]]) -> list[str]:
 
 def _alternates(task: str, dynamic: DynamicDocument, figures: FlowFigures) -> Mapping[str, FlowAlternate]:
     if task not in dynamic.tasks:
-        return {PLAIN: _measured(_PASSES_ON, figures.measured.get((task, PLAIN), _NOT_MEASURED))}
+        return {ONLY: _measured(_PASSES_ON, figures.measured.get((task, ONLY), _NOT_MEASURED))}
     known = dynamic.tasks[task].alternates
     values = dict(_values(known.values(), figures.numbers))
     best = max(values.values(), default=0.0) or 1.0
@@ -168,7 +168,7 @@ def _values(known: Iterable[Alternate], numbers: Mapping[tuple[str, str], float]
         yield each.name, guard.of(numbers.get((guard.event, guard.field))) if isinstance(guard, ValueGuard) else guard
 
 
-def _measured(declared: FlowAlternate, measured: Measured) -> FlowAlternate:
+def _measured(declared: FlowAlternate, measured: TaskMeasure) -> FlowAlternate:
     return declared._replace(
         cost=declared.cost if measured.cost is None else measured.cost,
         selectivity=declared.selectivity if measured.selectivity is None else measured.selectivity,

@@ -25,7 +25,7 @@ from dags.form_reader import read_form
 from dags.json_text import parsed_object, refusal
 from dags.problems import listed, pointer, quoted, suggestion
 
-OWN_FIELDS = frozenset({"policy"})
+DYNAMIC_FIELDS = frozenset({"policy"})
 """The fields that only dynamic documents have."""
 FEWEST_ALTERNATES = 2
 
@@ -41,7 +41,7 @@ def no_modules(_name: str, _config: Mapping[str, Any]) -> None:
 
 def is_dynamic(value: Mapping[str, Any]) -> bool:
     """Whether a document has alternates, guarded streams or a policy."""
-    return bool(value.keys() & OWN_FIELDS) or _has(value, "tasks", "alternates") or _has(value, "streams", "when")
+    return bool(value.keys() & DYNAMIC_FIELDS) or _has(value, "tasks", "alternates") or _has(value, "streams", "when")
 
 
 def read_dynamic(

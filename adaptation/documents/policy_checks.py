@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaptation.documents.dynamic_form import Policy, RuleForm
-from adaptation.guards.conditions import METRICS, EventCondition, Guard, MetricCondition, ValueGuard
+from adaptation.guards.conditions import KNOWN_METRICS, EventCondition, Guard, MetricCondition, ValueGuard
 from adaptation.guards.faults import faults_of, shadows
 from adaptation.guards.places import Place, conditions_of
 from dags import Problem
@@ -78,7 +78,7 @@ def _shadows(earlier: RuleForm, later: RuleForm) -> bool:
 def _wrong_guard(guard: Guard, at: Place, policy: Policy, names: Names) -> Iterator[Problem]:
     for place, each in conditions_of(guard, at):
         if isinstance(each, MetricCondition):
-            yield from _unknown(each.metric, sorted(METRICS), "metric", (*place, "metric"))
+            yield from _unknown(each.metric, sorted(KNOWN_METRICS), "metric", (*place, "metric"))
             if each.task is not None:
                 yield from _unknown(each.task, names.tasks, "task", (*place, "task"))
         elif isinstance(each, EventCondition):

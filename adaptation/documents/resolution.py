@@ -6,7 +6,7 @@ from typing import Any
 
 from adaptation.documents.dynamic_document import Alternate, DynamicDocument, DynamicTask, GuardedStream, Selection
 
-GATE = "gate"
+GATE_TYPE = "gate"
 """The type of the tasks that open and close streams."""
 
 
@@ -24,7 +24,7 @@ def resolve(dynamic: DynamicDocument, choice: Selection) -> dict[str, Any]:
     for task in dynamic.tasks.values():
         tasks[task.at] = _resolved(task, choice.alternates[task.id])
     for stream in dynamic.streams.values():
-        tasks.append({"id": stream.gate, "type": GATE, "config": {"open": choice.opened[stream.name]}})
+        tasks.append({"id": stream.gate, "type": GATE_TYPE, "config": {"open": choice.opened[stream.name]}})
         into, out = _halves(streams[stream.at], stream.gate)
         streams[stream.at] = into
         streams.append(out)
@@ -72,6 +72,6 @@ def _alternate_in(found: Mapping[str, Any] | None, task: DynamicTask) -> str:
 
 def _opened_in(found: Mapping[str, Any] | None, stream: GuardedStream) -> bool:
     opened = None if found is None else found.get("config", {}).get("open")
-    if found is None or found.get("type") != GATE or not isinstance(opened, bool):
+    if found is None or found.get("type") != GATE_TYPE or not isinstance(opened, bool):
         raise NotAResolution(f"the stream {stream.name!r} has no gate")
     return opened

@@ -17,10 +17,10 @@ from pydantic import (
 
 from dags.document import Name, TaskId
 
-RATE = "rate"
+ENTERING_RATE = "rate"
 FEEDBACK = frozenset({"throughput", "latency", "backlog", "load"})
 """Metrics that change with the choice that they guard."""
-METRICS = frozenset({RATE}) | FEEDBACK
+KNOWN_METRICS = frozenset({ENTERING_RATE}) | FEEDBACK
 MOST_PARTS = 20
 """Of a condition that joins others."""
 MINUTES_OF_DAY = 24 * 60

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from adaptation.guards.cases import TooManyCases, cases_of
 from adaptation.guards.conditions import (
     FEEDBACK,
     AllCondition,
@@ -13,7 +14,6 @@ from adaptation.guards.conditions import (
     MetricCondition,
 )
 from adaptation.guards.places import conditions_of
-from adaptation.guards.regions import TooManyRegions, regions_of
 
 _LESS, _MORE = 0.8, 1.25
 
@@ -31,9 +31,9 @@ class Fault(NamedTuple):
 def faults_of(guard: Guard) -> Iterator[Fault]:
     """What can be said against a guard before anything is observed."""
     try:
-        activates = regions_of(guard.activate)
-        deactivates = regions_of(guard.deactivate) if guard.deactivate is not None else ()
-    except TooManyRegions:
+        activates = cases_of(guard.activate)
+        deactivates = cases_of(guard.deactivate) if guard.deactivate is not None else ()
+    except TooManyCases:
         yield Fault("activate", "too-many-cases", "the conditions have too many cases to be checked", "simplify them")
         return
     if not activates:
@@ -74,10 +74,10 @@ def shadows(earlier: Guard, later: Guard) -> bool:
     if earlier.deactivate is not None or later.deactivate is not None:
         return False
     try:
-        wide, narrow = regions_of(earlier.activate), regions_of(later.activate)
-    except TooManyRegions:
+        wide, narrow = cases_of(earlier.activate), cases_of(later.activate)
+    except TooManyCases:
         return False
-    return bool(narrow) and all(any(each.covers(region) for each in wide) for region in narrow)
+    return bool(narrow) and all(any(each.covers(case) for each in wide) for case in narrow)
 
 
 def _oscillation(guard: Guard, message: str) -> Fault:
