@@ -22,6 +22,7 @@ from adaptation.guards.conditions import (
     MetricCondition,
     NotCondition,
     SequenceCondition,
+    parts_of,
 )
 
 MOST_CASES = 200
@@ -101,8 +102,7 @@ class Case:
     @property
     def feeds_back(self) -> bool:
         """Whether it depends on a metric that changes with the choice."""
-        literal = any(isinstance(each, MetricCondition) and each.metric in FEEDBACK for each, _ in self.literals)
-        return literal or any(key.metric in FEEDBACK for key in self.bounds)
+        return any(_follows(each) for each, _ in self.literals) or any(key.metric in FEEDBACK for key in self.bounds)
 
     def is_apart(self, other: "Case") -> bool:
         """Whether there is a gap between two, so that a small change does not lead from one into the other."""
@@ -111,6 +111,11 @@ class Case:
             if distance > 0 or (key.metric not in FEEDBACK and self.bounds[key].meet(other.bounds[key]).is_empty):
                 return True
         return any(not self.minutes[zone] & other.minutes[zone] for zone in self.minutes.keys() & other.minutes.keys())
+
+
+def _follows(condition: Condition) -> bool:
+    is_one = isinstance(condition, MetricCondition) and condition.metric in FEEDBACK
+    return is_one or any(map(_follows, parts_of(condition)))
 
 
 def cases_of(condition: Condition, *, holds: bool = True) -> tuple[Case, ...]:
