@@ -22,6 +22,7 @@ from adaptation.guards.conditions import (
     MetricCondition,
     NotCondition,
     SequenceCondition,
+    minutes_of,
     parts_of,
 )
 
@@ -127,7 +128,7 @@ def cases_of(condition: Condition, *, holds: bool = True) -> tuple[Case, ...]:
             impossible = holds and condition.where is not None and condition.where.is_empty
             return () if impossible else (_literal(condition, holds=holds),)
         case ClockCondition():
-            times = condition.clock.minutes if holds else _WEEK - condition.clock.minutes
+            times = minutes_of(condition.clock) if holds else _WEEK - minutes_of(condition.clock)
             return (Case(minutes={condition.clock.zone: times}),) if times else ()
         case NotCondition():
             return cases_of(condition.part, holds=not holds)

@@ -1,5 +1,6 @@
 """Conditions and guards as they are written in JSON. They are frozen and hashable, so that states are kept by guard."""
 
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Self, get_args
 from zoneinfo import ZoneInfo
 
@@ -124,16 +125,6 @@ class ClockTimes(_Form):
             raise ValueError("there is no such time zone; name one such as Europe/Berlin") from None
         return zone
 
-    @property
-    def minutes(self) -> frozenset[int]:
-        """The minutes of the week at which it is so, from Monday on."""
-        start, end = minute_of(self.from_), minute_of(self.to)
-        length = end - start if end >= start else end + MINUTES_OF_DAY - start
-        week = 7 * MINUTES_OF_DAY
-        return frozenset(
-            (DAYS.index(day) * MINUTES_OF_DAY + start + minute) % week for day in self.days for minute in range(length)
-        )
-
 
 class ClockCondition(_Form):
     """The clock is within some times."""
@@ -234,6 +225,17 @@ def minute_of(text: str) -> int:
     """
     hours, minutes = text.split(":")
     return int(hours) * 60 + int(minutes)
+
+
+@lru_cache(maxsize=1_000)
+def minutes_of(clock: ClockTimes) -> frozenset[int]:
+    """The minutes of the week that are within some times, from Monday on."""
+    start, end = minute_of(clock.from_), minute_of(clock.to)
+    length = end - start if end >= start else end + MINUTES_OF_DAY - start
+    week = len(DAYS) * MINUTES_OF_DAY
+    return frozenset(
+        (DAYS.index(day) * MINUTES_OF_DAY + start + minute) % week for day in clock.days for minute in range(length)
+    )
 
 
 def parts_of(condition: Condition) -> tuple[Condition, ...]:

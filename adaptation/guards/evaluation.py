@@ -24,6 +24,7 @@ from adaptation.guards.conditions import (
     MetricCondition,
     NotCondition,
     SequenceCondition,
+    minutes_of,
     parts_of,
 )
 from adaptation.guards.observed import Observed
@@ -66,7 +67,7 @@ def evaluated(condition: Condition, memory: ConditionMemory, observed: Observed)
 def is_within(clock: ClockTimes, now: float) -> bool:
     """Whether a moment is within some times of the clock."""
     local = datetime.fromtimestamp(now, ZoneInfo(clock.zone))
-    return local.weekday() * MINUTES_OF_DAY + local.hour * 60 + local.minute in clock.minutes
+    return local.weekday() * MINUTES_OF_DAY + local.hour * 60 + local.minute in minutes_of(clock)
 
 
 def _joined(
