@@ -22,7 +22,7 @@ class Sharer:
     ground: Ground
     standing: StandingChoice
     running: Mapping[str, Hashable]
-    """What each task runs as, by its id: equal for tasks that are shared."""
+    """What each task runs as, by its id: equal for tasks that are shared, or would be with the same alternates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

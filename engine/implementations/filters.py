@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rbloom import Bloom
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_NONE: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 
 def _range_filter(config: RangeFilterConfig) -> Behaviour:
@@ -265,11 +267,11 @@ def _gate(config: GateConfig) -> Behaviour:
 
     >>> from engine.trial import try_out
     >>> try_out(gate, {}, [{"room": "a"}]), try_out(gate, {"open": False}, [{"room": "a"}])
-    ({'out': [{'room': 'a'}]}, {})
+    ({'out': [{'room': 'a'}]}, {'out': []})
     """
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        return {"out": PortEmission(events)} if config.open else {}
+        return {"out": PortEmission(events) if config.open else PortEmission(events.slice(0, 0), _NONE)}
 
     return behave
 
