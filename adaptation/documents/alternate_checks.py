@@ -15,6 +15,9 @@ from dags import Dataflow, InvalidDocument, Problem, Schemas
 from dags.problems import pointer, quoted
 from dags.reconfiguration import emitted
 
+_MOST_ALONE = 20_000
+"""Of tasks in the documents in which one alternate is tried alone, so that a bad document stays cheap."""
+
 Canonical = Callable[[bytes], Dataflow]
 """Makes a plain document canonical. Raises `InvalidDocument`."""
 
@@ -33,13 +36,17 @@ def alternate_problems(dynamic: DynamicDocument, canonical: Canonical) -> Iterat
     yield from first.problems
     if first.dataflow is not None:
         yield from _ends(dynamic, first.dataflow)
+    left = max(1, _MOST_ALONE // len(dynamic.written["tasks"]))
     for changed in _rounds(dynamic):
         together = _outcome(dynamic, _changed(dynamic, changed), canonical)
-        for task, name in changed.items():
-            alone = together
-            if together.dataflow is None or first.dataflow is None:
-                alone = _outcome(dynamic, _changed(dynamic, {task: name}), canonical)
-            yield from _of_one(dynamic.tasks[task], name, first, alone)
+        is_sound = together.dataflow is not None and first.dataflow is not None
+        found: list[Problem] = []
+        for task, name in list(changed.items())[: None if is_sound else left]:
+            alone = together if is_sound else _outcome(dynamic, _changed(dynamic, {task: name}), canonical)
+            found += _of_one(dynamic.tasks[task], name, first, alone)
+        left = left if is_sound else max(0, left - len(changed))
+        # Where not each could be tried alone, it is at least said what is wrong with all of them.
+        yield from found or together.problems
 
 
 def _rounds(dynamic: DynamicDocument) -> Iterator[Mapping[str, str]]:

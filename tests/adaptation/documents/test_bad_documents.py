@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from adaptation.documents import alternate_checks
 from adaptation.documents.dynamic_reader import read_dynamic, read_policy
 from dags import InvalidDocument, Problem
 from tests.adaptation.drawn import canonical, module, read
@@ -197,3 +198,12 @@ def test_every_code_is_described() -> None:
     general = {code for table in page("docs/documents.md").tables for code in table.column()}
     given = {each[3] for each in CASES}
     assert described == given - general
+
+
+def test_a_large_document_is_refused_though_not_every_alternate_is_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what is wrong in any of them."""
+    monkeypatch.setattr(alternate_checks, "_MOST_ALONE", 0)
+    alternates = copy.deepcopy(DOCUMENT["tasks"][1]["alternates"])
+    document = changed("/tasks/2", {"id": "b", "alternates": alternates})
+    document = changed("/tasks/2/alternates/1/config/expression", "kv > 1", document)
+    assert ["/tasks/2/alternates/1/config/expression"] == [each.pointer for each in problems(document)]
