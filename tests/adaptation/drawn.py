@@ -90,7 +90,9 @@ def conditions() -> st.SearchStrategy[dict[str, Any]]:
             st.builds(lambda found, within: {"sequence": found, "within": within}, parts, st.sampled_from([2, 5])),
         )
 
-    return st.recursive(metrics() | events() | CLOCKS, joined, max_leaves=6)
+    simple = metrics() | events() | CLOCKS
+    # As often simple ones as such that join others.
+    return st.one_of(simple, joined(simple), joined(simple | joined(simple)))
 
 
 GUARDS: tuple[dict[str, Any] | None, ...] = (

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaptation.decision import Patience, StandingChoice
+from adaptation.decision import Ground, Patience, StandingChoice
 from adaptation.documents.dynamic_document import Selection
 from adaptation.shared_switches import Sharer, decide_together
 from tests.adaptation.flows import CORES, POLICIES, flows, permissions
-from tests.adaptation.test_decision import Ground, ground_at, standing_choices
+from tests.adaptation.test_decision import ground_at, standing_choices
 
 
 @st.composite
@@ -32,7 +32,7 @@ def sharers(draw: st.DrawFn) -> list[Sharer]:
     ]
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(data=st.data(), several=sharers())
 def test_nobodys_guards_or_policy_change_anothers_choice(data: st.DataObject, several: list[Sharer]) -> None:
     """Whatever the others permit, ask for or have."""
@@ -51,7 +51,7 @@ def test_nobodys_guards_or_policy_change_anothers_choice(data: st.DataObject, se
     assert alone == decide_together(several).decisions["x"] == decide_together([first, *changed]).decisions["x"]
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(several=sharers())
 def test_together_they_need_at_most_what_each_needs(several: list[Sharer]) -> None:
     """And at least what the one needs that needs most; each change is in one switch."""

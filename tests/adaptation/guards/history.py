@@ -43,14 +43,19 @@ def guards() -> st.SearchStrategy[Guard]:
 
 
 @st.composite
-def histories(draw: st.DrawFn, most: int = 8) -> list[Observed]:
-    """Looks one after the other, in seconds or hours; events come between them, some at the very same moment."""
+def histories(draw: st.DrawFn, most: int = 8, *, complete: bool = False) -> list[Observed]:
+    """Looks one after the other, in seconds or hours; events come between them, some at the very same moment.
+
+    If they are complete, everything is measured at every look.
+    """
     pace = draw(st.sampled_from([1.0, 1.0, 3_600.0]))
     now, looks = MONDAY + 3_600 * draw(st.integers(0, 7 * 24)), []
     for _ in range(draw(st.integers(1, most))):
         before, now = now, now + pace * draw(st.integers(1, 3))
         keys = [MetricKey(metric, task) for metric in ("rate", "latency") for task in (None, "a")]
-        metrics = {key: draw(st.sampled_from([0.0, 1.0, 2.0, 4.0])) for key in keys if draw(st.integers(0, 4))}
+        metrics = {
+            key: draw(st.sampled_from([0.0, 1.0, 2.0, 4.0])) for key in keys if complete or draw(st.integers(0, 4))
+        }
         events = [
             DomainEvent(
                 name=draw(st.sampled_from(["peak", "calm"])),

@@ -3,6 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from adaptation.guards.cases import MetricKey
 from adaptation.guards.conditions import Condition, Guard, ValueGuard
 from adaptation.guards.evaluation import NO_MEMORY, evaluated
 from adaptation.guards.guard_states import BEFORE_ANY_LOOK, GuardStates, advance
@@ -40,6 +41,17 @@ def test_of_two_events_between_two_looks_the_later_one_counts() -> None:
         return advance([guard], [], BEFORE_ANY_LOOK, Observed(now=9.0, events=events)).is_active(guard)
 
     assert [True, False, False] == [active(peak), active(peak, calm), active(calm, peak)]
+
+
+def test_a_bound_with_a_duration_holds_once_it_lasted() -> None:
+    """And begins anew after a look at which it did not hold."""
+    lasting = CONDITIONS.validate_python({"metric": "rate", "above": 5, "for": 2})
+    memory, found = NO_MEMORY, []
+    for now, rate in enumerate([9.0, 9.0, 9.0, 9.0, 1.0, 9.0, 9.0, 9.0]):
+        at_look = evaluated(lasting, memory, Observed(now=float(now), metrics={MetricKey("rate", None): rate}))
+        memory = at_look.memory
+        found.append(at_look.holds)
+    assert [False, False, True, True, False, False, False, True] == found
 
 
 def test_a_sequence_is_found_within_one_look() -> None:
