@@ -8,13 +8,14 @@ Otherwise it climbs from the cheapest choice, which is exact too.
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
+from operator import le
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from adaptation.documents.dynamic_document import Selection
-from adaptation.flow import FlowAlternate, FlowGraph, is_open
+from adaptation.flow import FlowAlternate, FlowGraph, FlowTask, is_open
 
 _MOST_WORK = 60_000
 """Of trying everything: choices times tasks."""
@@ -139,13 +140,14 @@ def _climbed(space: ChoiceSpace, start: Mapping[str, str], cores: float) -> dict
     """By the change that gains most value for its cost, as long as one fits."""
     found, flow = dict(start), space.flow
     left = cores - flow.need(space.selection(found))
+    worthwhile = {task.id: _undominated(task, space.alternates[task.id]) for task in flow.tasks if task.is_dynamic}
     while True:
         chosen = flow.chosen(found)
         rates, below = flow.entering(chosen, space.opened), _below(space, chosen)
         best: tuple[float, float, str, str] | None = None
         for at in flow.dynamic:
             task, now = flow.tasks[at], chosen[at]
-            for name in space.alternates[task.id]:
+            for name in worthwhile[task.id]:
                 other = task.alternates[name]
                 gain = other.value - now.value
                 cost = rates[at] * (_unit_cost(other, below[at]) - _unit_cost(now, below[at]))
@@ -156,6 +158,16 @@ def _climbed(space: ChoiceSpace, start: Mapping[str, str], cores: float) -> dict
             return found
         left += best[1]
         found[best[2]] = best[3]
+
+
+def _undominated(task: FlowTask, names: Sequence[str]) -> list[str]:
+    """The alternates of a task than which no other is at least as good in everything, and better in something."""
+    known = {name: (-task.alternates[name].value, *task.alternates[name][:2]) for name in names}
+    return [
+        name
+        for name, one in known.items()
+        if not any(other != one and all(map(le, other, one)) for other in known.values())
+    ]
 
 
 def _below(space: ChoiceSpace, chosen: Sequence[FlowAlternate]) -> list[float]:
