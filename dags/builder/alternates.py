@@ -25,7 +25,7 @@ class BuiltAlternate:
     config: Mapping[str, object] | Config
     module: str | None
     value: float | BuiltValue
-    cost: float | None
+    cost: float
     selectivity: float | None
     when: BuiltGuard | None
 
@@ -40,16 +40,13 @@ class BuiltRule:
     """An alternate for the stream of a dynamic task; for a guarded stream, whether it is open."""
 
 
-def value_of(
-    name: str, of: str, *, factor: float = 1.0, plus: float = 0.0, otherwise: float | None = None
-) -> BuiltValue:
+def value_of(name: str, of: str, *, factor: float = 1.0, plus: float = 0.0, otherwise: float) -> BuiltValue:
     """A value from a field of the newest event of a name, and another before any came.
 
     >>> value_of("errors", "mse", factor=-1.0, plus=1.0, otherwise=0.6).form
     {'event': 'errors', 'field': 'mse', 'factor': -1.0, 'plus': 1.0, 'otherwise': 0.6}
     """
-    before = {} if otherwise is None else {"otherwise": otherwise}
-    return BuiltValue(form={"event": name, "field": of, "factor": factor, "plus": plus, **before})
+    return BuiltValue(form={"event": name, "field": of, "factor": factor, "plus": plus, "otherwise": otherwise})
 
 
 def alternate(  # noqa: PLR0913 - an alternate has as many parts, most with defaults
@@ -58,7 +55,7 @@ def alternate(  # noqa: PLR0913 - an alternate has as many parts, most with defa
     config: Mapping[str, object] | Config | None = None,
     *,
     value: float | BuiltValue,
-    cost: float | None = None,
+    cost: float,
     selectivity: float | None = None,
     module: str | None = None,
     when: BuiltGuard | BuiltCondition | None = None,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
-from dags.builder.fault import BuildError
+from dags.builder.fault import BuildError, known_among
 
 Metric: TypeAlias = Literal["rate", "throughput", "latency", "backlog", "load"]
 """What is measured of a dataflow or one of its tasks."""
@@ -73,8 +73,8 @@ def guard(given: BuiltGuard | BuiltCondition) -> BuiltGuard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """A number to compare: a metric, or a field of a domain event; made by `metric` and `field`."""
+class BuiltMetric:
+    """A metric to compare with a bound; made by `metric`."""
 
     form: Form
 
@@ -87,29 +87,45 @@ class Measure:
         return self._compared("below", bound, seconds)
 
     def _compared(self, side: str, bound: float, seconds: float | None) -> BuiltCondition:
-        if isinstance(bound, bool) or not isinstance(bound, int | float):
-            raise BuildError(
-                f"a condition on {self.form}", f"{bound!r} is not a number", "give a number to compare with"
-            )
         lasting = {} if seconds is None else {"for": seconds}
         return BuiltCondition(form={**self.form, side: bound, **lasting})
 
 
-def metric(name: Metric, *, at: object = None) -> Measure:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltTest:
+    """What a field of a domain event must be; made by `field`."""
+
+    form: Form
+
+    def above(self, bound: float) -> "BuiltTest":
+        """A number above a bound."""
+        return BuiltTest(form={**self.form, "above": bound})
+
+    def below(self, bound: float) -> "BuiltTest":
+        """A number below a bound."""
+        return BuiltTest(form={**self.form, "below": bound})
+
+    def equals(self, value: str | bool | float) -> "BuiltTest":  # noqa: FBT001 - it is the value
+        """A text, a number, true or false."""
+        return BuiltTest(form={**self.form, "equals": value})
+
+
+def metric(name: Metric, *, at: object = None) -> BuiltMetric:
     """A metric of the dataflow, or of the task whose stream is given.
 
     >>> metric("rate").below(80).form
     {'metric': 'rate', 'below': 80}
     """
-    return Measure(form={"metric": name, **({} if at is None else {"task": at})})
+    known_among("a condition", "metric", name, get_args(Metric))
+    return BuiltMetric(form={"metric": name, **({} if at is None else {"task": at})})
 
 
-def field(name: str) -> Measure:
-    """A number in a domain event, to test in `event`."""
-    return Measure(form={"field": name})
+def field(name: str) -> BuiltTest:
+    """A field of a domain event, to test in `event`."""
+    return BuiltTest(form={"field": name})
 
 
-def event(name: str, where: BuiltCondition | None = None, *, within: float | None = None) -> BuiltCondition:
+def event(name: str, where: BuiltTest | None = None, *, within: float | None = None) -> BuiltCondition:
     """A domain event came: one that passes a test of a field, in the last seconds if `within` is given.
 
     >>> event("peak", field("level").above(3), within=60).form

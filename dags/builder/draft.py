@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -13,7 +13,6 @@ from dags.builder.conditions import BuiltGuard, Form
 from dags.builder.fault import BuildError
 from dags.config import Config
 from dags.document import TaskId
-from dags.problems import listed, suggestion
 from dags.task_type import AnyTaskType
 
 _ID = TypeAdapter(TaskId)
@@ -201,11 +200,3 @@ def type_and_config(step: str, kind: AnyTaskType | str, config: Mapping[str, obj
     except (TypeError, ValueError) as error:
         raise BuildError(step, f"its config is not JSON: {error}", "use texts, numbers, lists and mappings") from None
     return {"type": kind if isinstance(kind, str) else kind.name, **({"config": plain} if plain else {})}
-
-
-def known_among(step: str, what: str, name: str, known: Iterable[str]) -> None:
-    """Refuse a name that is not known."""
-    names = list(known)
-    if name not in names:
-        remedy = suggestion(name, names, f"the known ones are {listed(names)}")
-        raise BuildError(step, f"there is no {what} {name!r}", remedy)

@@ -1,13 +1,14 @@
 """Programs: the beginning of streams, the policy, and the document that all steps make."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dags.builder.alternates import BuiltRule
-from dags.builder.draft import BuiltTask, Draft, Origin, known_among, stem_of, type_and_config
-from dags.builder.fault import BuildError
+from dags.builder.draft import BuiltTask, Draft, Origin, stem_of, type_and_config
+from dags.builder.fault import BuildError, known_among
 from dags.builder.streams import BuiltOutput, BuiltStream
 from dags.config import Config
 from dags.task_type import AnyTaskType
@@ -118,13 +119,22 @@ class Program:
         return {"name": rule.name, **self._draft.resolved(rule.when.form, ids), "choose": chosen}
 
     def _paths(self, step: str, stream: BuiltStream, ids: Sequence[str]) -> list[str]:
-        guarded = [origin for origin in stream.origins if origin.when is not None]
-        found = [
-            f"{ids[origin.task]}>{ids[number]}"
+        """The names of the guarded paths that a stream takes."""
+        every = [
+            (origin, number, port)
             for number, task in enumerate(self._draft.tasks)
-            for origin, _ in task.entrances
-            if origin in guarded
+            for origin, port in task.entrances
+            if origin.when is not None
         ]
+        between = Counter((origin.task, number) for origin, number, _ in every)
+        found: list[str] = []
+        for origin, number, port in every:
+            if origin in stream.origins:
+                begin, end = ids[origin.task], ids[number]
+                if between[origin.task, number] > 1:
+                    # Two paths between the same tasks are told apart by their ports.
+                    begin, end = f"{begin}.{origin.port or 'out'}", f"{end}.{port or 'in'}"
+                found.append(f"{begin}>{end}")
         if not found:
             raise BuildError(step, "it opens or closes a stream without a guard", "give the stream that 'when' returns")
         return found

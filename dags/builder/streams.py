@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dags.builder.alternates import BuiltAlternate
 from dags.builder.conditions import BuiltCondition, BuiltGuard, guard
-from dags.builder.draft import BuiltTask, Draft, Entrance, Origin, known_among, stem_of, type_and_config
-from dags.builder.fault import BuildError
+from dags.builder.draft import BuiltTask, Draft, Entrance, Origin, stem_of, type_and_config
+from dags.builder.fault import BuildError, known_among
 from dags.builder.operators import quoted_field, quoted_text, routes
 from dags.config import Config
 from dags.task_type import AnyTaskType
@@ -15,7 +15,7 @@ from dags.task_type import AnyTaskType
 if TYPE_CHECKING:
     from dags.builder.windows import StreamWindow
 
-FEWEST_ALTERNATES = 2
+_FEWEST_ALTERNATES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class BuiltStream:
         """A task with alternates, of which one at a time is active; `first` is so at the beginning."""
         step = self.draft.step("dynamic", name)
         names = [each.name for each in alternates]
-        if len(names) < FEWEST_ALTERNATES:
+        if len(names) < _FEWEST_ALTERNATES:
             raise BuildError(step, f"it has {len(names)} of the two or more alternates", "add some, or use process")
         if repeated := sorted({each for each in names if names.count(each) > 1}):
             message = f"two alternates are named {repeated[0]!r}"
@@ -224,6 +224,6 @@ def _alternate_form(step: str, given: BuiltAlternate) -> dict[str, Any]:
         own |= {"module": given.module}
         own |= {key: value for key, value in type_and_config(step, "", given.config).items() if key == "config"}
     own["value"] = given.value if isinstance(given.value, int | float) else dict(given.value.form)
-    optional = {"cost": given.cost, "selectivity": given.selectivity}
-    own |= {key: value for key, value in optional.items() if value is not None}
+    own["cost"] = given.cost
+    own |= {} if given.selectivity is None else {"selectivity": given.selectivity}
     return own if given.when is None else own | {"when": dict(given.when.form)}
