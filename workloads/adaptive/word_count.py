@@ -38,7 +38,7 @@ def word_count() -> Program:
     (
         words.process("unnest", {"field": "word", "kind": "string", "keep": ["at"]})
         .project("at", "word", computed={"one": "1"})
-        .window(time="at", seconds=60)
+        .window(time="at", seconds=60, lateness=120)
         .group_by("word")
         .summary("one", name="counts of a minute")
         .project("window_end", "word", "count")

@@ -109,5 +109,6 @@ def _shares(words: list[str], rounds: int) -> dict[str, float]:
 
 
 def _best(shares: dict[str, float]) -> dict[str, Any]:
-    found = max(TOPICS, key=lambda topic: shares[topic])
+    # Rounded, so that topics that are as probable are equal to the last digit.
+    found = max(TOPICS, key=lambda topic: round(shares[topic], 9))
     return {"found": found, "score": shares[found] / sum(shares.values())}
