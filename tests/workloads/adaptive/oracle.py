@@ -21,44 +21,51 @@ Forecast = Callable[[Event], float | None]
 Left = dict[str, list[dict[str, Any]]]
 """What reaches each sink: the fields that identify an event, and the results."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MODEL_EVENTS = 500
+_MODEL_EVENTS = 300
+_FEATURES = ("sine", "cosine", "sine_twice", "cosine_twice", "temperature")
 
 
 def demand_response(batches: Batches, chosen: Chosen) -> Left:
     forecasts: dict[str, Forecast] = {"typical": _typical, "hourly": _hourly, "trend": _Trend("kw", "meter", 12)}
     forecast = forecasts[chosen["forecast"]]
-    left: Left = {"peaks": [], "calm": [], "curtailments": [], "errors": []}
+    expected = [{"at": at, "prediction": prediction} for at, prediction in _expected_loads(batches)]
+    curtailments = []
+    before: dict[str, tuple[datetime, float | None]] = {}
+    errors: list[tuple[datetime, float | None]] = []
+    for event in (each["grid.meters"] for batch in batches for each in batch):
+        predicted = forecast(event)
+        if predicted is not None and predicted > 4:
+            curtailments.append({"meter": event["meter"], "at": event["at"], "predicted": predicted})
+        if event["meter"] in before:
+            at, wanted = before[event["meter"]]
+            errors.append((at, None if wanted is None else (event["kw"] - wanted) ** 2))
+        before[event["meter"]] = event["at"], predicted
+    return {
+        "peaks": [each for each in expected if each["prediction"] > 1.2],
+        "calm": [each for each in expected if each["prediction"] < 1],
+        "curtailments": curtailments,
+        "errors": [
+            {"window_start": start, "count": len(found), "mean": sum(found) / len(found)}
+            for start, found in ((at, _known(each)) for at, each in _windows(errors, timedelta(hours=3)))
+            if found
+        ],
+    }
+
+
+def _expected_loads(batches: Batches) -> Iterator[tuple[datetime, float]]:
+    """By the newest model, from the first one on."""
     learnt: list[Event] = []
     model = None
-    before: dict[str, Any] = {}
-    errors: list[tuple[datetime, float | None]] = []
     for batch in batches:
-        for event in (each["grid.meters"] for each in batch):
-            predicted = forecast(event)
-            if predicted is not None and predicted > 4:
-                left["curtailments"].append({"meter": event["meter"], "at": event["at"], "predicted": predicted})
-            if event["meter"] in before:
-                at, expected = before[event["meter"]]
-                errors.append((at, None if expected is None else (event["kw"] - expected) ** 2))
-            before[event["meter"]] = event["at"], predicted
+        for event in (each["grid.history"] for each in batch):
             learnt.append(event)
             if len(learnt) == _MODEL_EVENTS:
-                features = np.array([[1.0, each["sine"], each["cosine"], each["temperature"]] for each in learnt])
-                model = np.linalg.lstsq(features, np.array([each["kw"] for each in learnt]), rcond=None)[0]
+                features = np.array([[1.0, *(each[name] for name in _FEATURES)] for each in learnt])
+                model = np.linalg.lstsq(features, np.array([each["load"] for each in learnt]), rcond=None)[0]
                 learnt = []
         for event in (each["grid.weather"] for each in batch):
             if model is not None:
-                prediction = float(np.dot(model, [1.0, event["sine"], event["cosine"], event["temperature"]]))
-                if prediction > 3.2:
-                    left["peaks"].append({"at": event["at"], "prediction": prediction})
-                if prediction < 2.6:
-                    left["calm"].append({"at": event["at"], "prediction": prediction})
-    left["errors"] = [
-        {"window_start": start, "count": len(found), "mean": sum(found) / len(found)}
-        for start, found in ((at, _known(each)) for at, each in _windows(errors, timedelta(hours=3)))
-        if found
-    ]
-    return left
+                yield event["at"], float(np.dot(model, [1.0, *(event[name] for name in _FEATURES)]))
 
 
 def linear_road(batches: Batches, chosen: Chosen) -> Left:

@@ -22,7 +22,7 @@ from workloads.adaptive.scenario import ADAPTIVE, AdaptiveScenario, adaptive_sce
 from workloads.adaptive.scenario_dataflow import dynamic_document, scenario_dataflow
 from workloads.adaptive.word_count import lines_with_lemmas
 
-BATCHES, ROUNDS = 20, 60
+BATCHES, ROUNDS = 15, 60
 SEED = 7
 EACH = pytest.mark.parametrize("name", ADAPTIVE)
 
@@ -33,23 +33,23 @@ def read(name: str) -> tuple[AdaptiveScenario, DynamicDocument]:
     return scenario, dynamic_document(scenario)
 
 
-def selections(dynamic: DynamicDocument) -> list[dict[str, str]]:
+def selections(dynamic: DynamicDocument) -> list[tuple[str, str]]:
     """Each alternate once, the others as they are first."""
-    return [{task.id: each} for task in dynamic.tasks.values() for each in task.alternates]
+    return [(task.id, each) for task in dynamic.tasks.values() for each in task.alternates]
 
 
 class LeftBy(Protocol):
-    def __call__(self, name: str, /, *, is_open: bool = True, rounds: int = ROUNDS, **chosen: str) -> Left:
+    def __call__(self, name: str, /, *chosen: tuple[str, str], is_open: bool = True, rounds: int = ROUNDS) -> Left:
         """What reaches the sinks of a scenario with some alternates; the others are as they are first."""
 
 
 @pytest.fixture(scope="module")
 def left_by(tmp_path_factory: pytest.TempPathFactory) -> LeftBy:
     @cache
-    def left(name: str, /, *, is_open: bool = True, rounds: int = ROUNDS, **chosen: str) -> Left:
+    def left(name: str, /, *chosen: tuple[str, str], is_open: bool = True, rounds: int = ROUNDS) -> Left:
         scenario, dynamic = read(name)
         choice = Selection(
-            alternates={**dynamic.first.alternates, **chosen}, opened=dict.fromkeys(dynamic.streams, is_open)
+            alternates={**dynamic.first.alternates, **dict(chosen)}, opened=dict.fromkeys(dynamic.streams, is_open)
         )
         job = MemoryJob(tmp_path_factory.mktemp(name), scenario, scenario_dataflow(scenario, dynamic, choice))
         return job.left(batches_of(scenario, SEED, batches=BATCHES, rounds=rounds))
@@ -64,8 +64,8 @@ def test_each_alternate_gives_what_the_oracle_gives(name: str, left_by: LeftBy) 
     drawn = scenario.rounds(SEED)
     batches = [list(islice(drawn, ROUNDS)) for _ in range(BATCHES)]
     for chosen in selections(dynamic):
-        left = left_by(name, **chosen)
-        for sink, events in ORACLES[name](batches, {**dynamic.first.alternates, **chosen}).items():
+        left = left_by(name, chosen)
+        for sink, events in ORACLES[name](batches, {**dynamic.first.alternates, **dict([chosen])}).items():
             assert events, f"{sink} of {chosen} gets something"
             came = [{field: each[field] for field in events[0]} for each in left[sink]]
             assert [_rounded(each) for each in events] == [_rounded(each) for each in came], f"{sink} of {chosen}"
@@ -100,7 +100,7 @@ def test_a_forecast_of_more_value_errs_less(left_by: LeftBy) -> None:
     """The mean squared error of each, over a night and a morning."""
     found = []
     for alternate in ("typical", "hourly", "trend"):
-        left = left_by("demand_response", forecast=alternate)
+        left = left_by("demand_response", ("forecast", alternate))
         found.append(mean(each["mean"] for each in left["errors"]))
     assert sorted(found) == found
 
@@ -109,7 +109,7 @@ def test_a_classifier_of_more_value_is_right_more_often(left_by: LeftBy) -> None
     """The share of tweets with their topics."""
     found = []
     for alternate in ("phrases", "lda", "bayes"):
-        left = left_by("tweet_topics", classifier=alternate)
+        left = left_by("tweet_topics", ("classifier", alternate))
         found.append(mean(each["mean"] for each in left["accuracy"]))
     assert sorted(found, reverse=True) == found
 
@@ -132,7 +132,7 @@ def test_travel_times_of_more_value_are_nearer_to_the_next(left_by: LeftBy) -> N
         speeds[report["segment"], at - timedelta(minutes=at.minute % 5, seconds=at.second)].append(report["speed"])
     errors = {}
     for alternate in ("trees", "series"):
-        left = left_by("linear_road", **{"next speed": alternate})
+        left = left_by("linear_road", ("next speed", alternate))
         errors[alternate] = mean(
             (60 / each["minutes"] - mean(speeds[place])) ** 2
             for each in left["times"]
@@ -152,7 +152,7 @@ def test_stems_are_the_words_behind_the_lines() -> None:
 def test_a_learnt_model_opens_and_closes_a_path(left_by: LeftBy) -> None:
     """The peaks that a regression on the meters expects open the path to curtailments while meters draw more."""
     scenario, dynamic = read("demand_response")
-    left = left_by("demand_response", rounds=150)
+    left = left_by("demand_response", rounds=200)
     guards = [each.when for each in dynamic.streams.values()]
     values = [
         each.value
@@ -166,7 +166,7 @@ def test_a_learnt_model_opens_and_closes_a_path(left_by: LeftBy) -> None:
         for each in left[sink]
     ]
     events += [DomainEvent(name="errors", at=each["window_end"].timestamp(), fields=each) for each in left["errors"]]
-    drawn = [each["grid.meters"] for each in islice(scenario.rounds(SEED), BATCHES * 150)]
+    drawn = [each["grid.meters"] for each in islice(scenario.rounds(SEED), BATCHES * 200)]
     states, by_state, looks = BEFORE_ANY_LOOK, {True: list[float](), False: list[float]()}, list[bool]()
     for number in range(0, len(drawn), 12):
         now = drawn[number]["at"].timestamp()
