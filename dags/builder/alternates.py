@@ -88,7 +88,5 @@ def alternate(  # noqa: PLR0913 - an alternate has as many parts, most with defa
 def rule(name: str, when: BuiltGuard | BuiltCondition, choose: Mapping[object, str | bool]) -> BuiltRule:
     """A rule: while it is active, some dynamic tasks have the alternate of its choice, and streams are open or not."""
     if not choose:
-        raise BuildError(
-            f"the rule {name!r}", "it chooses nothing", "give an alternate for the stream of a dynamic task"
-        )
+        raise BuildError(f"the rule {name!r}", "it chooses nothing", "give the stream of a dynamic task its alternate")
     return BuiltRule(name=name, when=guard(when), choose=choose)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from dags.builder.fault import BuildError, known_among
 
@@ -11,6 +11,19 @@ Metric: TypeAlias = Literal["rate", "throughput", "latency", "backlog", "load"]
 Form: TypeAlias = Mapping[str, Any]
 """A part of a document. Where the document names a task, it may hold the task's stream instead."""
 _FEWEST_IN_SEQUENCE = 2
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A part of a program that stands for one of its tasks."""
+
+    @property
+    def draft(self) -> object:
+        """The draft of the program."""
+
+    @property
+    def task(self) -> int:
+        """The number of the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +123,8 @@ class BuiltTest:
         return BuiltTest(form={**self.form, "equals": value})
 
 
-def metric(name: Metric, *, at: object = None) -> BuiltMetric:
-    """A metric of the dataflow, or of the task whose stream is given.
+def metric(name: Metric, *, at: Placed | str | None = None) -> BuiltMetric:
+    """A metric of the dataflow, or of a task, given by its stream or its name.
 
     >>> metric("rate").below(80).form
     {'metric': 'rate', 'below': 80}

@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from dags.builder.conditions import BuiltGuard, Form
-from dags.builder.fault import BuildError
+from dags.builder.conditions import BuiltGuard, Form, Placed
+from dags.builder.fault import BuildError, known_among
 from dags.config import Config
 from dags.document import TaskId
 from dags.task_type import AnyTaskType
@@ -18,19 +18,6 @@ from dags.task_type import AnyTaskType
 _ID = TypeAdapter(TaskId)
 _NO_ID = re.compile(r"[/+#\x00-\x1f\x7f-\x9f]+")
 """What an id may not have."""
-
-
-@runtime_checkable
-class Placed(Protocol):
-    """A part of a draft that stands for one of its tasks."""
-
-    @property
-    def draft(self) -> "Draft":
-        """The draft."""
-
-    @property
-    def task(self) -> int:
-        """The number of the task."""
 
 
 class Origin(NamedTuple):
@@ -156,14 +143,15 @@ class Draft:
     def resolved(self, form: Any, ids: Sequence[str]) -> Any:
         """A part of a document, in which streams stand for their tasks, with the ids of these."""
         if isinstance(form, Mapping):
-            return {key: self.resolved(part, ids) for key, part in form.items()}
+            if isinstance(named := form.get("task"), str):
+                known_among("a condition", "task", named, ids)
+            return {key: part if key == "config" else self.resolved(part, ids) for key, part in form.items()}
         if isinstance(form, list):
             return [self.resolved(part, ids) for part in form]
         if not isinstance(form, Placed):
             return form
         if form.draft is not self:
-            message = f"it names a stream of another program, {form.draft.name!r}"
-            raise BuildError("a condition", message, "name a stream of this program")
+            raise BuildError("a condition", "it names a stream of another program", "name a stream of this program")
         return ids[form.task]
 
     def _shown(self, number: int) -> str:

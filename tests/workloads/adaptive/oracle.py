@@ -28,7 +28,7 @@ _FEATURES = ("sine", "cosine", "sine_twice", "cosine_twice", "temperature")
 def demand_response(batches: Batches, chosen: Chosen) -> Left:
     forecasts: dict[str, Forecast] = {"typical": _typical, "hourly": _hourly, "trend": _Trend("kw", "meter", 12)}
     forecast = forecasts[chosen["forecast"]]
-    expected = [{"at": at, "prediction": prediction} for at, prediction in _expected_loads(batches)]
+    expected = list(_expected_loads(batches))
     curtailments = []
     before: dict[str, tuple[datetime, float | None]] = {}
     errors: list[tuple[datetime, float | None]] = []
@@ -41,8 +41,8 @@ def demand_response(batches: Batches, chosen: Chosen) -> Left:
             errors.append((at, None if wanted is None else (event["kw"] - wanted) ** 2))
         before[event["meter"]] = event["at"], predicted
     return {
-        "peaks": [each for each in expected if each["prediction"] > 1.2],
-        "calm": [each for each in expected if each["prediction"] < 1],
+        "peaks": [{"at": at, "prediction": load} for at, load in expected if load > 1.2],
+        "calm": [{"at": at, "prediction": load} for at, load in expected if load < 1],
         "curtailments": curtailments,
         "errors": [
             {"window_start": start, "count": len(found), "mean": sum(found) / len(found)}
