@@ -14,7 +14,7 @@ _FEWEST_IN_SEQUENCE = 2
 
 
 @runtime_checkable
-class Placed(Protocol):
+class BuiltPlace(Protocol):
     """A part of a program that stands for one of its tasks."""
 
     @property
@@ -123,7 +123,7 @@ class BuiltTest:
         return BuiltTest(form={**self.form, "equals": value})
 
 
-def metric(name: Metric, *, at: Placed | str | None = None) -> BuiltMetric:
+def metric(name: Metric, *, at: BuiltPlace | str | None = None) -> BuiltMetric:
     """A metric of the dataflow, or of a task, given by its stream or its name.
 
     >>> metric("rate").below(80).form

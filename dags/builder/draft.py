@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from dags.builder.conditions import BuiltGuard, Form, Placed
+from dags.builder.conditions import BuiltGuard, BuiltPlace, Form
 from dags.builder.fault import BuildError, known_among
 from dags.config import Config
 from dags.document import TaskId
@@ -28,7 +28,7 @@ class Origin(NamedTuple):
     when: BuiltGuard | None = None
 
 
-class Entrance(NamedTuple):
+class BuiltEntrance(NamedTuple):
     """A stream that enters a task, at a port if the task has several."""
 
     origin: Origin
@@ -46,12 +46,12 @@ class BuiltTask:
     name: str | None
     form: Form
     """What the document says of it besides its id."""
-    entrances: tuple[Entrance, ...]
+    entrances: tuple[BuiltEntrance, ...]
     is_sink: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class ProgramDraft:
     """The tasks that a program has added so far, and what it left unfinished."""
 
     name: str
@@ -148,7 +148,7 @@ class Draft:
             return {key: part if key == "config" else self.resolved(part, ids) for key, part in form.items()}
         if isinstance(form, list):
             return [self.resolved(part, ids) for part in form]
-        if not isinstance(form, Placed):
+        if not isinstance(form, BuiltPlace):
             return form
         if form.draft is not self:
             raise BuildError("a condition", "it names a stream of another program", "name a stream of this program")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dags.builder.alternates import BuiltRule
-from dags.builder.draft import BuiltTask, Draft, Origin, stem_of, type_and_config
+from dags.builder.draft import BuiltTask, Origin, ProgramDraft, stem_of, type_and_config
 from dags.builder.fault import BuildError, known_among
 from dags.builder.streams import BuiltOutput, BuiltStream
 from dags.config import Config
@@ -32,7 +32,7 @@ class Program:
     """
 
     def __init__(self, name: str) -> None:
-        self._draft = Draft(name=name)
+        self._draft = ProgramDraft(name=name)
         self._policy: dict[str, Any] | None = None
         self._rules: tuple[BuiltRule, ...] = ()
         self._events: Mapping[str, BuiltOutput | OtherOutput] = {}

@@ -1,14 +1,14 @@
 """Streams of a document under construction, each with the operators that go on from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dags.builder.alternates import BuiltAlternate
 from dags.builder.conditions import BuiltCondition, BuiltGuard, guard
-from dags.builder.draft import BuiltTask, Draft, Entrance, Origin, stem_of, type_and_config
+from dags.builder.draft import BuiltEntrance, BuiltTask, Origin, ProgramDraft, stem_of, type_and_config
 from dags.builder.fault import BuildError, known_among
-from dags.builder.operators import quoted_field, quoted_text, routes
+from dags.builder.operators import routes
 from dags.config import Config
 from dags.task_type import AnyTaskType
 
@@ -22,13 +22,9 @@ _FEWEST_ALTERNATES = 2
 class BuiltOutput:
     """A sink of a document under construction; made by `BuiltStream.output`."""
 
-    draft: Draft
-    number: int
-
-    @property
-    def task(self) -> int:
-        """The number of its task."""
-        return self.number
+    draft: ProgramDraft
+    task: int
+    """The number of its task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +34,7 @@ class BuiltStream:
     Any number of steps may go on from it, and each gets all events.
     """
 
-    draft: Draft
+    draft: ProgramDraft
     origins: tuple[Origin, ...]
 
     @property
@@ -162,12 +158,7 @@ class BuiltStream:
         """End the stream with a task of a sink type."""
         form = type_and_config(self.draft.step("output", name), type, config or {})
         added = self._add("output", form["type"], form, name=name, is_sink=True)
-        return BuiltOutput(draft=self.draft, number=added.task)
-
-    def measurement(self, keep: Sequence[str], value: str) -> "BuiltStream":
-        """One value of each event in the form in which `join_by_id` takes it: under `field` and `value`."""
-        computed = {"field": quoted_text(value), "value": quoted_field(value)}
-        return self._then("join", "project", {"fields": list(keep), "computed": computed})
+        return BuiltOutput(draft=self.draft, task=added.task)
 
     def _then(  # noqa: PLR0913 - a task has as many parts
         self,
@@ -199,7 +190,7 @@ class BuiltStream:
             stem=stem_of(stem),
             name=name,
             form=form,
-            entrances=tuple(Entrance(origin, port) for port, each in entering.items() for origin in each.origins),
+            entrances=tuple(BuiltEntrance(origin, port) for port, each in entering.items() for origin in each.origins),
             is_sink=is_sink,
         )
         return BuiltStream(draft=self.draft, origins=(Origin(self.draft.add(task), None),))

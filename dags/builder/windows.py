@@ -1,10 +1,11 @@
 """Windows of a document under construction: an aggregate ends each, and makes it a stream again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dags.builder.fault import BuildError
+from dags.builder.operators import quoted_field, quoted_text
 from dags.builder.streams import BuiltStream
 from dags.config import Config
 from dags.task_type import AnyTaskType
@@ -56,7 +57,7 @@ class StreamWindow:
         if len(set(values)) < len(values):
             raise BuildError(self.step, f"join has two values of one name in {values}", "rename one with project")
         keep = (*self.by, *([] if self.time in self.by or self.time is None else [self.time]))
-        first, *rest = (each.measurement(keep, of) for each, of in [(self.stream, value), *others])
+        first, *rest = (_measurement(each, keep, of) for each, of in [(self.stream, value), *others])
         config = {
             "by": list(self.by),
             "expected": len(values),
@@ -111,3 +112,8 @@ class StreamWindow:
             if name.startswith("__"):
                 raise AttributeError(name)
             raise BuildError(self.step, f"a window has no {name!r}", "end it with an aggregate first")
+
+
+def _measurement(stream: BuiltStream, keep: Sequence[str], value: str) -> BuiltStream:
+    """One value of each event in the form in which `join_by_id` takes it: under `field` and `value`."""
+    return stream.project(*keep, computed={"field": quoted_text(value), "value": quoted_field(value)})

@@ -103,7 +103,11 @@ def test_lists_are_taken_apart(kind: tuple[Kind, st.SearchStrategy[Any]], data: 
             yield from (("out", {"line": event["line"], "items": item}) for item in event["items"])
 
     config = {"field": "items", "kind": name.value, "keep": ["line"]}
-    poisonous = [{"line": 1}, {"line": 1, "items": {"no": "list"}}, {"line": 1, "items": [["nested"]]}]
+    poisonous: list[dict[str, Any]] = [
+        {"line": 1},
+        {"line": 1, "items": {"no": "list"}},
+        {"line": 1, "items": [["nested"]]},
+    ]
     agrees(unnest, config, events, reference, LISTS, poisonous=poisonous, exact=True)
 
 

@@ -174,7 +174,7 @@ def _by_speed(event: Event) -> float:
 
 
 def _by_threshold(event: Event) -> float:
-    return float(event["speed"] < traffic.SLOW)
+    return float(event["speed"] < traffic.SLOW_SPEED)
 
 
 def _jam(speed: float, share: float) -> float:
@@ -188,7 +188,7 @@ def _jam(speed: float, share: float) -> float:
 def _forest(event: Event) -> float:
     mean, free, jammed = event["mean"], traffic.FREE[0], traffic.JAMMED[0]
     trees = np.arange(traffic.TREES) / traffic.TREES
-    slow, split = mean < traffic.SLOW - 4 + 8 * trees, event["min"] < jammed - 8 + 8 * trees
+    slow, split = mean < traffic.SLOW_SPEED - 4 + 8 * trees, event["min"] < jammed - 8 + 8 * trees
     keeps = np.where(slow, 0.75, np.where(split, 0.5, 0.15))
     return float((keeps * mean + (1 - keeps) * free).mean())
 
@@ -211,7 +211,7 @@ def _stems(line: str) -> list[str]:
 def _bayes(text: str) -> tuple[str, float]:
     chances = {}
     for topic in topics.TOPICS:
-        counts = topics.COUNTS[topic]
+        counts = topics.SAMPLE_COUNTS[topic]
         known = [counts.get(word, 0) + 1 for word in text.split()]
         chances[topic] = float(np.prod(np.array(known) / (topics.TOTALS[topic] + topics.VOCABULARY)))
     return _best(chances)

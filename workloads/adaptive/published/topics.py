@@ -55,20 +55,20 @@ SHARES = {topic: weights_of(topic) for topic in TOPICS} | {NOISE: dict.fromkeys(
 SUMS = {topic: sum(weights.values()) for topic, weights in SHARES.items()}
 RARE = 0.002
 """The share of a word that a topic does not have."""
-COUNTS = {
+SAMPLE_COUNTS = {
     topic: {word: 1 + round(2 * weight) for word, weight in SHARES[topic].items() if word not in OWN[topic][SAMPLED:]}
     for topic in TOPICS
 }
 """What was counted in the sample."""
-TOTALS = {topic: sum(counts.values()) for topic, counts in COUNTS.items()}
-VOCABULARY = len({word for counts in COUNTS.values() for word in counts})
+TOTALS = {topic: sum(counts.values()) for topic, counts in SAMPLE_COUNTS.items()}
+VOCABULARY = len({word for counts in SAMPLE_COUNTS.values() for word in counts})
 
 
 def bayes(event: dict[str, Any]) -> dict[str, Any]:
     """The most probable topic if words are independent, by counts of a small sample."""
     words = event["text"].split()
     logs = {
-        topic: sum(math.log((COUNTS[topic].get(word, 0) + 1) / (TOTALS[topic] + VOCABULARY)) for word in words)
+        topic: sum(math.log((SAMPLE_COUNTS[topic].get(word, 0) + 1) / (TOTALS[topic] + VOCABULARY)) for word in words)
         for topic in TOPICS
     }
     best = max(logs.values())

@@ -8,7 +8,7 @@ JAMMED, FREE = (28.0, 10.0), (58.0, 12.0)
 """Mean and deviation of the speed in a jam and outside, in miles an hour."""
 USUALLY = 0.25
 """How often there is a jam anywhere."""
-SLOW = 40.0
+SLOW_SPEED = 40.0
 TREES = 32
 
 
@@ -40,14 +40,14 @@ def by_speed(event: dict[str, Any]) -> dict[str, Any]:
 
 def by_threshold(event: dict[str, Any]) -> dict[str, Any]:
     """Whether the vehicle is slow."""
-    return {"jam": 1.0 if event["speed"] < SLOW else 0.0}
+    return {"jam": 1.0 if event["speed"] < SLOW_SPEED else 0.0}
 
 
 def forest(event: dict[str, Any]) -> dict[str, Any]:
     """The next mean speed, by many trees of which each splits elsewhere: a jam dissolves in a while."""
     total = 0.0
     for tree in range(TREES):
-        if event["mean"] < SLOW - 4 + 8 * tree / TREES:
+        if event["mean"] < SLOW_SPEED - 4 + 8 * tree / TREES:
             total += 0.75 * event["mean"] + 0.25 * FREE[0]
         elif event["min"] < JAMMED[0] - 8 + 8 * tree / TREES:
             total += 0.5 * event["mean"] + 0.5 * FREE[0]
