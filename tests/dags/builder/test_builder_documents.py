@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptation.documents.dynamic_reader import read_dynamic
+from dags.builder import Program, metric, rule
 from dags.builder.operators import routes
 from engine.tasks.expressions import Node, read, written
 from tests.dags.builder.programs import DYNAMIC_SCRIPTS, GOLDEN, SCRIPTS, Script, canonical, followed
@@ -76,3 +77,18 @@ def test_each_event_takes_one_way_of_a_split(expressions: list[Node], events: li
         true = [computed(each, event) is True for each in expressions]
         expected = true.index(True) if True in true else len(expressions)
         assert [at == expected for at in range(len(ways))] == [computed(each, event) is True for each in ways]
+
+
+def test_a_rule_names_paths_as_the_reader_does() -> None:
+    """With their ports where two of them join the same tasks, and all paths of a stream that several steps read."""
+    program = Program("paths")
+    summary = program.stream("north").window(time="at", seconds=9).summary("t")
+    busy = metric("rate").above(9)
+    early, late = summary.when(busy), summary.port("late").when(busy)
+    early.merge(late).output("both")
+    early.output("again")
+    program.policy(rules=[rule("open", metric("rate").above(20), {early: True}), rule("shut", busy, {late: False})])
+    found = read_dynamic(program.text(), canonical=canonical)
+    names = ["tumbling_window.out>both.in", "tumbling_window.late>both.in", "tumbling_window>again"]
+    assert names == list(found.streams)
+    assert [{names[0]: True, names[2]: True}, {names[1]: False}] == [each.choose for each in found.policy.rules]
