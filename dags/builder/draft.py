@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -56,6 +57,8 @@ class ProgramDraft:
 
     name: str
     tasks: list[BuiltTask] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    """Those that the program gave to tasks."""
     windows: dict[int, str] = field(default_factory=dict)
     """The steps of windows that no aggregate has ended yet."""
     begun: Iterator[int] = field(default_factory=count)
@@ -70,12 +73,13 @@ class ProgramDraft:
             except ValidationError:
                 message = f"{task.name!r} cannot be a task's id"
                 raise BuildError(step, message, "give a name of 1 to 128 characters without '/', '+', '#'") from None
-            if task.name in {each.name for each in self.tasks}:
+            if task.name in self.names:
                 raise BuildError(step, f"another task is named {task.name!r}", "give each task a name of its own")
+            self.names.add(task.name)
         seen: set[tuple[int, str | None, str | None]] = set()
         for origin, port in task.entrances:
             if (joined := (origin.task, origin.port, port)) in seen:
-                message = f"the stream of {self._shown(origin.task)} is joined to it twice"
+                message = f"the stream of {self._shown(origin.task, self.ids())} is joined to it twice"
                 raise BuildError(step, message, "join each stream once; every event of it arrives then")
             seen.add(joined)
         self.tasks.append(task)
@@ -95,7 +99,9 @@ class ProgramDraft:
         for number, task in enumerate(self.tasks):
             if not task.is_sink and number not in read:
                 raise BuildError(
-                    self._shown(number), "nothing reads its stream", "end it with output, or remove the step"
+                    self._shown(number, self.ids()),
+                    "nothing reads its stream",
+                    "end it with output, or remove the step",
                 )
         if not self.tasks:
             raise BuildError("the program", "it has no steps", "begin with stream")
@@ -109,25 +115,26 @@ class ProgramDraft:
 
     def ids(self) -> Sequence[str]:
         """The id of each task. Those without a name get the first one that is free, in the order of steps."""
-        taken = {task.name for task in self.tasks if task.name is not None}
+        taken, tried = set(self.names), Counter[str]()
         found: list[str] = []
         for task in self.tasks:
-            name, tried = task.name or task.stem, 1
+            name = task.name or task.stem
             while task.name is None and name in taken:
-                tried += 1
-                name = f"{task.stem}-{tried}"
+                # Counted on from the last one, so that many tasks of a type do not try the same names again.
+                tried[task.stem] = max(2, tried[task.stem] + 1)
+                name = f"{task.stem}-{tried[task.stem]}"
             taken.add(name)
             found.append(name)
         return found
 
     def events(self) -> Iterator[tuple[str, str]]:
         """The names of domain events that guards and values speak of, each with the step."""
+        ids = self.ids()
         for number, task in enumerate(self.tasks):
             guards = [origin.when for origin, _ in task.entrances if origin.when is not None]
-            for name in (name for each in guards for name in each.events()):
-                yield name, self._shown(number)
-            for each in task.form.get("alternates", ()):
-                yield from ((name, self._shown(number)) for name in _named_events(each))
+            found = [name for each in guards for name in each.events()]
+            found += [name for each in task.form.get("alternates", ()) for name in _named_events(each)]
+            yield from ((name, self._shown(number, ids)) for name in found)
 
     def _streams(self, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
         for number, task in enumerate(self.tasks):
@@ -154,9 +161,8 @@ class ProgramDraft:
             raise BuildError("a condition", "it names a stream of another program", "name a stream of this program")
         return ids[form.task]
 
-    def _shown(self, number: int) -> str:
-        task = self.tasks[number]
-        return f"step {number + 1}, {task.operator} {self.ids()[number]!r}"
+    def _shown(self, number: int, ids: Sequence[str]) -> str:
+        return f"step {number + 1}, {self.tasks[number].operator} {ids[number]!r}"
 
 
 def _named_events(form: Any) -> Iterator[str]:

@@ -141,8 +141,7 @@ class BuiltStream:
 
     def port(self, name: str) -> "BuiltStream":
         """What leaves the same task at another output port."""
-        task = self.task
-        return replace(self, origins=(self.origins[0]._replace(task=task, port=name),))
+        return replace(self, origins=(self.origins[0]._replace(task=self.task, port=name),))
 
     def output(self, name: str | None = None) -> BuiltOutput:
         """Deliver the stream as an output of the dataflow."""
@@ -183,6 +182,9 @@ class BuiltStream:
         name: str | None = None,
         is_sink: bool = False,
     ) -> "BuiltStream":
+        if "in" in (ports or {}):
+            step = self.draft.step(operator, name)
+            raise BuildError(step, "the stream itself enters at 'in'", "merge the other one, or name another port")
         entering: dict[str | None, BuiltStream] = {"in" if ports else None: self}
         entering |= {port: self._known(operator, each) for port, each in (ports or {}).items()}
         task = BuiltTask(

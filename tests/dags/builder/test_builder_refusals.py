@@ -59,6 +59,10 @@ REFUSED: dict[str, tuple[Callable[[Program], object], str]] = {
         lambda p: p.stream("s").process("error_estimate", ports={"average": "s"}),  # type: ignore[dict-item] # refused
         "step 2, process: str is not a stream; give a stream",
     ),
+    "port of its own": (
+        lambda p: (s := p.stream("s")).process("error_estimate", ports={"in": s}),
+        "step 2, process: the stream itself enters at 'in'; merge the other one, or name another port",
+    ),
     "window as stream": (
         lambda p: p.stream("s").merge(p.stream("r").window(2)),  # type: ignore[arg-type] # refused
         "step 3, merge: StreamWindow is not a stream; end the window with an aggregate first",
