@@ -29,6 +29,7 @@ class OperationKind(StrEnum):
     RESTORE = "restore backup"
     MOVE = "move tasks"
     RESCALE = "rescale job"
+    REPACE = "repace job"
     RECONFIGURE = "reconfigure"
     REPLAN = "replan"
     PUBLISH = "publish module"
