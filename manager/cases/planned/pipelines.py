@@ -73,10 +73,10 @@ class Pipelines(Base):
         if answer.how is ReplanKind.RECONFIGURATION:
             answer = self._reconfigured(caller, row, composed, answer, dry_run=dry_run)
         if answer.how is ReplanKind.REPLACEMENT and not dry_run:
-            self._changes.dataflows.replace(row.id, composed.document, who=caller.who, pipeline=composed.pipeline)
+            self._changes.dataflows.replace(row.id, composed.document, who=caller.who, origin=composed.origin)
         elif not dry_run and composed.pipeline.decode() != row.pipeline:
             # Only now, because the reconfiguration may have been refused.
-            self._changes.pipelines.keep(row.id, composed.pipeline, who=caller.who)
+            self._changes.pipelines.keep(row.id, composed.origin, who=caller.who)
         return answer
 
     def _reconfigured(
