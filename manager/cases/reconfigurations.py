@@ -1,7 +1,7 @@
 """Reconfigurations of running dataflows: previewed, begun, watched, cancelled and undone."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,6 +51,11 @@ class Reconfigurations(Base):
         """Begin a reconfiguration. If it is lenient, states of which nobody knows what becomes are dropped."""
         wanted = self._wanted(caller, dataflow, form, lenient=lenient)
         return self._answer(self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
+
+    def adapt(self, documents: Mapping[str, str], *, who: str) -> None:
+        """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait."""
+        wanted = ReconfigurationRequest(dataflows=tuple(documents), documents=documents, lenient=True)
+        self._changes.reconfigurations.begin(wanted, _report, who=who, waits=False)
 
     def undo(
         self, caller: Caller, dataflow: str, reconfiguration: str, *, dry_run: bool = False

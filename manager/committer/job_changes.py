@@ -80,6 +80,16 @@ class JobChanges:
             repace, lambda _session, draft: draft.repace(repace), OperationKind.REPACE, scope=scope, base=base, who=who
         )
 
+    def would_repace(self, repace: Repace, *, who: str) -> None:
+        """Note in the journal that a job would get another pace."""
+        begun = time.monotonic()
+
+        def write(session: Session, draft: Draft, _decided: None) -> None:
+            kind, note = OperationKind.WOULD_REPACE, repace.why
+            write_down(session, draft, kind, who=who, subject=str(repace.job), begun=begun, note=note)
+
+        self._committer.commit(_nothing, write, scope=lambda _state, _decided: TransitionScope())
+
     def _change(  # noqa: PLR0913 - what, how, on what ground, and for the journal
         self,
         change: Rescale | Repace,

@@ -27,6 +27,7 @@ from engine.log_lines import begin_log, named, problem
 from engine.vault import Vault
 from manager.access import AccessKeeper
 from manager.answers import OperationKind
+from manager.cases.adaptive.adapter import Adapter
 from manager.cases.planned.fallback_taker import FallbackTaker
 from manager.cases.planned.follower import PipelineFollower
 from manager.cases.tools import Pricing, Tools
@@ -36,9 +37,11 @@ from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
 from manager.defragmentation.learnt_costs import LearntCostStore
 from manager.defragmentation.watcher import Watcher
+from manager.event_flow.domain_event_line import DomainEventLine
 from manager.observations.listener import Listener
 from manager.observations.placeable_hosts import placeable
 from manager.problem import DatabaseAway
+from manager.process.adaptation_keeper import AdaptationKeeper
 from manager.process.broker_and_host import BrokerAndHost
 from manager.process.drive import Drive
 from manager.process.keeper import KeeperDown
@@ -143,7 +146,9 @@ class Manager:
             jobs_root=root,
             pricing=Pricing(per_core_hour=settings.price_per_core_hour, currency=settings.currency),
         )
-        self._service = service_of(tools)
+        adapter = Adapter(tools, DomainEventLine(beside.connect))
+        self._adapting = AdaptationKeeper(adapter)
+        self._service = service_of(tools, adapter)
         self._follower = PipelineFollower(tools)
         self._fallbacks = FallbackTaker(tools) if settings.replan_failed else None
         self._access = AccessKeeper(root / "access", beside.reload)
@@ -154,6 +159,8 @@ class Manager:
             chooser,
             by_itself=settings.defragment,
             every=settings.defragment_every,
+            autoscale=settings.autoscale,
+            latencies=adapter.latencies,
         )
         self._meter = Meter(store, committer, listener, chooser, broker=beside.taken)
         self._candidate = Candidate(store, name, won=lambda term: words.put(_Word("won", term)), lost=self._step_down)
@@ -262,6 +269,7 @@ class Manager:
         self._keep_access()
         self._vouchers.keep()
         self._drive.begin()
+        self._adapting.start()
         if (key := self._service.administration.first_key()) is not None:
             kept = write_key(self._root, key)
             log.info("the first operator's API key lies in %s", kept, extra=named("key", file=str(kept)))
@@ -274,6 +282,7 @@ class Manager:
             self._meter.end()
         except (DatabaseAway, SQLAlchemyError) as error:
             log.warning("the last minute that was metered is lost: %s", error)
+        self._adapting.stop()
         self._drive.end()
         self._beside.end(keeps=keeps)
 

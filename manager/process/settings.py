@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Pydanti
 
 from dags.problems import listed, suggestion
 from dags.pydantic_errors import describe_error
+from manager.defragmentation.autoscale import Autoscale
 
 FILE = "braid.toml"
 SETTINGS_PREFIX = "BRAID_"
@@ -121,6 +122,8 @@ class Settings(_Kept):
     """Seconds after which they are consolidated besides, as far as that is worth it; no schedule if not given."""
     replicas: Annotated[int, Field(ge=0, le=3)] = 0
     """The machines that keep a copy of each host's files, so that another one can go on when its machine is lost."""
+    autoscale: Autoscale = Autoscale.OFF
+    """Whether jobs beat slower by themselves where policies allow it; `preview` only says what would be done."""
     replan_failed: bool = False
     """Whether a pipeline is planned by itself without a module that does nothing but fail."""
     price_per_core_hour: Annotated[float, Field(ge=0, le=1e9)] | None = None
