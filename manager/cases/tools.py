@@ -1,7 +1,7 @@
 """The tools of the use cases: all that they work with, made once for a manager."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from dags import Catalogue
 from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
 from manager.carriages.committed import CommittedCarriages
+from manager.cases.adaptive.adapting import AdaptationBoard
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
 from manager.defragmentation.choice import Chooser
@@ -82,6 +83,7 @@ class Tools:
     wheels: WheelStore | None = None
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None
+    adaptations: AdaptationBoard = field(default_factory=AdaptationBoard)
     replicas: int = 0
     """The machines that are to keep copies of each host."""
     deploying_seconds: float = 15.0

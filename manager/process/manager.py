@@ -148,7 +148,7 @@ class Manager:
         )
         adapter = Adapter(tools, DomainEventLine(beside.connect))
         self._adapting = AdaptationKeeper(adapter)
-        self._service = service_of(tools, adapter)
+        self._service = service_of(tools)
         self._follower = PipelineFollower(tools)
         self._fallbacks = FallbackTaker(tools) if settings.replan_failed else None
         self._access = AccessKeeper(root / "access", beside.reload)

@@ -14,6 +14,7 @@ from manager.rest.openapi import describe, parameters
 from manager.rest.problem_responses import answer_troubles
 from manager.rest.request_log import RequestLog
 from manager.rest.routes import (
+    adaptations,
     administration,
     bills,
     dataflows,
@@ -45,6 +46,7 @@ ROUTERS = tuple(
         overview,
         dataflows,
         pipelines,
+        adaptations,
         reconfigurations,
         sources,
         source_events,

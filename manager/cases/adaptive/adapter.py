@@ -37,7 +37,7 @@ _BUSY = frozenset({Phase.PREPARING, Phase.SWITCHING})
 
 
 class Adapter:
-    """Adapts dataflows; one thread looks, and any may read `adapting`."""
+    """Adapts dataflows; one thread looks."""
 
     def __init__(
         self,
@@ -54,34 +54,33 @@ class Adapter:
         self._monotonic = monotonic
         self._resolver = Resolver(tools.committer, tools.store, tools.catalogue)
         self._reconfigurations = Reconfigurations(tools)
-        self.adapting: Mapping[str, Adapting] = {}
-        """What is remembered of each dataflow; replaced as a whole."""
+        self._board = tools.adaptations
 
     def look(self) -> None:
         """Look at all dynamic dataflows, and switch what should be switched."""
         if not self._tools.committer.leads:
-            self.adapting = {}
+            self._board.known = {}
             return
-        self.adapting = {row.id: known for row in self._rows() if (known := self._followed(row)) is not None}
+        self._board.known = {row.id: known for row in self._rows() if (known := self._followed(row)) is not None}
         names = self._names()
         events = self._line.take(frozenset(names))
         layouts = FlowLayouts(self._tools, self._monotonic())
         now = self._clock()
-        for each in self.adapting.values():
+        for each in self._board.known.values():
             layout = layouts.of(each)
             measured = None if layout is None else flow_measured(layout, layouts.seen, self._monotonic())
             own = [DomainEvent(name=name, at=at, fields=fields) for name, at, fields in _of(each, events, names)]
             metrics = {} if measured is None else measured.metrics
             each.look(Observed(now=now, metrics=metrics, events=tuple(own)), measured, now)
         busy = self._busy()
-        free = [each for each in self.adapting.values() if each.as_of.row.id not in busy]
+        free = [each for each in self._board.known.values() if each.as_of.row.id not in busy]
         for each in free:
             each.settle(now)
         self._decide(free, now)
 
     def latencies(self) -> Mapping[str, float]:
         """The longest time that each dataflow allows, in seconds, by the running graph's ids; from any thread."""
-        known = [each.as_of for each in self.adapting.values()]
+        known = [each.as_of for each in self._board.known.values()]
         return {
             running_id(each.row.id, each.row.revision): each.policy.latency
             for each in known
@@ -91,7 +90,7 @@ class Adapter:
     def stop(self) -> None:
         """Read no more events."""
         self._line.stop()
-        self.adapting = {}
+        self._board.known = {}
 
     def _rows(self) -> Sequence[DataflowRow]:
         wanted = select(DataflowRow).where(
@@ -104,7 +103,7 @@ class Adapter:
 
     def _followed(self, row: DataflowRow) -> Adapting | None:
         """What is known of a row's dataflow, as the row is now; None where it can't be read any more."""
-        known = self.adapting.get(row.id)
+        known = self._board.known.get(row.id)
         if known is None or known.as_of.row.dynamic != row.dynamic:
             try:
                 dynamic = self._resolver.read(row.tenant, row.dynamic or "")
@@ -122,7 +121,7 @@ class Adapter:
         wanted = select(DataflowRow.tenant, DataflowRow.name, DataflowRow.id).where(col(DataflowRow.removed).is_(None))
         others = {
             (each.as_of.row.tenant, form.dataflow)
-            for each in self.adapting.values()
+            for each in self._board.known.values()
             for form in each.as_of.policy.events.values()
             if form.dataflow is not None
         }
@@ -132,7 +131,7 @@ class Adapter:
                 rows = session.exec(wanted.order_by(col(DataflowRow.number))).all()
             by_name = {(tenant, name): dataflow for tenant, name, dataflow in rows}
         found: dict[str, list[tuple[str, str]]] = {}
-        for each in self.adapting.values():
+        for each in self._board.known.values():
             for name, form in each.as_of.policy.events.items():
                 if (topic := _topic(each.as_of.row, form, by_name)) is not None:
                     found.setdefault(topic, []).append((each.as_of.row.id, name))
@@ -153,7 +152,7 @@ class Adapter:
         decided = decide_together(sharers)
         together: nx.Graph[str] = nx.Graph()
         for dataflow, decision in decided.decisions.items():
-            each = self.adapting[dataflow]
+            each = self._board.known[dataflow]
             each.decision = decision
             if decision.choice == each.standing.choice:
                 each.standing = decision.standing
@@ -167,7 +166,7 @@ class Adapter:
     def _switch(self, decisions: Mapping[str, ChoiceDecision]) -> None:
         """Switch dataflows together. What is refused is decided anew at the next look."""
         documents = {
-            dataflow: plain(self.adapting[dataflow].dynamic, decision.choice).decode()
+            dataflow: plain(self._board.known[dataflow].dynamic, decision.choice).decode()
             for dataflow, decision in decisions.items()
         }
         why = {dataflow: "; ".join(decision.reasons) for dataflow, decision in decisions.items()}
@@ -179,7 +178,7 @@ class Adapter:
             return
         for dataflow, decision in decisions.items():
             log.info("the dataflow %s adapts: %s", dataflow, why[dataflow])
-            self.adapting[dataflow].go(decision)
+            self._board.known[dataflow].go(decision)
             self._tools.changes.adaptations.note(dataflow, why[dataflow], who=OPERATOR)
 
 

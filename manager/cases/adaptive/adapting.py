@@ -61,6 +61,8 @@ class Adapting:
     measured: FlowMeasured | None = None
     decision: ChoiceDecision | None = None
     """The last one."""
+    looked: float = 0.0
+    """When it was looked at last."""
     stepped: float = 0.0
     """When the last rates were added."""
 
@@ -81,7 +83,7 @@ class Adapting:
 
     def look(self, observed: Observed, measured: FlowMeasured | None, now: float) -> None:
         """Take what was observed."""
-        self.measured = measured
+        self.measured, self.looked = measured, now
         guards, values = guards_of(self.dynamic, self.as_of.policy), value_guards_of(self.dynamic)
         self.states = advance(guards, values, self.states, observed)
         if measured is None:
@@ -112,9 +114,8 @@ class Adapting:
     def permission(self, now: float) -> Permission:
         """What guards, rules, and hands permit; without what went back by itself a while ago."""
         found = permission(self.dynamic, self.as_of.policy, self.states, self.standing.choice)
-        self.failed = {each: until for each, until in self.failed.items() if until > now}
         alternates = {
-            task: frozenset(name for name in names if (task, name) not in self.failed) or names
+            task: frozenset(name for name in names if self.failed.get((task, name), now) <= now) or names
             for task, names in found.alternates.items()
         }
         pinned: Mapping[str, str | bool] = self.as_of.row.pinned or {}
@@ -128,6 +129,14 @@ class Adapting:
     def _expected(self, task: str) -> float:
         history = self.rates.get(task)
         return forecast(tuple(history), _AHEAD).highest if history else 0.0
+
+
+class AdaptationBoard:
+    """What is known of the dynamic dataflows that run: put up by the adapter, read by any thread."""
+
+    def __init__(self) -> None:
+        self.known: Mapping[str, Adapting] = {}
+        """By dataflow; replaced as a whole."""
 
 
 def adapting(dynamic: DynamicDocument, as_of: AdaptedRow) -> Adapting:
