@@ -256,6 +256,19 @@ def test_tenants_that_want_the_same_share_and_one_that_differs_does_not_change_t
     assert 2 == len(set(instances()))
 
 
+def test_nobody_learns_with_whom_it_switched(manager: Manager, played: Played) -> None:
+    """Nor can a tenant undo what others share; an operator sees all of it."""
+    ann, bob = submit(manager), submit(manager, BOB)
+    played.runs(60, per_second=2_000)
+    (own,) = manager.service.reconfigurations.page(ANN, ann, Paging()).items
+    assert ((ann,), {ann}) == (own.dataflows, {each.dataflow for each in own.scope.tasks} if own.scope else None)
+    (whole,) = manager.service.reconfigurations.page(OPERATOR, bob, Paging()).items
+    assert {ann, bob} == set(whole.dataflows)
+    for act in (manager.service.reconfigurations.undo, manager.service.reconfigurations.cancel):
+        with pytest.raises(Conflict):
+            act(ANN, ann, own.id)
+
+
 def test_a_dataflow_that_was_changed_otherwise_says_so(manager: Manager, played: Played) -> None:
     """It is left alone from then on."""
     dataflow = submit(manager)
