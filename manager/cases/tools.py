@@ -10,7 +10,7 @@ from dags import Catalogue
 from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
 from manager.carriages.committed import CommittedCarriages
-from manager.cases.adaptive.adapting import AdaptationBoard
+from manager.cases.adaptive.adapted_dataflow import AdaptationBoard
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
 from manager.defragmentation.choice import Chooser

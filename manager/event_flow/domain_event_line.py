@@ -15,7 +15,7 @@ MOST_WAITING = 10_000
 log = logging.getLogger("braid.adapting")
 
 
-class OutputEvent(NamedTuple):
+class HeardEvent(NamedTuple):
     """An event that left at an output."""
 
     topic: str
@@ -57,9 +57,9 @@ class DomainEventLine:
         self._read: frozenset[str] = frozenset()
         # Guards what waits.
         self._guard = threading.Lock()
-        self._waiting: deque[OutputEvent] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[HeardEvent] = deque(maxlen=MOST_WAITING)
 
-    def take(self, topics: frozenset[str]) -> tuple[OutputEvent, ...]:
+    def take(self, topics: frozenset[str]) -> tuple[HeardEvent, ...]:
         """The events of some topics that came since the last time. From now on these topics are read."""
         self._follow(topics)
         with self._guard:
@@ -97,10 +97,10 @@ class DomainEventLine:
             line.acknowledge([message.token])
 
 
-def _events(message: Message, now: float) -> tuple[OutputEvent, ...]:
+def _events(message: Message, now: float) -> tuple[HeardEvent, ...]:
     try:
         events = json.loads(message.payload)["events"]
-        return tuple(OutputEvent(message.topic, now, each) for each in events if isinstance(each, dict))
+        return tuple(HeardEvent(message.topic, now, each) for each in events if isinstance(each, dict))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         log.warning("topic %s: passed over, because it is no output: %s", message.topic, error)
         return ()

@@ -3,6 +3,8 @@
 import threading
 
 from manager.cases.adaptive.adapter import Adapter
+from manager.cases.tools import Tools
+from manager.event_flow.domain_event_line import DomainEventLine, EventConnector
 from manager.process.regular_looks import look_with
 
 _EVERY = 1.0
@@ -12,8 +14,9 @@ _EVERY = 1.0
 class AdaptationKeeper:
     """Looks from `start` to `stop`, as often as this manager comes to lead."""
 
-    def __init__(self, adapter: Adapter) -> None:
-        self._adapter = adapter
+    def __init__(self, tools: Tools, connect: EventConnector) -> None:
+        self._adapter = Adapter(tools, DomainEventLine(connect))
+        self.latencies = self._adapter.latencies
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 

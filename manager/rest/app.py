@@ -26,7 +26,6 @@ from manager.rest.routes import (
     modules,
     operations,
     overview,
-    pipelines,
     reconfigurations,
     savings,
     sessions,
@@ -45,7 +44,6 @@ ROUTERS = tuple(
     for family in (
         overview,
         dataflows,
-        pipelines,
         adaptations,
         reconfigurations,
         sources,

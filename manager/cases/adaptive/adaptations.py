@@ -12,10 +12,9 @@ from adaptation.guards.cases import MetricKey
 from dags import InvalidDocument, Problem
 from dags.problems import listed, pointer, quoted, suggestion
 from manager.answers import AdaptationAnswer, AdaptiveTaskAnswer, AlternateAnswer, GuardedStreamAnswer
-from manager.cases.adaptive.adapting import Adapting, adapted_row, adapting
+from manager.cases.adaptive.adapted_dataflow import AdaptedDataflow, adapted_dataflow, adapted_row
 from manager.cases.adaptive.resolver import Resolver
 from manager.cases.base import Base, Caller
-from manager.cases.tools import Tools
 from manager.committer.dataflow_rows import dataflow_of
 from manager.problem import Conflict, InvalidRequest, NotFound
 from manager.store.tables import DataflowRow
@@ -26,17 +25,13 @@ _MICROSECONDS = 1_000_000
 class Adaptations(Base):
     """Dynamic dataflows, for their tenants and for operators."""
 
-    def __init__(self, tools: Tools) -> None:
-        super().__init__(tools)
-        self._resolver = Resolver(tools.committer, tools.store, tools.catalogue)
-
     def get(self, caller: Caller, dataflow: str) -> AdaptationAnswer:
         """What a dynamic dataflow has chosen, and by which figures."""
         row = self._own(caller, dataflow)
         known = self._tools.adaptations.known.get(dataflow)
         if known is None or known.as_of.row.dynamic != row.dynamic:
             dynamic = self._dynamic(row)
-            known = adapting(dynamic, adapted_row(row, dynamic))
+            known = adapted_dataflow(dynamic, adapted_row(row, dynamic))
         return _answer(row, known)
 
     def set_policy(self, caller: Caller, dataflow: str, raw: bytes) -> AdaptationAnswer:
@@ -58,7 +53,7 @@ class Adaptations(Base):
         return self.get(caller, dataflow)
 
     def _dynamic(self, row: DataflowRow) -> DynamicDocument:
-        return self._resolver.read(row.tenant, row.dynamic or "")
+        return Resolver(self._committer, self._store, self._tools.catalogue).read(row.tenant, row.dynamic or "")
 
     def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
         with self._store.read() as session:
@@ -90,7 +85,7 @@ def _wrong(dynamic: DynamicDocument, pinned: Mapping[str, str | bool]) -> Iterat
             yield Problem(pointer=pointer(name), code="unknown-alternate", message=message, remedy=remedy)
 
 
-def _answer(row: DataflowRow, known: Adapting) -> AdaptationAnswer:
+def _answer(row: DataflowRow, known: AdaptedDataflow) -> AdaptationAnswer:
     measured = known.measured
     figures = FlowFigures(
         rates={} if measured is None else measured.rates, measured=dict(known.learnt), numbers=known.states.numbers

@@ -19,7 +19,7 @@ from adaptation.guards.observed import DomainEvent, Observed
 from adaptation.shared_switches import Sharer, decide_together
 from bridge import topics
 from dags import InvalidDocument
-from manager.cases.adaptive.adapting import Adapting, adapted_row, adapting
+from manager.cases.adaptive.adapted_dataflow import AdaptedDataflow, adapted_dataflow, adapted_row
 from manager.cases.adaptive.flow_layouts import FlowLayouts
 from manager.cases.adaptive.flow_measurement import flow_measured
 from manager.cases.adaptive.resolver import Resolver, plain
@@ -27,7 +27,7 @@ from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.tools import Tools
 from manager.committed.state import running_id
 from manager.committer.rows import OPERATOR
-from manager.event_flow.domain_event_line import DomainEventLine, OutputEvent
+from manager.event_flow.domain_event_line import DomainEventLine, HeardEvent
 from manager.problem import Trouble
 from manager.store.tables import DataflowRow
 from manager.transitions.life import Phase
@@ -101,7 +101,7 @@ class Adapter:
         with self._tools.store.read() as session:
             return session.exec(wanted.order_by(col(DataflowRow.number))).all()
 
-    def _followed(self, row: DataflowRow) -> Adapting | None:
+    def _followed(self, row: DataflowRow) -> AdaptedDataflow | None:
         """What is known of a row's dataflow, as the row is now; None where it can't be read any more."""
         known = self._board.known.get(row.id)
         if known is None or known.as_of.row.dynamic != row.dynamic:
@@ -110,7 +110,7 @@ class Adapter:
             except InvalidDocument as error:
                 log.warning("the dataflow %s stays as it is: %s", row.id, error)
                 return None
-            return adapting(dynamic, adapted_row(row, dynamic))
+            return adapted_dataflow(dynamic, adapted_row(row, dynamic))
         if _version(row) != _version(known.as_of.row):
             known.as_of = adapted_row(row, known.dynamic)
         return known
@@ -143,7 +143,7 @@ class Adapter:
             under_way = [each.dataflows for each in state.reconfigurations.values() if each.phase in _BUSY]
         return frozenset().union(*under_way)
 
-    def _decide(self, free: Sequence[Adapting], now: float) -> None:
+    def _decide(self, free: Sequence[AdaptedDataflow], now: float) -> None:
         sharers = [
             Sharer(dataflow=each.as_of.row.id, ground=ground, standing=each.standing, running=_running(each))
             for each in free
@@ -192,7 +192,7 @@ def _topic(row: DataflowRow, form: EventStreamForm, by_name: Mapping[tuple[str, 
 
 
 def _of(
-    each: Adapting, events: Iterable[OutputEvent], names: Mapping[str, Sequence[tuple[str, str]]]
+    each: AdaptedDataflow, events: Iterable[HeardEvent], names: Mapping[str, Sequence[tuple[str, str]]]
 ) -> list[tuple[str, float, Mapping[str, object]]]:
     """The events that a dataflow's policy names, each with that name."""
     own = each.as_of.row.id
@@ -200,5 +200,5 @@ def _of(
     return [(name, event.at, event.fields) for event, dataflow, name in named if dataflow == own]
 
 
-def _running(each: Adapting) -> Mapping[str, int]:
+def _running(each: AdaptedDataflow) -> Mapping[str, int]:
     return dict(zip(each.as_of.row.task_ids, each.as_of.row.instances, strict=True))

@@ -1,6 +1,6 @@
 """The layouts of dynamic dataflows: where they run at the moment of one look."""
 
-from manager.cases.adaptive.adapting import Adapting
+from manager.cases.adaptive.adapted_dataflow import AdaptedDataflow
 from manager.cases.adaptive.flow_measurement import FlowLayout
 from manager.cases.tools import Tools
 from manager.committed.state import running_id
@@ -26,7 +26,7 @@ class FlowLayouts:
         paid, _ = tools.chooser.paid()
         self._batch_cores = {str(job): rate * paid.batch for job, rate in batches(self._jobs, self.seen, now).items()}
 
-    def of(self, each: Adapting) -> FlowLayout | None:
+    def of(self, each: AdaptedDataflow) -> FlowLayout | None:
         """The layout of a dataflow; None while it is not running as its row says."""
         row = each.as_of.row
         instances = dict(zip(row.task_ids, row.instances, strict=True))

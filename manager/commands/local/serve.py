@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from manager.commands.client_command import SettingsFile, exit_on_error
+from manager.defragmentation.autoscale import Autoscale
 from manager.process.settings import Placement, read_settings
 
 
@@ -38,6 +39,10 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         int | None,
         typer.Option(help="The machines that keep a copy of each host, at most 3. Default: 0."),
     ] = None,
+    autoscale: Annotated[
+        Autoscale | None,
+        typer.Option(help="Have jobs beat slower where policies allow it, or only say so. Default: off."),
+    ] = None,
     replan_failed: Annotated[
         bool | None,
         typer.Option(help="Plan a pipeline without a module that does nothing but fail. Default: no."),
@@ -67,6 +72,7 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         "defragment": defragment,
         "defragment_every": defragment_every,
         "replicas": replicas,
+        "autoscale": autoscale,
         "replan_failed": replan_failed,
         "price_per_core_hour": price_per_core_hour,
         "currency": currency,

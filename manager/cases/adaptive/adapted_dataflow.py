@@ -45,7 +45,7 @@ class AdaptedRow(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Adapting:
+class AdaptedDataflow:
     """One dataflow; one thread's."""
 
     dynamic: DynamicDocument
@@ -135,13 +135,13 @@ class AdaptationBoard:
     """What is known of the dynamic dataflows that run: put up by the adapter, read by any thread."""
 
     def __init__(self) -> None:
-        self.known: Mapping[str, Adapting] = {}
+        self.known: Mapping[str, AdaptedDataflow] = {}
         """By dataflow; replaced as a whole."""
 
 
-def adapting(dynamic: DynamicDocument, as_of: AdaptedRow) -> Adapting:
+def adapted_dataflow(dynamic: DynamicDocument, as_of: AdaptedRow) -> AdaptedDataflow:
     """A dataflow that was not known so far."""
-    return Adapting(dynamic=dynamic, as_of=as_of, standing=StandingChoice(choice=as_of.chosen or dynamic.first))
+    return AdaptedDataflow(dynamic=dynamic, as_of=as_of, standing=StandingChoice(choice=as_of.chosen or dynamic.first))
 
 
 def adapted_row(row: DataflowRow, dynamic: DynamicDocument) -> AdaptedRow:
