@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Pydanti
 
 from dags.problems import listed, suggestion
 from dags.pydantic_errors import describe_error
+from manager.defragmentation.autoscale import Autoscale
 
 FILE = "braid.toml"
 SETTINGS_PREFIX = "BRAID_"
@@ -125,6 +126,8 @@ class Settings(_Kept):
     """The machines that keep a copy of each host's files, so that another one can go on when its machine is lost."""
     admission: AdmissionMode | None = None
     """Who admits a new machine; if not given, an operator where hosts have copies."""
+    autoscale: Autoscale = Autoscale.OFF
+    """Whether jobs beat slower by themselves where policies allow it; `preview` only says what would be done."""
     replan_failed: bool = False
     """Whether a pipeline is planned by itself without a module that does nothing but fail."""
     price_per_core_hour: Annotated[float, Field(ge=0, le=1e9)] | None = None

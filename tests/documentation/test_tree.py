@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("bridge", "dags", "engine", "manager", "merge", "planning", "ring", "workloads", "benchmarks")
+FOLDERS = ("adaptation", "bridge", "dags", "engine", "manager", "merge", "planning", "ring", "workloads", "benchmarks")
 MODULES = sorted(
     path
     for folder in FOLDERS
