@@ -16,6 +16,8 @@ class Deployment:
     rentals: tuple[Rental, ...] = ()
     cores: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     """By the number of the rental, how many of its cores work for which task."""
+    rented: int = 0
+    """How many rentals there have been: the number of the next one."""
 
     def capacity(self, dataflow: DataflowFigures, speeds: Mapping[int, float]) -> list[float]:
         """The reference cores of each task, if the cores of a rental have this speed now; rated where it is unknown."""
@@ -51,8 +53,12 @@ class Deployment:
         return sum(rental.machine_class.price for rental in self.rentals)
 
     def problems(self, dataflow: DataflowFigures) -> Iterator[str]:
-        """Why this cannot be: too many cores of a machine, or a task where its tags are missing."""
+        """Why this cannot be: a task that runs nowhere or where its tags are missing, too many cores of a machine."""
         known = {rental.number: rental.machine_class for rental in self.rentals}
+        somewhere = {task for tasks in self.cores.values() for task, count in tasks.items() if count}
+        for at, one in enumerate(dataflow.tasks):
+            if at not in somewhere:
+                yield f"{one.name} runs nowhere"
         if len(known) < len(self.rentals):
             yield "two rentals have one number"
         for number, tasks in self.cores.items():
