@@ -47,7 +47,7 @@ def deployed(
     goal: ProfitGoal,
     evolution: Evolution = Evolution(),
 ) -> Deployment:
-    """The fittest deployment that was found; one of the first generation is the greedy one."""
+    """The fittest deployment that was found; some of the first generation are greedy ones."""
     return _Population(dataflow, rates, classes, goal, evolution).fittest()
 
 
@@ -66,7 +66,9 @@ class _Population:
         self._evolution = evolution
         self._random = random.Random(evolution.seed)  # noqa: S311  keeps no secret
         first = _encoded(greedy.deployed(dataflow, rates, classes, goal, central=True), classes)
-        self._people = [first, *(self._stranger(len(first.machines)) for _ in range(evolution.population - 1))]
+        packed = [self._packed_stranger() for _ in range(evolution.population // 4)]
+        others = evolution.population - 1 - len(packed)
+        self._people = [first, *packed, *(self._stranger(len(first.machines)) for _ in range(others))]
 
     def fittest(self) -> Deployment:
         """Breed, select and forget, as often as asked."""
@@ -141,8 +143,16 @@ class _Population:
         return self._random.choice(fitting) if fitting else _FREE
 
     def _stranger(self, machines: int) -> Chromosome:
-        active = tuple(self._random.randrange(len(task.alternates)) for task in self._dataflow.tasks)
-        return Chromosome(active=active, machines=tuple(self._machine() for _ in range(machines)))
+        return Chromosome(active=self._any_active(), machines=tuple(self._machine() for _ in range(machines)))
+
+    def _packed_stranger(self) -> Chromosome:
+        """Any alternates, on the machines that greedy deployment gives them; random machines alone rarely suffice."""
+        draft = DeploymentDraft(self._dataflow, Deployment(active=self._any_active()))
+        greedy.grow(draft, self._rates, self._classes, self._goal.omega)
+        return _encoded(draft.made(), self._classes)
+
+    def _any_active(self) -> Active:
+        return tuple(self._random.randrange(len(task.alternates)) for task in self._dataflow.tasks)
 
     def _decoded(self, one: Chromosome) -> Deployment:
         draft = DeploymentDraft(self._dataflow, Deployment(active=one.active))

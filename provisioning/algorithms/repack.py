@@ -4,7 +4,7 @@ First a core of each task that has more than it needs goes to a machine of the s
 is left on machines with free cores is packed anew.
 """
 
-from collections import Counter
+from collections.abc import Collection
 
 from provisioning.deployment_draft import DeploymentDraft
 from provisioning.machine_class import MachineClass
@@ -15,7 +15,41 @@ def repacked(draft: DeploymentDraft, rates: Rates, classes: tuple[MachineClass, 
     """Pack a deployment that nobody has paid for yet."""
     for task in range(len(draft.dataflow.tasks)):
         _shrink_last(draft, task, rates, classes, target)
-    _repack_free(draft, classes)
+    repack_free(draft, classes, tuple(draft.rentals))
+
+
+def gather(draft: DeploymentDraft) -> None:
+    """Move what runs on the least used machines to free cores of others, so that machines become idle."""
+    partly = sorted((number for number in draft.open if draft.cores[number]), key=lambda each: _used(draft, each))
+    for number in partly:
+        _move_away(draft, number)
+
+
+def _used(draft: DeploymentDraft, number: int) -> int:
+    return sum(draft.cores[number].values())
+
+
+def _move_away(draft: DeploymentDraft, number: int) -> None:
+    """All that runs on a machine goes to others that are as fast and already work, or nothing does."""
+    free = {
+        other: count
+        for other, count in draft.open.items()
+        if other != number and draft.cores[other] and draft.speeds[other] >= draft.speeds[number]
+    }
+    moves: list[tuple[int, int]] = []
+    for task, count in draft.cores[number].items():
+        tags = draft.dataflow.tasks[task].tags
+        for _ in range(count):
+            home = next(
+                (at for at, left in free.items() if left and tags <= draft.rentals[at].machine_class.tags), None
+            )
+            if home is None:
+                return
+            free[home] -= 1
+            moves.append((task, home))
+    for task, home in moves:
+        draft.take(task, number)
+        draft.put(task, home)
 
 
 def _shrink_last(
@@ -44,18 +78,18 @@ def _shrink_last(
         draft.put(task, home)
 
 
-def _repack_free(draft: DeploymentDraft, classes: tuple[MachineClass, ...]) -> None:
-    """Pack the cores in use on machines with free ones anew, machines of equal speed and tags together."""
-    for number in draft.idle():
+def repack_free(draft: DeploymentDraft, classes: tuple[MachineClass, ...], numbers: Collection[int]) -> None:
+    """Pack the cores in use on some machines with free ones anew, machines of equal speed and tags together."""
+    for number in set(draft.idle()) & set(numbers):
         draft.release(number)
-    kinds = Counter(
-        (draft.rentals[number].machine_class.speed, draft.rentals[number].machine_class.tags) for number in draft.open
-    )
+    loose_ones = [draft.rentals[number].machine_class for number in draft.open if number in numbers]
+    kinds = dict.fromkeys((one.speed, one.tags) for one in loose_ones)
     for speed, tags in kinds:
         loose = [
             number
             for number in draft.open
-            if (draft.rentals[number].machine_class.speed, draft.rentals[number].machine_class.tags) == (speed, tags)
+            if number in numbers
+            and (draft.rentals[number].machine_class.speed, draft.rentals[number].machine_class.tags) == (speed, tags)
         ]
         work = [task for number in loose for task, count in draft.cores[number].items() for _ in range(count)]
         fitting = [one for one in classes if one.speed == speed and tags <= one.tags]
