@@ -40,13 +40,13 @@ class DeploymentDraft:
         )
         self._next = max(deployment.rented, *(number + 1 for number in self.rentals), 0)
 
-    def rent(self, machine_class: MachineClass) -> int:
-        """The number of another machine."""
+    def rent(self, machine_class: MachineClass, speed: float | None = None) -> int:
+        """The number of another machine, which is reckoned as rated if its speed is not known better."""
         number = self._next
         self._next += 1
         self.rentals[number] = Rental(number=number, machine_class=machine_class, since=self.now)
         self.cores[number] = {}
-        self.speeds[number] = machine_class.speed
+        self.speeds[number] = machine_class.speed if speed is None else speed
         self._narrowest = min(self._narrowest, machine_class.bandwidth)
         self._set_free(number, machine_class.cores)
         return number

@@ -32,6 +32,8 @@ class Outlook:
     """Seconds."""
     omega: float
     """The relative throughput of the last interval."""
+    mean_omega: float
+    """The mean relative throughput of all intervals before."""
     past_rates: tuple[Rates, ...]
     """What was seen in the last intervals, the newest last."""
     past_speeds: tuple[Speeds, ...]

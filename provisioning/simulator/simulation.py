@@ -149,6 +149,7 @@ class _State:
             step=step,
             interval=world.interval,
             omega=self._omega,
+            mean_omega=sum(one.omega for one in self._intervals) / len(self._intervals),
             past_rates=tuple(world.rates_at(at) for at in seen),
             past_speeds=tuple(self._speeds_at(at) for at in seen),
             coming_rates=tuple({name: each[at] for name, each in rates.items()} for at in range(oracle.horizon)),
