@@ -29,11 +29,15 @@ class DeploymentDraft:
         }
         self.capacity = deployment.capacity(dataflow, self.speeds)
         self.counts = [0] * len(dataflow.tasks)
+        self.places: list[dict[int, int]] = [{} for _ in dataflow.tasks]
+        """By task, on which machines how many cores work for it."""
+        self._ideal: tuple[tuple[int, ...], Mapping[str, float], list[float]] | None = None
         self.open: dict[int, int] = {}
         """The free cores of each rental that has some."""
         for number, tasks in self.cores.items():
             for task, count in tasks.items():
                 self.counts[task] += count
+                self.places[task][number] = count
             self._set_free(number, self.rentals[number].machine_class.cores - sum(tasks.values()))
         self._narrowest = min(
             (rental.machine_class.bandwidth for rental in self.rentals.values()), default=float("inf")
@@ -62,6 +66,7 @@ class DeploymentDraft:
         """Have free cores of a machine work for a task."""
         self._set_free(number, self.open.get(number, 0) - count)
         self.cores[number][task] = self.cores[number].get(task, 0) + count
+        self.places[task][number] = self.cores[number][task]
         self.counts[task] += count
         self.capacity[task] += count * self.speeds[number]
 
@@ -69,9 +74,10 @@ class DeploymentDraft:
         """Free cores of a machine that work for a task."""
         self._set_free(number, self.open.get(number, 0) + count)
         left = self.cores[number][task] - count
-        self.cores[number] |= {task: left}
-        if not left:
-            del self.cores[number][task]
+        if left:
+            self.cores[number][task] = self.places[task][number] = left
+        else:
+            del self.cores[number][task], self.places[task][number]
         self.counts[task] -= count
         # Summed anew when nothing is left, so that rounding does not add up to a core that is not there.
         self.capacity[task] = self.capacity[task] - count * self.speeds[number] if self.counts[task] else 0.0
@@ -87,7 +93,7 @@ class DeploymentDraft:
 
     def homes(self, task: int) -> list[int]:
         """The machines where a task runs."""
-        return [number for number, tasks in self.cores.items() if task in tasks]
+        return list(self.places[task])
 
     def omega(self, rates: Mapping[str, float]) -> float:
         """The relative throughput to expect."""
@@ -96,7 +102,9 @@ class DeploymentDraft:
     def flows(self, rates: Mapping[str, float]) -> tuple[float, Sequence[float], Sequence[float]]:
         """The relative throughput to expect, what reaches each task and what it does."""
         active = tuple(self.active)
-        ideal = ideal_rates(self.dataflow, active, rates)
+        if self._ideal is None or self._ideal[0] != active or self._ideal[1] is not rates:
+            self._ideal = active, rates, ideal_rates(self.dataflow, active, rates)
+        ideal = self._ideal[2]
         taken, done = served(self.dataflow, active, rates, self.capacity, self._limits(active, ideal))
         return mean_share(self.dataflow, done, ideal), taken, done
 

@@ -17,12 +17,12 @@ def ideal_rates(dataflow: DataflowFigures, active: Active, rates: Mapping[str, f
     """Events a second that reach each task if all are served."""
     given: list[float] = []
     taken: list[float] = []
-    for at, task in enumerate(dataflow.tasks):
-        rate = rates.get(task.name, 0.0)
-        for parent in dataflow.parents[at]:
+    for task, parents, choice in zip(dataflow.tasks, dataflow.parents, active, strict=True):
+        rate = 0.0 if parents else rates.get(task.name, 0.0)
+        for parent in parents:
             rate += given[parent]
         taken.append(rate)
-        given.append(rate * task.alternates[active[at]].selectivity)
+        given.append(rate * task.alternates[choice].selectivity)
     return taken
 
 
@@ -43,15 +43,16 @@ def served(
     given: list[float] = []
     taken: list[float] = []
     done: list[float] = []
-    for at, task in enumerate(dataflow.tasks):
-        rate = rates.get(task.name, 0.0)
-        for parent in dataflow.parents[at]:
+    for at, (task, parents, choice) in enumerate(zip(dataflow.tasks, dataflow.parents, active, strict=True)):
+        rate = 0.0 if parents else rates.get(task.name, 0.0)
+        for parent in parents:
             rate += min(given[parent], limits.get((parent, at), given[parent])) if limits else given[parent]
-        alternate = task.alternates[active[at]]
+        alternate = task.alternates[choice]
         taken.append(rate)
         # Compared as cores, since a division would round what is just enough to a little less.
-        done.append(rate if rate * alternate.cost <= capacity[at] else capacity[at] / alternate.cost)
-        given.append(done[-1] * alternate.selectivity)
+        did = rate if rate * alternate.cost <= capacity[at] else capacity[at] / alternate.cost
+        done.append(did)
+        given.append(did * alternate.selectivity)
     return taken, done
 
 

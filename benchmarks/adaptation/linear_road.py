@@ -32,8 +32,8 @@ M1 = tuple(
 
 def linear_road(*, dynamic: bool = True) -> DataflowFigures:
     """The thesis' figure 4.5; without alternates, the best ones alone."""
-    congestion = ((1.0, 1.2, 1.0), (0.8, 0.8, 1.0), (0.5, 0.8, 0.5))
-    travel = ((0.6, 0.3, 1.0), (1.0, 0.5, 1.0))
+    congestion: tuple[tuple[float, float, float], ...] = ((1.0, 1.2, 1.0), (0.8, 0.8, 1.0), (0.5, 0.8, 0.5))
+    travel: tuple[tuple[float, float, float], ...] = ((0.6, 0.3, 1.0), (1.0, 0.5, 1.0))
     if not dynamic:
         congestion, travel = congestion[:1], travel[1:]
     return DataflowFigures(

@@ -18,8 +18,12 @@ def selected(dataflow: DataflowFigures, *, central: bool) -> Active:
 def causes(dataflow: DataflowFigures, active: Active) -> list[float]:
     """The reference cores that an event a second into each task takes there and below, with these alternates."""
     below = [0.0] * len(dataflow.tasks)
-    for at in reversed(range(len(dataflow.tasks))):
-        below[at] = _costs(dataflow, at, below, central=True)[active[at]]
+    for at in range(len(dataflow.tasks) - 1, -1, -1):
+        one = dataflow.tasks[at].alternates[active[at]]
+        under = 0.0
+        for child in dataflow.children[at]:
+            under += below[child]
+        below[at] = one.cost + one.selectivity * under
     return below
 
 

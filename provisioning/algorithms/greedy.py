@@ -19,8 +19,6 @@ from provisioning.throughput import local_shares, needs
 ENOUGH = 1e-9
 """Rounding."""
 MOST_STEPS = 100_000
-_AT_ONCE = 0.95
-"""The part of what a task will need that it gets in one go: one core after the other would end there as well."""
 
 
 def deployed(
@@ -45,8 +43,9 @@ def grow(draft: DeploymentDraft, rates: Rates, classes: tuple[MachineClass, ...]
     for task in depth_first(dataflow):
         if not draft.counts[task]:
             add_core(draft, task, classes)
+    # One core after the other would end there as well.
     for task, need in enumerate(needs(dataflow, tuple(draft.active), rates)):
-        missing = need * target * _AT_ONCE - draft.capacity[task]
+        missing = need * target - draft.capacity[task]
         fitting = largest(classes, dataflow.tasks[task].tags)
         for _ in range(int(missing / fitting.speed)):
             add_core(draft, task, classes)

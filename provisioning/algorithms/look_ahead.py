@@ -140,8 +140,7 @@ class _Plan:
     def _of_task(self, task: int, speeds: Speeds) -> float:
         """The reference cores of a task; machines that are only planned work as rated."""
         draft = self._draft
-        homes = ((number, tasks[task]) for number, tasks in draft.cores.items() if task in tasks)
-        return sum(count * speeds.get(number, draft.speeds[number]) for number, count in homes)
+        return sum(count * speeds.get(number, draft.speeds[number]) for number, count in draft.places[task].items())
 
     def _mean_shares(self, step: int) -> list[float]:
         """What each task does of what reaches it, from an interval on."""

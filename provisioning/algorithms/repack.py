@@ -56,6 +56,7 @@ def _shrink_last(
     draft: DeploymentDraft, task: int, rates: Rates, classes: tuple[MachineClass, ...], target: float
 ) -> None:
     """Move one core of a task to a smaller machine, if the throughput stays enough."""
+    work = draft.flows(rates)[2][task] * draft.dataflow.alternate(task, tuple(draft.active)).cost
     home = draft.homes(task)[-1]
     here = draft.rentals[home].machine_class
     tags = draft.dataflow.tasks[task].tags
@@ -70,7 +71,7 @@ def _shrink_last(
         number = next((each for each in draft.room(task) if draft.rentals[each].machine_class is machine_class), None)
         number = draft.rent(machine_class) if number is None else number
         draft.put(task, number)
-        if draft.omega(rates) >= target - 1e-9:
+        if draft.capacity[task] >= work or draft.omega(rates) >= target - 1e-9:
             return
         draft.take(task, number)
         if not draft.cores[number]:

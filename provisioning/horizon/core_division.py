@@ -19,6 +19,7 @@ def divide(draft: DeploymentDraft, rates: Rates, omega: float) -> float:
             wanted[task] = max(wanted[task], _ROUNDING)
     tasks = sorted(range(len(wanted)), key=lambda task: draft.capacity[task] - wanted[task])
     for task in tasks:
+        _fill(draft, task, wanted)
         for _ in range(MOST_MOVES):
             missing = wanted[task] - draft.capacity[task]
             if missing <= _ROUNDING or not (
@@ -26,6 +27,31 @@ def divide(draft: DeploymentDraft, rates: Rates, omega: float) -> float:
             ):
                 break
     return sum(max(0.0, want - has) for want, has in zip(wanted, draft.capacity, strict=True))
+
+
+def _fill(draft: DeploymentDraft, task: int, wanted: list[float]) -> None:
+    """Many cores at once, the fastest first, as long as each is needed whole; free ones, then those to spare."""
+    missing = wanted[task] - draft.capacity[task]
+    tags = draft.dataflow.tasks[task].tags
+    for number in sorted(draft.open, key=lambda each: -draft.speeds[each]):
+        speed = draft.speeds[number]
+        if speed > 0 and missing >= speed and tags <= draft.rentals[number].machine_class.tags:
+            count = min(draft.open[number], int(missing / speed))
+            draft.put(task, number, count)
+            missing -= count * speed
+    for other, over in _over(draft, wanted) if missing > 0 else ():
+        if other == task:
+            continue
+        left = over
+        for number, count in sorted(draft.places[other].items(), key=lambda each: -draft.speeds[each[0]]):
+            speed = draft.speeds[number]
+            if speed <= 0 or not tags <= draft.rentals[number].machine_class.tags:
+                continue
+            moved = min(count, int(missing / speed), int(left / speed), draft.counts[other] - 1)
+            if moved > 0:
+                draft.take(other, number, moved)
+                draft.put(task, number, moved)
+                missing, left = missing - moved * speed, left - moved * speed
 
 
 def _supplied(draft: DeploymentDraft, task: int, wanted: list[float], missing: float) -> bool:
@@ -37,12 +63,10 @@ def _supplied(draft: DeploymentDraft, task: int, wanted: list[float], missing: f
         return True
     spare = [
         (number, other)
-        for number, tasks in draft.cores.items()
-        if tags <= draft.rentals[number].machine_class.tags
-        for other in tasks
-        if other != task
-        and draft.counts[other] > 1
-        and draft.capacity[other] - draft.speeds[number] >= wanted[other] - _ROUNDING
+        for other, over in _over(draft, wanted)
+        if other != task and draft.counts[other] > 1
+        for number in draft.places[other]
+        if draft.speeds[number] <= over + _ROUNDING and tags <= draft.rentals[number].machine_class.tags
     ]
     if not spare:
         return False
@@ -60,13 +84,12 @@ def _exchanged(draft: DeploymentDraft, task: int, wanted: list[float], missing: 
     slow = min(homes, key=lambda number: draft.speeds[number])
     tags = draft.dataflow.tasks[task].tags
     gains = [
-        (draft.speeds[number] - draft.speeds[slow], number, other)
-        for number, tasks in draft.cores.items()
-        if draft.speeds[number] > draft.speeds[slow] + _ROUNDING and tags <= draft.rentals[number].machine_class.tags
-        for other in tasks
-        if other != task
-        and draft.dataflow.tasks[other].tags <= draft.rentals[slow].machine_class.tags
-        and draft.capacity[other] - draft.speeds[number] + draft.speeds[slow] >= wanted[other] - _ROUNDING
+        (gain, number, other)
+        for other, over in _over(draft, wanted)
+        if other != task and draft.dataflow.tasks[other].tags <= draft.rentals[slow].machine_class.tags
+        for number in draft.places[other]
+        if _ROUNDING < (gain := draft.speeds[number] - draft.speeds[slow]) <= over + _ROUNDING
+        and tags <= draft.rentals[number].machine_class.tags
     ]
     if not gains:
         return False
@@ -76,6 +99,12 @@ def _exchanged(draft: DeploymentDraft, task: int, wanted: list[float], missing: 
     draft.put(task, fast)
     draft.put(other, slow)
     return True
+
+
+def _over(draft: DeploymentDraft, wanted: list[float]) -> list[tuple[int, float]]:
+    """The tasks that have more than they need, with how much."""
+    overs = ((task, has - want) for task, (has, want) in enumerate(zip(draft.capacity, wanted, strict=True)))
+    return [(task, over) for task, over in overs if over > _ROUNDING]
 
 
 def _fit(speed: float, missing: float) -> tuple[bool, float]:

@@ -7,6 +7,7 @@ be worth its cost, so that a short lull does not make alternates go to and fro.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from provisioning.algorithms.alternate_costs import causes
 from provisioning.dataflow_figures import Active, DataflowFigures
 from provisioning.horizon.mixes import cores_of, mixes
 from provisioning.outlook import Rates
@@ -59,7 +60,15 @@ def plan(  # noqa: PLR0913  all that a plan considers, by name
         raise ValueError("a plan needs the forecast of one interval at least")
     most = {name: max(max(0.0, rates.get(name, 0.0)) for rates in forecast) for name in forecast[0]}
     options = [mix.active for mix in mixes(dataflow, most, *([running] if running else ()))]
-    steps = [[_step(dataflow, rates, active, cores) for active in options] for rates in forecast]
+    below = [causes(dataflow, active) for active in options]
+    gammas = [dataflow.gamma(active) for active in options]
+    steps = [
+        [
+            _step(active, gamma, cores_of(dataflow, rates, each), cores)
+            for active, gamma, each in zip(options, gammas, below, strict=True)
+        ]
+        for rates in forecast
+    ]
     changes = [[switch_cost * _changed(dataflow, one, other) for other in options] for one in options]
     first = [switch_cost * _changed(dataflow, running, active) if running else 0.0 for active in options]
     # The best score of each mix at an interval, and the mix before it.
@@ -80,10 +89,9 @@ def plan(  # noqa: PLR0913  all that a plan considers, by name
     return HorizonPlan(steps=tuple(step[at] for step, at in zip(steps, reversed(path), strict=True)))
 
 
-def _step(dataflow: DataflowFigures, rates: Rates, active: Active, cores: float) -> HorizonStep:
-    needed = cores_of(dataflow, {name: max(0.0, rate) for name, rate in rates.items()}, active)
+def _step(active: Active, gamma: float, needed: float, cores: float) -> HorizonStep:
     served = min(1.0, cores / needed) if needed > 0 else 1.0
-    return HorizonStep(active=active, gamma=dataflow.gamma(active), omega=served, cores=needed)
+    return HorizonStep(active=active, gamma=gamma, omega=served, cores=needed)
 
 
 def _score(step: HorizonStep, omega: float, cores: float) -> float:

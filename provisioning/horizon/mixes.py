@@ -5,7 +5,7 @@ alternate whose value less the price of its work, and of the work it causes belo
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -16,8 +16,8 @@ from provisioning.throughput import ideal_rates, needs
 
 MOST_ENUMERATED = 256
 MOST_MIXES = 24
-_PRICES = 20
-_ROUNDS = 3
+_PRICES = 16
+_ROUNDS = 2
 """How often rates and choices are settled with each other at one price."""
 
 
@@ -53,7 +53,7 @@ def _priced(dataflow: DataflowFigures, rates: Rates) -> Iterator[Active]:
     typical = max(sum(needs(dataflow, best, rates)), 1e-9)
     active = best
     for exponent in range(_PRICES):
-        price = 0.01 * 1.6**exponent / typical
+        price = 0.01 * 1.8**exponent / typical
         for _ in range(_ROUNDS):
             active = _at_price(dataflow, rates, active, price)
         yield active
@@ -67,7 +67,12 @@ def _at_price(dataflow: DataflowFigures, rates: Rates, before: Active, price: fl
     active = list(before)
     for at in reversed(range(len(dataflow.tasks))):
         task = dataflow.tasks[at]
-        under = sum(below[child] for child in dataflow.children[at])
+        under = 0.0
+        for child in dataflow.children[at]:
+            under += below[child]
+        if len(task.alternates) == 1:
+            below[at] = task.alternates[0].cost + task.alternates[0].selectivity * under
+            continue
         costs = [one.cost + one.selectivity * under for one in task.alternates]
         worth = [
             one.value * task.tenants * weight - price * taken[at] * cost
@@ -79,13 +84,12 @@ def _at_price(dataflow: DataflowFigures, rates: Rates, before: Active, price: fl
 
 
 def _made(dataflow: DataflowFigures, rates: Rates, active: Active) -> Mix:
-    return Mix(active=active, gamma=dataflow.gamma(active), cores=cores_of(dataflow, rates, active))
+    return Mix(active=active, gamma=dataflow.gamma(active), cores=cores_of(dataflow, rates, causes(dataflow, active)))
 
 
-def cores_of(dataflow: DataflowFigures, rates: Rates, active: Active) -> float:
-    """The reference cores that serve all events."""
-    below = causes(dataflow, active)
-    return sum(rate * below[dataflow.number[name]] for name, rate in rates.items())
+def cores_of(dataflow: DataflowFigures, rates: Rates, below: Sequence[float]) -> float:
+    """The reference cores that serve all events, by what an event into each task causes."""
+    return sum(max(0.0, rate) * below[dataflow.number[name]] for name, rate in rates.items())
 
 
 def _efficient(made: Iterable[Mix]) -> list[Mix]:

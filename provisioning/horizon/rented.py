@@ -133,7 +133,7 @@ def _add_small(draft: DeploymentDraft, outlook: Outlook, program: RentalProgram)
 
 def _least(outlook: Outlook, active: Active, level: float) -> float:
     """The power without which a level cannot be reached even by the kindest division."""
-    return 0.9 * level * sum(needs(outlook.dataflow, active, outlook.coming_rates[0]))
+    return 0.95 * level * sum(needs(outlook.dataflow, active, outlook.coming_rates[0]))
 
 
 def _highest(outlook: Outlook) -> Mapping[str, float]:
