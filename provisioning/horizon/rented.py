@@ -50,19 +50,10 @@ def adapted(outlook: Outlook) -> Deployment:
     for mix in by_value:
         draft = _machines(outlook, program, plan)
         if mix.gamma <= plan.mix.gamma:
-            spare = list(plan.spare)
-            for _ in range(MOST_STARTS):
-                if _divided(draft, outlook, mix.active, plan.level) or draft.omega(outlook.coming_rates[0]) >= enough:
-                    break
-                if spare:
-                    plan = replace(plan, kept=plan.kept | {spare.pop(0)})
-                    draft = _machines(outlook, program, plan)
-                else:
-                    _add_small(draft, outlook, program)
-            return draft.made()
+            return _enlarged(draft, outlook, program, replace(plan, mix=mix), enough)
         if sum(draft_power(draft)) + _ROUNDING < _least(outlook, mix.active, plan.level):
             continue
-        if _divided(draft, outlook, mix.active, plan.level):
+        if not _lacking(draft, outlook, mix.active, plan.level):
             return draft.made()
     return outlook.deployment
 
@@ -112,23 +103,52 @@ def _start(draft: DeploymentDraft, outlook: Outlook, program: RentalProgram, mac
     draft.rent(machine_class, machine_class.speed * program.performance * works)
 
 
-def _divided(draft: DeploymentDraft, outlook: Outlook, active: Active, level: float) -> bool:
-    """Whether the machines reach a level with these alternates, once cores are divided."""
+def _enlarged(
+    draft: DeploymentDraft, outlook: Outlook, program: RentalProgram, plan: RentalPlan, enough: float
+) -> Deployment:
+    """The planned mix, with as many machines more as it takes: first those that could have gone, then new ones."""
+    spare = list(plan.spare)
+    for _ in range(MOST_STARTS):
+        lacks = _lacking(draft, outlook, plan.mix.active, plan.level)
+        if not lacks or draft.omega(outlook.coming_rates[0]) >= enough:
+            break
+        if not spare:
+            _start_more(draft, outlook, program, lacks)
+            continue
+        while spare and lacks > 0:
+            number = spare.pop(0)
+            plan = replace(plan, kept=plan.kept | {number})
+            lacks -= next(
+                sum(coming_power(outlook, one, 1)) for one in outlook.deployment.rentals if one.number == number
+            )
+        draft = _machines(outlook, program, plan)
+    return draft.made()
+
+
+def _lacking(draft: DeploymentDraft, outlook: Outlook, active: Active, level: float) -> float:
+    """The power that lacks for a level with these alternates, once cores are divided; 0 if it is reached."""
     draft.active = list(active)
     rates = outlook.coming_rates[0]
-    return divide(draft, rates, level) <= _ROUNDING or (all(draft.counts) and draft.omega(rates) >= level - _ROUNDING)
+    lacks = divide(draft, rates, level)
+    if lacks <= _ROUNDING or (all(draft.counts) and draft.omega(rates) >= level - _ROUNDING):
+        return 0.0
+    return lacks
 
 
-def _add_small(draft: DeploymentDraft, outlook: Outlook, program: RentalProgram) -> None:
-    """The cheapest machine on which the task runs that lacks most."""
-    active = tuple(draft.active)
-    lacks = [
-        need - has
-        for need, has in zip(needs(draft.dataflow, active, outlook.coming_rates[0]), draft.capacity, strict=True)
-    ]
-    task = max(range(len(lacks)), key=lambda at: (not draft.counts[at], lacks[at]))
+def _start_more(draft: DeploymentDraft, outlook: Outlook, program: RentalProgram, lacks: float) -> None:
+    """Machines for the task that lacks most: large ones for what is needed whole, or the cheapest one."""
+    rates, active = outlook.coming_rates[0], tuple(draft.active)
+    missing = [need - has for need, has in zip(needs(draft.dataflow, active, rates), draft.capacity, strict=True)]
+    task = max(range(len(missing)), key=lambda at: (not draft.counts[at], missing[at]))
     fitting = [one for one in outlook.classes if draft.dataflow.tasks[task].tags <= one.tags]
-    _start(draft, outlook, program, min(fitting, key=lambda one: (one.price, -one.power)))
+    small = min(fitting, key=lambda one: (one.price, -one.power))
+    cheap = [one for one in fitting if one.price / one.power <= small.price / small.power + _ROUNDING]
+    while True:
+        chosen = max((one for one in cheap if one.power <= lacks), key=lambda one: one.power, default=small)
+        _start(draft, outlook, program, chosen)
+        lacks -= chosen.power
+        if lacks < small.power:
+            break
 
 
 def _least(outlook: Outlook, active: Active, level: float) -> float:
