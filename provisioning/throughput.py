@@ -18,7 +18,7 @@ def ideal_rates(dataflow: DataflowFigures, active: Active, rates: Mapping[str, f
     given: list[float] = []
     taken: list[float] = []
     for task, parents, choice in zip(dataflow.tasks, dataflow.parents, active, strict=True):
-        rate = 0.0 if parents else rates.get(task.name, 0.0)
+        rate = rates.get(task.name, 0.0)
         for parent in parents:
             rate += given[parent]
         taken.append(rate)
@@ -44,7 +44,7 @@ def served(
     taken: list[float] = []
     done: list[float] = []
     for at, (task, parents, choice) in enumerate(zip(dataflow.tasks, dataflow.parents, active, strict=True)):
-        rate = 0.0 if parents else rates.get(task.name, 0.0)
+        rate = rates.get(task.name, 0.0)
         for parent in parents:
             rate += min(given[parent], limits.get((parent, at), given[parent])) if limits else given[parent]
         alternate = task.alternates[choice]

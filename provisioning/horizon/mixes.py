@@ -7,16 +7,17 @@ alternate whose value less the price of its work, and of the work it causes belo
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 from provisioning.algorithms.alternate_costs import causes, selected
-from provisioning.dataflow_figures import Active, DataflowFigures
+from provisioning.dataflow_figures import Active, DataflowFigures, TaskFigures
 from provisioning.outlook import Rates
 from provisioning.throughput import ideal_rates, needs
 
 MOST_ENUMERATED = 256
 MOST_MIXES = 24
 _PRICES = 16
+_PARTS = 4
 _ROUNDS = 2
 """How often rates and choices are settled with each other at one price."""
 
@@ -49,14 +50,35 @@ def _all(dataflow: DataflowFigures) -> Iterator[Active]:
 def _priced(dataflow: DataflowFigures, rates: Rates) -> Iterator[Active]:
     """The choices at prices from nothing to more than all value."""
     best = dataflow.best()
-    yield best
+    hull = [best]
     typical = max(sum(needs(dataflow, best, rates)), 1e-9)
     active = best
     for exponent in range(_PRICES):
         price = 0.01 * 1.8**exponent / typical
         for _ in range(_ROUNDS):
             active = _at_price(dataflow, rates, active, price)
-        yield active
+        hull.append(active)
+    for better, cheaper in pairwise(dict.fromkeys(hull)):
+        yield better
+        yield from _between(dataflow, better, cheaper)
+    yield hull[-1]
+
+
+def _between(dataflow: DataflowFigures, better: Active, cheaper: Active) -> Iterator[Active]:
+    """Mixes between two, in which a part of the tasks is switched, those that lose least value for their work first."""
+    changed = [at for at, (one, other) in enumerate(zip(better, cheaper, strict=True)) if one != other]
+    changed.sort(key=lambda at: _loss(dataflow.tasks[at], better[at], cheaper[at]))
+    for part in range(1, _PARTS):
+        active = list(better)
+        for at in changed[: len(changed) * part // _PARTS]:
+            active[at] = cheaper[at]
+        yield tuple(active)
+
+
+def _loss(task: TaskFigures, better: int, cheaper: int) -> float:
+    """The value that is lost for the work that is saved."""
+    one, other = task.alternates[better], task.alternates[cheaper]
+    return task.tenants * (one.value - other.value) / max(one.cost - other.cost, 1e-9)
 
 
 def _at_price(dataflow: DataflowFigures, rates: Rates, before: Active, price: float) -> Active:
