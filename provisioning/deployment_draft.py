@@ -31,7 +31,8 @@ class DeploymentDraft:
         self.counts = [0] * len(dataflow.tasks)
         self.places: list[dict[int, int]] = [{} for _ in dataflow.tasks]
         """By task, on which machines how many cores work for it."""
-        self._ideal: tuple[tuple[int, ...], Mapping[str, float], list[float]] | None = None
+        self._ideal: tuple[tuple[int, ...], Mapping[str, float], list[float], float] | None = None
+        """For alternates and rates: what reaches each task ideally, and the most that one of them gives."""
         self.open: dict[int, int] = {}
         """The free cores of each rental that has some."""
         for number, tasks in self.cores.items():
@@ -103,9 +104,11 @@ class DeploymentDraft:
         """The relative throughput to expect, what reaches each task and what it does."""
         active = tuple(self.active)
         if self._ideal is None or self._ideal[0] != active or self._ideal[1] is not rates:
-            self._ideal = active, rates, ideal_rates(self.dataflow, active, rates)
+            found = ideal_rates(self.dataflow, active, rates)
+            given = (rate * self.dataflow.alternate(at, active).selectivity for at, rate in enumerate(found))
+            self._ideal = active, rates, found, max(given, default=0.0)
         ideal = self._ideal[2]
-        taken, done = served(self.dataflow, active, rates, self.capacity, self._limits(active, ideal))
+        taken, done = served(self.dataflow, active, rates, self.capacity, self._limits(active, self._ideal[3]))
         return mean_share(self.dataflow, done, ideal), taken, done
 
     def idle(self) -> list[int]:
@@ -135,11 +138,8 @@ class DeploymentDraft:
         else:
             self.open.pop(number, None)
 
-    def _limits(self, active: tuple[int, ...], ideal: Sequence[float]) -> Limits:
+    def _limits(self, active: tuple[int, ...], most: float) -> Limits:
         """What the network lets through, reckoned only if the narrowest machine alone would not do."""
-        most = max(
-            (rate * self.dataflow.alternate(at, active).selectivity for at, rate in enumerate(ideal)), default=0.0
-        )
         if most * self.dataflow.event_bytes <= self._narrowest:
             return NO_LIMITS
         return Deployment(active=active, rentals=tuple(self.rentals.values()), cores=self.cores).limits(self.dataflow)

@@ -22,7 +22,7 @@ Gene = tuple[int, tuple[int, ...], int]
 _FREE = -1
 _PENALTY = 2.0
 _KEPT = 0.05
-_CHANGE_HOURS = 4.0
+_CHANGE_HOURS = 8.0
 """What a machine that comes or goes at run time is penalised with, as hours of its price."""
 
 

@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("adaptation", "bridge", "dags", "engine", "manager", "merge", "planning", "provisioning", "ring", "workloads", "benchmarks")
+FOLDERS = (
+    "adaptation",
+    "bridge",
+    "dags",
+    "engine",
+    "manager",
+    "merge",
+    "planning",
+    "provisioning",
+    "ring",
+    "workloads",
+    "benchmarks",
+)
 MODULES = sorted(
     path
     for folder in FOLDERS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from provisioning import horizon
 from provisioning.algorithms import brute_force, genetic, greedy
 from provisioning.algorithms.repack import cheapest
-from provisioning.dataflow_figures import DataflowFigures, TaskFigures
+from provisioning.dataflow_figures import DataflowFigures, TaskFigures, union
 from provisioning.deployment import Deployment
 from provisioning.throughput import needs, omega
 from tests.provisioning.scenes import CHAIN, CLASSES, GPU, LARGE, MEDIUM, SMALL, dataflows, goal, rates_of, task
@@ -90,6 +90,15 @@ def test_the_centralised_variant_considers_what_is_below() -> None:
     assert (1, 0) == central.active
     assert (0, 0) == sharded.active
     assert central.price() < sharded.price()
+
+
+@given(dataflow=dataflows(4), rate=rates)
+def test_two_tenants_of_one_dataflow_pay_once(dataflow: DataflowFigures, rate: float) -> None:
+    """Their union takes what one of them takes, and has the same value."""
+    both = union([dataflow, dataflow])
+    one, shared = (horizon.deployed(each, rates_of(dataflow, rate), CLASSES, goal()) for each in (dataflow, both))
+    assert one.price() == pytest.approx(shared.price())
+    assert both.gamma(shared.active) == pytest.approx(dataflow.gamma(one.active))
 
 
 @given(st.integers(0, 40))
