@@ -6,7 +6,7 @@ grows from 0 to twice the mean error. Predictions are clamped, as no rate is neg
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 LEAST = 0.05
 """The least part of the truth that is predicted."""
@@ -21,8 +21,12 @@ class Oracle:
     error: float = 0.0
     """The mean error, as a part of the truth."""
     bias: float = 0.0
-    """What is added to each prediction, as a part of the truth."""
+    """What is added to each predicted rate, as a part of the truth; added to speeds as well, it would cancel out."""
     seed: int = 0
+
+    def predicted_speeds(self, number: int, truth: Sequence[float], step: int) -> tuple[float, ...]:
+        """What is predicted of a machine."""
+        return replace(self, bias=0.0).predicted(f"machine {number}", truth, step)
 
     def predicted(self, name: str, truth: Sequence[float], step: int) -> tuple[float, ...]:
         """What is predicted at an interval for it and those after it; what is beyond the end stays as it was."""

@@ -139,7 +139,7 @@ class _State:
         world, seen = self._world, range(max(0, step - _WINDOW), step)
         oracle = world.oracle
         rates = {name: oracle.predicted(name, series, step) for name, series in world.rates.items()}
-        speeds = {number: oracle.predicted(f"machine {number}", each, step) for number, each in self._traces.items()}
+        speeds = {number: oracle.predicted_speeds(number, each, step) for number, each in self._traces.items()}
         return Outlook(
             dataflow=world.dataflow,
             goal=world.goal,
