@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_rates
-from benchmarks.adaptation.rows import STEPS, Row, mean, road_world, row
+from benchmarks.adaptation.rows import STEPS, Row, road_world, row
 from provisioning import horizon
 from provisioning.algorithms import genetic, greedy, reaction
 from provisioning.outlook import Adaptation, unchanged
 from provisioning.simulator.rates import random_walk
 from provisioning.simulator.simulation import SimulatedRun, simulate
 
-RATES = (10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 2000.0)
+RATES = (10.0, 20.0, 50.0, 100.0, 500.0, 2000.0)
 GENETIC_RATES = (20.0, 50.0)
 SEED = 1
 
@@ -37,8 +37,8 @@ def adaptive_rates(*, quick: bool) -> Iterator[Row]:
     yield row(
         "profit of CE as a part of GA's",
         "0.6 to 0.8",
-        mean(central[rate].theta / run.theta for rate, run in evolved.items()),
-        "of GA beyond 50 events/s the thesis has little, either: it takes too long",
+        {f"{rate:g}": central[rate].theta / run.theta for rate, run in evolved.items()},
+        "beyond 50 events/s GA takes too long here",
     )
     saved = {
         f"{rate:g}": 1 - central[rate].cost / _run(rate, reaction.centralised, dynamic=False).cost for rate in rates

@@ -40,8 +40,8 @@ def prediction_errors(*, quick: bool) -> Iterator[Row]:
         f"{minutes} min": _profit(_run(look_ahead.adapted, Oracle(horizon=minutes // 5))) for minutes in (10, 20, 30)
     }
     note = (
-        "not reproduced: as the thesis writes it, over the mean of the horizon, a shortage now is made up for later on, so "
-        "steps come late; weighted by events it is the same, and with every interval to be enough the profit falls, too"
+        "not reproduced: as the thesis writes it, over the mean of the horizon, a shortage now is made up for later "
+        "on, so steps come late; by events it is the same, and with every interval to be enough profit falls, too"
     )
     yield row("profit of PLAStiCC by horizon", "grows from 0.6 to 0.7", ahead, note)
     for name in ("PLAStiCC", "own"):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provisioning.algorithms.alternate_costs import causes
-from provisioning.dataflow_figures import DataflowFigures, union
+from provisioning.dataflow_figures import Active, DataflowFigures, union
 from provisioning.horizon import plan
 from provisioning.horizon.mixes import mixes
 from provisioning.throughput import needs, omega
@@ -92,3 +92,28 @@ def test_many_dynamic_tasks_have_few_mixes(seed: int) -> None:
     assert 5 < len(found) <= 25
     assert found[0].gamma == 1.0
     assert all(one.gamma > other.gamma and one.cores > other.cores for one, other in pairwise(found))
+
+
+@settings(max_examples=25)
+@given(dataflows(3), st.floats(0.1, 10), st.lists(st.floats(0, 60), min_size=2, max_size=3), st.data())
+def test_no_other_path_is_better(
+    dataflow: DataflowFigures, cores: float, forecast: list[float], data: st.DataObject
+) -> None:
+    """Of all sequences of mixes, switches and all, the plan has the best score."""
+    running = tuple(data.draw(st.integers(0, len(one.alternates) - 1)) for one in dataflow.tasks)
+    rates = [rates_of(dataflow, rate) for rate in forecast]
+
+    def score(path: tuple[Active, ...]) -> float:
+        total = 0.0
+        for before, active, at in zip((running, *path), path, rates, strict=False):
+            needed = sum(needs(dataflow, active, at))
+            short = max(0.0, 0.8 - (min(1.0, cores / needed) if needed else 1.0))
+            switched = sum(before[one] != active[one] for one in dataflow.dynamic) / max(1, len(dataflow.dynamic))
+            total += dataflow.gamma(active) - 1000 * short - 0.001 * needed / cores - 0.05 * switched
+        return total
+
+    most = {name: max(each[name] for each in rates) for name in rates[0]}
+    options = [mix.active for mix in mixes(dataflow, most, running)]
+    found = plan(dataflow, rates, cores=cores, running=running)
+    best = max(score(path) for path in product(options, repeat=len(rates)))
+    assert score(tuple(step.active for step in found.steps)) == pytest.approx(best)
