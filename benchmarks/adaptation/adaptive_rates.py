@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_rates
-from benchmarks.adaptation.rows import STEPS, Row, road_world, row
+from benchmarks.adaptation.rows import INTERVALS, Row, road_world, row
 from provisioning import horizon
 from provisioning.algorithms import genetic, greedy, reaction
 from provisioning.outlook import Adaptation, unchanged
@@ -12,7 +12,7 @@ from provisioning.simulator.simulation import SimulatedRun, simulate
 
 RATES = (10.0, 20.0, 50.0, 100.0, 500.0, 2000.0)
 GENETIC_RATES = (20.0, 50.0)
-SEED = 1
+_SEED = 1
 
 
 def adaptive_rates(*, quick: bool) -> Iterator[Row]:
@@ -57,5 +57,5 @@ def adaptive_rates(*, quick: bool) -> Iterator[Row]:
 
 def _run(rate: float, adaptation: Adaptation, *, central: bool = True, dynamic: bool = True) -> SimulatedRun:
     dataflow, goal = linear_road(dynamic=dynamic), road_goal(rate)
-    world = road_world(dataflow, goal, random_walk(rate, STEPS, seed=SEED), SEED)
+    world = road_world(dataflow, goal, random_walk(rate, INTERVALS, seed=_SEED), _SEED)
     return simulate(world, greedy.deployed(dataflow, road_rates(rate), M1, goal, central=central), adaptation)

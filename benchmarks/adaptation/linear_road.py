@@ -10,7 +10,7 @@ from provisioning.machine_class import MachineClass
 from provisioning.profit import ProfitGoal
 
 UNIT = 0.24
-OTHER = 0.02
+OTHER_COST = 0.02
 RATE_OF_WEATHER = 0.01
 """Weather updates for a position report."""
 SECTIONS_WITH_ACCIDENTS = 0.05
@@ -41,7 +41,7 @@ def linear_road(*, dynamic: bool = True) -> DataflowFigures:
             _task("weather"),
             _task("reports"),
             _task("congestion", *congestion, after=("weather", "reports")),
-            _task("accidents", (1.0, OTHER / UNIT, SECTIONS_WITH_ACCIDENTS), after=("reports",)),
+            _task("accidents", (1.0, OTHER_COST / UNIT, SECTIONS_WITH_ACCIDENTS), after=("reports",)),
             _task("tolls", after=("congestion", "accidents")),
             _task("assessments", after=("tolls",)),
             _task("balances", after=("tolls",)),
@@ -64,6 +64,6 @@ def _task(name: str, *alternates: tuple[float, float, float], after: tuple[str, 
     """A task by its alternates' value, cost in units, and selectivity."""
     figures = (
         AlternateFigures(value=value, cost=cost * UNIT, selectivity=selectivity)
-        for value, cost, selectivity in alternates or ((1.0, OTHER / UNIT, 1.0),)
+        for value, cost, selectivity in alternates or ((1.0, OTHER_COST / UNIT, 1.0),)
     )
     return TaskFigures(name=name, alternates=tuple(figures), inputs=after)

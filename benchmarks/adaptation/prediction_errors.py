@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from benchmarks.adaptation.linear_road import M1
-from benchmarks.adaptation.rows import STEPS, Row, row
+from benchmarks.adaptation.rows import INTERVALS, Row, row
 from benchmarks.adaptation.staged_dataflow import staged_dataflow, staged_goal, staged_rates
 from provisioning import horizon
 from provisioning.algorithms import greedy, look_ahead
@@ -64,7 +64,7 @@ def _run(adaptation: Adaptation, oracle: Oracle) -> SimulatedRun:
     goal = staged_goal(dataflow, middle)
     sources = staged_rates(dataflow, 1.0)
     rates = {
-        name: wave((LEAST / 3, MOST / 3), STEPS, period=DAY, noise=0.2, seed=at) for at, name in enumerate(sources)
+        name: wave((LEAST / 3, MOST / 3), INTERVALS, period=DAY, noise=0.2, seed=at) for at, name in enumerate(sources)
     }
     world = World(dataflow=dataflow, goal=goal, classes=M1, rates=rates, machines=1, oracle=oracle)
     first = {name: series[0] for name, series in rates.items()}

@@ -11,7 +11,7 @@ from provisioning.simulator.rates import Series
 from provisioning.simulator.simulation import World
 
 Row = Mapping[str, Any]
-STEPS = 144
+INTERVALS = 144
 """Twelve hours in intervals of five minutes."""
 SEEDS = (1, 2, 3)
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_rates
-from benchmarks.adaptation.rows import SEEDS, STEPS, Row, mean, road_world, row
+from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, mean, road_world, row
 from provisioning import horizon
 from provisioning.algorithms import brute_force, genetic, greedy
 from provisioning.outlook import unchanged
 from provisioning.simulator.rates import constant, random_walk
 from provisioning.simulator.simulation import simulate
 
-RATE = 50.0
+_RATE = 50.0
 THESIS_PROFIT = {"BR": 0.67, "GA": 0.65, "SH": 0.45, "CE": 0.58}
 THESIS_OMEGA = {
     "BR": (0.80, 0.68, 0.59, 0.44),
@@ -28,7 +28,7 @@ _QUEUES = (
 
 def static_deployment() -> Iterator[Row]:
     """The rows of the table."""
-    dataflow, goal, rates = linear_road(), road_goal(RATE), road_rates(RATE)
+    dataflow, goal, rates = linear_road(), road_goal(_RATE), road_rates(_RATE)
     deployments = {
         "BR": brute_force.deployed(dataflow, rates, M1, goal),
         "GA": genetic.deployed(dataflow, rates, M1, goal),
@@ -47,7 +47,7 @@ def static_deployment() -> Iterator[Row]:
                     road_world(
                         dataflow,
                         goal,
-                        random_walk(RATE, STEPS, seed=seed) if at >= 2 else constant(RATE, STEPS),  # noqa: PLR2004  rates
+                        random_walk(_RATE, INTERVALS, seed=seed) if at >= 2 else constant(_RATE, INTERVALS),  # noqa: PLR2004  rates
                         seed if varies in {"machines", "both"} else None,
                     ),
                     deployment,

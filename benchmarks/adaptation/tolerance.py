@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_rates
-from benchmarks.adaptation.rows import SEEDS, STEPS, Row, mean, road_world, row
+from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, mean, road_world, row
 from provisioning import horizon
 from provisioning.algorithms import greedy, look_ahead, reaction
 from provisioning.algorithms.averages import BASELINES
@@ -11,7 +11,7 @@ from provisioning.outlook import Adaptation
 from provisioning.simulator.rates import Series, random_walk, spike, wave
 from provisioning.simulator.simulation import SimulatedRun, simulate
 
-RATE = 100.0
+_RATE = 100.0
 MOSTLY = 0.8
 THESIS: Mapping[str, Adaptation] = {"SH": reaction.sharded, **BASELINES, "PLAStiCC": look_ahead.adapted}
 
@@ -40,7 +40,7 @@ def tolerance(*, quick: bool) -> Iterator[Row]:
 
 
 def _runs(adaptation: Adaptation, seeds: tuple[int, ...], *, dynamic: bool) -> list[SimulatedRun]:
-    dataflow, goal = linear_road(dynamic=dynamic), road_goal(RATE)
+    dataflow, goal = linear_road(dynamic=dynamic), road_goal(_RATE)
     runs = []
     for seed in seeds:
         for series in _series(seed):
@@ -52,9 +52,9 @@ def _runs(adaptation: Adaptation, seeds: tuple[int, ...], *, dynamic: bool) -> l
 
 def _series(seed: int) -> tuple[Series, ...]:
     return (
-        random_walk(RATE, STEPS, seed=seed),
-        wave((0.5 * RATE, 1.5 * RATE), STEPS, period=STEPS / 3, noise=0.1, seed=seed),
-        spike(RATE, STEPS, at=STEPS // 2, length=6, factor=2.0),
+        random_walk(_RATE, INTERVALS, seed=seed),
+        wave((0.5 * _RATE, 1.5 * _RATE), INTERVALS, period=INTERVALS / 3, noise=0.1, seed=seed),
+        spike(_RATE, INTERVALS, at=INTERVALS // 2, length=6, factor=2.0),
     )
 
 

@@ -17,7 +17,7 @@ from provisioning.outlook import Outlook, Rates
 from provisioning.profit import ProfitGoal
 from provisioning.throughput import needs
 
-STEPS = 12
+PLANNED_STEPS = 12
 """The intervals that are planned; the last prediction holds for those beyond it."""
 MOST_STARTS = 2000
 _ROUNDING = 1e-9
@@ -41,7 +41,7 @@ def adapted(outlook: Outlook) -> Deployment:
     cores for whole tasks take more than was reckoned, small machines are added until it does.
     """
     choice = mixes(outlook.dataflow, _highest(outlook), outlook.deployment.active)
-    program = RentalProgram(outlook, choice, STEPS)
+    program = RentalProgram(outlook, choice, PLANNED_STEPS)
     plan = program.solved()
     # What the last part of a core would add is not worth a machine, as long as the mean is what it should be.
     ahead = outlook.mean_omega > outlook.goal.omega

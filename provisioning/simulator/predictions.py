@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-LEAST = 0.05
+LEAST_PREDICTED = 0.05
 """The least part of the truth that is predicted."""
 
 
@@ -36,6 +36,6 @@ class Oracle:
         draws = random.Random(f"{self.seed} {name} {step}")  # noqa: S311  keeps no secret
         last = max(1, self.horizon - 1)
         return tuple(
-            figure * max(LEAST, 1.0 + self.bias + draws.gauss(0.0, 1.0) * self.error * at / last)
+            figure * max(LEAST_PREDICTED, 1.0 + self.bias + draws.gauss(0.0, 1.0) * self.error * at / last)
             for at, figure in enumerate(coming)
         )
