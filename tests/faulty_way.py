@@ -37,6 +37,8 @@ class FaultyWay:
         self.port: int = self._socket.getsockname()[1]
         self.lost = 0
         """Bytes that vanished."""
+        self.passed = 0
+        """Bytes that were passed on to the port."""
         threading.Thread(target=self._accept, name="a faulty way", daemon=True).start()
 
     def breaks(self, fault: Fault) -> None:
@@ -112,6 +114,7 @@ class FaultyWay:
                     break
                 if not vanishes:
                     target.sendall(data)
+                    self.passed += len(data) if target is link.far else 0
         except OSError:
             link.reset()
 
@@ -126,6 +129,7 @@ class _Link:
     """A connection to the way, and the one that it makes."""
 
     def __init__(self, near: socket.socket, far: socket.socket) -> None:
+        self.far = far
         self._both = (near, far)
         self.has_lost = False
         self.is_reset = False

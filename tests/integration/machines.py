@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -19,10 +20,27 @@ from bridge.transport.mqtt_client import MqttClient
 from manager.answers import DataflowState
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused, Unreachable
-from manager.process.keeper_process import read_record
+from tests.faulty_way import FaultyWay
 from tests.integration.serving import BOUND, BRAID, Served, counting, free_port, street
 
 _AT_ONCE = 3
+
+
+class MachineWays:
+    """The ways between a machine and all others, which a test can break."""
+
+    def __init__(self, broker: Address) -> None:
+        self.listens = free_port()
+        """Where the machine takes copies."""
+        self.to_broker = FaultyWay(broker.port)
+        """The machine's way."""
+        self.to_copies = FaultyWay(self.listens)
+        """The others' way to it."""
+
+    def close(self) -> None:
+        """Let nothing pass any more."""
+        self.to_broker.close()
+        self.to_copies.close()
 
 
 class MachineProcess:
@@ -88,11 +106,12 @@ class ManyMachines(Served):
         replicas: int,
         copies: bool = True,
         store: str = "",
+        faulty: bool = False,
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Without `copies` and without the URL of a store, all machines share one root.
 
-        Nobody has to admit them, unless `settings` say so.
+        With `faulty`, the ways of machines can be broken. Nobody has to admit them, unless `settings` say so.
         """
         replicated = {"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open"}
         super().__init__(folder, host="none", settings={**replicated, **settings})
@@ -100,6 +119,8 @@ class ManyMachines(Served):
         self._folder = folder
         self._copies = copies
         self._store = store
+        self._faulty = faulty
+        self.ways: dict[str, MachineWays] = {}
         self.machines: dict[str, MachineProcess] = {}
         self.orders: dict[str, Any] = {}
         """Who carries each host, as the leading manager last said."""
@@ -109,9 +130,9 @@ class ManyMachines(Served):
         self.begin()
         # It is ready only once a host is.
         self.until(self.answers, "the service to answer")
-        record = self.until(lambda: read_record(self.root), "the broker")
+        broker = self.until(lambda: self.broker, "the broker")
         self._watching = MqttClient(
-            Address.parse(record.broker),
+            Address.parse(broker),
             "watcher",
             topics=[topics.host("+", "carrier")],
             on_message=self._hear,
@@ -125,20 +146,28 @@ class ManyMachines(Served):
             if machine.runs:
                 machine.resume()
                 machine.kill()
+        for ways in self.ways.values():
+            ways.close()
         if self._watching is not None:
             self._watching.stop()
         self.close()
 
     def add(self, name: str, zone: str = "", *, restore: bool = False) -> MachineProcess:
         """Start a machine."""
-        record = read_record(self.root)
-        assert record is not None
         root = self._folder / "disks" / name if self._copies or self._store else self.root
+        broker = Address.parse(self.broker)
         options = [f"--zone={zone}"]
-        options += [f"--copies-at=127.0.0.1:{free_port()}"] if self._copies else []
+        if self._faulty:
+            if name not in self.ways:
+                self.ways[name] = MachineWays(broker)
+            ways = self.ways[name]
+            broker = replace(broker, port=ways.to_broker.port)
+            options += [f"--copies-at=127.0.0.1:{ways.to_copies.port}", f"--copies-listen=127.0.0.1:{ways.listens}"]
+        elif self._copies:
+            options += [f"--copies-at=127.0.0.1:{free_port()}"]
         options += [f"--store={self._store}"] if self._store else []
         options += ["--restore"] if restore else []
-        machine = MachineProcess(name, root, record.broker, options=options)
+        machine = MachineProcess(name, root, broker.url, options=options)
         self.machines[name] = machine
         return machine
 
@@ -204,8 +233,8 @@ class EventSender:
 
     def __init__(self, served: Served, client: Client, source: str, keys: int = 3) -> None:
         self.sent = 0
+        self.client = client
         self._served = served
-        self._client = client
         self._source = source
         self._keys = keys
         self._over = threading.Event()
@@ -224,7 +253,7 @@ class EventSender:
             lines = b"".join(json.dumps(event).encode() + b"\n" for event in events)
             # Nobody answers while a host changes its machine; what is sent again counts once.
             with suppress(Refused, Unreachable):
-                self._client.send_events(self._source, lines, producer="tester", first=self.sent)
+                self.client.send_events(self._source, lines, producer="tester", first=self.sent)
                 self.sent += _AT_ONCE
 
 
@@ -246,6 +275,14 @@ class Counted:
         """Wait for the outputs of all that was sent so far, or for so many more."""
         self._served.until_delivered(self._answer, "out", self._sender.sent + more)
 
+    def send_by(self, ann: Client) -> None:
+        """Send by another manager from now on."""
+        self._sender.client = ann
+
+    def end(self) -> None:
+        """Send no more."""
+        self._sender.stop()
+
     def check(self) -> None:
         """Send no more, and see that every event was counted once."""
         sent = self._sender.stop()
@@ -263,7 +300,11 @@ def counted_on(served: ManyMachines, *names: str) -> Iterator[Counted]:
         served.until(served.ready, "the service to be ready")
         served.until_kept(names)
         with served.admit("ann") as ann:
-            yield Counted(served, ann)
+            flow = Counted(served, ann)
+            try:
+                yield flow
+            finally:
+                flow.end()
 
 
 def check_counts(outputs: list[Any], sent: int, keys: int = 3) -> None:
