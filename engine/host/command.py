@@ -107,11 +107,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     with ExitStack() as stack:
         try:
             copies = CopyAddress.parse(
-                copies_at,
-                listen=copies_listen,
-                certificate=copies_certificate,
-                key=copies_key,
-                authority=copies_ca,
+                copies_at, copies_listen, certificate=copies_certificate, key=copies_key, authority=copies_ca
             )
             if copies is not None:
                 copies.check()

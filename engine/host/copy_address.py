@@ -22,8 +22,9 @@ class CopyAddress:
     def parse(
         cls,
         at: str,
-        *,
         listen: str = "",
+        /,
+        *,
         certificate: Path | None = None,
         key: Path | None = None,
         authority: Path | None = None,

@@ -55,7 +55,7 @@ def main() -> None:
         zone="".join(_values("--zone")),
         copies=CopyAddress.parse(
             "".join(_values("--copies-at")),
-            listen="".join(_values("--copies-listen")),
+            "".join(_values("--copies-listen")),
             certificate=_path("--copies-certificate"),
             key=_path("--copies-key"),
             authority=_path("--copies-ca"),
