@@ -99,7 +99,7 @@ class MachineProcess:
 class ManyMachines(Served):
     """A service without a host of its own, and machines that are started and lost."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where they lie, what keeps copies, what breaks, and what is set
         self,
         folder: Path,
         *,
