@@ -22,6 +22,7 @@ def test_a_new_leader_has_the_host_taken_over_that_was_lost_with_the_old_one(tmp
             "BRAID_BROKER": broker.address("braid").url,
             "BRAID_DATABASE": database.new_database(),
             "BRAID_REPLICAS": "1",
+            "BRAID_ADMISSION": "open",
         }
         served = ManyMachines(tmp_path, replicas=1, settings=settings)
         (tmp_path / "second").mkdir()
