@@ -1,5 +1,6 @@
 """The reader of dynamic documents: finds every problem, each with its place, a code, a message and a remedy."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -29,6 +30,7 @@ DYNAMIC_FIELDS = frozenset({"policy"})
 """The fields that only dynamic documents have."""
 FEWEST_ALTERNATES = 2
 
+_WORDS = tuple(f'"{word}"'.encode() for word in sorted(DYNAMIC_FIELDS | {"alternates", "when"}))
 _OPEN = frozenset({"point", "gap"})
 
 ModuleOf = Callable[[str, Mapping[str, Any]], tuple[str, Mapping[str, Any]] | None]
@@ -42,6 +44,18 @@ def no_modules(_name: str, _config: Mapping[str, Any]) -> None:
 def is_dynamic(value: Mapping[str, Any]) -> bool:
     """Whether a document has alternates, guarded streams or a policy."""
     return bool(value.keys() & DYNAMIC_FIELDS) or _has(value, "tasks", "alternates") or _has(value, "streams", "when")
+
+
+def dynamic_in(raw: bytes) -> bool:
+    """Whether a document adapts. One that cannot be read does not; it is refused as a document."""
+    if not any(word in raw for word in _WORDS):
+        # Most documents are plain, and are not read twice.
+        return False
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and is_dynamic(value)
 
 
 def read_dynamic(

@@ -1,7 +1,8 @@
 """Bundles: documents that are planned and submitted together, all or none."""
 
+from adaptation.documents.dynamic_reader import dynamic_in
 from manager.answers import BundleAnswer, BundleExplainAnswer, ExplainAnswer, Start
-from manager.cases.adaptive.resolver import Resolved, Resolver, dynamic_in
+from manager.cases.adaptive.resolver import Resolved, Resolver
 from manager.cases.base import Base, Caller, tenant_of
 from manager.cases.dataflows import Dataflows
 from manager.cases.planned.composer import Composed, PipelineComposer, pipeline_in

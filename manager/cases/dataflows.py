@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import defer
 from sqlmodel import col
 
+from adaptation.documents.dynamic_reader import dynamic_in
 from bridge import topics
 from engine.delivery.recent_output import recent_output
 from engine.records.job_folder import job_folder
@@ -28,7 +29,7 @@ from manager.answers import (
     SubmitAnswer,
     TaskAnswer,
 )
-from manager.cases.adaptive.resolver import Resolved, Resolver, dynamic_in
+from manager.cases.adaptive.resolver import Resolved, Resolver
 from manager.cases.base import Base, Caller, Paging, paged, tenant_of
 from manager.cases.dataflow_answers import Standing, dataflow_answer, standing_of, task_answers, types_in
 from manager.cases.planned.composer import Composed, PipelineComposer, Present, pipeline_in

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaptation.documents.dynamic_document import DynamicDocument, Selection
-from adaptation.documents.dynamic_reader import DYNAMIC_FIELDS, ModuleOf, is_dynamic, read_dynamic
+from adaptation.documents.dynamic_reader import ModuleOf, read_dynamic
 from adaptation.documents.resolution import resolve
 from dags import Catalogue, Dataflow, InvalidDocument
 from manager.committer.committer import Committer
@@ -16,8 +16,6 @@ from manager.submissions.canonical_document import canonical
 from manager.submissions.published_code import published_in
 from manager.submissions.published_modules import modules_of
 from manager.submissions.written_document import WrittenDocument, WrittenKind
-
-_WORDS = tuple(f'"{word}"'.encode() for word in sorted(DYNAMIC_FIELDS | {"alternates", "when"}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +39,6 @@ class Resolved:
 def plain(dynamic: DynamicDocument, chosen: Selection) -> bytes:
     """The plain document for what is chosen."""
     return json.dumps(resolve(dynamic, chosen), ensure_ascii=False).encode()
-
-
-def dynamic_in(raw: bytes) -> bool:
-    """Whether a document adapts. One that cannot be read does not; it is refused as a document."""
-    if not any(word in raw for word in _WORDS):
-        # Most documents are plain, and are not read twice.
-        return False
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and is_dynamic(value)
 
 
 class Resolver:

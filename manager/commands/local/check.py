@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,9 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
-from dags import Catalogue, Document, InvalidDocument, Problem, Source, canonicalise
+from adaptation.documents.dynamic_reader import dynamic_in, read_dynamic
+from adaptation.documents.resolution import resolve
+from dags import Catalogue, Dataflow, Document, InvalidDocument, Problem, Source, canonicalise
 from engine import BrokenTaskTypes, installed_catalogue
 from manager.answers import FieldProblem
 from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
@@ -88,9 +91,8 @@ def _checked(files: list[Path], sources: dict[str, Source], catalogue: Catalogue
     now = datetime.now(UTC)
     for number, file in enumerate(files):
         try:
-            dataflow = canonicalise(
-                file.read_bytes(), dataflow=f"{number}", tenant=tenant, catalogue=catalogue, sources=sources
-            )
+            canonical = partial(canonicalise, dataflow=f"{number}", tenant=tenant, catalogue=catalogue, sources=sources)
+            dataflow = canonical(_plain(file.read_bytes(), canonical))
         except OSError as error:
             unreadable = FieldProblem(
                 pointer="", code=_UNREADABLE, message=error.strerror or "", remedy="name a readable file"
@@ -103,6 +105,14 @@ def _checked(files: list[Path], sources: dict[str, Source], catalogue: Catalogue
             running.advance(merge(running, dataflow, now))
             shared = explanation.distinct - explanation.residue
             yield CheckedFile(file=str(file), good=True, distinct=explanation.distinct, shared=shared)
+
+
+def _plain(raw: bytes, canonical: Callable[[bytes], Dataflow]) -> bytes:
+    """The document that runs: a dynamic one as it begins, once all that it may become is checked."""
+    if not dynamic_in(raw):
+        return raw
+    dynamic = read_dynamic(raw, canonical=canonical)
+    return json.dumps(resolve(dynamic, dynamic.first), ensure_ascii=False).encode()
 
 
 def _field_problem(problem: Problem) -> FieldProblem:

@@ -28,6 +28,28 @@ def test_check_counts_the_tasks_shared_with_earlier_documents() -> None:
     assert result.exit_code == 0
 
 
+def test_check_knows_dataflows_that_adapt(tmp_path: Path) -> None:
+    """Each alternate is checked; what is counted is what the dataflow begins with."""
+    document = json.loads(EXAMPLES["school"].read_text(encoding="utf-8"))
+    task = next(each for each in document["tasks"] if each["type"] not in {"source", "output"})
+    task["alternates"] = [
+        {"name": name, "type": task["type"], "config": config, "value": 1, "cost": 1}
+        for name, config in (("one", task["config"]), ("other", {**task["config"], "nonsense": 1}))
+    ]
+    del task["type"], task["config"]
+    adapts = tmp_path / "adapts.json"
+    adapts.write_text(json.dumps(document), encoding="utf-8")
+    (problem,) = braid("check", adapts, "--sources", SOURCES).stderr.splitlines()
+    assert "/alternates/1/config/nonsense: " in problem
+    del document["tasks"][document["tasks"].index(task)]["alternates"][1]
+    document["policy"] = {"latency": 10}
+    task |= {key: task["alternates"][0][key] for key in ("type", "config")}
+    del task["alternates"]
+    adapts.write_text(json.dumps(document), encoding="utf-8")
+    result = braid("check", adapts, "--sources", SOURCES)
+    assert [f"{adapts}: valid; 4 distinct tasks"] == result.output.splitlines()
+
+
 def test_check_reports_all_problems_of_all_documents(tmp_path: Path) -> None:
     """The problems are on standard error; an invalid document does not stop the check of the others."""
     bad = tmp_path / "bad.json"
