@@ -1,13 +1,15 @@
 """Dynamic dataflows in the service: resolved, adapted while they run, and steered by hand and by policy."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from bridge import Message
+from engine.tasks.filters import GATE
 from manager.answers import AdaptationAnswer, OperationKind, ReconfigurationForm
 from manager.cases.adaptive.adapter import Adapter
 from manager.cases.base import Paging
@@ -15,6 +17,7 @@ from manager.event_flow.domain_event_line import DomainEventLine
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest
 from manager.transitions.life import Phase
+from tests.catalogue import CATALOGUE
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -147,6 +150,17 @@ class Played:
 
 
 @pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    """With gates, and ann and bob; each dataflow gets a job of its own."""
+    catalogue = replace(CATALOGUE, types={**CATALOGUE.types, GATE.name: GATE})
+    made = Manager(sqlite, strategy="launch", catalogue=catalogue).lead()
+    made.admit("ann", "bob")
+    made.register("weather")
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def played(manager: Manager) -> Played:
     return Played(manager)
 
@@ -254,6 +268,34 @@ def test_tenants_that_want_the_same_share_and_one_that_differs_does_not_change_t
     played.runs(30, per_second=2_000)
     assert ("quick", "precise") == (played.active(ann), played.active(bob))
     assert 2 == len(set(instances()))
+
+
+def test_of_two_gates_that_run_as_one_each_opens_for_itself(manager: Manager, played: Played) -> None:
+    """As long as both are closed they are the same; then one has to be a task of its own."""
+    guard = {"activate": {"event": "peak"}, "deactivate": {"event": "calm"}}
+    dataflow = submit(
+        manager,
+        tasks=[
+            {"id": "s", "type": "source", "config": {"source": "weather"}},
+            *({"id": name, "type": "map", "config": {"add": add}} for name, add in (("a", 1), ("b", 2))),
+            {"id": "k", "type": "sink"},
+            {"id": "l", "type": "sink"},
+        ],
+        streams=[
+            {"from": "s", "to": "a", "when": guard},
+            {"from": "s", "to": "b", "when": guard},
+            {"from": "a", "to": "k"},
+            {"from": "b", "to": "l"},
+        ],
+        policy={"events": {"peak": {"output": "k"}, "calm": {"output": "k"}}},
+    )
+    played.runs(30, per_second=10)
+    manager.service.adaptations.choose(ANN, dataflow, {"s>b": True})
+    played.runs(30, per_second=10)
+    assert [False, True] == [each.open for each in played.answer(dataflow).streams]
+    tasks = manager.service.dataflows.get(ANN, dataflow).document["tasks"]
+    assert [False, True] == [each["config"]["open"] for each in tasks if each["type"] == "gate"]
+    assert not played.answer(dataflow).trouble
 
 
 def test_nobody_learns_with_whom_it_switched(manager: Manager, played: Played) -> None:
