@@ -38,7 +38,7 @@ check: $(READY)  ## lint, types, import contracts, links and examples in the doc
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/documentation
+	$(BIN)/python -m pytest -q -n auto tests/documentation
 
 chaos: $(READY)  ## kill drivers, workers and brokers for up to an hour, and look for what was lost
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos tests/integration

@@ -41,6 +41,7 @@ def test_a_machine_that_was_held_up_does_nothing_more_as_its_host(tmp_path: Path
         flow.check()
 
 
+@pytest.mark.slow
 def test_all_machines_are_replaced_one_after_another(tmp_path: Path) -> None:
     """Each is drained, stopped, started anew and let back, while events come all the time: every event counts once."""
     served = ManyMachines(tmp_path, replicas=1)

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
 BREAKS = (Fault.CUT, Fault.HELD, Fault.HALF_OPEN)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_outputs_go_on_while_ways_are_slow_or_half_open_or_cut(tmp_path: Path) -> None:
     """Slow ways change nothing; a peer beyond reach is done without, a machine beyond reach is done without too."""
     served = ManyMachines(tmp_path, replicas=1, faulty=True)
