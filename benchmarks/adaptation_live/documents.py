@@ -21,8 +21,8 @@ class Quality(NamedTuple):
     milliseconds: float
 
 
-QUALITIES = (Quality("best", 1.0, 8.0), Quality("good", 0.8, 4.0), Quality("rough", 0.4, 0.8))
-"""The best can take half of the wave, the good one nearly all of it. The place of each is its generation."""
+QUALITIES = (Quality("best", 1.0, 10.0), Quality("good", 0.8, 5.0), Quality("rough", 0.4, 1.0))
+"""A core takes the best up to half of the wave, the good one nearly to the crest. Their order is their generation."""
 
 
 def works() -> Mapping[str, int]:
