@@ -252,11 +252,16 @@ class StandIn:
 
 @contextmanager
 def serving(
-    folder: Path, *, host: str = "local", placement: str = "pack", pace: float = SERVICE_PACE
+    folder: Path,
+    *,
+    host: str = "local",
+    placement: str = "pack",
+    pace: float = SERVICE_PACE,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[MeasuredService]:
     """A service for a while."""
     folder.mkdir()
-    service = MeasuredService(folder, host=host, placement=placement, pace=pace)
+    service = MeasuredService(folder, host=host, placement=placement, pace=pace, settings=settings)
     try:
         yield service
     finally:

@@ -21,9 +21,13 @@ from manager.store.tables import DataflowRow
 BY_HAND = "(by hand)"
 """The rule that fixes what its tenant has chosen."""
 _SETTLED = 15.0
-"""Seconds that an alternate must have stood before what is measured is its cost."""
+"""Seconds that an alternate must have stood before what is measured is its cost, or shows what it can get."""
 _RETRY = 300.0
 """Seconds for which an alternate is not chosen again after it went back by itself."""
+_BELIEVED = 300.0
+"""Seconds for which there are no more cores than its tasks got when they fell behind."""
+_WORKED_OFF = 60.0
+"""Seconds in which what waits should be worked off."""
 _HISTORY = 60
 _AHEAD = 12
 """Rates in the history, and steps that are looked ahead; a step is five seconds."""
@@ -57,6 +61,10 @@ class AdaptedDataflow:
     learnt: dict[tuple[str, str], TaskMeasure] = field(default_factory=dict)
     failed: dict[tuple[str, str], float] = field(default_factory=dict)
     """Until when each alternate that went back by itself is not chosen."""
+    behind: float | None = None
+    """Since when it has fallen behind, if it does."""
+    got: tuple[float, float] | None = None
+    """When it fell behind last, and the cores that its tasks got then."""
     rates: dict[str, deque[float]] = field(default_factory=dict)
     measured: FlowMeasured | None = None
     decision: ChoiceDecision | None = None
@@ -86,6 +94,7 @@ class AdaptedDataflow:
         self.measured, self.looked = measured, now
         guards, values = guards_of(self.dynamic, self.as_of.policy), value_guards_of(self.dynamic)
         self.states = advance(guards, values, self.states, observed)
+        self._fall_behind(None if measured is None else measured.got, now)
         if measured is None:
             return
         for task, each in measured.tasks.items():
@@ -97,17 +106,28 @@ class AdaptedDataflow:
             for task, rate in measured.rates.items():
                 self.rates.setdefault(task, deque(maxlen=_HISTORY)).append(rate)
 
+    def _fall_behind(self, got: float | None, now: float) -> None:
+        """Note what it got, once that was so for long enough: a burst of events lets it fall behind for a moment."""
+        self.behind = None if got is None else self.behind or now
+        if got is not None and now - max([self.behind or now, *self.standing.since.values()]) >= _SETTLED:
+            self.got = now, got
+
     def ground(self, now: float) -> Ground | None:
         """What a decision on it rests on; None as long as too little was measured."""
         if self.measured is None:
             return None
-        rates = {task: max(rate, self._expected(task)) for task, rate in self.measured.rates.items()}
+        waiting = self.measured.waiting
+        rates = {
+            task: max(rate, self._expected(task)) + waiting.get(task, 0.0) / _WORKED_OFF
+            for task, rate in self.measured.rates.items()
+        }
+        got = [self.got[1]] if self.got is not None and now - self.got[0] < _BELIEVED else []
         figures = FlowFigures(rates=rates, measured=self.learnt, numbers=self.states.numbers)
         return Ground(
             flow=flow_of(self.dynamic, figures),
             permission=self.permission(now),
             policy=self.as_of.policy,
-            cores=self.measured.cores,
+            cores=min([self.measured.cores, *got]),
             now=now,
         )
 

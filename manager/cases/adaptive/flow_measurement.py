@@ -3,8 +3,8 @@
 Figures are over some ten seconds, so that a decision does not go by what was before the last one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from adaptation.flow import TaskMeasure
@@ -53,6 +53,10 @@ class FlowMeasured:
     metrics: Mapping[MetricKey, float]
     cores: float
     """The cores that there are for it."""
+    waiting: Mapping[str, float]
+    """The events that wait for each source task, beyond those that wait for the next batch in any case."""
+    got: float | None
+    """The cores that its tasks got in jobs that fall behind: there were no more. None if none falls behind."""
 
 
 class _Stretch(NamedTuple):
@@ -88,11 +92,14 @@ def flow_measured(layout: FlowLayout, seen: Mapping[str, JobSeen], now: float) -
         for task, instance in layout.instances.items()
         if task not in layout.streams and task in own
     }
+    behind = {job for job, over in known.items() if _falls_behind(layout, job, over)}
     return FlowMeasured(
         rates=rates,
         tasks={task: each for task, each in tasks.items() if each is not None},
         metrics=dict(_metrics(layout, known, rates, own)),
         cores=max(0.0, min(_in_jobs(layout, known), _on_hosts(layout, known))),
+        waiting={task: _waiting_in(stream, layout, known) for task, stream in layout.streams.items()},
+        got=_got(layout, known, behind) if behind else None,
     )
 
 
@@ -150,10 +157,30 @@ def _omega(layout: FlowLayout, job: str, over: _Stretch) -> float:
     worked = waiting = 0.0
     for stream, last in over.last.streams.items():
         before = over.base.streams.get(stream)
-        entered = last.entered - (before.entered if before else 0)
-        worked += entered
-        waiting += max(0.0, last.lag_events - entered / over.seconds * layout.plans[job].pace * _PACES)
+        worked += last.entered - (before.entered if before else 0)
+        waiting += _waiting(stream, layout.plans[job].pace, over)
     return worked / (worked + waiting) if worked + waiting else 1.0
+
+
+def _waiting(stream: str, pace: float, over: _Stretch) -> float:
+    """The events of a stream that wait longer than for the next batch."""
+    last, before = over.last.streams[stream], over.base.streams.get(stream)
+    entered = last.entered - (before.entered if before else 0)
+    return max(0.0, last.lag_events - entered / over.seconds * pace * _PACES)
+
+
+def _waiting_in(stream: str, layout: FlowLayout, known: Mapping[str, _Stretch]) -> float:
+    readers = (job for job, over in known.items() if stream in over.last.streams)
+    return max((_waiting(stream, layout.plans[job].pace, known[job]) for job in readers), default=0.0)
+
+
+def _falls_behind(layout: FlowLayout, job: str, over: _Stretch) -> bool:
+    """Whether more and more events wait for a job, although it has run all the while."""
+    if over.base.streams.keys() < over.last.streams.keys():
+        return False
+    grown = sum(last.lag_events - over.base.streams[stream].lag_events for stream, last in over.last.streams.items())
+    waiting = sum(_waiting(stream, layout.plans[job].pace, over) for stream in over.last.streams)
+    return waiting > 0 and grown > 0
 
 
 def _in_jobs(layout: FlowLayout, known: Mapping[str, _Stretch]) -> float:
@@ -162,6 +189,15 @@ def _in_jobs(layout: FlowLayout, known: Mapping[str, _Stretch]) -> float:
     return sum(
         max(0.0, plan.shards * BEARABLE - layout.batch_cores.get(job, 0.0) - _others(plan, known[job], own))
         for job, plan in layout.plans.items()
+    )
+
+
+def _got(layout: FlowLayout, known: Mapping[str, _Stretch], behind: Collection[str]) -> float:
+    """The cores that its tasks got in jobs that fall behind, and have left in the others."""
+    own = set(layout.instances.values())
+    others = replace(layout, plans={job: plan for job, plan in layout.plans.items() if job not in behind})
+    return _in_jobs(others, known) + sum(
+        known[layout.homes[each]].busy(each) for each in own if layout.homes[each] in behind
     )
 
 

@@ -86,19 +86,24 @@ class Played:
             monotonic=lambda: self.now,
         )
         self.counts: dict[str, Measured] = {}
+        self.backlog = 0.0
 
     def _connect(self, client_id: str, *, on_message: Any) -> Line:
         del client_id
         self.lines.append(Line(on_message))
         return self.lines[-1]
 
-    def runs(self, seconds: float, per_second: float, cost: Mapping[str, float] | None = None) -> None:
+    def runs(
+        self, seconds: float, per_second: float, cost: Mapping[str, float] | None = None, waiting: float = 0.0
+    ) -> None:
         """Let jobs take events for a while, and the adapter look every five seconds.
 
-        `cost` is the seconds of CPU an event by task type's config; by default what the document declares.
+        `cost` is the seconds of CPU an event by task type's config; by default what the document declares. `waiting`
+        are the events by which the backlog grows in a second.
         """
         for _ in range(round(seconds / 5)):
             self.now += 5.0
+            self.backlog = max(0.0, self.backlog + waiting * 5)
             self._report(per_second * 5, cost or {"add 1": 0.001, "add 2": 0.000_01})
             self.adapter.look()
 
@@ -118,7 +123,8 @@ class Played:
                 )
             streams = {
                 each.stream: StreamMeasured(
-                    entered=before.streams.get(each.stream, StreamMeasured()).entered + int(events)
+                    entered=before.streams.get(each.stream, StreamMeasured()).entered + int(events),
+                    lag_events=int(self.backlog),
                 )
                 for each in plan.ingress
             }
@@ -201,6 +207,38 @@ def test_too_much_work_leads_to_a_cheaper_alternate_and_calm_back(manager: Manag
     notes = [each.note for each in manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.ADAPT).items]
     assert 2 == len(notes)
     assert all(each.startswith("a: ") for each in notes)
+
+
+def test_a_job_that_falls_behind_has_no_more_cores_than_it_got(manager: Manager, played: Played) -> None:
+    """On a busy machine half of the events are worked off, though a core would be enough; it does not go back soon."""
+    dataflow = submit(manager)
+    played.runs(60, per_second=500)
+    assert "precise" == played.active(dataflow)
+    played.runs(40, per_second=250, waiting=250)
+    assert "quick" == played.active(dataflow)
+    played.runs(10, per_second=1_500, waiting=-1_000)
+    played.runs(180, per_second=500)
+    assert "quick" == played.active(dataflow)
+    played.runs(240, per_second=500)
+    assert "precise" == played.active(dataflow)
+
+
+def test_a_burst_that_is_worked_off_changes_nothing(manager: Manager, played: Played) -> None:
+    """Although its job did little before, and more waits than then."""
+    dataflow = submit(manager)
+    played.runs(60, per_second=10)
+    played.runs(5, per_second=10, waiting=800)
+    played.runs(60, per_second=100, waiting=-90)
+    assert "precise" == played.active(dataflow)
+
+
+def test_what_waits_counts_too(manager: Manager, played: Played) -> None:
+    """An alternate that nearly keeps up gives way before the backlog takes long to work off."""
+    dataflow = submit(manager)
+    played.runs(120, per_second=900)
+    assert "precise" == played.active(dataflow)
+    played.runs(240, per_second=850, waiting=50)
+    assert "quick" == played.active(dataflow)
 
 
 def test_measured_costs_replace_declared_ones(manager: Manager, played: Played) -> None:
