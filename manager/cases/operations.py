@@ -1,11 +1,11 @@
 """The journal of operations, as callers may read it."""
 
-from sqlalchemy import select
+from sqlalchemy import and_, or_, select
 from sqlmodel import col
 
 from manager.answers import OperationAnswer, OperationKind, Page
 from manager.cases.base import Base, Caller, Paging, moment, paged
-from manager.store.tables import OperationRow
+from manager.store.tables import DataflowRow, OperationRow
 
 
 class Operations(Base):
@@ -14,11 +14,16 @@ class Operations(Base):
     def page(
         self, caller: Caller, paging: Paging, *, kind: OperationKind | None = None, subject: str | None = None
     ) -> Page[OperationAnswer]:
-        """The journal, newest first: a tenant's own operations, all of them for an operator."""
+        """The journal, newest first: of a tenant what it did and why its dataflows adapt, all for an operator."""
         wanted = select(OperationRow).order_by(col(OperationRow.id).desc())
         if paging.after is not None:
             wanted = wanted.where(col(OperationRow.id) < paging.after_number)
-        for column, value in (("who", caller.tenant), ("kind", kind), ("subject", subject)):
+        if caller.tenant is not None:
+            own = select(col(DataflowRow.id)).where(col(DataflowRow.tenant) == caller.tenant)
+            # The service adapts a dataflow, so who did it is not its tenant.
+            adapts = and_(col(OperationRow.kind) == OperationKind.ADAPT, col(OperationRow.subject).in_(own))
+            wanted = wanted.where(or_(col(OperationRow.who) == caller.tenant, adapts))
+        for column, value in (("kind", kind), ("subject", subject)):
             if value is not None:
                 wanted = wanted.where(col(getattr(OperationRow, column)) == value)
         with self._store.read() as session:

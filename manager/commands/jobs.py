@@ -26,6 +26,7 @@ def jobs(client: Client) -> Shown:
             each.active,
             each.paused,
             f"{each.shards}{' hot' if each.hot_group is not None else ''}",
+            f"{each.pace:g} s",
             each.batch,
             slashed(each.batch_seconds_p50, each.batch_seconds_p99),
             slashed(each.events_in_per_second, each.events_out_per_second),
@@ -38,8 +39,8 @@ def jobs(client: Client) -> Shown:
         for each in found
     )
     columns = (
-        *("job", "host", "state", "plan", "active", "paused", "shards", "batch", "seconds p50/p99", "events/s in/out"),
-        *("lag events/s", "latency s p50/p99", "restarts", "seen", "trouble"),
+        *("job", "host", "state", "plan", "active", "paused", "shards", "pace", "batch", "seconds p50/p99"),
+        *("events/s in/out", "lag events/s", "latency s p50/p99", "restarts", "seen", "trouble"),
     )
     return Shown(data=found, text=table(*columns, rows=rows, empty="no jobs"))
 

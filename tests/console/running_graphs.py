@@ -57,7 +57,15 @@ def job(name: str, **fields: Any) -> dict[str, Any]:
         "active": 100,
         "paused": 0,
     }
-    well |= {"active": 100, "paused": 0, "shards": 1, "shard_cores": [], "hot_group": None, "hot_group_part": None}
+    well |= {
+        "active": 100,
+        "paused": 0,
+        "pace": 1.0,
+        "shards": 1,
+        "shard_cores": [],
+        "hot_group": None,
+        "hot_group_part": None,
+    }
     return {"job": name, **well, "batch": 8, "restarts": 0, "seen": _THEN, **fields}
 
 

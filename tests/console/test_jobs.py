@@ -65,6 +65,7 @@ def test_jobs_and_hosts_are_listed_with_their_status(town: ConsoleService, page_
     jobs = page.get_by_role("region", name="1 job;")
     expect(jobs.get_by_role("row", name="job 1")).to_contain_text("running")
     expect(jobs).to_contain_text("9, 3 paused")
+    expect(jobs).to_contain_text("1 s")
     expect(jobs).to_contain_text("80 ms")
     expect(jobs.get_by_role("img", name="samples").first).to_be_visible()
     expect(page.get_by_role("region", name="1 host")).to_contain_text("alive")
@@ -77,6 +78,7 @@ def test_a_job_has_a_page_with_its_plan_and_its_figures(page: Page) -> None:
     """Its plan as a drawing, its tasks with their failures, its figures with their units."""
     expect(page.locator(".facts").first).to_contain_text("version 13, in effect")
     expect(page.locator(".facts").first).to_contain_text("9 active, 3 paused")
+    expect(page.locator(".facts").first).to_contain_text("a batch every 1 s")
     figures = page.locator(".cards .card")
     expect(figures.filter(has_text="Batch, median")).to_contain_text("80 ms")
     expect(figures.filter(has_text="Batch, 99th percentile")).to_contain_text("200 ms")

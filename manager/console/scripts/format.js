@@ -15,6 +15,11 @@ export function count(number) {
   return known(number) ? WHOLE.format(number) : NONE;
 }
 
+/** A number, to three digits. */
+export function amount(number) {
+  return known(number) ? digits(number) : NONE;
+}
+
 /** Cores, to three digits; 0 if they are too few to matter. */
 export function cores(number) {
   if (!known(number)) {

@@ -20,5 +20,5 @@ def operations(
     kind: Annotated[OperationKind | None, Query(description="Only those of this kind.")] = None,
     subject: Annotated[Text | None, Query(description="Only those on this dataflow, source, tenant or key.")] = None,
 ) -> Page[OperationAnswer]:
-    """List the journal of operations, newest first. A tenant sees only its own."""
+    """List the journal of operations, newest first. A tenant sees only its own, and why its dataflows adapt."""
     return service.operations.page(caller, page, kind=kind, subject=subject)

@@ -12,7 +12,7 @@ from bridge import Message
 from engine.tasks.filters import GATE
 from manager.answers import AdaptationAnswer, OperationKind, ReconfigurationForm
 from manager.cases.adaptive.adapter import Adapter
-from manager.cases.base import Paging
+from manager.cases.base import Caller, Paging
 from manager.event_flow.domain_event_line import DomainEventLine
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest
@@ -195,7 +195,7 @@ def test_what_is_wrong_is_refused_with_its_place(manager: Manager) -> None:
 
 
 def test_too_much_work_leads_to_a_cheaper_alternate_and_calm_back(manager: Manager, played: Played) -> None:
-    """The journal says why."""
+    """The journal says why, to its tenant too, and to no other."""
     dataflow = submit(manager)
     played.runs(30, per_second=200)
     assert "precise" == played.active(dataflow)
@@ -204,9 +204,13 @@ def test_too_much_work_leads_to_a_cheaper_alternate_and_calm_back(manager: Manag
     assert {"add": 2} == manager.service.dataflows.get(ANN, dataflow).document["tasks"][1]["config"]
     played.runs(600, per_second=200)
     assert "precise" == played.active(dataflow)
-    notes = [each.note for each in manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.ADAPT).items]
-    assert 2 == len(notes)
-    assert all(each.startswith("a: ") for each in notes)
+
+    def notes(who: Caller) -> list[str]:
+        return [each.note for each in manager.service.operations.page(who, Paging(), kind=OperationKind.ADAPT).items]
+
+    assert 2 == len(notes(OPERATOR))
+    assert all(each.startswith("a: ") for each in notes(ANN))
+    assert (notes(OPERATOR), []) == (notes(ANN), notes(BOB))
 
 
 def test_a_job_that_falls_behind_has_no_more_cores_than_it_got(manager: Manager, played: Played) -> None:

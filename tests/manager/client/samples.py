@@ -161,6 +161,7 @@ JOB = {
     "active": 4,
     "paused": 5,
     "batch": 3,
+    "pace": 1.0,
     "shards": 1,
     "shard_cores": [],
     "hot_group": None,

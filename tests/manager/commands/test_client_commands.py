@@ -290,7 +290,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [page(JOB)],
         ["GET /v1/jobs?limit=100"],
         [JOB],
-        ["j1", "2, 1 in effect", "0.25/0.5", "80.5", "6/1.5", "it died"],
+        ["j1", "2, 1 in effect", "1 s", "0.25/0.5", "80.5", "6/1.5", "it died"],
     ),
     ("hosts", [page(HOST)], ["GET /v1/hosts?limit=100"], [HOST], ["local", "yes", "workers 0.50", "gpu"]),
     (

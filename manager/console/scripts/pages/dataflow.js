@@ -5,6 +5,7 @@ import { badge, element, named, replace } from "../dom.js";
 import { count, time } from "../format.js";
 import { refresh } from "../refresh.js";
 import { every } from "../live-updates.js";
+import { adaptation } from "./dataflow/adaptation.js";
 import { costs } from "./dataflow/costs.js";
 import { graph, taskTable } from "./dataflow/graph.js";
 import { deadLetters } from "./dataflow/dead-letters.js";
@@ -36,7 +37,7 @@ export async function show(main, { parameters, session, signal, say }) {
   };
   const change = reconfiguration({ ...about, changed: look });
   const planned = pipeline({ ...about, changed: look });
-  const sections = [outputs(about), costs(about), deadLetters(about, first), operations(about)];
+  const sections = [adaptation({ ...about, changed: look }), outputs(about), costs(about), deadLetters(about, first), operations(about)];
   const actions = [removal({ ...about, changed: look }), replacement({ ...about, changed: look })];
   const written = new Map();
 

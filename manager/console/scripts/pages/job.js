@@ -103,6 +103,7 @@ function head(job) {
       ["Plan", plan],
       ["Tasks", `${count(job.active)} active, ${count(job.paused)} paused`],
       ["Shards", shardsOf(job)],
+      ["Pace", `a batch every ${seconds(job.pace)}`],
       ["Latest batch", job.batch < 0 ? "none yet" : count(job.batch)],
       ["Restarts", count(job.restarts)],
       ["Last seen", job.seen ? ago(job.seen) : "never"],

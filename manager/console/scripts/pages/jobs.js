@@ -82,6 +82,7 @@ function jobTable(jobs, histories) {
     { title: "State", cell: (job) => badge(job.state) },
     { title: "Tasks", number: true, cell: (job) => tasksOf(job) },
     { title: "Shards", number: true, cell: (job) => shardsOf(job) },
+    { title: "Pace", number: true, cell: (job) => seconds(job.pace) },
     { title: "Events in", number: true, cell: (job) => cell(drawn(job, "events_in_per_second", perSecond)) },
     { title: "Events out", number: true, cell: (job) => perSecond(job.events_out_per_second) },
     { title: "Batch", number: true, cell: (job) => cell(drawn(job, "batch_seconds_p50", seconds)) },
@@ -89,7 +90,7 @@ function jobTable(jobs, histories) {
     { title: "Latency", number: true, cell: (job) => seconds(job.latency_seconds_p50) },
     { title: "Restarts", number: true, cell: (job) => count(job.restarts) },
     { title: "Last seen", cell: (job) => (job.seen ? ago(job.seen) : "never") },
-  ], jobs, { caption: `${counted(jobs.length, "job")}; batch and latency are medians`, empty: "No jobs are running." });
+  ], jobs, { caption: `${counted(jobs.length, "job")}; a batch begins each pace; batch and latency are medians`, empty: "No jobs are running." });
 }
 
 function cell(parts) {

@@ -1,9 +1,10 @@
 /** Submission of a dataflow: check its document, preview the effects, submit. */
 
 import { api, Problem, Unreachable } from "../api.js";
+import { notJson, refused } from "../document-problems.js";
 import { element, field, named, problem, replace, table } from "../dom.js";
 import { cores, count, percent, time } from "../format.js";
-import { around, placeOf, read } from "../json-positions.js";
+import { read } from "../json-positions.js";
 import { counted } from "../plurals.js";
 
 export const title = "Submit a dataflow";
@@ -168,32 +169,4 @@ function done(dataflow) {
     element("p", {},
       element("a", { href: `#/dataflows/${encodeURIComponent(dataflow.id)}` }, named(dataflow.name)),
       `: ${counted(dataflow.reused.length, "task")} reused, ${count(dataflow.started.length)} started.`));
-}
-
-function notJson(text, error) {
-  return element("div", { class: "problem", role: "alert" },
-    element("h2", {}, "The document is not JSON"),
-    found(text, [error.at, error.at + 1], error.message, ""));
-}
-
-function refused(text, error) {
-  const { places } = read(text);
-  return element("div", { class: "problem", role: "alert" },
-    element("h2", {}, error.title),
-    element("ul", {}, error.errors.map(function one(each) {
-      const outside = /^\/(query|path|header)(\/|$)/.test(each.pointer) && !places.has(each.pointer);
-      return element("li", {}, outside
-        ? [element("code", {}, each.pointer), `: ${each.message} `, element("div", { class: "faint" }, each.remedy)]
-        : found(text, placeOf(places, each.pointer), each.message, each.remedy, each.pointer));
-    })));
-}
-
-function found(text, place, message, remedy, pointer = "") {
-  const { line, column, before, within, after } = around(text, place);
-  return [
-    element("p", {}, `Line ${line}, column ${column}`, pointer ? [" (", element("code", {}, pointer), ")"] : null, `: ${message}`),
-    remedy ? element("p", { class: "faint" }, remedy) : null,
-    element("pre", { tabindex: 0, role: "region", "aria-label": `The document at line ${line}` },
-      before, element("mark", {}, within), after),
-  ];
 }

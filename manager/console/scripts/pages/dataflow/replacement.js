@@ -34,7 +34,9 @@ export function replacement({ path, tenant, isOperator, signal, say, changed }) 
   }
 
   function formOf() {
-    const written = element("textarea", { rows: 16, spellcheck: "false", value: JSON.stringify(current.document, null, 2) });
+    // A dataflow that adapts is replaced as it was written, or it would adapt no more.
+    const value = JSON.stringify(current.dynamic ?? current.document, null, 2);
+    const written = element("textarea", { rows: 16, spellcheck: "false", value });
     const result = element("div", { role: "status" });
     const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: swap } }, "Replace");
 
