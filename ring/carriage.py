@@ -15,6 +15,8 @@ class Carriage:
     host: str
     machine: str
     """The machine that carries the host."""
+    point: int = 0
+    """The host's place on the ring, for as long as it exists; its home is the machine that owns it."""
     term: int = 1
     """Counts the carriers of the host; who knows a higher one refuses a lower one."""
     version: int = 1
@@ -68,5 +70,12 @@ class MachineSeen:
     at: str = ""
     """The address where it takes copies; empty if it takes none."""
     cores: float = 1.0
+    own: tuple[str, ...] = ()
+    """The hosts that it begins with; empty if it is the one of its name."""
     hosts: Mapping[str, HostReport] = field(default_factory=dict)
     """The hosts that it carries."""
+
+    @property
+    def own_hosts(self) -> tuple[str, ...]:
+        """The hosts that it begins with, in their order."""
+        return self.own or (self.name,)

@@ -21,6 +21,8 @@ _BROKER_USER = "braid"
 """The user as which a host connects to a broker of its own."""
 _REFUSED = 1
 """The exit code if it cannot begin; the same as that of any command whose arguments have problems."""
+_MOST_HOSTS = 64
+"""The most hosts of a machine; each costs some threads and a connection."""
 log = logging.getLogger("braid.host")
 
 
@@ -44,6 +46,15 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     zone: Annotated[
         str, typer.Option(help="The failure zone: machines of one zone may be lost together, so copies go to others.")
     ] = "",
+    hosts: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=_MOST_HOSTS,
+            help="How many hosts this machine begins with: NAME, NAME.2, and so on. With several, a machine with too "
+            "much to do hands some to others.",
+        ),
+    ] = 1,
     copies_at: Annotated[
         str,
         typer.Option(
@@ -88,7 +99,17 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
         except (ValueError, BrokerDown) as error:
             raise _refused("no-broker", error, as_json=as_json) from None
         keeper = stack.enter_context(
-            HostKeeper(name, root, address, master=master, tags=tag or (), zone=zone, copies=copies, common=common)
+            HostKeeper(
+                name,
+                root,
+                address,
+                master=master,
+                tags=tag or (),
+                zone=zone,
+                hosts=hosts,
+                copies=copies,
+                common=common,
+            )
         )
         line = f"host {name} runs over {address}, and writes to {keeper.log_path}; stop it with Ctrl-C"
         if as_json:

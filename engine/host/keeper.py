@@ -27,7 +27,7 @@ log = logging.getLogger("braid.keeper")
 class HostKeeper:
     """Keeps one host running until it is stopped."""
 
-    def __init__(  # noqa: PLR0913 - the host's name, folder, broker, master, what it offers, where, and its environment are nine things
+    def __init__(  # noqa: PLR0913 - the machine's name, folder, broker, master, what it offers, where, and its environment are ten things
         self,
         name: str,
         root: Path,
@@ -36,11 +36,14 @@ class HostKeeper:
         master: str | None = None,
         tags: Iterable[str] = (),
         zone: str = "",
+        hosts: int = 1,
         copies: CopyAddress | None = None,
         common: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`copies` is where the machine keeps copies for others; None if it keeps none.
+        """`hosts` is how many hosts of its own the machine has.
+
+        `copies` is where the machine keeps copies for others; None if it keeps none.
 
         `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
         """
@@ -51,6 +54,7 @@ class HostKeeper:
         self._master = master
         self._tags = tuple(tags)
         self._zone = zone
+        self._hosts = hosts
         self._copies = copies
         self._common = common
         self._environment = environment
@@ -105,6 +109,7 @@ class HostKeeper:
                     *([self._master] if self._master else []),
                     *(f"--tag={tag}" for tag in self._tags),
                     *([f"--zone={self._zone}"] if self._zone else []),
+                    *([f"--hosts={self._hosts}"] if self._hosts > 1 else []),
                     *(self._copies.options() if self._copies else ()),
                     *([f"--common={self._common}"] if self._common else []),
                 ],

@@ -8,7 +8,7 @@ connects as any of them.
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bridge import Message, topics
@@ -23,8 +23,10 @@ _ASK_AGAIN = 0.5
 class CarrierWatch:
     """The connection of one machine."""
 
-    def __init__(self, machine: str, address: Address, *, on_order: Callable[[bytes], None]) -> None:
-        """`on_order` is called with each order, in a thread of the connection."""
+    def __init__(
+        self, machine: str, address: Address, *, own: Sequence[str], on_order: Callable[[bytes], None]
+    ) -> None:
+        """`own` are the machine's own hosts. `on_order` is called with each order, in a thread of the connection."""
         self._status = topics.machine(machine, "status")
         self._echo = topics.machine(machine, "echo")
         self._on_order = on_order
@@ -32,13 +34,14 @@ class CarrierWatch:
         self._answered = 0
         self._news = threading.Condition()
         self._published = b""
+        self._end = {"machine": machine, "alive": False, "own": own}
         self._client = MqttClient(
             address,
             f"braid-{machine}-machine",
             topics=[topics.host("+", "carrier"), self._echo],
             on_message=self._take,
             on_connection=self._forget,
-            will=(self._status, json.dumps({"machine": machine, "alive": False}).encode()),
+            will=(self._status, json.dumps(self._end).encode()),
             protocol=detect_protocol(address),
             lasting=False,
         )
@@ -71,6 +74,10 @@ class CarrierWatch:
         if payload != self._published:
             self._published = payload
             self._client.publish(self._status, payload, retain=True)
+
+    def say_end(self) -> None:
+        """Publish that the machine ends."""
+        self.publish(self._end)
 
     def repeat(self) -> None:
         """Have the next status published even if it is the same."""

@@ -22,12 +22,12 @@ from urllib.parse import quote
 from bridge.machine.files import link_whole
 from bridge.transport.address import Address
 from engine.host.copy_address import CopyAddress
-from engine.host.cpu_meter import CpuMeter
 from engine.host.host import SparkHost
 from engine.machines.carried_host import Carried, CarriedHost
 from engine.machines.carrier_orders import CarrierOrder, OrderStore, read_order
 from engine.machines.carrier_watch import CarrierWatch
 from engine.machines.host_files import keep_deployment, link_common
+from engine.machines.machine_figures import MachineFigures, own_hosts
 from engine.machines.warm_up import keep_warm
 from engine.replicas.copies import Copies
 from engine.replicas.copy_server import CopyServer
@@ -53,7 +53,7 @@ class CarriedElsewhere(RuntimeError):
 class Machine:
     """One machine; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers and where are nine things
+    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers and where are ten things
         self,
         name: str,
         root: Path,
@@ -63,14 +63,18 @@ class Machine:
         behaviours: Mapping[str, str],
         tags: Iterable[str] = (),
         zone: str = "",
+        hosts: int = 1,
         copies: CopyAddress | None = None,
         common: Path | None = None,
     ) -> None:
-        """`copies` is where it keeps copies for others; None if it keeps none, and shares its root.
+        """`hosts` is how many hosts of its own it has: that of its name, NAME.2, NAME.3, and so on.
+
+        `copies` is where it keeps copies for others; None if it keeps none, and shares its root.
 
         `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
         """
         self.name = name
+        self._own = own_hosts(name, hosts)
         self._root = root
         self._common = common or root
         self._session = session
@@ -85,18 +89,19 @@ class Machine:
         self._orders: dict[str, CarrierOrder] = {}
         self._store = OrderStore(root, name)
         self._carried: dict[str, CarriedHost] = {}
-        self._meter = CpuMeter()
         self._count_cores = partial(cores_of, session)
+        self._figures = MachineFigures(name, self._own, self._count_cores)
         secret = secrets.token_urlsafe()
         tls = copies.tls() if copies is not None else None
         self._replicate = partial(Replicator, machine=name, tls=tls)
         self._copy_server = (
             CopyServer(name, secret, listen=(copies.host, copies.port), place=self._place, tls=tls) if copies else None
         )
-        self._watch = CarrierWatch(name, address, on_order=self._take)
+        self._watch = CarrierWatch(name, address, own=self._own, on_order=self._take)
         self._about: dict[str, Any] = {
             "machine": name,
             "alive": True,
+            "own": self._own,
             "boot": uuid.uuid4().hex,
             "zone": zone,
             "tags": sorted(set(tags)),
@@ -142,10 +147,10 @@ class Machine:
             if self._copy_server is None or stored:
                 log.warning("the broker does not answer; what ran last is started anyway")
                 break
-            # On an empty disk, it may be that others have the files of its host.
+            # On an empty disk, it may be that others have the files of its hosts.
             log.warning("the broker does not answer; this machine waits for it")
         # What was ordered meanwhile counts before anything is started.
-        latest = {self.name: CarrierOrder(host=self.name, machine=self.name, term=0, version=0)}
+        latest = {host: CarrierOrder(host=host, machine=self.name, term=0, version=0) for host in self._own}
         for order in (*stored, *self._heard_so_far()):
             latest[order.host] = order.after(latest.get(order.host))
         for order in latest.values():
@@ -155,7 +160,8 @@ class Machine:
     def _is_cold(self, *, begins: bool) -> bool:
         """Whether no job runs, and one may come from elsewhere at any time, or soon after the beginning."""
         hosts = list(self._carried.values())
-        return (begins or len(self._orders) > 1) and not any(carried.has_jobs for carried in hosts)
+        has_company = len(self._orders) > len(self._own)
+        return (begins or has_company) and not any(carried.has_jobs for carried in hosts)
 
     def _end(self) -> None:
         for carried in self._carried.values():
@@ -164,7 +170,7 @@ class Machine:
             carried.end()
         if self._copy_server is not None:
             self._copy_server.close()
-        self._watch.publish({"machine": self.name, "alive": False})
+        self._watch.say_end()
         self._watch.stop()
 
     def _is_stuck(self) -> bool:
@@ -236,7 +242,7 @@ class Machine:
             return self._new_host(
                 order.host,
                 root,
-                figures=partial(self._figures, order.host),
+                figures=lambda: self._figures.of(order.host, list(self._carried)),
                 # Files that are copied belong to one host, wherever it is carried.
                 files=self._identity if self._copy_server is None else f"host {order.host}",
                 copies=copies,
@@ -268,14 +274,6 @@ class Machine:
         if host == self.name or self._copy_server is None:
             return self._root
         return self._root / "copies" / quote(host, safe="")
-
-    def _figures(self, host: str) -> Mapping[str, Any]:
-        """The CPU of this process, for its own host alone, and its cores, which its hosts share."""
-        return {
-            "cpu": self._meter.cpu() if host == self.name else {},
-            # A host begins before it is noted as carried.
-            "cores": self._count_cores() / max(1, len(self._carried)),
-        }
 
     def _report(self) -> None:
         hosts = {}

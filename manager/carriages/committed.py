@@ -69,10 +69,12 @@ class CommittedCarriages:
                     self._fleet, self._term = _read(session), term
             return self._fleet
 
-    def commit(self, base: CommittedFleet, turns: Iterable[CarriageTurn], tokens: Mapping[str, int]) -> None:
+    def commit(
+        self, base: CommittedFleet, turns: Iterable[CarriageTurn], tokens: Mapping[str, int], *, balance: str = ""
+    ) -> None:
         """Commit the turns of carriages, and the places of all machines, as decided on a fleet that is still the one.
 
-        Take-overs and hand-overs go into the journal.
+        Take-overs and hand-overs go into the journal, and so does `balance`, the reason why tokens were moved.
         """
         turns, begun = tuple(turns), time.monotonic()
         carriages = {turn.carriage.host: turn.carriage for turn in turns}
@@ -80,6 +82,7 @@ class CommittedCarriages:
             if self.fleet() is not base:
                 raise StateNotReady("the committed carriages are not those that this was decided on")
             noted = [note for turn in turns if (note := _note(base.carriages.get(turn.carriage.host), turn))]
+            noted += [(OperationKind.BALANCE, "machines", balance)] if balance else []
             after = replace(
                 base,
                 carriages={**base.carriages, **carriages},

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from bridge import topics
 from manager.carriages.carrier_messages import read_standing, written_carrier
@@ -46,6 +47,7 @@ class CarriageKeeper:
         self._leads = leads
         self._clock = clock
         self._watch = MachineWatch()
+        self._uneven_since: float | None = None
         self._sent: dict[str, tuple[int, bytes, float]] = {}
         """What was last sent on each topic: over which connection, and when."""
         self._woken = threading.Event()
@@ -73,13 +75,17 @@ class CarriageKeeper:
         if not sight.machines and not fleet.carriages and not fleet.ended:
             return False
         seen = self._watch.take(sight, fleet.named, self._clock())
-        decision = self._decide(fleet, seen)
+        decision = self._decide(fleet, replace(seen, uneven_since=self._uneven_since))
         turned = bool(decision.turns) or decision.tokens != fleet.tokens
         if turned:
-            self._committed.commit(fleet, decision.turns, decision.tokens)
+            self._committed.commit(fleet, decision.turns, decision.tokens, balance=decision.balance)
             fleet = self._committed.fleet()
+            if decision.balance:
+                log.info("%s", decision.balance)
             for turn in decision.turns:
                 log.info("host %s, carried by %s: %s", turn.carriage.host, turn.carriage.machine, turn.why)
+        # Only now: what could not be committed is decided anew.
+        self._uneven_since = decision.uneven_since
         self._publish(fleet, sight)
         self._clear(fleet, sight)
         return turned

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from manager.carriages.decision import MachinesSeen
+from manager.observations.host_loads import host_loads
 from manager.observations.machine_sights import MACHINE_SILENT_AFTER
 from manager.observations.sight import Sight
 from ring.carriage import MachineSeen
@@ -39,4 +40,5 @@ class MachineWatch:
             machines=machines | unheard,
             lost_since=dict(self._lost_since),
             alive_since=dict(self._alive_since),
+            loads=host_loads((job.seen for job in sight.jobs.values() if job.seen is not None), now),
         )

@@ -30,6 +30,7 @@ class _Status:
     at: str = ""
     secret: str = ""
     cores: float = 1.0
+    own: tuple[str, ...] = ()
     hosts: Mapping[str, HostReport] = field(default_factory=dict)
 
 
@@ -48,6 +49,7 @@ def read_machine_status(machine: str, payload: bytes) -> MachineStatus:
         root=status.root,
         at=status.at,
         cores=status.cores,
+        own=status.own,
         hosts=status.hosts,
     )
     return MachineStatus(seen=seen, boot=status.boot, secret=status.secret)

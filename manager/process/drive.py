@@ -14,6 +14,7 @@ from manager.event_flow.output_watcher import OutputWatcher
 from manager.event_flow.sender import EventSender
 from manager.observations.listener import Listener
 from manager.process.broker_and_host import BrokerAndHost
+from manager.process.settings import Settings
 from manager.reconciler.activity import ReconcilerActivity
 from manager.reconciler.dataflow_needs import CommittedDataflowLookup
 from manager.reconciler.live_events import LiveEvents
@@ -25,7 +26,7 @@ from manager.store.database import Store
 class Drive:
     """Drives the hosts from `begin` to `end`, as often as this manager comes to lead."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what is wanted, what is seen, and over which broker are seven things
+    def __init__(  # noqa: PLR0913, PLR0917 - what is wanted, what is seen, and over which broker are eight things
         self,
         root: Path,
         beside: BrokerAndHost,
@@ -34,13 +35,12 @@ class Drive:
         changes: Changes,
         listener: Listener,
         events: LiveEvents,
-        *,
-        replicas: int,
+        settings: Settings,
     ) -> None:
         self.outputs = OutputWatcher(beside.connect)
         self.sender = EventSender(beside.connect)
         self.carriages = CommittedCarriages(committer, store)
-        self._replicas = replicas
+        self._settings = settings
         self._root = root
         self._beside = beside
         self._store = store
@@ -91,7 +91,7 @@ class Drive:
             keeper = CarriageKeeper(
                 self.carriages,
                 self._listener,
-                decide_with(self._replicas),
+                decide_with(self._settings.replicas, self._settings.settled_after),
                 leads=lambda: self._committer.leads,
             )
             keeper.start()

@@ -63,7 +63,7 @@ _RETRY_AFTER = 5.0
 _NOT_OF_TENANTS = frozenset(
     {
         *(OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE),
-        *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER),
+        *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER, OperationKind.BALANCE),
     }
 )
 """The operations that change nothing of what tenants may do on the broker."""
@@ -120,7 +120,7 @@ class Manager:
         self._changes = changes = changes_of(committer, store, catalogue)
         self._events = LiveEvents()
         self._journal = JournalTail(store, self._events)
-        self._drive = Drive(root, beside, store, committer, changes, listener, self._events, replicas=settings.replicas)
+        self._drive = Drive(root, beside, store, committer, changes, listener, self._events, settings)
         self._vouchers = VoucherKeeper(store, root)
         tools = Tools(
             store=store,
