@@ -20,7 +20,8 @@ from merge.covering import Component, components
 from merge.errors import DataflowExists, NoHost, NoSuchDataflow, RootsApart, SignatureCollision, StaleChange
 from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
 from merge.explanation import Explanation, Reuse, explain, explained
-from merge.jobs import Assignment, Bridge, Home, Host, Job, JobId, Jobs
+from merge.hosts import Host
+from merge.jobs import Assignment, Bridge, Home, Job, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.pauses import MOST_PAUSED, release
 from merge.placement.strategies import STRATEGIES, place

@@ -15,7 +15,8 @@ from dags import Dataflow
 from merge.capacity import Costs
 from merge.change import Change
 from merge.estimates import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
-from merge.jobs import Assignment, Host, JobId, Jobs
+from merge.hosts import Host
+from merge.jobs import Assignment, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.pauses import release, trimmed
 from merge.placement.strategies import place
