@@ -49,7 +49,8 @@ def decide(carriages: Mapping[str, Carriage], fleet: Fleet) -> tuple[CarriageTur
 
     At most one host is handed over at a time, so that few are stopped at once.
     """
-    fleet = replace(fleet, ring=fleet.ring.including(fleet.machines))
+    alive = [name for name, seen in fleet.machines.items() if seen.alive]
+    fleet = replace(fleet, ring=fleet.ring.including(alive))
     return (*_new(carriages, fleet), *_changed(carriages, fleet))
 
 
