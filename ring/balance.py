@@ -11,7 +11,7 @@ home. The point stays as long as the host exists; what moves is tokens.
   same hand-over as any. So going home cannot undo it, and there is nothing else to remember.
 
 Tokens are moved only while every host is at home. What was moved last is there by then, and no load counts that is at
-a machine for a while only. What a machine gives away is less than what it has to do, so it never gives away all.
+a machine for a while only.
 """
 
 from collections.abc import Collection, Mapping

@@ -84,7 +84,8 @@ class Ring:
     def joined(self, machine: str, relieves: str = "", points: Collection[int] = ()) -> "Ring":
         """The ring with a new machine, behind one that has too much to do, by default the one with most room.
 
-        It gets half of the arc behind the last of the points that are used there, so it owns none of them at first.
+        It gets half of the arc behind the last of the points that are used there, so it owns none of them at first,
+        unless there is no such place on the whole ring.
         """
         if machine in self.tokens:
             raise ValueError(f"machine {machine} is on the ring already")
@@ -92,11 +93,10 @@ class Ring:
             return Ring({machine: point_of(machine)})
         used = {name: self._used(name, points)[-1] for name in self._order()}
         room = {name: self.arc(name) - used[name] for name in used}
+        if max(room.values()) < 2:  # noqa: PLR2004  nothing can be halved but arcs with hosts
+            used, room = dict.fromkeys(used, 0), {name: self.arc(name) for name in used}
         before = relieves if room.get(relieves, 0) > 1 else max(room, key=room.__getitem__)
-        half = room[before] // 2
-        if not half:
-            raise ValueError(f"machine {before} owns no free point, so nothing of it can be given to {machine}")
-        return Ring({**self.tokens, machine: (self.tokens[before] + used[before] + half) % RING_SIZE})
+        return Ring({**self.tokens, machine: (self.tokens[before] + used[before] + room[before] // 2) % RING_SIZE})
 
     def free_point(self, machine: str, points: Collection[int]) -> int:
         """A point of a machine for a new host: its token, or else the middle of the largest gap between those used."""

@@ -150,7 +150,6 @@ def test_a_ring_without_machines_owns_nothing() -> None:
         (lambda: Ring({"a": 1, "b": 1}), "the same token"),
         (lambda: Ring({"a": RING_SIZE}), "not on the ring"),
         (lambda: Ring({"a": 1}).joined("a"), "on the ring already"),
-        (lambda: Ring({"a": 1}).joined("c", points=[0]), "no free point"),
         (lambda: Ring({"a": 1, "b": 9}).relieved("a", 1), "half-way back at most"),
     ],
 )

@@ -49,7 +49,7 @@ def _play(world: World, faults: Faults) -> None:
     faults.heal()
     while unfinished(world) and world.now < LONGEST:
         world.pass_on(0.5)
-    if world.numbers.randint(0, 1) and not unfinished(world):
+    if len(world.sources) > len(world.machines) and not unfinished(world):
         _balance(world, faults)
 
 
