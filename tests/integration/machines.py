@@ -28,11 +28,14 @@ _AT_ONCE = 3
 class MachineProcess:
     """A machine: `braid host` with all that it starts."""
 
-    def __init__(self, name: str, root: Path, broker: str, *, copies: bool, zone: str = "") -> None:
+    def __init__(  # noqa: PLR0913 - its name, its folder, its broker, and what else it offers
+        self, name: str, root: Path, broker: str, *, copies: bool, zone: str = "", hosts: int = 1
+    ) -> None:
         self.name = name
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
         options = [f"--root={root}", f"--broker={broker}", "--master=local[2,8]", f"--zone={zone}"]
+        options.append(f"--hosts={hosts}")
         if copies:
             options.append(f"--copies-at=127.0.0.1:{free_port()}")
         with (root.parent / f"{name}.log").open("ab") as output:
@@ -119,20 +122,19 @@ class ManyMachines(Served):
             self._watching.stop()
         self.close()
 
-    def add(self, name: str, zone: str = "") -> MachineProcess:
+    def add(self, name: str, zone: str = "", hosts: int = 1) -> MachineProcess:
         """Start a machine."""
         record = read_record(self.root)
         assert record is not None
         root = self._folder / "disks" / name if self._copies else self.root
-        machine = MachineProcess(name, root, record.broker, copies=self._copies, zone=zone)
+        machine = MachineProcess(name, root, record.broker, copies=self._copies, zone=zone, hosts=hosts)
         self.machines[name] = machine
         return machine
 
-    def only_host(self) -> str:
-        """The host of all jobs."""
+    def host_of_newest(self) -> str:
+        """The host of the job that was opened last."""
         with self.client() as operator:
-            (host,) = {job.host for job in operator.jobs()}
-        return host
+            return max(operator.jobs(), key=lambda job: int(job.job)).host
 
     def other_than(self, name: str) -> str:
         """Another machine."""
@@ -202,16 +204,16 @@ class EventSender:
 class Counted:
     """A dataflow that counts on machines, and what sends it events."""
 
-    def __init__(self, served: ManyMachines, ann: Client) -> None:
-        ann.register_source(street())
+    def __init__(self, served: ManyMachines, ann: Client, source: str = "street") -> None:
+        ann.register_source(street(source))
         self._served = served
-        self._answer = ann.submit(counting("street"))
+        self._answer = ann.submit(counting(source, f"counts of {source}"))
         served.until_state(ann, self._answer.id, DataflowState.RUNNING)
         # It listens from the first output on.
         assert served.line.is_connected
-        self._sender = EventSender(served, ann, "street")
+        self._sender = EventSender(served, ann, source)
         self.goes_on(20)
-        self.host = served.only_host()
+        self.host = served.host_of_newest()
 
     def goes_on(self, more: int = 0) -> None:
         """Wait for the outputs of all that was sent so far, or for so many more."""

@@ -62,7 +62,7 @@ def test_a_broken_rule_is_noticed(make: type[Machine], runs: int) -> None:
 
 
 def test_runs_are_hard() -> None:
-    """Machines lose their disks, also two at once; hosts are taken over, handed over, fenced, brought home, balanced."""
+    """Machines lose their disks, two at once too; hosts are taken over, handed over, fenced, brought home, balanced."""
     seen: Counter[str] = Counter()
 
     class Observed(Machine):
