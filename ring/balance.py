@@ -23,9 +23,9 @@ from ring.hand_over import may_have
 from ring.relief import RingLoad, balancing
 from ring.tokens import Ring
 
-UNEVEN = 1.3
+BURDENED = 1.3
 """So many times the mean load is too much for a machine."""
-EVEN = 1.15
+RELIEVED = 1.15
 """Up to so many times the mean load it is not any more."""
 WORTH = 0.1
 """By such a part of the mean load the highest one has to fall, so that hosts are moved."""
@@ -69,7 +69,7 @@ def next_ring(carriages: Mapping[str, Carriage], fleet: Fleet, uneven_since: flo
         return RingTurn(ring=ring)
     load = _load(carriages, fleet, able)
     now = _spread(ring, load, able)
-    if now.highest < IDLE or now.ratio <= (UNEVEN if uneven_since is None else EVEN):
+    if now.highest < IDLE or now.ratio <= (BURDENED if uneven_since is None else RELIEVED):
         return RingTurn(ring=ring)
     since = fleet.now if uneven_since is None else uneven_since
     if fleet.now - since < fleet.settled_after:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.machines.balance import balance
 from benchmarks.machines.copy_cost import copy_cost
 from benchmarks.machines.hand_over import hand_over
 from benchmarks.machines.take_over import cold_take_over, warm_take_over
@@ -24,6 +25,7 @@ def main(*, quick: bool) -> None:
         cold = report("cold take-over", cold_take_over(folder / "cold", times=1 if quick else 5))
         given = report("hand-over", hand_over(folder / "given", megabytes=10 if quick else 100))
         costs = report("copies", copy_cost(folder / "costs", seconds=10.0, whiles=2 if quick else 6))
+        evened = report("balance", balance(folder / "balance"))
     print(
         json.dumps(
             {
@@ -33,6 +35,7 @@ def main(*, quick: bool) -> None:
                 "replication_overhead": {
                     many: {"cpu": costs[many]["cpu_ratio"], "more_ms": costs[many]["more_ms"]} for many in ("1", "2")
                 },
+                "balance": {when: evened[when] for when in ("before", "after")},
                 "scale_out_s": given["silence_s"],
                 "lost": warm["lost"] + cold["lost"] + given["lost"],
                 "doubled": warm["doubled"] + cold["doubled"] + given["doubled"],

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import psutil
@@ -37,10 +38,14 @@ COUNTS: dict[str, Any] = {
 class FleetBed(FleetLine):
     """Some machines of one service; made by `fleet`."""
 
-    def __init__(self, folder: Path, *, replicas: int, pace: float = 0.5) -> None:
+    def __init__(
+        self, folder: Path, *, replicas: int, pace: float = 0.5, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         super().__init__()
         self._folder = folder
-        self.service = MeasuredService(folder, host="none", pace=pace, settings={"BRAID_REPLICAS": str(replicas)})
+        self.service = MeasuredService(
+            folder, host="none", pace=pace, settings={"BRAID_REPLICAS": str(replicas), **settings}
+        )
         self.machines: dict[str, subprocess.Popen[bytes]] = {}
 
     def begin(self, *names: str) -> None:
@@ -54,11 +59,12 @@ class FleetBed(FleetLine):
         for name in names:
             self.wait(lambda name=name: self.carrier(name) == name, f"{name} to carry its host")  # type: ignore[misc]
 
-    def add(self, name: str) -> None:
+    def add(self, name: str, hosts: int = 1) -> None:
         """Start a machine."""
         root = self.root_of(name)
         root.mkdir(parents=True, exist_ok=True)
         options = [f"--root={root}", f"--broker={self.service.broker.url}", "--master=local[2,8]"]
+        options.append(f"--hosts={hosts}")
         options.append(f"--copies-at=127.0.0.1:{_free_port()}")
         with (self._folder / f"{name}.log").open("ab") as output:
             self.machines[name] = subprocess.Popen(  # noqa: S603 - our own command
@@ -82,10 +88,10 @@ class FleetBed(FleetLine):
             shutil.rmtree(self.root_of(name))
         return at
 
-    def cpu(self) -> float:
-        """Seconds of CPU of all machines so far."""
+    def cpu(self, *names: str) -> float:
+        """Seconds of CPU of some machines so far, by default of all."""
         total = 0.0
-        for machine in self.machines.values():
+        for machine in (self.machines[name] for name in names or self.machines):
             process = psutil.Process(machine.pid)
             for each in [process, *process.children(recursive=True)]:
                 with suppress(psutil.NoSuchProcess):

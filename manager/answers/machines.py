@@ -7,6 +7,10 @@ class CarriedHostAnswer(Answer):
     """A host at the machine that carries it."""
 
     name: str
+    home: str = ""
+    """The machine that it goes to when that can have it: the owner of its point on the ring."""
+    load: float | None = None
+    """The cores that its jobs took in the last minute; None if none of them has reported."""
     heir: str = ""
     """The machine that it is being handed to."""
     peers: tuple[str, ...] = ()
@@ -38,6 +42,10 @@ class MachineAnswer(Answer):
     at: str = ""
     """The address, as host:port, at which it takes copies; empty if it takes none."""
     cores: float | None = None
+    share: float | None = None
+    """Its part of the ring; None before it has a place there."""
+    load: float | None = None
+    """The cores that its hosts' jobs took in the last minute; None if none of them has reported."""
     tags: tuple[str, ...] = ()
     hosts: tuple[CarriedHostAnswer, ...] = ()
     """The hosts that it carries."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ring.balance import EVEN, UNEVEN, RingTurn, next_ring
+from ring.balance import BURDENED, RELIEVED, RingTurn, next_ring
 from ring.carriage import Carriage, HostReport
 from ring.fleet import SETTLED_AFTER, Fleet
 from ring.hand_over import wanted
@@ -124,9 +124,9 @@ def test_a_load_has_to_be_uneven_for_a_while() -> None:
     assert RingTurn(ring=scene.ring, uneven_since=LONG + 1) == turned(scene, fleet, LONG + 1)
     assert turned(scene, fleet).why
     for ratio, since, kept in (
-        (UNEVEN - 0.05, None, None),
-        (UNEVEN - 0.05, NOW - 1, NOW - 1),
-        (EVEN - 0.05, NOW - 1, None),
+        (BURDENED - 0.05, None, None),
+        (BURDENED - 0.05, NOW - 1, NOW - 1),
+        (RELIEVED - 0.05, NOW - 1, None),
     ):
         loads = {"a": ratio / 2, "a2": ratio / 2, "b": 2 - ratio}
         assert RingTurn(ring=scene.ring, uneven_since=kept) == turned(scene, replace(fleet, loads=loads), since)

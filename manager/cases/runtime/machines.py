@@ -1,5 +1,6 @@
 """The use cases of machines: list them with the hosts that they carry, drain them, and forget them."""
 
+import time
 from collections.abc import Iterable, Mapping
 
 from manager.answers import CarriedHostAnswer, MachineAnswer, Page
@@ -7,8 +8,10 @@ from manager.carriages.committed import CommittedFleet
 from manager.carriages.departure import departure
 from manager.carriages.standings import HostStanding, standings
 from manager.cases.base import Base, Caller, Paging, operators_only, paged
+from manager.observations.host_loads import host_loads
 from manager.problem import Conflict, NotFound, StateNotReady
 from ring.carriage import MachineSeen
+from ring.tokens import RING_SIZE, Ring
 
 
 class Machines(Base):
@@ -64,15 +67,26 @@ class Machines(Base):
         machines = {name: status.seen for name, status in self._seeing.machines().items()}
         safe = standings(committed, machines, replicas=self._tools.replicas)
         names = machines.keys() | committed.known
-        return [_answer(name, committed, machines, safe) for name in sorted(names)]
+        loads = self._loads()
+        return [_answer(name, committed, machines, safe, loads) for name in sorted(names)]
+
+    def _loads(self) -> dict[str, float]:
+        with self._committer.looking() as state:
+            jobs = [str(job) for job in state.plans]
+        return host_loads(filter(None, map(self._seeing.job, jobs)), time.monotonic())
 
 
 def _answer(
-    name: str, committed: CommittedFleet, machines: Mapping[str, MachineSeen], safe: Iterable[HostStanding]
+    name: str,
+    committed: CommittedFleet,
+    machines: Mapping[str, MachineSeen],
+    safe: Iterable[HostStanding],
+    loads: Mapping[str, float],
 ) -> MachineAnswer:
-    safe = tuple(safe)
+    safe, ring = tuple(safe), Ring(committed.tokens)
     known = name in machines
     seen = machines.get(name, MachineSeen(name=name, alive=False))
+    here = [each.carriage.host for each in safe if each.carriage.machine == name]
     same = [each.name for each in machines.values() if each.name != name and seen.root and each.root == seen.root]
     return MachineAnswer(
         name=name,
@@ -83,16 +97,20 @@ def _answer(
         takes_copies=seen.alive and bool(seen.at),
         at=seen.at,
         cores=seen.cores if known else None,
+        share=ring.arc(name) / RING_SIZE if name in ring.tokens else None,
+        load=sum(found) if (found := [loads[host] for host in here if host in loads]) else None,
         tags=tuple(sorted(seen.tags)),
-        hosts=tuple(_carried(each) for each in safe if each.carriage.machine == name),
+        hosts=tuple(_carried(each, ring, loads) for each in safe if each.carriage.host in here),
         keeps=tuple(each.carriage.host for each in safe if name in each.carriage.kept_by),
     )
 
 
-def _carried(standing: HostStanding) -> CarriedHostAnswer:
+def _carried(standing: HostStanding, ring: Ring, loads: Mapping[str, float]) -> CarriedHostAnswer:
     carriage = standing.carriage
     return CarriedHostAnswer(
         name=carriage.host,
+        home=ring.owner(carriage.point),
+        load=loads.get(carriage.host),
         heir=carriage.heir,
         peers=carriage.peers,
         kept_by=tuple(sorted(carriage.kept_by)),

@@ -17,6 +17,7 @@ export const KINDS = [
   "replay dead letters", "restore backup", "move tasks", "rescale job", "reconfigure", "replan", "publish module",
   "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "put wheel",
   "remove wheel", "take over host", "hand over host", "drain machine", "undrain machine", "forget machine",
+  "balance load",
 ];
 const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan"];
 
