@@ -10,6 +10,7 @@ from manager.client import Client
 
 _HOSTS = 4
 _PACE = 0.25
+_PER_SECOND = 50.0
 _WHILE = 20.0
 """Seconds over which the CPU of the machines is measured."""
 _SETTLED_AFTER = 10.0
@@ -69,8 +70,8 @@ def _submit(url: str, key: str) -> None:
         flows = []
         for number in range(_HOSTS):
             name = f"numbers-{number}"
-            connection = {"kind": "timer", "seconds": 0.02}
-            tenant.register_source(SourceForm.model_validate({"name": name, "connection": connection, "schema": {}}))
+            connection = {"kind": "rate", "per_second": _PER_SECOND}
+            tenant.register_source(SourceForm.model_validate({"name": name, "connection": connection}))
             flows.append(tenant.submit(_document(name)).id)
         while any(tenant.dataflow(flow).state is not DataflowState.RUNNING for flow in flows):
             time.sleep(0.1)

@@ -38,6 +38,10 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         int | None,
         typer.Option(help="The machines that keep a copy of each host, at most 3. Default: 0."),
     ] = None,
+    settled_after: Annotated[
+        float | None,
+        typer.Option(help="Seconds a machine is there, or loads are uneven, before hosts are moved. Default: 60."),
+    ] = None,
     replan_failed: Annotated[
         bool | None,
         typer.Option(help="Plan a pipeline without a module that does nothing but fail. Default: no."),
@@ -67,6 +71,7 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         "defragment": defragment,
         "defragment_every": defragment_every,
         "replicas": replicas,
+        "settled_after": settled_after,
         "replan_failed": replan_failed,
         "price_per_core_hour": price_per_core_hour,
         "currency": currency,

@@ -74,13 +74,19 @@ class MachineScene:
         self._line.start()
 
     def start(
-        self, name: str, *, copies: bool = True, address: Address | None = None, files: TlsFiles | None = None
+        self,
+        name: str,
+        *,
+        copies: bool = True,
+        hosts: int = 1,
+        address: Address | None = None,
+        files: TlsFiles | None = None,
     ) -> None:
         """Start a machine."""
         session: Any = object()
         copies_at = CopyAddress(host="127.0.0.1", port=0, files=files) if copies else None
         root = self.folder / (name if copies else "shared")
-        made = Machine(name, root, address or self._address, session, behaviours={}, copies=copies_at)
+        made = Machine(name, root, address or self._address, session, behaviours={}, hosts=hosts, copies=copies_at)
 
         def run() -> None:
             try:

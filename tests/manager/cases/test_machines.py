@@ -56,7 +56,7 @@ def test_a_machine_is_shown_with_what_it_carries_and_keeps(manager: Manager) -> 
     assert (a.alive, a.zone, a.cores, a.tags, a.takes_copies, a.keeps) == (True, "z", 2.0, ("gpu",), True, ())
     assert (b.hosts, b.keeps, b.takes_copies) == ((), ("a",), False)
     (host,) = a.hosts
-    assert host == CarriedHostAnswer(name="a", home="a", peers=("b",), kept_by=("b",), standby=("b",), behind_bytes=7)
+    assert host == CarriedHostAnswer(name="a", peers=("b",), kept_by=("b",), standby=("b",), behind_bytes=7)
 
 
 def test_loads_and_places_are_shown(manager: Manager) -> None:
