@@ -47,7 +47,8 @@ def completed(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
             roots=(carriage.root, *after.roots),
             kept_by=after.kept_by | {before},
         )
-    return CarriageTurn(carriage=after, why=f"machine {before} released {carriage.host}, and {heir} has everything")
+    why = f"machine {before} released {carriage.host}, and {heir} has everything; {_reason(carriage, fleet)}"
+    return CarriageTurn(carriage=after, why=why)
 
 
 def withdrawn(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
@@ -81,4 +82,4 @@ def _inherits(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
 def _reason(carriage: Carriage, fleet: Fleet) -> str:
     if carriage.machine in fleet.draining:
         return f"machine {carriage.machine} drains"
-    return f"{fleet.home(carriage)} is its home, and {carriage.machine} is not"
+    return f"{fleet.home(carriage)} is its home"
