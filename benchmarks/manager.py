@@ -61,7 +61,7 @@ class Unseen:
         """None is there."""
         return False
 
-    def machines(self) -> Mapping[str, MachineStatus]:
+    def machines(self) -> Mapping[str, tuple[MachineStatus, ...]]:
         """None was seen."""
         return {}
 

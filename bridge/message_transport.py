@@ -7,8 +7,8 @@ from typing import Protocol
 class ReceiverTransport(Protocol):
     """A broker's client, as a receiver uses it."""
 
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Acknowledge messages in this order: they are durable."""
+    def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
+        """Acknowledge messages in this order: they are durable. Calls `taken` once the broker has surely taken that."""
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Send a message; if it is retained, the broker keeps it for later subscribers."""

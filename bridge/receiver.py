@@ -5,8 +5,9 @@ out, groups what comes within 50 ms if the client does not, passes each group th
 the stream's spool, and only then acknowledges it. Early messages stay unacknowledged, and so does everything while a
 spool is full: the broker holds it back meanwhile.
 
-An acknowledgement holds only for the connection that its message came over, because a broker assigns message ids anew
-after a reconnect. So everything that waits is dropped when a connection ends: it was not acknowledged and comes again.
+An acknowledgement holds only for the connection that its message came over. So everything that waits is dropped when a
+connection ends: it was not acknowledged and comes again. Raw messages that were spooled, but whose acknowledgement the
+broker did not take, come again too; `bridge.deliveries` recognizes them.
 """
 
 import threading
@@ -18,6 +19,7 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
+from bridge.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.events.births import Birth
 from bridge.events.numbered_events import Receipt, Sent, next_of, taken
 from bridge.events.raw_events import all_events_in
@@ -44,7 +46,7 @@ T = TypeVar("T")
 class Receiver:
     """Takes the messages of its feeds; `run` in a thread, or `work` step by step."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its feeds, its transport, a listener, a clock, and two things that its client knows
         self,
         feeds: Mapping[str, SpoolFeed],
         transport: ReceiverTransport,
@@ -52,10 +54,18 @@ class Receiver:
         on_unread: Callable[[Unread], None],
         clock: Clock | None = None,
         grouping: float = SHORTEST_FETCH_INTERVAL,
+        session: str = "",
     ) -> None:
-        """Messages of `grouping` seconds are grouped into one file; 0 if the client groups them already."""
+        """Messages of `grouping` seconds are grouped into one file; 0 if the client groups them already.
+
+        `session` names the broker's session, whose raw messages are spooled once although the broker delivers them
+        again. It is empty if the broker's packet ids are not known to allow that, see `bridge.deliveries`.
+        """
         self.feeds: dict[str, SpoolFeed] = {}
         self.intakes: dict[str, Intake[int]] = {}
+        self._deliveries: dict[str, Deliveries] = {}
+        """Those of raw topics, by topic; empty without a session."""
+        self._session = session
         self._transport = transport
         self._on_unread = on_unread
         self._clock = clock or SystemClock()
@@ -83,6 +93,13 @@ class Receiver:
     def reconnected(self) -> None:
         """Note that a connection began or ended; called by the client's thread."""
         self._queue.put((None,))
+
+    def session_began(self) -> None:
+        """Forget what is in doubt, because the broker has no session from before; called before the subscription."""
+        with self._guard:
+            for topic, deliveries in self._deliveries.items():
+                deliveries.forget()
+                self.feeds[topic].spool.append([], in_doubt=NOTHING_IN_DOUBT)
 
     def stop(self) -> None:
         """Let `run` return after its current group; later messages stay unacknowledged."""
@@ -118,6 +135,12 @@ class Receiver:
     def _add(self, topic: str, feed: SpoolFeed) -> None:
         self.feeds[topic] = feed
         self.intakes[topic] = Intake(expected=feed.spool.producers.get(topic, Expected()))
+        if feed.schema is not None:
+            if feed.spool.in_doubt.session != self._session:
+                # Else it might be read once that session comes back, with ids that it gave anew meanwhile.
+                feed.spool.append([], in_doubt=NOTHING_IN_DOUBT)
+            if self._session:
+                self._deliveries[topic] = Deliveries(topic, self._session, feed.spool.in_doubt)
         self._answers.note_news(topic)
 
     def _group(self) -> list[Message | None]:
@@ -142,6 +165,8 @@ class Receiver:
     def _forget(self) -> None:
         self._waiting.clear()
         self.intakes = {topic: replace(intake, early={}) for topic, intake in self.intakes.items()}
+        for deliveries in self._deliveries.values():
+            deliveries.reconnected()
         self._answers.repeat()
 
     def _spool(self, topic: str, feed: SpoolFeed) -> None:
@@ -157,14 +182,21 @@ class Receiver:
                 self._spool_raw(topic, feed, feed.schema, group)
 
     def _spool_raw(self, topic: str, feed: SpoolFeed, schema: Schema, messages: Sequence[Message]) -> None:
-        events, unfit = all_events_in([message.payload for message in messages], schema)
+        deliveries = self._deliveries.get(topic)
+        new = messages if deliveries is None else deliveries.new(messages)
+        events, unfit = all_events_in([message.payload for message in new], schema)
         for each in unfit:
             self._on_unread(Unread(topic=topic, event=each.event, reason=each.reason))
+        items = list[Item]()
         if len(events):
             stamp = self._stamp()
-            item = Item(count=len(events), stamp=stamp, payload=packed(events), births=(Birth(len(events), stamp),))
-            feed.spool.append([item])
-        self._transport.acknowledge([message.token for message in messages])
+            births = (Birth(len(events), stamp),)
+            items.append(Item(count=len(events), stamp=stamp, payload=packed(events), births=births))
+        # Messages without events are noted too: the next process has to know that they were handled.
+        if items or (new and deliveries is not None):
+            feed.spool.append(items, in_doubt=None if deliveries is None else deliveries.kept())
+        tokens = [message.token for message in messages]
+        self._transport.acknowledge(tokens, None if deliveries is None else deliveries.acknowledging())
 
     def _spool_sent(self, feed: SpoolFeed, messages: Sequence[Message]) -> None:
         """Spool the new ones of numbered events, and answer with the next number of each producer."""
@@ -177,11 +209,19 @@ class Receiver:
             expected, new = taken(expected, sent, feed.spool.end + sum(item.count for item in items))
             if count := int(new.num_rows):
                 items.append(Item(count=count, stamp=stamp, payload=packed(new), births=(Birth(count, stamp),)))
-        feed.spool.append(items, expected)
+        feed.spool.append(items, expected, self._in_doubt(feed, messages))
         for sent in asked:
             answer = Receipt(ask=sent.ask, next=next_of(feed.spool.producers, sent.producer))
             self._transport.publish(feed.answers_at, answer.encoded())
         self._transport.acknowledge(message.token for message in messages)
+
+    def _in_doubt(self, feed: SpoolFeed, messages: Sequence[Message]) -> InDoubt | None:
+        """What is still in doubt of the raw messages in the spool of a feed, once it takes others."""
+        for topic, deliveries in self._deliveries.items():
+            if self.feeds[topic].spool is feed.spool:
+                deliveries.pass_by(messages)
+                return deliveries.kept()
+        return None
 
     def _spool_frames(self, topic: str, feed: SpoolFeed, messages: Sequence[Message]) -> None:
         intake, now = self.intakes[topic], self._clock.passed()

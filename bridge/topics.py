@@ -77,6 +77,11 @@ def machine(name: str, what: str) -> str:
     return f"{ROOT}/machines/{name}/{what}"
 
 
+def common(what: str) -> str:
+    """The topic of a part of a file that all machines read, or of the list of these files."""
+    return f"{ROOT}/common/{what}"
+
+
 def job(name: str, what: str) -> str:
     """A job's topic for its plan, its status or its metrics.
 

@@ -89,21 +89,22 @@ def next_ring(carriages: Mapping[str, Carriage], fleet: Fleet, uneven_since: flo
     return RingTurn(ring=after, why=why)
 
 
-def _with_newcomers(carriages: Mapping[str, Carriage], fleet: Fleet) -> Ring:
-    """The ring with each new machine behind the one with most to do, if that has several hosts."""
-    ring, points = fleet.ring, [each.point for each in carriages.values()]
-    for name, seen in sorted(fleet.machines.items()):
-        if seen.alive and name not in ring.tokens:
-            ring = ring.joined(name, _burdened(carriages, fleet), points)
-    return ring
-
-
-def _burdened(carriages: Mapping[str, Carriage], fleet: Fleet) -> str:
+def joined(machine: str, ring: Ring, carriages: Mapping[str, Carriage], loads: Mapping[str, float]) -> Ring:
+    """The ring with a new machine, behind the one with most to do, if that has several hosts."""
     hosts: dict[str, list[float]] = {}
     for host, each in carriages.items():
-        hosts.setdefault(fleet.home(each), []).append(fleet.loads.get(host, 0.0))
-    several = {name: sum(loads) for name, loads in sorted(hosts.items()) if len(loads) > 1 and any(loads)}
-    return max(several, key=several.__getitem__, default="")
+        hosts.setdefault(ring.owner(each.point), []).append(loads.get(host, 0.0))
+    several = {name: sum(found) for name, found in sorted(hosts.items()) if len(found) > 1 and any(found)}
+    burdened = max(several, key=several.__getitem__, default="")
+    return ring.joined(machine, burdened, [each.point for each in carriages.values()])
+
+
+def _with_newcomers(carriages: Mapping[str, Carriage], fleet: Fleet) -> Ring:
+    ring = fleet.ring
+    for name, seen in sorted(fleet.machines.items()):
+        if seen.alive and name not in ring.tokens:
+            ring = joined(name, ring, carriages, fleet.loads)
+    return ring
 
 
 def _able(fleet: Fleet) -> frozenset[str]:

@@ -7,6 +7,9 @@ machine is started on another one, from a copy of its files, and nobody else not
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+STORE = "the store"
+"""Object storage, among those that keep the files of a host. It carries nothing, and no machine has this name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carriage:
@@ -28,7 +31,7 @@ class Carriage:
     roots: tuple[str, ...] = ()
     """The ids of the peers' roots, in the same order; a machine that returns with another one has lost its copies."""
     kept_by: frozenset[str] = frozenset()
-    """The peers that are known to have everything that anybody outside has seen."""
+    """The peers, and maybe the store, that are known to have everything that anybody outside has seen."""
     root: str = ""
     """The id of its carrier's root; a machine with the same one shares the files, one with another has not got them."""
 
@@ -52,6 +55,8 @@ class HostReport:
     """Whether the host is stopped, and its heir has everything."""
     behind_bytes: int = 0
     """The bytes that the slowest peer does not have yet."""
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with the copies at some peers, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +74,18 @@ class MachineSeen:
     """The id of its root."""
     at: str = ""
     """The address where it takes copies; empty if it takes none."""
+    full: str = ""
+    """Why it should keep no copies: its disk is nearly full; empty if it is not."""
     cores: float = 1.0
     own: tuple[str, ...] = ()
     """The hosts that it begins with; empty if it is the one of its name."""
     hosts: Mapping[str, HostReport] = field(default_factory=dict)
     """The hosts that it carries."""
+    restores: str = ""
+    """The id of the root whose files it would bring back from the store, as those of its own host, because an operator
+    said so; empty if it would not."""
+    accepts_loss: bool = False
+    """Whether it would even if those may lack something that others have seen."""
 
     @property
     def own_hosts(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from ring.carriage import Carriage
 from ring.fleet import CarriageTurn, Fleet
 from ring.hand_over import begun, completed, withdrawn
 from ring.peers import chosen, counted
-from ring.take_over import begun_afresh, taken_over
+from ring.take_over import begun_afresh, restored, taken_over
 
 Rule = Callable[[Carriage, Fleet], CarriageTurn | None]
 
@@ -27,7 +27,7 @@ class CarriageState(Enum):
 
 
 CARRIAGE_RULES: Mapping[CarriageState, tuple[Rule, ...]] = {
-    CarriageState.LOST: (taken_over, begun_afresh, withdrawn),
+    CarriageState.LOST: (taken_over, restored, begun_afresh, withdrawn),
     CarriageState.UNSEEN: (),
     CarriageState.INHERITED: (withdrawn, completed),
     # What is counted is settled first, because a report is only good for the version that it is on.
@@ -58,6 +58,9 @@ def _new(carriages: Mapping[str, Carriage], fleet: Fleet) -> Iterator[CarriageTu
     there = {name: seen for name, seen in sorted(fleet.machines.items()) if seen.alive}
     begun: dict[str, tuple[str, str]] = {}
     for name, seen in there.items():
+        # One that waits to bring a host back is not new: who carried it has to be known.
+        if seen.restores:
+            continue
         # A host with the name of a machine is that machine's.
         own = [host for host in seen.own_hosts if host == name or host not in there]
         for host in own:

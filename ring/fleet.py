@@ -62,6 +62,11 @@ class Fleet:
         """The machine that owns a host's point; empty if there is none on the ring."""
         return self.ring.owner(carriage.point)
 
+    @property
+    def leaving(self) -> frozenset[str]:
+        """The machines that copies should leave: they drain, or their disks are nearly full."""
+        return self.draining | {name for name, seen in self.machines.items() if seen.full}
+
     def shares(self, machine: str, root: str) -> bool:
         """Whether a machine is there and works in this root; an unknown root is nobody's."""
         return bool(root) and self.alive(machine, root)

@@ -67,9 +67,12 @@ def _next(carriage: Carriage, heir: str) -> Carriage:
 
 
 def may_have(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
-    """Whether a host may be handed to a machine: it does not drain, and can get the files."""
-    reachable = fleet.takes_copies(machine, carriage) or fleet.shares(machine, carriage.root)
-    return reachable and machine not in fleet.draining
+    """Whether a host may be handed to a machine: it does not drain, and has or can get the files."""
+    if fleet.shares(machine, carriage.root):
+        return machine not in fleet.draining
+    # One that has everything needs no more room.
+    has_room = machine not in fleet.leaving or fleet.has_files(machine, carriage)
+    return fleet.takes_copies(machine, carriage) and has_room and machine not in fleet.draining
 
 
 def _inherits(machine: str, carriage: Carriage, fleet: Fleet) -> bool:

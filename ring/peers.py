@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ring.carriage import Carriage
+from ring.carriage import STORE, Carriage
 from ring.fleet import CarriageTurn, Fleet
 from ring.hand_over import wanted
 
@@ -14,7 +14,7 @@ def counted(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     carrier go on without it.
     """
     report = fleet.report(carriage)
-    gated = report.in_sync & set(carriage.peers)
+    gated = report.in_sync & {*carriage.peers, STORE}
     broken = report.broken & (carriage.kept_by | gated)
     kept_by = (carriage.kept_by | gated) - broken
     if kept_by == carriage.kept_by and not broken:
@@ -32,7 +32,7 @@ def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     """
     heir = wanted(carriage, fleet)
     peers = _peers(carriage, fleet, "" if heir == carriage.machine else heir)
-    if peers == carriage.peers or (carriage.kept_by - set(peers) and not fleet.followed(carriage)):
+    if peers == carriage.peers or (carriage.kept_by - {*peers, STORE} and not fleet.followed(carriage)):
         return None
     gone = [name for name in carriage.peers if name not in peers]
     new = [name for name in peers if name not in carriage.peers]
@@ -44,7 +44,7 @@ def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
             carriage,
             peers=peers,
             roots=tuple(present[name] if name in present else fleet.machines[name].root for name in peers),
-            kept_by=carriage.kept_by & set(peers),
+            kept_by=carriage.kept_by & {*peers, STORE},
             version=carriage.version + 1,
         ),
         why="; ".join(whys),
@@ -52,18 +52,22 @@ def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
 
 
 def _peers(carriage: Carriage, fleet: Fleet, heir: str) -> tuple[str, ...]:
-    """The present peers as far as they are sound, then new ones; those that drain or broke stay until replaced."""
+    """The present peers as far as they are sound, then new ones.
+
+    Those that copies should leave, and those that broke, stay until they are replaced.
+    """
+    leaving = fleet.leaving
     broken = fleet.report(carriage).broken
     there = [name for name in carriage.peers if _keeps_its_copy(name, carriage, fleet)]
     # One that has everything is worth more than one that does not yet.
     there.sort(key=lambda name: name not in carriage.kept_by)
-    sound = [name for name in there if name not in broken | fleet.draining][: fleet.replicas]
+    sound = [name for name in there if name not in broken | leaving][: fleet.replicas]
     if heir in there or (heir and heir not in carriage.peers and _has_its_own_disk(heir, carriage, fleet)):
         sound += [] if heir in sound else [heir]
     new = _new(carriage, fleet, sound, fleet.replicas - len(sound))
     safe = sum(name in carriage.kept_by for name in sound)
-    draining = [name for name in there if name in fleet.draining - broken and name in carriage.kept_by]
-    staying = draining[: max(0, fleet.replicas - safe)]
+    needed = [name for name in there if name in leaving - broken and name in carriage.kept_by]
+    staying = needed[: max(0, fleet.replicas - safe)]
     staying += [name for name in there if name in broken][: max(0, fleet.replicas - len(sound) - len(new))]
     # The order of those that stay never changes, so that nothing changes without a reason.
     stay = tuple(name for name in carriage.peers if name in {*sound, *staying})
@@ -76,7 +80,7 @@ def _new(carriage: Carriage, fleet: Fleet, sound: list[str], count: int) -> tupl
     zones: dict[str, str] = {}
     for name in fleet.ring.clockwise(carriage.machine):
         seen = fleet.machines.get(name)
-        if seen is None or name in {*carriage.peers, *sound} or name in fleet.draining:
+        if seen is None or name in {*carriage.peers, *sound} or name in fleet.leaving:
             continue
         if fleet.takes_copies(name, carriage) and (not seen.root or seen.root not in used):
             used.add(seen.root)

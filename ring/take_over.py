@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ring.carriage import Carriage
+from ring.carriage import STORE, Carriage
 from ring.fleet import CarriageTurn, Fleet
 
 
@@ -35,14 +35,30 @@ def moved(carriage: Carriage, machine: str, fleet: Fleet) -> Carriage:
         heir="",
         peers=others,
         roots=tuple(carriage.root_of(peer) for peer in others),
-        kept_by=carriage.kept_by & set(others),
+        kept_by=carriage.kept_by & {*others, STORE},
+    )
+
+
+def restored(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
+    """The host on the machine of its name, which an operator has bring its files back from the store.
+
+    They have to be those of the last carrier, and the store has to have everything, unless the operator accepts a loss.
+    """
+    seen = fleet.machines.get(carriage.host)
+    if seen is None or not seen.alive or not seen.restores:
+        return None
+    if not seen.accepts_loss and (STORE not in carriage.kept_by or seen.restores != carriage.root):
+        return None
+    return CarriageTurn(
+        carriage=moved(carriage, carriage.host, fleet),
+        why=f"machine {carriage.machine} is lost, and {carriage.host} is restored from the store",
     )
 
 
 def begun_afresh(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     """The host on the new root of its own machine, where hosts have no copies: nothing can bring the old root back.
 
-    With copies, nothing ever begins afresh by itself. Somebody may be away who has all of it.
+    With copies, or with a store, nothing ever begins afresh by itself. Somebody may be away who has all of it.
     """
     seen = fleet.machines.get(carriage.machine)
     if fleet.replicas or carriage.kept_by or seen is None or not seen.alive or carriage.host not in seen.own_hosts:

@@ -44,7 +44,10 @@ class FleetBed(FleetLine):
         super().__init__()
         self._folder = folder
         self.service = MeasuredService(
-            folder, host="none", pace=pace, settings={"BRAID_REPLICAS": str(replicas), **settings}
+            folder,
+            host="none",
+            pace=pace,
+            settings={"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open", **settings},
         )
         self.machines: dict[str, subprocess.Popen[bytes]] = {}
 

@@ -5,7 +5,8 @@ Mosquitto holds sessions and queued messages in memory. It writes them to its st
 may deliver as many again. Saving at every change would still leave a gap, because it acknowledges first, and each save
 writes the whole store: with 5,000 messages waiting for an absent client, throughput fell from 9,900 to 120 messages a
 second. Braid can afford to lose the second. The broker is transport and never the store: streams between jobs are
-numbered, and receivers ask for missing events. Raw sources have no numbers, and can lose that second.
+numbered, and receivers ask for missing events. Raw sources have no numbers, and can lose that second. What it delivers
+again after a stop, it delivers with the same packet ids, so that receivers know it (`bridge.deliveries`).
 """
 
 import os

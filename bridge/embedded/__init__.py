@@ -4,6 +4,7 @@ It keeps users, access lists, sessions and retained messages. `bridge.brokers.br
 missing. Its process loads this package alone, so its modules use relative imports and import nothing else of Braid.
 """
 
+from .packets import VERSION
 from .passwords import hashed, is_hash
 
-__all__ = ["hashed", "is_hash"]
+__all__ = ["VERSION", "hashed", "is_hash"]

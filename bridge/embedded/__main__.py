@@ -17,7 +17,7 @@ from pathlib import Path
 from .access import Door, UnfitList
 from .connection import Connection
 from .exchange import Exchange
-from .packets import Code, Published
+from .packets import VERSION, Code, Published
 
 _REPORT_INTERVAL = 1.0
 """Seconds between two updates of the topics below $SYS."""
@@ -61,6 +61,7 @@ class EmbeddedBroker:
                 backlog=1_024,
             )
         began = self._loop.time()
+        self._update("version", VERSION)
         while not self._ending.is_set():
             self._update("uptime", f"{self._loop.time() - began:.0f} seconds")
             self._update("publish/messages/dropped", str(self._exchange.dropped))

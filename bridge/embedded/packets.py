@@ -7,6 +7,8 @@ from typing import Any
 MOST_PACKET_BYTES = 268_435_455
 """The length limit of MQTT."""
 V31, V311, V5 = 3, 4, 5
+VERSION = "braid embedded"
+"""The broker's name, as it publishes it; versions of its own it has none."""
 
 
 class Packet(IntEnum):

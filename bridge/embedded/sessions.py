@@ -1,7 +1,8 @@
 """A client's session: its subscriptions, and the messages that wait for it, even while it is away.
 
 A message that is sent at QoS 1 stays until it is acknowledged. After a reconnect it is sent again with its packet id,
-in the same order, and before newer messages. Messages have the order in which the broker took them.
+in the same order, and before newer messages. Messages have the order in which the broker took them. Packet ids are
+given in turn, so that an id returns only after all others; receivers rely on that (`bridge.deliveries`).
 """
 
 import itertools

@@ -35,15 +35,16 @@ def write_whole(path: Path, content: bytes, step: Steps = no_steps, *, mode: int
     step("done")
 
 
-def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
+def link_whole(path: Path, content: bytes, step: Steps = no_steps, *, mode: int | None = None) -> bool:
     """Write a file so that the first writer wins; returns False if the file existed.
 
     In both cases the file is durable once this returns. Writers may run at once, so each has its own temporary file.
+    `mode` is as for `write_whole`.
     """
     folder = str(path.parent)
     temporary = _unfinished(folder, f"{path.name}.{uuid4().hex}")
     try:
-        _write(temporary, content, step)
+        _write(temporary, content, step, mode)
         step("link")
         try:
             path.hardlink_to(temporary)

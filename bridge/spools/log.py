@@ -1,7 +1,7 @@
-"""A spool's log: numbered items in files, and what was expected of their producers after each file.
+"""A spool's log: numbered items in files, and what was expected of their producers and in doubt after each file.
 
 A file is named by its first position and the one after its last, so that readers open only the files they need. The
-high-water mark has the end of the log, and the expectations, when no file has them.
+high-water mark has the end of the log, with the expectations and doubts, when no file has them.
 """
 
 import json
@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
+from bridge.deliveries import NOTHING_IN_DOUBT, InDoubt
 from bridge.events.births import Birth, part_of
 from bridge.intake import Expected
 from bridge.machine.files import Steps, write_whole
@@ -119,10 +120,11 @@ def unpacked(payload: bytes) -> pa.RecordBatch:
 
 
 class Mark(NamedTuple):
-    """The high-water mark: the end of the log, and the expectations there."""
+    """The high-water mark: the end of the log, the expectations there, and the deliveries in doubt."""
 
     end: int
     producers: Mapping[str, Expected]
+    in_doubt: InDoubt = NOTHING_IN_DOUBT
 
 
 def log_files(folder: Path, after: int = 0) -> list[LogFile]:
@@ -165,13 +167,15 @@ def read_mark(spool: Path) -> Mark:
     with damage_named(path):
         mark = json.loads(path.read_bytes())
         producers = json.loads(mark["producers"])
-        return Mark(mark["end"], {producer: Expected(**each) for producer, each in producers.items()})
+        in_doubt = msgspec.convert(mark.get("in_doubt", {}), InDoubt)
+        return Mark(mark["end"], {producer: Expected(**each) for producer, each in producers.items()}, in_doubt)
 
 
 def write_mark(spool: Path, mark: Mark, step: Steps) -> None:
     """Make the high-water mark durable."""
     producers = msgspec.json.encode(dict(sorted(mark.producers.items()))).decode()
-    text = json.dumps({"end": mark.end, "producers": producers})
+    in_doubt = {} if mark.in_doubt == NOTHING_IN_DOUBT else {"in_doubt": msgspec.to_builtins(mark.in_doubt)}
+    text = json.dumps({"end": mark.end, "producers": producers, **in_doubt})
     write_whole(spool / _HIGH_WATER, text.encode(), step)
 
 

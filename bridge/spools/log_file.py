@@ -1,7 +1,7 @@
-"""One file of a spool's log: items, and what was expected of their producers after them.
+"""One file of a spool's log: items, and what was expected of their producers and in doubt after them.
 
-A file is a line of JSON that describes the items, then their payloads one after another, then a checksum of all that.
-So writing a file takes little more than writing its bytes, and the line alone says where items end.
+A file is a line of JSON that describes all but the payloads of the items, then these one after another, then a checksum
+of all that. So writing a file takes little more than writing its bytes, and the line alone says where items end.
 """
 
 import os
@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from bridge.deliveries import NOTHING_IN_DOUBT, InDoubt
 from bridge.events.births import Birth
 from bridge.intake import Expected
-from bridge.spools.log import Item, ItemKind, LogFile, Placed, SpoolDamaged, damage_named
+from bridge.spools.log import Item, ItemKind, LogFile, Mark, Placed, SpoolDamaged, damage_named
 
 _CHECKSUM = 4
 """Bytes of the checksum at the end of a file."""
@@ -33,11 +34,12 @@ class _ItemHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     births: tuple[Birth, ...] = ()
 
 
-class _Header(msgspec.Struct, frozen=True):
+class _Header(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first line of a file."""
 
     producers: dict[str, Expected]
     items: tuple[_ItemHeader, ...]
+    in_doubt: InDoubt = NOTHING_IN_DOUBT
 
 
 class Extent(NamedTuple):
@@ -55,10 +57,10 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder(_Header)
 
 
-def written(items: Sequence[Item], expected: Mapping[str, Expected]) -> bytes:
-    """The content of a file with these items, and with what is expected of their producers after them."""
+def written(items: Sequence[Item], expected: Mapping[str, Expected], in_doubt: InDoubt = NOTHING_IN_DOUBT) -> bytes:
+    """The content of a file with these items, what is expected of their producers after them, and what is in doubt."""
     headers = tuple(_ItemHeader(item.kind, item.count, item.stamp, len(item.payload), item.births) for item in items)
-    line = _ENCODER.encode(_Header(dict(expected), headers))
+    line = _ENCODER.encode(_Header(dict(expected), headers, in_doubt))
     content = b"".join([line, _LINE_END, *(item.payload for item in items)])
     return content + _checksum(content)
 
@@ -71,9 +73,10 @@ def items_in(file: LogFile) -> Iterator[Placed]:
         first += item.count
 
 
-def expected_in(file: LogFile) -> dict[str, Expected]:
-    """The expectations of each producer after a file."""
-    return _content(file).producers
+def mark_in(file: LogFile) -> Mark:
+    """The end of a file, as a high-water mark."""
+    content = _content(file)
+    return Mark(file.end, content.producers, content.in_doubt)
 
 
 def extents_in(file: LogFile) -> list[Extent]:
@@ -108,6 +111,7 @@ class _Content(NamedTuple):
 
     items: list[Item]
     producers: dict[str, Expected]
+    in_doubt: InDoubt
 
 
 def _content(file: LogFile) -> _Content:
@@ -130,7 +134,7 @@ def _parsed(whole: bytes) -> _Content:
         Item(kind=each.kind, count=each.count, stamp=each.stamp, payload=whole[at:end], births=each.births)
         for each, (at, end) in zip(header.items, places, strict=True)
     ]
-    return _Content(items, header.producers)
+    return _Content(items, header.producers, header.in_doubt)
 
 
 def _check_count(file: LogFile, items: Sequence[Item] | Sequence[_ItemHeader]) -> None:

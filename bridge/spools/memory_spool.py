@@ -6,6 +6,7 @@ It is owner and reader in one, and makes tests fast. It keeps nothing when its p
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from bridge.deliveries import NOTHING_IN_DOUBT, InDoubt
 from bridge.events.numbered_events import remembered
 from bridge.intake import Expected
 from bridge.spools.index import SpoolReach
@@ -31,6 +32,7 @@ class MemorySpool:
     def __init__(self, *, most_bytes: int = 1 << 30) -> None:
         self.end = 0
         self.producers: dict[str, Expected] = {}
+        self.in_doubt = NOTHING_IN_DOUBT
         self._most_bytes = most_bytes
         self._groups: list[_Group] = []
         self._consumers: dict[str, int] = {}
@@ -51,17 +53,23 @@ class MemorySpool:
         """The state: ready or full."""
         return SpoolState.READY if self.size < self._most_bytes else SpoolState.FULL
 
-    def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
+    def append(
+        self,
+        items: Sequence[Item],
+        producers: Mapping[str, Expected] | None = None,
+        in_doubt: InDoubt | None = None,
+    ) -> int:
         """Keep items, with the expectations of their producers after them; returns their first position."""
         self._check_open()
-        if self.state is SpoolState.FULL:
+        if items and self.state is SpoolState.FULL:
             raise full(_NAME, self.size)
         first, end = self.end, end_after(self.end, items)
         expected = remembered({**self.producers, **(producers or {})})
+        self.in_doubt = self.in_doubt if in_doubt is None else in_doubt
         if items:
             firsts = [end_after(first, items[:row]) for row in range(len(items))]
             placed = tuple(map(Placed, firsts, items))
-            self._groups.append(_Group(end, len(written(items, expected)), placed))
+            self._groups.append(_Group(end, len(written(items, expected, self.in_doubt)), placed))
         self.end, self.producers = end, expected
         return first
 

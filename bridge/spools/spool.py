@@ -1,10 +1,10 @@
 """The spool: the durable, ordered log of one stream that enters jobs.
 
 Items that are appended get their positions and are written as one numbered file. They are durable once `append`
-returns, and only then may their sender forget them. The spool's expectations of each producer are in the same file as
-the events, so the two agree after a crash at any instruction. Each consumer reads at its own position and commits it;
-files that all consumers have passed are removed. The high-water mark outlives the files, so that no position is used
-twice.
+returns, and only then may their sender forget them. The spool's expectations of each producer and the deliveries in
+doubt are in the same file as the events, so they agree after a crash at any instruction. Each consumer reads at its own
+position and commits it; files that all consumers have passed are removed. The high-water mark outlives the files, so
+that no position is used twice.
 
 Only the owner, which holds the lease, appends and removes. Any process may read, and each consumer commits for itself.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
+from bridge.deliveries import InDoubt
 from bridge.events.numbered_events import remembered
 from bridge.intake import Expected
 from bridge.machine.files import Steps, clear_unfinished, make_folder, no_steps, write_whole
@@ -32,7 +33,7 @@ from bridge.spools.log import (
     read_mark,
     write_mark,
 )
-from bridge.spools.log_file import expected_in, written
+from bridge.spools.log_file import mark_in, written
 
 
 class SpoolState(StrEnum):
@@ -73,8 +74,20 @@ class SpoolOwner(Protocol):
     def state(self) -> SpoolState:
         """The state: ready or full."""
 
-    def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
-        """Make items durable, with the expectations of their producers after them; returns their first position."""
+    @property
+    def in_doubt(self) -> InDoubt:
+        """The deliveries in doubt."""
+
+    def append(
+        self,
+        items: Sequence[Item],
+        producers: Mapping[str, Expected] | None = None,
+        in_doubt: InDoubt | None = None,
+    ) -> int:
+        """Make items durable, with the expectations of their producers after them; returns their first position.
+
+        `in_doubt` replaces what was in doubt.
+        """
 
     def prune(self) -> None:
         """Remove everything that all consumers have passed; cheap if there is nothing to remove."""
@@ -103,7 +116,7 @@ class Spool:
             self._sizes = {file: file.path.stat().st_size for file in self._files}
             self.size = sum(self._sizes.values())
             """The bytes that it holds."""
-            self.end, self.producers = self._recovered()
+            self.end, self.producers, self.in_doubt = self._recovered()
         except BaseException:
             # The spool may be repaired and opened again in this process.
             self._lease.release()
@@ -120,10 +133,18 @@ class Spool:
         """The state: ready or full."""
         return SpoolState.READY if self.size < self._most_bytes else SpoolState.FULL
 
-    def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
-        """Make items durable, with the expectations of their producers after them; returns their first position."""
+    def append(
+        self,
+        items: Sequence[Item],
+        producers: Mapping[str, Expected] | None = None,
+        in_doubt: InDoubt | None = None,
+    ) -> int:
+        """Make items durable, with the expectations of their producers after them; returns their first position.
+
+        `in_doubt` replaces what was in doubt.
+        """
         with self._using:
-            return self._append(items, producers or {})
+            return self._append(items, producers or {}, self.in_doubt if in_doubt is None else in_doubt)
 
     def prune(self) -> None:
         """Remove the files that all consumers have passed."""
@@ -136,23 +157,23 @@ class Spool:
             self._closed = self._closed or "it was closed"
             self._lease.release()
 
-    def _append(self, items: Sequence[Item], producers: Mapping[str, Expected]) -> int:
+    def _append(self, items: Sequence[Item], producers: Mapping[str, Expected], in_doubt: InDoubt) -> int:
         self._check_open()
-        if self.state is SpoolState.FULL:
+        if items and self.state is SpoolState.FULL:
             raise full(self.folder, self.size)
         first, expected = self.end, remembered({**self.producers, **producers})
         if items:
             end = end_after(first, items)
             file = LogFile(first, end, log_path(self._log, first, end))
-            content = written(items, expected)
+            content = written(items, expected, in_doubt)
             self._write(file.path, content)
             self._files.append(file)
             self._sizes[file] = len(content)
             self.size += len(content)
             self.end = end
-        elif expected != self.producers:
-            write_mark(self.folder, Mark(self.end, expected), self._step)
-        self.producers = expected
+        elif (expected, in_doubt) != (self.producers, self.in_doubt):
+            write_mark(self.folder, Mark(self.end, expected, in_doubt), self._step)
+        self.producers, self.in_doubt = expected, in_doubt
         return first
 
     def _prune(self) -> None:
@@ -162,7 +183,7 @@ class Spool:
         passed = min(consumers(self.folder).values(), default=self.end)
         gone = list(takewhile(lambda file: file.end <= passed, self._files))
         if gone == self._files:
-            write_mark(self.folder, Mark(self.end, self.producers), self._step)
+            write_mark(self.folder, Mark(self.end, self.producers, self.in_doubt), self._step)
         for file in gone:
             # The oldest first, so that a crash leaves no hole.
             self._step("remove")
@@ -183,17 +204,17 @@ class Spool:
                 self._closed = f"{path.name} may not be durable"
             raise
 
-    def _recovered(self) -> tuple[int, dict[str, Expected]]:
+    def _recovered(self) -> Mark:
         mark = read_mark(self.folder)
         if not self._files:
-            return mark.end, dict(mark.producers)
+            return mark
         last = self._files[-1]
         if last.end < mark.end:
             raise SpoolDamaged(
                 f"{last.path} is not the last file: the log went up to {mark.end}; restore the files after it"
             )
         # A mark at the end of the last file was written after it, so it is at least as new.
-        return last.end, dict(mark.producers) if last.end == mark.end else expected_in(last)
+        return mark if last.end == mark.end else mark_in(last)
 
 
 def full(name: Path | str, size: int) -> SpoolFull:

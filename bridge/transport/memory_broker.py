@@ -1,6 +1,7 @@
 """The broker's twin in memory: the same sessions and acknowledgements, in one process and without a network.
 
-It makes tests fast and lets them cut connections at will. It proves nothing about a real broker.
+It makes tests fast and lets them cut connections at will. It proves nothing about a real broker. As mosquitto does, it
+gives packet ids in turn, and delivers again with the same id, marked.
 """
 
 import threading
@@ -9,18 +10,27 @@ from dataclasses import dataclass, field
 
 from paho.mqtt.client import topic_matches_sub
 
-from bridge.message import Message
+from bridge.message import PACKET_IDS, Message
 
-_MIDS = 1 << 40
+
+@dataclass(slots=True)
+class _Parcel:
+    topic: str
+    payload: bytes
+    again: bool = False
+    """True once it was sent."""
 
 
 @dataclass(slots=True)
 class _Session:
     topics: dict[str, None]
     client: "MemoryClient | None" = None
-    unacknowledged: dict[int, tuple[str, bytes]] = field(default_factory=dict)
-    """By message id, in the order of arrival."""
-    next_mid: int = 1
+    unacknowledged: dict[int, _Parcel] = field(default_factory=dict)
+    """By packet id, in the order of arrival."""
+    last: int = 0
+    """The packet id that was given last."""
+    begun: bool = False
+    """True once a client has connected."""
     lasting: bool = True
     """True if messages are kept for a client that is away."""
 
@@ -28,11 +38,22 @@ class _Session:
         """Keep a message, and deliver it if the client is connected."""
         if self.client is None and not self.lasting:
             return
-        mid = self.next_mid
-        self.next_mid += 1
-        self.unacknowledged[mid] = (topic, payload)
+        self.last = self._following(self.last)
+        while self.last in self.unacknowledged:
+            self.last = self._following(self.last)
+        self.unacknowledged[self.last] = _Parcel(topic, payload)
+        self.send(self.last)
+
+    def send(self, packet: int) -> None:
+        """Send a message that is not acknowledged, if the client is connected."""
+        parcel = self.unacknowledged[packet]
         if self.client is not None:
-            self.client.arrived(mid, topic, payload)
+            again, parcel.again = parcel.again, True
+            self.client.arrived(packet, parcel.topic, parcel.payload, again=again)
+
+    @staticmethod
+    def _following(packet: int) -> int:
+        return packet % (PACKET_IDS - 1) + 1
 
 
 class MemoryBroker:
@@ -65,6 +86,11 @@ class MemoryBroker:
         found = self._retained.items()
         return [each for each in found if any(topic_matches_sub(topic, each[0]) for topic in wanted)]
 
+    def end_session(self, client_id: str) -> None:
+        """Lose the session of a client that is away."""
+        with self.lock:
+            self._sessions.pop(client_id, None)
+
     def session(self, client_id: str, topics: Iterable[str], *, lasting: bool = True) -> _Session:
         """The session of a client id; made if there is none."""
         with self.lock:
@@ -84,6 +110,7 @@ class MemoryClient:
         topics: Iterable[str] = (),
         on_message: Callable[[Message], None] = lambda _message: None,
         on_connection: Callable[[], None] = lambda: None,
+        on_new_session: Callable[[], None] = lambda: None,
         on_disconnection: Callable[[], None] = lambda: None,
         lasting: bool = True,
     ) -> None:
@@ -91,6 +118,7 @@ class MemoryClient:
         self._session = broker.session(client_id, topics, lasting=lasting)
         self._on_message = on_message
         self._on_connection = on_connection
+        self._on_new_session = on_new_session
         self._on_disconnection = on_disconnection
         self._connections = 0
         self._outbox: list[tuple[str, bytes, bool, Callable[[str], None]]] = []
@@ -100,9 +128,12 @@ class MemoryClient:
         with self._broker.lock:
             self._session.client = self
             self._connections += 1
+            if not self._session.begun:
+                self._session.begun = True
+                self._on_new_session()
             self._on_connection()
-            for mid, (topic, payload) in list(self._session.unacknowledged.items()):
-                self.arrived(mid, topic, payload)
+            for packet in list(self._session.unacknowledged):
+                self._session.send(packet)
             self._take_retained(self._session.topics)
             waiting, self._outbox = self._outbox, []
             for topic, payload, retain, answered in waiting:
@@ -117,13 +148,17 @@ class MemoryClient:
                     self._session.unacknowledged.clear()
                 self._on_disconnection()
 
-    def acknowledge(self, tokens: Iterable[int]) -> None:
+    def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages of this connection."""
         with self._broker.lock:
+            if self._session.client is not self:
+                return
             for token in tokens:
-                connection, mid = divmod(token, _MIDS)
-                if connection == self._connections and self._session.client is self:
-                    del self._session.unacknowledged[mid]
+                connection, packet = divmod(token, PACKET_IDS)
+                if connection == self._connections:
+                    del self._session.unacknowledged[packet]
+            if taken is not None:
+                taken()
 
     def subscribe(self, topics: Iterable[str], *, timeout: float = 10.0) -> None:  # noqa: ARG002 - it never waits
         """Receive the messages of more topics, and their retained messages."""
@@ -159,6 +194,6 @@ class MemoryClient:
         for topic, payload in self._broker.retained(topics):
             self._session.take(topic, payload)
 
-    def arrived(self, mid: int, topic: str, payload: bytes) -> None:
+    def arrived(self, packet: int, topic: str, payload: bytes, *, again: bool) -> None:
         """Hand on a message; called by the broker."""
-        self._on_message(Message(topic, payload, self._connections * _MIDS + mid))
+        self._on_message(Message(topic, payload, self._connections * PACKET_IDS + packet, again))

@@ -15,7 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bridge.message import Message
+from bridge.message import PACKET_IDS, UNACKNOWLEDGED, Message
 from bridge.transport.address import Address
 from bridge.transport.broker_login import secret_client_id, set_credentials, why_unreachable
 from bridge.transport.dispatch import Dispatch, guarded, note_failed
@@ -26,13 +26,6 @@ from bridge.transport.subscriptions import Subscriptions
 
 _SESSION_EXPIRY = 7 * 24 * 3600
 """Seconds for which a broker keeps the session of a client that is away."""
-UNACKNOWLEDGED = 4_000
-"""Messages that may wait to be acknowledged; beyond that the broker holds back. MQTT 3.1.1 has no such bound.
-
-A client that fetches twenty times a second gets no more than this each time. Few would also mean small files: with a
-quarter of it, a message takes half as much CPU again.
-"""
-_MIDS = 1 << 16
 Permit: TypeAlias = Callable[[], bool]
 """Whether a client may connect again; it may wait some seconds before it answers."""
 
@@ -58,6 +51,7 @@ class MqttClient:
         on_message: Callable[[Message], None] = lambda _message: None,
         on_messages: Callable[[Sequence[Message]], None] | None = None,
         on_connection: Callable[[], None] = lambda: None,
+        on_new_session: Callable[[], None] = lambda: None,
         on_disconnection: Callable[[], None] = lambda: None,
         will: tuple[str, bytes] | None = None,
         protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5,
@@ -66,6 +60,9 @@ class MqttClient:
         permit: Permit = always,
     ) -> None:
         """If it is not `lasting`, the broker keeps only retained messages for it while it is away.
+
+        `on_new_session` is called, before anything is subscribed to, if the broker had no session for the client. If
+        it raises, the client disconnects for good, so that the session ends as well.
 
         `permit` is asked, in the client's thread, before it connects again; until it says yes, it is asked once more.
 
@@ -76,6 +73,7 @@ class MqttClient:
         self._lasting = lasting
         self._grouping = grouping
         self._on_connection = on_connection
+        self._on_new_session = on_new_session
         self._on_disconnection = on_disconnection
         self._arrived: list[Message] = []
         """The messages of the current round of reading."""
@@ -135,12 +133,7 @@ class MqttClient:
         """
         connected = self.is_connected
         self.unsubscribe(self._subscriptions.topics)
-        if self._protocol is MQTTProtocolVersion.MQTTv5:
-            properties = Properties(PacketTypes.DISCONNECT)  # type: ignore[no-untyped-call]  # paho ships it without types
-            properties.SessionExpiryInterval = 0
-            self._client.disconnect(properties=properties)
-        else:
-            self._client.disconnect()
+        self._end_session()
         self._client.loop_stop()
         return connected
 
@@ -149,9 +142,12 @@ class MqttClient:
         """True if a broker has accepted the client; from any thread."""
         return self._subscriptions.is_connected
 
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Acknowledge messages in this order; those of an earlier connection come again and are ignored."""
-        self._client.acknowledge(tokens)
+    def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
+        """Acknowledge messages in this order; those of an earlier connection come again and are ignored.
+
+        `taken` is called, in the client's thread, once the broker has surely taken that.
+        """
+        self._client.acknowledge(tokens, taken)
 
     def subscribe(self, topics: Iterable[str], *, timeout: float = 10.0) -> None:
         """Receive the messages of more topics, over reconnects too; returns once the broker has confirmed it.
@@ -185,13 +181,14 @@ class MqttClient:
         `answered` gets the broker's reason to refuse the message; empty if it took it. It is called in the client's
         thread, or before this returns, so it must only hand on.
         """
-        for _ in range(_MIDS):
+        for _ in range(PACKET_IDS):
             published = self._client.publish(topic, payload, qos=1, retain=retain)
             # Message ids are used in turn, and one may still be in use. Without a connection the message waits.
             if published.rc is not MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
                 break
         else:
-            raise RuntimeError(f"{_MIDS:,} messages wait for the broker at {self._address}; wait until it has answered")
+            most = f"{PACKET_IDS:,} messages"
+            raise RuntimeError(f"{most} wait for the broker at {self._address}; wait until it has answered")
         self._answers.expect(published.mid, answered)
 
     def _session(self) -> dict[str, Any]:
@@ -203,6 +200,14 @@ class MqttClient:
         properties.ReceiveMaximum = UNACKNOWLEDGED
         return {"clean_start": not self._lasting, "properties": properties}
 
+    def _end_session(self) -> None:
+        if self._protocol is MQTTProtocolVersion.MQTTv5:
+            properties = Properties(PacketTypes.DISCONNECT)  # type: ignore[no-untyped-call]  # paho ships it without types
+            properties.SessionExpiryInterval = 0
+            self._client.disconnect(properties=properties)
+        else:
+            self._client.disconnect()
+
     def _confirm(self, wanted: tuple[str, ...], timeout: float) -> None:
         if not self._subscriptions.await_confirmed(wanted, timeout):
             refusal = self._subscriptions.refusal
@@ -213,13 +218,20 @@ class MqttClient:
         if self._has_connected and not self._permit():
             raise ConnectionAbortedError("another process may have this client's id now")
 
-    def _on_connect(self, _client: paho.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+    def _on_connect(self, _client: paho.Client, _data: Any, flags: Any, reason: Any, _properties: Any) -> None:
         if reason.is_failure:
             self._subscriptions.refused(reason)
             return
         self._has_connected = True
         self._hand_all_on()
         self._dispatch.connected()
+        if not flags.session_present:
+            try:
+                self._on_new_session()
+            except Exception as error:  # noqa: BLE001 - the thread serves other callbacks too
+                note_failed("a new session", error)
+                self._end_session()
+                return
         guarded("a new connection", self._on_connection)
         self._subscriptions.connected()
 

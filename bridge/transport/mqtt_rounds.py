@@ -13,6 +13,7 @@ import select
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
 
-from bridge.message import Message
+from bridge.message import PACKET_IDS, Message
 from bridge.transport.fetch_interval import PAYING, Fetch, Grouping
 
 _FETCHED = 1 << 16
@@ -32,14 +33,13 @@ _FEW, _PAUSE = 100, 0.002
 
 A broker that writes each message alone would be read message by message.
 """
-_RETAINED_OR_DOUBLED = 0b1001
+_RETAINED = 0b0001
 _ONCE_AT_LEAST = paho.PUBLISH | 0b0010
 _MORE_LENGTH = 0x80
 """The bit of a byte of a length that says that another one follows."""
-_MIDS = 1 << 16
-"""The token of a message is its id, plus so much for each connection. The id is 0 if it needs no acknowledgement."""
 _ACKNOWLEDGEMENT = paho.PUBACK << 24 | 2 << 16
 """The packet that acknowledges a message, without the message's id."""
+_PING = bytes([paho.PINGREQ, 0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,8 @@ class RoundsClient(paho.Client):
         """The number of this connection; message ids are those of one connection."""
         self._connecting = threading.Lock()
         """Held while that changes, and while messages of this connection are acknowledged."""
+        self._pings: deque[Callable[[], None]] = deque()
+        """What to call with each answer to a ping of this connection."""
         self.on_message = self._on_unusual
 
     def reconnect(self) -> MQTTErrorCode:
@@ -86,6 +88,7 @@ class RoundsClient(paho.Client):
         self._hurried = False
         with self._connecting:
             self._connection += 1
+            self._pings.clear()
         return super().reconnect()
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
@@ -115,18 +118,34 @@ class RoundsClient(paho.Client):
         """Let no round wait any more, because the broker's answers are awaited. Any thread may call it."""
         self._hurried = True
 
-    def acknowledge(self, tokens: Iterable[int]) -> None:
+    def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages in this order, in one piece; those of an earlier connection come again and are ignored.
 
-        Any thread may call it.
+        Any thread may call it. `taken` is called, in the client's thread, once the broker has surely taken them: it
+        handles the packets of a connection in order, so it has if it answers a ping that was sent after them.
         """
         self._acknowledged = time.monotonic() - self._begun
         with self._connecting:
-            first = self._connection * _MIDS
-            mids = [token - first for token in tokens if first < token < first + _MIDS]
+            first = self._connection * PACKET_IDS
+            mids = [token - first for token in tokens if first < token < first + PACKET_IDS]
             if mids:
                 packets = struct.pack(f"!{len(mids)}I", *[_ACKNOWLEDGEMENT | mid for mid in mids])
+                if taken is not None:
+                    packets += _PING
+                    self._pings.append(taken)
                 self._packet_queue(paho.PUBACK, packets, 0, 1)
+
+    def _send_pingreq(self) -> MQTTErrorCode:
+        # In one order with the others, so that each answer is matched to its ping.
+        with self._connecting:
+            self._pings.append(lambda: None)
+            return super()._send_pingreq()
+
+    def _handle_pingresp(self) -> MQTTErrorCode:
+        result = super()._handle_pingresp()
+        if self._pings:
+            self._pings.popleft()()
+        return result
 
     def _wait(self, seconds: float) -> None:
         """Wait before a round, and send outgoing packets meanwhile."""
@@ -148,7 +167,7 @@ class RoundsClient(paho.Client):
         except OSError:
             # Unless simply nothing came, the library meets the error again, and handles it.
             return 0
-        first = self._connection * _MIDS
+        first = self._connection * PACKET_IDS
         messages, self._at = usual_messages(self._fetched, self._at, self.protocol, first_token=first, most=most)
         self._hand_on(messages)
         return len(messages)
@@ -173,7 +192,8 @@ class RoundsClient(paho.Client):
         except UnicodeDecodeError:
             # Such a topic is no text, so nothing can be subscribed to by its name.
             topic = "\ufffd"
-        self._hand_on([Message(topic, bytes(message.payload), self._connection * _MIDS + message.mid)])
+        token = self._connection * PACKET_IDS + message.mid
+        self._hand_on([Message(topic, bytes(message.payload), token, message.dup)])
 
     def _hand_on(self, messages: list[Message]) -> None:
         self._messages += len(messages)
@@ -185,18 +205,18 @@ def usual_messages(
 ) -> tuple[list[Message], int]:
     r"""The messages from a place on, up to an unusual or incomplete packet, and the place where they end.
 
-    Usual are messages that are acknowledged once, and that have no properties.
+    Usual are messages that are acknowledged once, are not marked as repeated, and have no properties.
 
     >>> whole = b"\x32\x08\x00\x01a\x00\x07\x00hi"
     >>> usual_messages(whole + whole[:5], 0, MQTTProtocolVersion.MQTTv5, first_token=0, most=9)
-    ([Message(topic='a', payload=b'hi', token=7)], 10)
+    ([Message(topic='a', payload=b'hi', token=7, again=False)], 10)
     """
     messages: list[Message] = []
     has_properties = protocol is MQTTProtocolVersion.MQTTv5
     topic, named = "", b""
     # It runs for each message of each stream, so it is one loop, and reads the topic only if it is another one.
     for _ in range(most):
-        if at + 2 > len(packets) or packets[at] & ~_RETAINED_OR_DOUBLED != _ONCE_AT_LEAST:
+        if at + 2 > len(packets) or packets[at] & ~_RETAINED != _ONCE_AT_LEAST:
             break
         begin, length = at + 2, packets[at + 1]
         while packets[begin - 1] & _MORE_LENGTH and begin < len(packets):

@@ -16,6 +16,8 @@ from bridge.transport.address import Address
 from engine.host.copy_address import CopyAddress
 from engine.host.keeper import HostKeeper
 from engine.log_lines import begin_log, named, problem
+from engine.replicas.store.objects import StoreObjects
+from engine.replicas.store.request import request_restoration
 
 _BROKER_USER = "braid"
 """The user as which a host connects to a broker of its own."""
@@ -75,9 +77,29 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     ] = None,
     common: Annotated[
         Path | None,
-        typer.Option(help="A folder that all machines reach, with published code and secrets; by default the root."),
+        typer.Option(
+            help="A folder that all machines reach, with code, secrets and files; else code and secrets are sent."
+        ),
     ] = None,
+    store: Annotated[
+        str,
+        typer.Option(
+            envvar="BRAID_STORE",
+            help="The URL of object storage that also keeps the files of this machine's hosts, such as "
+            "s3://bucket/folder. Then its root is its own. Credentials come from where the storage's clients look.",
+        ),
+    ] = "",
     *,
+    restore: Annotated[
+        bool,
+        typer.Option("--restore", help="Begin on an empty folder, with the host's files from the store."),
+    ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss", help="With --restore: even if the store may lack something that others have seen."
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print events as JSON on standard output, one object on each line.")
     ] = False,
@@ -95,6 +117,10 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
         except ValueError as error:
             raise _refused("no-copies", error, as_json=as_json) from None
         try:
+            stored = look_at_store(name, root, store, restore=restore, accept_loss=accept_loss)
+        except ValueError as error:
+            raise _refused("no-store", error, as_json=as_json) from None
+        try:
             address = Address.parse(broker) if broker else _own_broker(root, stack)
         except (ValueError, BrokerDown) as error:
             raise _refused("no-broker", error, as_json=as_json) from None
@@ -109,6 +135,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
                 hosts=hosts,
                 copies=copies,
                 common=common,
+                store=store,
             )
         )
         line = f"host {name} runs over {address}, and writes to {keeper.log_path}; stop it with Ctrl-C"
@@ -117,8 +144,24 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
         else:
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
+        if stored:
+            log.info(
+                "host %s is restored as soon as nobody carries it: %s", name, stored, extra=named("restores", host=name)
+            )
         stopped.wait()
     log.info("host %s has ended", name, extra=named("ended", host=name))
+
+
+def look_at_store(name: str, root: Path, url: str, *, restore: bool, accept_loss: bool) -> str:
+    """What will be restored from a store, in words. Raises ValueError for one that cannot be used."""
+    if not url:
+        if restore or accept_loss:
+            raise ValueError("--restore and --accept-loss are about a store; give --store as well")
+        return ""
+    if accept_loss and not restore:
+        raise ValueError("--accept-loss is for --restore; give both or none")
+    StoreObjects(url, name)
+    return request_restoration(root, name, url, accepts_loss=accept_loss) if restore else ""
 
 
 def _refused(code: str, error: Exception, *, as_json: bool) -> typer.Exit:

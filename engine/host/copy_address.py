@@ -37,6 +37,11 @@ class CopyAddress:
             raise ValueError(f"{', '.join(named)} belong together; {', '.join(missing)} is missing")
         return cls(host=host, port=int(port))
 
+    @property
+    def listen(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self.host, self.port
+
     def options(self) -> Iterator[str]:
         """The options again."""
         yield f"--copies-at={self.host}:{self.port}"

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bridge import Item, ItemKind, Spool, SpoolClosed, SpoolIndex, SpoolReach
+from bridge.deliveries import InDoubt
 from bridge.intake import Expected
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
 
@@ -24,9 +25,14 @@ class NotifyingSpool(Spool):
         self._indexing = threading.Lock()
         """Held while the index is read or fed, and never while anything is written to disk."""
 
-    def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
+    def append(
+        self,
+        items: Sequence[Item],
+        producers: Mapping[str, Expected] | None = None,
+        in_doubt: InDoubt | None = None,
+    ) -> int:
         """Append items as any spool does, wait until they are at all peers, and notify the listener."""
-        first = super().append(items, producers)
+        first = super().append(items, producers, in_doubt)
         self._settle()
         if items:
             with self._indexing:

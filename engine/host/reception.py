@@ -32,7 +32,10 @@ from bridge.machine.files import make_folder, sync_folder, write_whole
 from bridge.transport.address import Address
 from bridge.transport.fetch_interval import grouped_for, ungrouped
 from bridge.transport.mqtt_client import MqttClient, Permit, always
+from bridge.transport.packet_ids import gives_ids_in_turn
 
+_TROUBLES = (SpoolDamaged, SpoolFull, SpoolClosed, OSError)
+"""Errors of one spool, after which its stream is received again later."""
 log = logging.getLogger("braid.host")
 
 
@@ -87,6 +90,10 @@ class Receptions:
         self._clock = clock
         self._client = partial(MqttClient, address, protocol=protocol, permit=permit)
         self._host = host
+        self._address = address
+        self._protocol = protocol
+        self._in_turn: bool | None = None
+        """Whether the broker gives packet ids in turn; None while it is not known."""
         self._begun: list[_Received] = []
 
     def begin(
@@ -109,6 +116,7 @@ class Receptions:
             on_trouble=on_trouble,
             on_left=lambda: self._forget(stream),
             clock=self._clock,
+            session=self._session(stream),
         )
         self._begun = [each for each in self._begun if not each.ended] + [received]
         return received
@@ -137,6 +145,12 @@ class Receptions:
     def _client_id(self, stream: str) -> str:
         return f"braid-{self._host}-in-{_digest(stream)}"
 
+    def _session(self, stream: str) -> str:
+        """The name of the broker's session for a stream; empty if its packet ids are not known to be given in turn."""
+        if self._in_turn is None and self._protocol is MQTTProtocolVersion.MQTTv5:
+            self._in_turn = gives_ids_in_turn(self._address)
+        return f"{self._client_id(stream)} at {self._address.host}:{self._address.port}" if self._in_turn else ""
+
     def _forget(self, stream: str) -> None:
         (self._folder / _digest(stream)).unlink(missing_ok=True)
         sync_folder(self._folder)
@@ -145,7 +159,7 @@ class Receptions:
 class _Received:
     """A reception over a client of the bridge."""
 
-    def __init__(  # noqa: PLR0913 - its feeds, its client, its pace, three listeners and a clock are seven things
+    def __init__(  # noqa: PLR0913 - its feeds, its client and session, its pace, three listeners and a clock are eight
         self,
         feeds: Mapping[str, SpoolFeed],
         connect: Callable[..., MqttClient],
@@ -155,6 +169,7 @@ class _Received:
         on_trouble: Callable[[str], None],
         on_left: Callable[[], None],
         clock: Clock,
+        session: str,
     ) -> None:
         self._topics = tuple(feeds)
         self._on_trouble = on_trouble
@@ -166,6 +181,7 @@ class _Received:
             topics=self._topics,
             on_messages=self._deliver,
             on_connection=self._reconnected,
+            on_new_session=self._session_began,
             on_disconnection=self._reconnected,
             # The events that a job forwards from one batch come together anyway.
             grouping=ungrouped
@@ -173,7 +189,7 @@ class _Received:
             else lambda before: grouped_for(pace(), now=clock.passed(), before=before),
         )
         # The client groups already.
-        self._receiver = Receiver(feeds, self._client, on_unread=on_unread, clock=clock, grouping=0.0)
+        self._receiver = Receiver(feeds, self._client, on_unread=on_unread, clock=clock, grouping=0.0, session=session)
         self._worked = threading.Event()
         threading.Thread(target=self._work, name=f"receives {self._topics[0]}", daemon=True).start()
         self._client.begin()
@@ -209,11 +225,14 @@ class _Received:
     def _work(self) -> None:
         try:
             self._receiver.run()
-        except (SpoolDamaged, SpoolFull, SpoolClosed, OSError) as error:
-            log.error("topic %s: %s", self._topics[0], error)  # noqa: TRY400 - it says where and what to do
-            self._on_trouble(f"{type(error).__name__}: {error}")
+        except _TROUBLES as error:
+            self._fail(error)
         finally:
             self._worked.set()
+
+    def _fail(self, error: Exception) -> None:
+        log.error("topic %s: %s", self._topics[0], error)
+        self._on_trouble(f"{type(error).__name__}: {error}")
 
     # Callbacks rather than the receiver's own methods, because the client is made before it.
     def _deliver(self, messages: Sequence[Message]) -> None:
@@ -221,6 +240,13 @@ class _Received:
 
     def _reconnected(self) -> None:
         self._receiver.reconnected()
+
+    def _session_began(self) -> None:
+        try:
+            self._receiver.session_began()
+        except _TROUBLES as error:
+            self._fail(error)
+            raise
 
 
 def _digest(stream: str) -> str:

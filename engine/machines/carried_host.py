@@ -10,7 +10,7 @@ from engine.host.host import SparkHost
 from engine.machines.carrier_orders import CarrierOrder
 from engine.replicas.copies import Copies, CopiesEnded
 from engine.replicas.replicator import Replicator
-from ring.carriage import HostReport
+from ring.carriage import STORE, HostReport
 
 log = logging.getLogger("braid.host")
 
@@ -75,13 +75,14 @@ class CarriedHost:
         """What the leading manager has to know."""
         copies = self._replicator.report()
         # What counts goes on to count until the leader orders otherwise, even if it cannot be reached.
-        counting = (copies.in_sync | self.order.kept_by) & {each.machine for each in self.order.peers}
+        counting = (copies.in_sync | self.order.kept_by) & {*(each.machine for each in self.order.peers), STORE}
         return HostReport(
             version=self.order.version,
             in_sync=counting,
             broken=copies.broken,
             released=self.state is Carried.RELEASED,
             behind_bytes=copies.behind_bytes,
+            troubles=copies.troubles,
         )
 
     @property

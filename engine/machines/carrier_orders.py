@@ -30,6 +30,10 @@ class CarrierOrder(msgspec.Struct, frozen=True, kw_only=True):
         """Orders the orders for one host from old to new."""
         return self.term, self.version
 
+    def concerns(self, machine: str) -> bool:
+        """Whether a machine carries the host, or is to have its files."""
+        return machine in {self.machine, self.heir, *(each.machine for each in self.peers)}
+
     def with_counted(self, peers: frozenset[str]) -> "CarrierOrder":
         """The order, with more peers that count."""
         return msgspec.structs.replace(self, kept_by=self.kept_by | peers)

@@ -5,7 +5,7 @@ that they have come. A machine that was held up, and whose hosts others may carr
 connects as any of them.
 """
 
-import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,33 +15,49 @@ from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.protocol_version import detect_protocol
+from engine.machines.carrier_orders import CarrierOrder, read_order
+from engine.machines.common_files import CommonFiles
+from engine.machines.machine_key import MachineKey
 
 _ASK_AGAIN = 0.5
 """Seconds after which an echo that did not come is sent again."""
+log = logging.getLogger("braid.host")
 
 
 class CarrierWatch:
     """The connection of one machine."""
 
-    def __init__(
-        self, machine: str, address: Address, *, own: Sequence[str], on_order: Callable[[bytes], None]
+    def __init__(  # noqa: PLR0913 - who it is, with which key and hosts, over which broker, and what takes what comes are six things
+        self,
+        machine: str,
+        address: Address,
+        key: MachineKey,
+        *,
+        own: Sequence[str],
+        on_order: Callable[[CarrierOrder], None],
+        common: CommonFiles | None = None,
     ) -> None:
-        """`own` are the machine's own hosts. `on_order` is called with each order, in a thread of the connection."""
+        """`key` signs what is published; `on_order` is called with each order, in a thread of the connection.
+
+        `own` are the machine's own hosts. With `common`, the files that the manager sends to all are kept there.
+        """
+        self._common = common
+        self._key = key
         self._status = topics.machine(machine, "status")
         self._echo = topics.machine(machine, "echo")
         self._on_order = on_order
         self._asked = 0
         self._answered = 0
         self._news = threading.Condition()
-        self._published = b""
-        self._end = {"machine": machine, "alive": False, "own": own}
+        self._published: Mapping[str, Any] = {}
+        self._end = {"machine": machine, "alive": False, "own": list(own)}
         self._client = MqttClient(
             address,
             f"braid-{machine}-machine",
-            topics=[topics.host("+", "carrier"), self._echo],
+            topics=[*([topics.common("#")] if common else []), topics.host("+", "carrier"), self._echo],
             on_message=self._take,
             on_connection=self._forget,
-            will=(self._status, json.dumps(self._end).encode()),
+            will=(self._status, key.signed(self._end)),
             protocol=detect_protocol(address),
             lasting=False,
         )
@@ -70,10 +86,9 @@ class CarrierWatch:
 
     def publish(self, status: Mapping[str, Any]) -> None:
         """Publish the status of the machine, unless it is what was published last."""
-        payload = json.dumps(status, sort_keys=True).encode()
-        if payload != self._published:
-            self._published = payload
-            self._client.publish(self._status, payload, retain=True)
+        if status != self._published:
+            self._published = status
+            self._client.publish(self._status, self._key.signed(status), retain=True)
 
     def say_end(self) -> None:
         """Publish that the machine ends."""
@@ -81,17 +96,22 @@ class CarrierWatch:
 
     def repeat(self) -> None:
         """Have the next status published even if it is the same."""
-        self._published = b""
+        self._published = {}
 
     def _forget(self) -> None:
         # A broker that was killed may have lost it.
-        self._published = b""
+        self._published = {}
 
     def _take(self, message: Message) -> None:
         if message.topic == self._echo:
             with self._news:
                 self._answered = max(self._answered, int(message.payload))
                 self._news.notify_all()
-        else:
-            self._on_order(message.payload)
+        elif self._common is not None and message.topic.startswith(topics.common("")):
+            self._common.take(message.topic, message.payload)
+        elif message.payload:
+            try:
+                self._on_order(read_order(message.payload))
+            except ValueError as error:
+                log.warning("an order is passed over, because it cannot be read: %s", error)
         self._client.acknowledge([message.token])

@@ -5,33 +5,35 @@ own, from the files that are here. A host that is to be handed over stops first.
 has taken a host over, because it was held up, ends, and is started anew: its workers know states that nobody shares.
 """
 
-import dataclasses
 import logging
 import secrets
 import threading
-import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from threading import Thread
+from typing import TYPE_CHECKING
 
-from bridge.machine.files import link_whole
 from bridge.transport.address import Address
 from engine.host.copy_address import CopyAddress
 from engine.host.host import SparkHost
 from engine.machines.carried_host import Carried, CarriedHost
-from engine.machines.carrier_orders import CarrierOrder, OrderStore, read_order
+from engine.machines.carrier_orders import CarrierOrder, OrderStore
 from engine.machines.carrier_watch import CarrierWatch
-from engine.machines.host_files import keep_deployment, link_common
+from engine.machines.common_files import CommonFiles
 from engine.machines.machine_figures import MachineFigures, own_hosts
+from engine.machines.machine_key import MachineKey
+from engine.machines.machine_reporter import MachineReporter
+from engine.machines.machine_root import MachineRoot
+from engine.machines.restoration import Restoration
 from engine.machines.warm_up import keep_warm
 from engine.replicas.copies import Copies
+from engine.replicas.copy_room import CopyRoom
 from engine.replicas.copy_server import CopyServer
 from engine.replicas.replicator import Replicator
+from engine.replicas.store.address import StoreAddress
 from engine.spark.cores import cores_of
 
 if TYPE_CHECKING:
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
 
 _BEAT = 1.0
 """Seconds between two looks."""
-_REPEAT = 5.0
-"""Seconds after which a status is published even if nothing has changed."""
 _ASK = 5.0
 """Seconds for which a start, or a new connection as a host, waits for the broker's answer."""
 log = logging.getLogger("braid.host")
@@ -53,7 +53,7 @@ class CarriedElsewhere(RuntimeError):
 class Machine:
     """One machine; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers and where are ten things
+    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers, where and what it stores are eleven things
         self,
         name: str,
         root: Path,
@@ -66,26 +66,24 @@ class Machine:
         hosts: int = 1,
         copies: CopyAddress | None = None,
         common: Path | None = None,
+        store: str = "",
     ) -> None:
         """`hosts` is how many hosts of its own it has: that of its name, NAME.2, NAME.3, and so on.
 
-        `copies` is where it keeps copies for others; None if it keeps none, and shares its root.
+        `copies` is where it keeps copies for others, `store` the URL of a store; with neither it shares its root.
 
-        `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
+        `common` is a folder with published code and secrets; without it they are in the root, or are sent there.
         """
         self.name = name
         self._own = own_hosts(name, hosts)
-        self._root = root
-        self._common = common or root
+        self._root = MachineRoot(root, name, common=common, is_shared=copies is None and not store)
         self._session = session
         self._new_host = partial(SparkHost, address=address, session=session, behaviours=behaviours, tags=tags)
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._news: SimpleQueue[CarrierOrder] = SimpleQueue()
         """Orders that were not obeyed yet."""
         self._stopping = threading.Event()
-        root.mkdir(parents=True, exist_ok=True)
-        link_whole(root / "identity", uuid.uuid4().hex.encode())
-        self._identity = (root / "identity").read_text()
+        self.key = MachineKey(root)
         self._orders: dict[str, CarrierOrder] = {}
         self._store = OrderStore(root, name)
         self._carried: dict[str, CarriedHost] = {}
@@ -93,31 +91,34 @@ class Machine:
         self._figures = MachineFigures(name, self._own, self._count_cores)
         secret = secrets.token_urlsafe()
         tls = copies.tls() if copies is not None else None
-        self._replicate = partial(Replicator, machine=name, tls=tls)
-        self._copy_server = (
-            CopyServer(name, secret, listen=(copies.host, copies.port), place=self._place, tls=tls) if copies else None
+        stored_at = StoreAddress(url=store, identity=self._root.identity) if store else None
+        self._replicate = partial(Replicator, machine=name, tls=tls, store=stored_at)
+        self._room = CopyRoom(root)
+        serve = partial(CopyServer, name, secret, place=self._place, tls=tls, check_room=self._room.check)
+        self._copy_server = serve(listen=copies.listen) if copies is not None else None
+        self._restoration = Restoration(self._root, name, store)
+        is_sent = not self._root.is_shared and not common and not (root / "access").exists()
+        self._watch = CarrierWatch(
+            name, address, self.key, own=self._own, on_order=self._take, common=CommonFiles(root) if is_sent else None
         )
-        self._watch = CarrierWatch(name, address, own=self._own, on_order=self._take)
-        self._about: dict[str, Any] = {
-            "machine": name,
-            "alive": True,
-            "own": self._own,
-            "boot": uuid.uuid4().hex,
-            "zone": zone,
-            "tags": sorted(set(tags)),
-            "types": sorted(behaviours),
-            "root": self._identity,
-            "at": self._copy_server.at if self._copy_server is not None else "",
-            "secret": secret if self._copy_server is not None else "",
-        }
-        self._published_at = -_REPEAT
-        self._cores = 0
+        self._reporter = MachineReporter(
+            name,
+            self._own,
+            self._watch,
+            self._count_cores,
+            zone=zone,
+            tags=sorted(set(tags)),
+            types=sorted(behaviours),
+            root=self._root.identity,
+            at=self._copy_server.at if self._copy_server is not None else "",
+            secret=secret if self._copy_server is not None else "",
+        )
 
     def run(self) -> bool:
         """Work until stopped; whether a query did not stop, so that the process has to end."""
         self._begin()
         warm = partial(keep_warm, self._session, self._stopping, self._is_cold)
-        threading.Thread(target=warm, name="keeps warm", daemon=True).start()
+        Thread(target=warm, name="keeps warm", daemon=True).start()
         try:
             while not self._stopping.is_set() and not self._is_stuck():
                 try:
@@ -144,13 +145,15 @@ class Machine:
         stored = self._store.all()
         self._watch.begin()
         while not self._watch.ask(_ASK) and not self._stopping.is_set():
-            if self._copy_server is None or stored:
+            if (self._root.is_shared or stored) and not self._restoration.waits:
                 log.warning("the broker does not answer; what ran last is started anyway")
                 break
             # On an empty disk, it may be that others have the files of its hosts.
             log.warning("the broker does not answer; this machine waits for it")
         # What was ordered meanwhile counts before anything is started.
         latest = {host: CarrierOrder(host=host, machine=self.name, term=0, version=0) for host in self._own}
+        if self._restoration.waits:
+            latest.clear()
         for order in (*stored, *self._heard_so_far()):
             latest[order.host] = order.after(latest.get(order.host))
         for order in latest.values():
@@ -168,6 +171,7 @@ class Machine:
             carried.ask_to_stop()
         for carried in self._carried.values():
             carried.end()
+        self._restoration.stop()
         if self._copy_server is not None:
             self._copy_server.close()
         self._watch.say_end()
@@ -176,16 +180,10 @@ class Machine:
     def _is_stuck(self) -> bool:
         return any(carried.stuck for carried in self._carried.values())
 
-    def _take(self, payload: bytes) -> None:
+    def _take(self, order: CarrierOrder) -> None:
         """Take up an order, from any thread."""
-        if not payload:
-            return
-        try:
-            self._news.put(read_order(payload))
-        except ValueError as error:
-            log.warning("an order is passed over, because it cannot be read: %s", error)
-        else:
-            self._events.put(self._obey_news)
+        self._news.put(order)
+        self._events.put(self._obey_news)
 
     def _heard_so_far(self) -> Iterator[CarrierOrder]:
         with suppress(Empty):
@@ -202,24 +200,37 @@ class Machine:
             return
         order = order.after(known)
         carried = self._carried.get(order.host)
-        concerned = {order.machine, order.heir, *(each.machine for each in order.peers)}
-        if (carried is not None or self.name in concerned) and order.version:
+        if (carried is not None or order.concerns(self.name)) and order.version:
             self._store.keep(order)
+        if order.machine != self.name and order.concerns(self.name) and self._restores(order):
+            self._restoration.give_up(f"machine {order.machine} sends copies of it")
         if carried is None:
             # As long as the copy is not this machine's own to change.
             self._refuse_below(order)
         self._orders[order.host] = order
         if order.machine != self.name:
             self._give_up(order, carried)
-        elif order.root not in {"", self._identity}:
+        elif carried is None and self._restores(order):
+            # By then, there may be a later one.
+            self._restoration.begin(order, lambda: self._take(self._orders[order.host]))
+        elif order.root not in {"", self._root.identity}:
+            if carried is not None:
+                raise CarriedElsewhere(f"another machine {self.name} carries host {order.host} with files of its own")
             log.error("the files of host %s are lost here; a machine with a copy goes on with it", order.host)
-        elif carried is None:
+        else:
+            self._go_on(order, carried)
+
+    def _go_on(self, order: CarrierOrder, carried: CarriedHost | None) -> None:
+        if carried is None:
             log.info("carries host %s from now on, in term %d", order.host, order.term)
             self._carried[order.host] = self._carry(order)
         elif carried.order.term not in {0, order.term}:
             raise CarriedElsewhere(f"host {order.host} had another carrier meanwhile")
         else:
             carried.take(order)
+
+    def _restores(self, order: CarrierOrder) -> bool:
+        return order.host == self.name and self._restoration.waits
 
     def _give_up(self, order: CarrierOrder, carried: CarriedHost | None) -> None:
         if carried is not None:
@@ -233,24 +244,28 @@ class Machine:
     def _refuse_below(self, order: CarrierOrder) -> None:
         if self._copy_server is not None and order.version:
             self._copy_server.refuse_below(order.host, order.term)
+            # Its own hosts may come home soon; of others it would keep ever more.
+            if order.kept_by and order.host not in self._own and not order.concerns(self.name):
+                Thread(target=self._copy_server.remove, args=(order.host,), name="removes a copy").start()
 
     def _carry(self, order: CarrierOrder) -> CarriedHost:
         def make(root: Path, copies: Copies) -> SparkHost:
-            link_common(root, self._common)
-            if self._copy_server is not None:
-                keep_deployment(root, order.host)
+            self._root.prepare(root, order.host)
             return self._new_host(
                 order.host,
                 root,
                 figures=lambda: self._figures.of(order.host, list(self._carried)),
-                # Files that are copied belong to one host, wherever it is carried.
-                files=self._identity if self._copy_server is None else f"host {order.host}",
+                files=self._root.outside_name(order.host),
                 copies=copies,
                 permit=partial(self._may_connect, order.host),
             )
 
         return CarriedHost(
-            order, self._root_of(order.host), self._replicate, make, on_change=lambda: self._events.put(lambda: None)
+            order,
+            self._root.of(order.host),
+            self._replicate,
+            make,
+            on_change=lambda: self._events.put(lambda: None),
         )
 
     def _may_connect(self, host: str) -> bool:
@@ -268,25 +283,15 @@ class Machine:
         order = self._orders.get(host)
         if host in self._carried or (order is not None and order.machine == self.name):
             return None
-        return self._root_of(host)
-
-    def _root_of(self, host: str) -> Path:
-        if host == self.name or self._copy_server is None:
-            return self._root
-        return self._root / "copies" / quote(host, safe="")
+        return self._root.of(host)
 
     def _report(self) -> None:
         hosts = {}
         for name, carried in self._carried.items():
             if carried.is_superseded:
                 raise CarriedElsewhere(f"a peer follows another carrier of host {name}")
-            found = carried.report()
-            if found.in_sync - carried.order.kept_by:
+            hosts[name] = carried.report()
+            if hosts[name].in_sync - carried.order.kept_by:
                 # Once it is reported, others may rely on it, even if this process dies.
-                self._obey(carried.order.with_counted(found.in_sync))
-            report = dataclasses.asdict(found)
-            hosts[name] = {key: sorted(each) if isinstance(each, frozenset) else each for key, each in report.items()}
-        if time.monotonic() - self._published_at >= _REPEAT:
-            self._watch.repeat()
-            self._published_at, self._cores = time.monotonic(), self._count_cores()
-        self._watch.publish({**self._about, "cores": self._cores, "hosts": hosts})
+                self._obey(carried.order.with_counted(hosts[name].in_sync))
+        self._reporter.publish(hosts, full=self._room.shortage(), **self._restoration.offer())

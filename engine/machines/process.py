@@ -1,7 +1,7 @@
 """The process of a machine: `python -m engine.machines.process NAME ROOT [MASTER] [OPTION ...]`.
 
 Options are `--tag=TAG`, `--zone=ZONE`, `--hosts=N`, `--copies-at=HOST:PORT`, `--copies-certificate=FILE`,
-`--copies-key=FILE`, `--copies-ca=FILE` and `--common=FOLDER`.
+`--copies-key=FILE`, `--copies-ca=FILE`, `--store=URL` and `--common=FOLDER`.
 
 The broker's URL is the first line of its input: it may hold a password, and every user of the machine can read the
 arguments. The process ends when its input does, and at once if the JVM dies or hangs. Then its keeper starts it again.
@@ -61,7 +61,9 @@ def main() -> None:
             authority=_path("--copies-ca"),
         ),
         common=_path("--common"),
+        store="".join(_values("--store")),
     )
+    log.info("machine %s has the key %s", name, machine.key.public)
     ending = threading.Event()
 
     def stop(_number: int, _frame: Any) -> None:
@@ -130,7 +132,7 @@ def _end_with_thread(
 
 
 def _give_up(machine: Machine, code: int) -> NoReturn:
-    """End at once, after acknowledging raw events: without numbers, they would count twice if they came again."""
+    """End at once, after acknowledging raw events: with some brokers, they would count twice if they came again."""
     leaving = threading.Thread(target=machine.hang_up, name="hangs up", daemon=True)
     leaving.start()
     leaving.join(_HANG_UP_SECONDS)

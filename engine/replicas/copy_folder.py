@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from hashlib import sha256
 from io import BufferedWriter
 from pathlib import Path
+from shutil import rmtree
 
 import msgspec
 
 from bridge.machine.files import Steps, make_folder, no_steps, write_whole
 from engine.replicas.copy_tree import CopyTree
-from engine.replicas.file_kinds import is_replaced, kind_of
+from engine.replicas.file_kinds import FOLDERS, is_replaced, kind_of
 from engine.replicas.frames import CopyChanges, Piece, PresentFile, PresentFiles
 from engine.replicas.round_log import LoggedFile, LoggedRound, RoundLog
 
@@ -78,6 +79,16 @@ class CopyFolder:
             self._make_durable()
         for path in self._own.glob("*.waiting"):
             path.unlink()
+
+    def remove(self) -> None:
+        """Remove all files of the host; the term stays known. What a crash leaves is a copy that lacks something."""
+        self._forget()
+        if self._syncing is not None:
+            self._syncing.join()
+        self._log.clear()
+        for folder in FOLDERS:
+            rmtree(self.place / folder, ignore_errors=True)
+        self._tree.forget()
 
     def present(self) -> Iterator[PresentFiles]:
         """All files and folders that are there, whatever they are, for an owner to compare with its own."""

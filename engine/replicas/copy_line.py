@@ -7,7 +7,7 @@ from contextlib import suppress
 from hashlib import file_digest, sha256
 from pathlib import Path
 
-from engine.replicas.channel import PIECE_BYTES, Channel, Disconnected
+from engine.replicas.channel import PIECE_BYTES, Disconnected
 from engine.replicas.file_kinds import is_replaced, kind_of
 from engine.replicas.frames import (
     CannotKeep,
@@ -15,6 +15,7 @@ from engine.replicas.frames import (
     Confirmed,
     CopyChanges,
     Frame,
+    FrameChannel,
     Greeting,
     OwnerRefused,
     Piece,
@@ -26,6 +27,8 @@ from engine.replicas.root_folders import FileVersion, Tree
 
 _PAGE = 2000
 """Paths in one frame of changes, and files in one frame."""
+_LONGEST_REST = 0.5
+"""Seconds for which a copy that nobody counts on rests at most, after each frame."""
 _TICK = 50_000_000
 """Nanoseconds within which a file may be replaced without getting another time."""
 PORTION = 64 << 20
@@ -48,7 +51,7 @@ class PeerTrouble(ConnectionError):
 class CopyLine:
     """The copy of a root at a peer, over one connection; used by one thread."""
 
-    def __init__(self, channel: Channel, root: Path, *, on_sent: Callable[[int, int], None]) -> None:
+    def __init__(self, channel: FrameChannel, root: Path, *, on_sent: Callable[[int, int], None]) -> None:
         """`on_sent` is called with the bytes that were just sent, and with those of files that are left."""
         self._channel = channel
         self._root = str(root)
@@ -138,6 +141,7 @@ class CopyLine:
         pieces: list[Piece] = []
         size = since = 0
         complete = True
+        pace = _BackgroundPace()
         for path, version in files:
             try:
                 for piece in self._pieces(path, version):
@@ -146,6 +150,8 @@ class CopyLine:
                     if size >= PIECE_BYTES or len(pieces) >= _PAGE:
                         self._send(Pieces(pieces=pieces))
                         pieces, size = [], 0
+                        if in_portions:
+                            pace.rest()
             except FileNotFoundError:
                 complete = False
                 continue
@@ -154,7 +160,7 @@ class CopyLine:
             if in_portions and since > PORTION:
                 self._send(Pieces(pieces=pieces))
                 pieces, size, since = [], 0, 0
-                self._commit(whole=False)
+                self._commit(whole=False, portion=True)
                 self._note_portion()
         if pieces:
             self._send(Pieces(pieces=pieces))
@@ -209,10 +215,10 @@ class CopyLine:
                 self._send(CopyChanges(**{name: paths[first : first + _PAGE]}))
         return bool(folders or removed or gone)
 
-    def _commit(self, *, whole: bool) -> None:
+    def _commit(self, *, whole: bool, portion: bool = False) -> None:
         """Let all that was sent count, and wait until the peer has confirmed it."""
         self._number += 1
-        self._send(Commit(number=self._number, whole=whole))
+        self._send(Commit(number=self._number, whole=whole, portion=portion))
         answer = self._answer()
         if answer != Confirmed(number=self._number):
             raise Disconnected(f"the peer answered a round with a {type(answer).__name__}")
@@ -253,6 +259,18 @@ class CopyLine:
                 return file_digest(file, "sha256").digest()
         except OSError:
             return b"?"
+
+
+class _BackgroundPace:
+    """The pace of a copy that nobody counts on: it leaves half of the time to what others wait for."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+
+    def rest(self) -> None:
+        """Rest for as long as the last frame took to be read and sent."""
+        time.sleep(min(time.monotonic() - self._since, _LONGEST_REST))
+        self._since = time.monotonic()
 
 
 class _Portion(dict[str, FileVersion]):

@@ -34,6 +34,8 @@ class _HeldCopy:
         """The lowest term of an owner that is not refused."""
         self.folder: CopyFolder | None = None
         self.owner: Channel | None = None
+        self.trouble = ""
+        """What was last logged of it."""
 
     def at(self, place: Path, step: Steps) -> CopyFolder:
         """The folder of the copy."""
@@ -51,7 +53,7 @@ class _HeldCopy:
 class CopyServer:
     """A machine's server for copies; `close` ends it."""
 
-    def __init__(  # noqa: PLR0913 - whose it is, its secret and TLS, where it listens and keeps, and how it is broken are six things
+    def __init__(  # noqa: PLR0913 - whose it is, its secret and TLS, where it listens and keeps, what is free, and how it breaks are seven things
         self,
         machine: str,
         secret: str,
@@ -59,11 +61,13 @@ class CopyServer:
         listen: tuple[str, int],
         place: Callable[[str], Path | None],
         tls: CopyTls | None = None,
+        check_room: Callable[[], None] = lambda: None,
         step: Steps = no_steps,
     ) -> None:
         """`place` says where the copy of a host lies here; None if this machine carries it or may not keep it.
 
-        With `tls` it takes nothing from anybody whose certificate is not of the same authority.
+        With `tls` it takes nothing from anybody whose certificate is not of the same authority. `check_room` raises
+        OSError if the disk is too full to take any more.
         """
         if not secret:
             raise ValueError("without a secret anybody could send files; give one")
@@ -71,6 +75,7 @@ class CopyServer:
         self._secret = secret
         self._place = place
         self._tls = tls
+        self._check_room = check_room
         self._step = step
         self._held: dict[str, _HeldCopy] = {}
         self._using = threading.Lock()
@@ -100,6 +105,15 @@ class CopyServer:
             if folder is not None:
                 folder.raise_term(term)
                 folder.recover()
+
+    def remove(self, host: str) -> None:
+        """Remove the copy of a host that other machines have; owners of lower terms are refused as before."""
+        held = self._of(host)
+        held.hang_up()
+        with held.using:
+            held.owner = None
+            if (place := self._place(host)) is not None and place.exists():
+                held.at(place, self._step).remove()
 
     def close(self) -> None:
         """Take nothing more; a round that counts is finished."""
@@ -168,6 +182,7 @@ class CopyServer:
         held = self._of(greeting.host)
         try:
             self._begin(greeting, held, channel)
+            held.trouble = ""
             while not self._closed:
                 self._take(channel.receive(), held, channel)
         except _RefusedOwner as error:
@@ -175,10 +190,10 @@ class CopyServer:
         except Disconnected:
             raise
         except (WrongContent, WrongPath) as error:
-            self._report(channel, greeting, str(error))
+            self._report(channel, greeting, held, str(error))
         except OSError as error:
             # The disk is full, or broken.
-            self._report(channel, greeting, f"machine {self._machine} cannot keep it: {error}")
+            self._report(channel, greeting, held, f"machine {self._machine} cannot keep it: {error}")
         finally:
             with held.using:
                 if held.owner is channel:
@@ -196,6 +211,7 @@ class CopyServer:
             folder = held.at(place, self._step)
             if greeting.term < held.least:
                 raise _RefusedOwner(held.least, f"{greeting.host} has another carrier, of term {held.least}")
+            self._check_room()
             held.hang_up()
             held.owner, held.least = channel, greeting.term
             folder.raise_term(greeting.term)
@@ -209,6 +225,7 @@ class CopyServer:
                 raise _RefusedOwner(held.least, "the host has another carrier, or another connection of this one")
             match frame:
                 case Pieces():
+                    self._check_room()
                     for piece in frame.pieces:
                         folder.take(piece)
                 case CopyChanges():
@@ -227,6 +244,9 @@ class CopyServer:
             with suppress(OSError):
                 held.folder.recover()
 
-    def _report(self, channel: Channel, greeting: Greeting, why: str) -> None:
-        log.warning("the copy of host %s from machine %s waits: %s", greeting.host, greeting.machine, why)
+    def _report(self, channel: Channel, greeting: Greeting, held: _HeldCopy, why: str) -> None:
+        # Owners try again every second.
+        if why != held.trouble:
+            log.warning("the copy of host %s from machine %s waits: %s", greeting.host, greeting.machine, why)
+        held.trouble = why
         channel.part(CannotKeep(why=why))

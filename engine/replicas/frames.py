@@ -8,7 +8,7 @@ peer             PresentFiles ... (last)                                    Conf
 At any time a peer may answer `OwnerRefused`, or `CannotKeep`, and hang up.
 """
 
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -75,6 +75,8 @@ class Commit(msgspec.Struct, frozen=True, tag=True):
     number: int
     whole: bool
     """Whether the copy then has exactly the owner's files."""
+    portion: bool = False
+    """Whether more belongs to it, without which no host could begin from the copy."""
 
 
 class Confirmed(msgspec.Struct, frozen=True, tag=True):
@@ -98,6 +100,24 @@ class CannotKeep(msgspec.Struct, frozen=True, tag=True):
 
 
 Frame: TypeAlias = Greeting | PresentFiles | Pieces | CopyChanges | Commit | Confirmed | OwnerRefused | CannotKeep
+
+
+class FrameChannel(Protocol):
+    """An owner's end of a connection to something that keeps copies; used by one thread."""
+
+    def send(self, frame: Frame) -> int:
+        """Send a frame; returns its size."""
+
+    def receive(self) -> Frame:
+        """The next frame."""
+
+    def hang_up(self) -> None:
+        """End the connection; those who send or receive get an error. From any thread."""
+
+    def close(self) -> None:
+        """End the connection, and give its resources back."""
+
+
 _DECODER: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 encoded = msgspec.msgpack.Encoder().encode
 

@@ -4,7 +4,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -12,7 +14,7 @@ from bridge.machine.back_off import BackOff
 from engine.replicas.channel import Channel
 from engine.replicas.copy_line import CopyLine, PeerRefuses
 from engine.replicas.copy_tls import CopyTls
-from engine.replicas.frames import Greeting
+from engine.replicas.frames import FrameChannel, Greeting
 from engine.replicas.root_folders import Tree
 from engine.replicas.root_look import RootLook
 
@@ -28,6 +30,17 @@ _LOOKS = 50
 log = logging.getLogger("braid.host")
 
 
+class Destination(Protocol):
+    """What takes copies; an equal one is the same."""
+
+    @property
+    def machine(self) -> str:
+        """Its name."""
+
+    def connect(self, host: str, root: Path, tls: CopyTls | None, on_answer: Callable[[], None]) -> FrameChannel:
+        """Connect to it, for the copy of a host's root; `on_answer` is called whenever it shows that it is there."""
+
+
 class PeerAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A machine that takes copies; made from what the leader orders."""
 
@@ -35,6 +48,10 @@ class PeerAddress(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     """Its address, host:port."""
     secret: str
+
+    def connect(self, _host: str, _root: Path, tls: CopyTls | None, _on_answer: Callable[[], None]) -> Channel:
+        """Connect to the machine; it answers frames alone."""
+        return Channel.to(self.at, self.secret, tls)
 
 
 class PeerSender:
@@ -44,7 +61,7 @@ class PeerSender:
         self,
         greeting: Greeting,
         root: Path,
-        address: PeerAddress,
+        address: Destination,
         *,
         counted: bool,
         news: threading.Condition,
@@ -64,6 +81,8 @@ class PeerSender:
         """The last request that it fulfils."""
         self.known: Tree = {}
         """The files that it has; replaced as a whole."""
+        self._had: Tree = {}
+        """What it had when it was last connected."""
         self.left = self.sent = 0
         self.trouble = ""
         self.greeting = greeting
@@ -76,7 +95,7 @@ class PeerSender:
         self._wanted: set[str] = set()
         self._wants_all = True
         self._reached = time.monotonic()
-        self._channel: Channel | None = None
+        self._channel: FrameChannel | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"sends copies to {address.machine}", daemon=True)
 
@@ -116,6 +135,7 @@ class PeerSender:
 
     def _run(self) -> None:
         failures = 0
+        look = RootLook(self._root)
         while not self._closed:
             line: CopyLine | None = None
             try:
@@ -131,16 +151,17 @@ class PeerSender:
                 self._note(str(error) or type(error).__name__)
             except Exception:
                 # Whatever it is: to end here would have everybody wait for ever, and nobody know.
-                log.exception("copies to machine %s: they are tried again", self.address.machine)
+                log.exception("copies to %s: they are tried again", self.address.machine)
                 self._note("see the log of the host")
             finally:
                 self._hang_up()
             failures += 1
+            self._count_missing(look)
             with self._news:
                 self._news.wait_for(lambda: self._closed, timeout=_BACK_OFF.after(failures))
 
     def _connect(self) -> CopyLine:
-        channel = Channel.to(self.address.at, self.address.secret, self._tls)
+        channel = self.address.connect(self.greeting.host, self._root, self._tls, self._touch)
         with self._news:
             self._channel = channel
             if self._closed:
@@ -152,12 +173,24 @@ class PeerSender:
     def _hang_up(self) -> None:
         with self._news:
             channel, self._channel = self._channel, None
-            self.known = {}
+            self._had, self.known = self.known or self._had, {}
             if not self.in_sync:
                 # Nobody has heard that it counts.
                 self.waited_for = self.counted
         if channel is not None:
             channel.close()
+
+    def _count_missing(self, look: RootLook) -> None:
+        """Note what a peer that is away does not have by now."""
+        with suppress(OSError):
+            if (found := look.whole(self._had)) is not None:
+                had = self._had
+                self.left = sum(
+                    version.size
+                    for folder, files in found.items()
+                    for name, version in files.items()
+                    if had.get(folder, {}).get(name) != version
+                )
 
     def _keep(self, line: CopyLine) -> None:
         """Keep the copy up to date, as long as the connection lasts."""
@@ -217,7 +250,10 @@ class PeerSender:
         self.left = left
         self._reached = time.monotonic()
 
+    def _touch(self) -> None:
+        self._reached = time.monotonic()
+
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble and not self._closed:
-            log.warning("the copy at machine %s waits: %s", self.address.machine, trouble)
+            log.warning("the copy at %s waits: %s", self.address.machine, trouble)
         self.trouble = trouble

@@ -9,8 +9,9 @@ from engine.replicas.copies import CopiesEnded
 from engine.replicas.copy_tls import CopyTls
 from engine.replicas.file_kinds import FOLDERS
 from engine.replicas.frames import Greeting
-from engine.replicas.peer_sender import PeerAddress, PeerSender
+from engine.replicas.peer_sender import Destination, PeerSender
 from engine.replicas.root_folders import FileVersion
+from ring.carriage import STORE
 
 
 class HostSuperseded(CopiesEnded):
@@ -45,15 +46,26 @@ class Replicator:
     may be acted upon.
     """
 
-    def __init__(
-        self, host: str, root: Path, machine: str, *, on_kept: Callable[[], None], tls: CopyTls | None = None
+    def __init__(  # noqa: PLR0913 - whose files, where they are, whom it notifies, and how and where else they go are six things
+        self,
+        host: str,
+        root: Path,
+        machine: str,
+        *,
+        on_kept: Callable[[], None],
+        tls: CopyTls | None = None,
+        store: Destination | None = None,
     ) -> None:
-        """`on_kept` is called, from any thread, whenever more may be at all peers that count."""
+        """`on_kept` is called, from any thread, whenever more may be at all peers that count.
+
+        A store is one more peer, as soon as a leader knows of the host.
+        """
         self._host = host
         self._root = root
         self._machine = machine
         self._on_kept = on_kept
         self._tls = tls
+        self._store = store
         self._news = threading.Condition()
         self._senders: dict[str, PeerSender] = {}
         self._counted: frozenset[str] = frozenset()
@@ -64,7 +76,7 @@ class Replicator:
         self._sent_before = 0
         """The bytes to peers that have left."""
 
-    def order(self, term: int, peers: Sequence[PeerAddress], counted: frozenset[str]) -> None:
+    def order(self, term: int, peers: Sequence[Destination], counted: frozenset[str]) -> None:
         """Send to these peers from now on, as the carrier of a term; `counted` are committed to have everything."""
         greeting = Greeting(host=self._host, term=term, machine=self._machine)
         with self._news:
@@ -72,6 +84,8 @@ class Replicator:
                 return
             self._check()
             addresses = {peer.machine: peer for peer in peers}
+            if self._store is not None and term:
+                addresses[self._store.machine] = self._store
             self._counted = counted
             for machine in list(self._senders):
                 sender = self._senders[machine]
@@ -133,6 +147,8 @@ class Replicator:
         with self._news:
             senders = list(self._senders.values())
             broken = frozenset(each.address.machine for each in senders if each.is_broken)
+            # The last carrier had a store, and this one has none: only the leader can go on without it.
+            broken |= {STORE} & (self._counted - self._senders.keys())
             return CopyReport(
                 in_sync=frozenset(each.address.machine for each in senders if each.in_sync) - broken,
                 broken=broken,
@@ -181,7 +197,7 @@ class Replicator:
             raise ValueError(f"{folder} is in none of the folders that are kept in copies: {', '.join(FOLDERS)}")
         return "/".join(parts[:2]) if len(parts) > 1 else ""
 
-    def _add(self, greeting: Greeting, address: PeerAddress, *, counted: bool) -> None:
+    def _add(self, greeting: Greeting, address: Destination, *, counted: bool) -> None:
         sender = self._senders[address.machine] = PeerSender(
             greeting,
             self._root,

@@ -40,6 +40,8 @@ class OperationKind(StrEnum):
     REMOVE_WHEEL = "remove wheel"
     TAKE_OVER = "take over host"
     HAND_OVER = "hand over host"
+    MACHINE_WAITS = "machine waits"
+    ADMIT_MACHINE = "admit machine"
     DRAIN_MACHINE = "drain machine"
     UNDRAIN_MACHINE = "undrain machine"
     FORGET_MACHINE = "forget machine"

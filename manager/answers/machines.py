@@ -1,5 +1,7 @@
 """Machines and the hosts that they carry; for operators."""
 
+from pydantic import Field
+
 from manager.answers.base import Answer
 
 
@@ -21,6 +23,8 @@ class CarriedHostAnswer(Answer):
     """The machines that could go on with it at once: those that have everything and are alive."""
     behind_bytes: int | None = None
     """The bytes that the slowest peer does not have yet; None if its machine does not report them."""
+    troubles: dict[str, str] = Field(default_factory=dict)
+    """What is wrong with its copies, by peer."""
     under_replicated: bool = False
     """Whether fewer machines have everything than the setting `replicas` asks for."""
     stays: str = ""
@@ -32,6 +36,10 @@ class MachineAnswer(Answer):
 
     name: str
     alive: bool
+    waits: str = ""
+    """Why a process of this name waits to be admitted, and what to do; empty if none does."""
+    key: str = ""
+    """The public key of what waits, else that of the machine."""
     draining: bool = False
     """Whether it gives up all hosts that it carries, and takes none."""
     zone: str = ""
@@ -41,6 +49,8 @@ class MachineAnswer(Answer):
     takes_copies: bool = False
     at: str = ""
     """The address, as host:port, at which it takes copies; empty if it takes none."""
+    full: str = ""
+    """Why copies leave it; empty if its disk has room for them."""
     cores: float | None = None
     share: float | None = None
     """Its part of the ring; None before it has a place there."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from bridge.intake import Expected
 from bridge.machine.files import make_folder, no_steps
 from bridge.spools.log import LOG, LogFile, Mark, SpoolDamaged, log_files, read_mark, write_mark
-from bridge.spools.log_file import expected_in
+from bridge.spools.log_file import mark_in
 from engine.plan import Port
 from engine.records.job_folder import JobFolder
 from engine.records.record_header import Header
@@ -66,7 +66,7 @@ def _copy_whole(path: Path, into: Path) -> None:
     end = files[-1].end if files else mark.end
     if end < mark.end:
         raise ChangedMeanwhile("events were added and removed meanwhile")
-    write_mark(into, Mark(end, expected_in(files[-1]) if end > mark.end else mark.producers), no_steps)
+    _write_mark(into, mark_in(files[-1]) if end > mark.end else mark)
 
 
 def _after_gaps(log: Path) -> list[LogFile]:
@@ -82,7 +82,12 @@ def _copy_mark(path: Path, into: Path) -> None:
     """Copy the end of a spool, so that no position is given twice."""
     mark = _mark(path)
     make_folder(into)
-    write_mark(into, mark, no_steps)
+    _write_mark(into, mark)
+
+
+def _write_mark(into: Path, mark: Mark) -> None:
+    # By the time that a backup is restored, the broker may have given the packet ids in doubt to other messages.
+    write_mark(into, Mark(mark.end, mark.producers), no_steps)
 
 
 def _end_of(header: Header, origin: Port) -> int | None:
@@ -105,7 +110,7 @@ def _mark(path: Path) -> Mark:
     if not files or files[-1].end <= mark.end:
         return mark
     try:
-        return Mark(files[-1].end, expected_in(files[-1]))
+        return mark_in(files[-1])
     except SpoolDamaged as error:
         if files[-1].path.exists():
             raise

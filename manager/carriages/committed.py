@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from pydantic import TypeAdapter
 from sqlalchemy import delete, select
@@ -16,6 +17,7 @@ from manager.committer.rows import OPERATOR
 from manager.problem import StateNotReady
 from manager.store.database import Store
 from manager.store.tables import CarriageRow, MachineRow, OperationRow
+from ring.balance import joined
 from ring.carriage import Carriage
 from ring.fleet import CarriageTurn
 from ring.tokens import Ring
@@ -30,7 +32,9 @@ class CommittedFleet:
     carriages: Mapping[str, Carriage] = field(default_factory=dict)
     """By host."""
     tokens: Mapping[str, int] = field(default_factory=dict)
-    """The places of machines on the ring."""
+    """The places of machines on the ring; admitted ones have one."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """The keys of these, as far as they are known."""
     draining: frozenset[str] = frozenset()
     """The machines that are to give up all hosts."""
     ended: Mapping[str, Carriage] = field(default_factory=dict)
@@ -57,6 +61,8 @@ class CommittedCarriages:
         self._term = 0
         """The term in which `_fleet` was read. Nobody else has committed anything in it."""
         self._fleet: CommittedFleet | None = None
+        self.carried = frozenset[str]()
+        """The hosts that machines carry, as of the last reading or commit; read without a lock, from any thread."""
 
     def fleet(self) -> CommittedFleet:
         """What is committed now."""
@@ -66,13 +72,23 @@ class CommittedCarriages:
                 raise StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads")
             if self._fleet is None or self._term != term:
                 with self._store.read() as session:
-                    self._fleet, self._term = _read(session), term
+                    fleet = self._keep(_read(session))
+                self._term = term
+                return fleet
             return self._fleet
 
     def commit(
-        self, base: CommittedFleet, turns: Iterable[CarriageTurn], tokens: Mapping[str, int], *, balance: str = ""
+        self,
+        base: CommittedFleet,
+        turns: Iterable[CarriageTurn],
+        tokens: Mapping[str, int],
+        keys: Mapping[str, str] | None = None,
+        *,
+        balance: str = "",
     ) -> None:
         """Commit the turns of carriages, and the places of all machines, as decided on a fleet that is still the one.
+
+        `keys` are those of all machines, if they changed.
 
         Take-overs and hand-overs go into the journal, and so does `balance`, the reason why tokens were moved.
         """
@@ -87,6 +103,7 @@ class CommittedCarriages:
                 base,
                 carriages={**base.carriages, **carriages},
                 tokens=dict(tokens),
+                keys=dict(base.keys if keys is None else keys),
                 ended={host: each for host, each in base.ended.items() if host not in carriages},
             )
             with self._changing(after) as session:
@@ -94,10 +111,42 @@ class CommittedCarriages:
                     session.merge(_row(each))
                 for name in {*base.tokens, *tokens}:
                     _machine(session, name).token = tokens.get(name)
+                    _machine(session, name).key = after.keys.get(name, "")
                 for kind, subject, why in noted:
                     _write(session, kind, subject, who=OPERATOR, begun=begun, note=why)
         if noted:
             self._committer.notify()
+
+    def admit(self, machine: str, key: str, *, who: str, loads: Mapping[str, float] = MappingProxyType({})) -> None:
+        """Give a machine a place on the ring, and know it by its key from now on; idempotent.
+
+        `loads` are those of the hosts. A new machine is placed where it can soon take over a part of the most.
+        One without a key, of an earlier release, is known by the first that it shows.
+        """
+        begun = time.monotonic()
+        with self._lock:
+            base = self.fleet()
+            if machine in base.tokens and base.keys.get(machine, "") == key:
+                return
+            is_new = machine not in base.tokens
+            tokens = joined(machine, Ring(base.tokens), base.carriages, loads).tokens if is_new else base.tokens
+            known = {name: each for name, each in base.keys.items() if name != machine}
+            after = replace(base, tokens=tokens, keys=known | ({machine: key} if key else {}))
+            with self._changing(after) as session:
+                for name, token in tokens.items():
+                    _machine(session, name).token = token
+                _machine(session, machine).key = key
+                _write(session, OperationKind.ADMIT_MACHINE, machine, who=who, begun=begun, note=f"its key is {key}")
+        self._committer.notify()
+
+    def note_waiting(self, machine: str, why: str) -> None:
+        """Write into the journal that a machine waits to be admitted."""
+        with self._lock:
+            self.fleet()
+            with self._committer.beside(self._term) as session:
+                kind = OperationKind.MACHINE_WAITS
+                _write(session, kind, machine, who=OPERATOR, begun=time.monotonic(), note=why)
+        self._committer.notify()
 
     def drain(self, machine: str, *, draining: bool, who: str) -> None:
         """Have a machine give up all hosts, or let it have some again; idempotent."""
@@ -129,6 +178,7 @@ class CommittedCarriages:
                 base,
                 carriages={host: each for host, each in base.carriages.items() if host not in ended},
                 tokens=tokens,
+                keys={name: key for name, key in base.keys.items() if name != machine},
                 draining=base.draining - {machine},
                 ended={**base.ended, **ended},
             )
@@ -147,7 +197,11 @@ class CommittedCarriages:
         self._fleet = None
         with self._committer.beside(self._term) as session:
             yield session
-        self._fleet = after
+        self._keep(after)
+
+    def _keep(self, fleet: CommittedFleet) -> CommittedFleet:
+        self._fleet, self.carried = fleet, frozenset(fleet.carriages)
+        return fleet
 
 
 def _write(  # noqa: PLR0913 - what was done, by whom, and why
@@ -174,6 +228,7 @@ def _read(session: Session) -> CommittedFleet:
         carriages={host: each for host, each in carriages.items() if each.machine},
         ended={host: each for host, each in carriages.items() if not each.machine},
         tokens={row.name: row.token for row in machines if row.token is not None},
+        keys={row.name: row.key for row in machines if row.key},
         draining=frozenset(row.name for row in machines if row.draining),
     )
 

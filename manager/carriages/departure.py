@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from manager.carriages.committed import CommittedFleet
 from manager.carriages.standings import HostStanding, standings
-from ring.carriage import MachineSeen
+from ring.carriage import STORE, MachineSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +41,20 @@ def departure(
 def _refusal(name: str, standing: HostStanding, machines: Mapping[str, MachineSeen], jobs: Collection[str]) -> str:
     """Why a machine is needed for a host that runs jobs; empty if it is not."""
     host, carrier = standing.carriage.host, standing.carriage.machine
-    others = sorted(standing.carriage.kept_by - {name})
+    others = sorted(standing.carriage.kept_by - {name, STORE})
     give_up = f"remove the dataflows of {'job' if len(jobs) == 1 else 'jobs'} {', '.join(sorted(jobs))}"
     if carrier == name:
         if standing.standby:
             return f"machine {name} still carries host {host}, which goes on elsewhere in a moment; ask again then"
         start = f"start a machine that has a copy: {', '.join(others)}" if others else f"start {name} again"
+        if STORE in standing.carriage.kept_by:
+            start += f", or restore the host on an empty folder with: braid host {host} --restore"
         return (
             f"machine {name} still carries host {host}, and no machine that is there has its files; {start}, "
             f"or {give_up}"
         )
-    if _alive(carrier, machines) or standing.standby or others or name not in standing.carriage.kept_by:
+    kept_by = standing.carriage.kept_by
+    if _alive(carrier, machines) or standing.standby or others or STORE in kept_by or name not in kept_by:
         return ""
     return (
         f"machine {name} has the only copy of host {host}, whose machine {carrier} is away too; start one of them, "

@@ -7,15 +7,18 @@ could not be committed is dropped, and made anew at the next look.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bridge import topics
+from manager.carriages.admission import Admission, Claims, why_it_waits
 from manager.carriages.carrier_messages import read_standing, written_carrier
 from manager.carriages.committed import CommittedCarriages, CommittedFleet
 from manager.carriages.decision import DecideCarriages
 from manager.carriages.machine_watch import MachineWatch
+from manager.observations.host_loads import host_loads
 from manager.observations.listener import Listener
+from manager.observations.machine_messages import MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import DatabaseAway, StateNotReady
 
@@ -25,22 +28,26 @@ _FAILURE_PAUSE = 1.0
 """Seconds between a failed look and the next."""
 _AGAIN_AFTER = 2.0
 """Seconds after which a message is sent again that the broker does not retain."""
+_MOST_WAITING = 64
+"""Machines that wait to be admitted which this manager notes in the journal."""
 log = logging.getLogger("braid.carriages")
 
 
 class CarriageKeeper:
     """Keeps carriages from `start` to `stop`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is committed and heard, who decides, leads and admits, and when are six things
         self,
         committed: CommittedCarriages,
         listener: Listener,
         decide: DecideCarriages,
         *,
         leads: Callable[[], bool],
+        admission: Admission | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is decided or published unless `leads` returns true."""
+        """Nothing is decided or published unless `leads` returns true; without `admission` each machine is admitted."""
+        self._admission = admission or Admission()
         self._committed = committed
         self._listener = listener
         self._decide = decide
@@ -48,6 +55,8 @@ class CarriageKeeper:
         self._clock = clock
         self._watch = MachineWatch()
         self._uneven_since: float | None = None
+        self._waiting: set[tuple[str, str]] = set()
+        """The machines that were noted, by name and key."""
         self._sent: dict[str, tuple[int, bytes, float]] = {}
         """What was last sent on each topic: over which connection, and when."""
         self._woken = threading.Event()
@@ -67,18 +76,25 @@ class CarriageKeeper:
             self._thread.join()
 
     def look(self) -> bool:
-        """DecideCarriages, commit and publish what is due; true if more may be due at once."""
+        """Decide, commit and publish what is due; true if more may be due at once."""
         sight = self._listener.sight()
         if not sight.complete or not self._leads():
             return False
         fleet = self._committed.fleet()
         if not sight.machines and not fleet.carriages and not fleet.ended:
             return False
-        seen = self._watch.take(sight, fleet.named, self._clock())
-        decision = self._decide(fleet, replace(seen, uneven_since=self._uneven_since))
-        turned = bool(decision.turns) or decision.tokens != fleet.tokens
+        machines = self._admission.admitted(sight.machines, fleet)
+        now = self._clock()
+        seen = replace(
+            self._watch.take(machines, sight.connection, fleet.named, now),
+            loads=host_loads((job.seen for job in sight.jobs.values() if job.seen is not None), now),
+            uneven_since=self._uneven_since,
+        )
+        decision = self._decide(fleet, seen)
+        keys = self._admission.keys(machines, fleet, decision.tokens)
+        turned = bool(decision.turns) or decision.tokens != fleet.tokens or keys != fleet.keys
         if turned:
-            self._committed.commit(fleet, decision.turns, decision.tokens, balance=decision.balance)
+            self._committed.commit(fleet, decision.turns, decision.tokens, keys, balance=decision.balance)
             fleet = self._committed.fleet()
             if decision.balance:
                 log.info("%s", decision.balance)
@@ -86,14 +102,15 @@ class CarriageKeeper:
                 log.info("host %s, carried by %s: %s", turn.carriage.host, turn.carriage.machine, turn.why)
         # Only now: what could not be committed is decided anew.
         self._uneven_since = decision.uneven_since
-        self._publish(fleet, sight)
+        self._publish(fleet, machines, sight)
         self._clear(fleet, sight)
+        self._note_waiting(fleet, sight.machines)
         return turned
 
-    def _publish(self, fleet: CommittedFleet, sight: Sight) -> None:
+    def _publish(self, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], sight: Sight) -> None:
         """Publish what is committed where the broker retains something older, or nothing."""
         for host, carriage in sorted(fleet.carriages.items()):
-            message, retained = written_carrier(carriage, sight.machines), sight.carriers.get(host)
+            message, retained = written_carrier(carriage, machines), sight.carriers.get(host)
             if message == retained:
                 continue
             if retained is not None and read_standing(retained) > (carriage.term, carriage.version):
@@ -110,8 +127,17 @@ class CarriageKeeper:
             if host in sight.hosts and not sight.hosts[host].alive:
                 self._send(topics.host(host, "status"), b"", sight)
         for name in sorted(sight.machines.keys() - fleet.known):
-            if not sight.machines[name].seen.alive:
+            if not any(each.seen.alive for each in sight.machines[name]):
                 self._send(topics.machine(name, "status"), b"", sight)
+
+    def _note_waiting(self, fleet: CommittedFleet, claims: Claims) -> None:
+        """Note each machine that waits to be admitted once."""
+        for name, status in sorted(self._admission.waiting(claims, fleet).items()):
+            if (name, status.key) not in self._waiting and len(self._waiting) < _MOST_WAITING:
+                why = why_it_waits(name, fleet)
+                self._committed.note_waiting(name, why)
+                self._waiting.add((name, status.key))
+                log.warning("machine %s waits: %s", name, why)
 
     def _send(self, topic: str, message: bytes, sight: Sight) -> None:
         """Have the broker retain a message, unless it was sent a moment ago."""

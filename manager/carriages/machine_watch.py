@@ -1,11 +1,10 @@
 """Since when machines are lost, or alive."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from manager.carriages.decision import MachinesSeen
-from manager.observations.host_loads import host_loads
+from manager.observations.machine_messages import MachineStatus
 from manager.observations.machine_sights import MACHINE_SILENT_AFTER
-from manager.observations.sight import Sight
 from ring.carriage import MachineSeen
 
 RECONNECTED_WITHIN = 6.0
@@ -21,14 +20,16 @@ class MachineWatch:
         self._lost_since: dict[str, float] = {}
         self._alive_since: dict[str, float] = {}
 
-    def take(self, sight: Sight, named: Iterable[str], now: float) -> MachinesSeen:
-        """Take a complete sight. Machines that are named but were never heard are lost after a while."""
-        if sight.connection != self._connection:
+    def take(
+        self, admitted: Mapping[str, MachineStatus], connection: int, named: Iterable[str], now: float
+    ) -> MachinesSeen:
+        """Take the machines of a complete sight. Those that are named but were never heard are lost after a while."""
+        if connection != self._connection:
             self._silent_until = now + MACHINE_SILENT_AFTER
             self._back_until = now if self._connection is None else now + RECONNECTED_WITHIN
-            self._connection = sight.connection
+            self._connection = connection
             self._lost_since.clear()
-        machines = {name: status.seen for name, status in sight.machines.items()}
+        machines = {name: status.seen for name, status in admitted.items()}
         unheard = {name: MachineSeen(name=name, alive=False) for name in named if name not in machines}
         alive = {name for name, machine in machines.items() if machine.alive}
         self._alive_since = {name: self._alive_since.get(name, now) for name in sorted(alive)}
@@ -40,5 +41,4 @@ class MachineWatch:
             machines=machines | unheard,
             lost_since=dict(self._lost_since),
             alive_since=dict(self._alive_since),
-            loads=host_loads((job.seen for job in sight.jobs.values() if job.seen is not None), now),
         )

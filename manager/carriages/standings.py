@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from manager.carriages.committed import CommittedFleet
-from ring.carriage import Carriage, MachineSeen
+from ring.carriage import STORE, Carriage, MachineSeen
 from ring.fleet import Fleet
 from ring.tokens import Ring
 
@@ -18,6 +18,8 @@ class HostStanding:
     """The machines that could go on with it at once."""
     behind_bytes: int | None
     """The bytes that its slowest peer does not have yet."""
+    troubles: Mapping[str, str]
+    """What is wrong with its copies, by peer."""
     under_replicated: bool
     """Whether fewer machines have everything than are wanted."""
     stays: str
@@ -50,6 +52,7 @@ def _standing(carriage: Carriage, fleet: Fleet) -> HostStanding:
         carriage=carriage,
         standby=standby,
         behind_bytes=None if report is None else report.behind_bytes,
+        troubles={} if report is None else report.troubles,
         under_replicated=copies < fleet.replicas,
         stays=_stays(carriage, fleet, others, standby),
     )
@@ -60,9 +63,16 @@ def _stays(carriage: Carriage, fleet: Fleet, others: list[str], standby: tuple[s
     if not fleet.alive(machine, carriage.root):
         if standby:
             return ""
+        remedies = [f"start {machine} again with its root"]
+        remedies += (
+            [f"a machine that has a copy: {', '.join(sorted(machines))}"]
+            if (machines := carriage.kept_by - {STORE})
+            else []
+        )
+        remedies += [_restoring(carriage, fleet)] if STORE in carriage.kept_by or _offers(carriage, fleet) else []
         return (
-            f"machine {machine} is away, and no machine that is there has everything of host {host}; start {machine} "
-            f"again with its root, or a machine that has a copy: {', '.join(sorted(carriage.kept_by)) or 'none has'}"
+            f"machine {machine} is away, and no machine that is there has everything of host {host}; "
+            f"{', or '.join(remedies)}"
         )
     if machine not in fleet.draining:
         return ""
@@ -74,3 +84,20 @@ def _stays(carriage: Carriage, fleet: Fleet, others: list[str], standby: tuple[s
         f"no other machine takes copies of host {host} or shares its root{drained}; start another machine with: "
         f"braid host NAME, or keep this one with: braid machines undrain {machine}"
     )
+
+
+def _offers(carriage: Carriage, fleet: Fleet) -> bool:
+    seen = fleet.machines.get(carriage.host)
+    return seen is not None and seen.alive and bool(seen.restores)
+
+
+def _restoring(carriage: Carriage, fleet: Fleet) -> str:
+    """What brings a host back from its store."""
+    host = carriage.host
+    if _offers(carriage, fleet):
+        # It was not taken up.
+        return (
+            f"restore it although its store may lack what others have seen with: braid host {host} --restore "
+            "--accept-loss"
+        )
+    return f"restore it on an empty folder with: braid host {host} --restore"

@@ -1,7 +1,7 @@
 """The tools of the use cases: all that they work with, made once for a manager."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from bridge.transport.address import Address
 from dags import Catalogue
 from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
+from manager.carriages.admission import Admission
 from manager.carriages.committed import CommittedCarriages
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
@@ -82,6 +83,7 @@ class Tools:
     wheels: WheelStore | None = None
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None
+    admission: Admission = field(default_factory=Admission)
     replicas: int = 0
     """The machines that are to keep copies of each host."""
     deploying_seconds: float = 15.0

@@ -1,5 +1,5 @@
 # Generated from async_administration.py by `make client`: edit that file.
-"""The part of a client that administers: tenants, quotas, API keys, secrets, broker credentials and machines."""
+"""The part of a client that administers: tenants, quotas, API keys, secrets and broker credentials."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,6 @@ from manager.answers import (
     BrokerCredentials,
     KeyAnswer,
     KeyForm,
-    MachineAnswer,
     NewKeyAnswer,
     PublishingForm,
     Quota,
@@ -17,7 +16,7 @@ from manager.answers import (
     TenantForm,
 )
 from manager.client.connection import ServiceConnection
-from manager.client.requests import administration, machines
+from manager.client.requests import administration
 
 
 class AdministrationClient(ServiceConnection):
@@ -54,22 +53,6 @@ class AdministrationClient(ServiceConnection):
     def revoke_key(self, key: str) -> KeyAnswer:
         """Revoke an API key by its id."""
         return self.send(administration.revoke_key(key))
-
-    def machines(self) -> Iterator[MachineAnswer]:
-        """The machines with the hosts that they carry; operators only."""
-        return self._items(machines.machines())
-
-    def drain_machine(self, name: str) -> MachineAnswer:
-        """Have a machine give up all hosts that it carries, and take none; operators only."""
-        return self.send(machines.drain_machine(name))
-
-    def undrain_machine(self, name: str) -> MachineAnswer:
-        """Let a machine take hosts again; operators only."""
-        return self.send(machines.undrain_machine(name))
-
-    def forget_machine(self, name: str) -> MachineAnswer:
-        """Forget a machine that is gone for good; operators only. The machine as it was."""
-        return self.send(machines.forget_machine(name))
 
     def put_secret(self, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
         """Store a secret; operators name the tenant."""

@@ -1,4 +1,4 @@
-"""The part of a client that administers: tenants, quotas, API keys, secrets, broker credentials and machines."""
+"""The part of a client that administers: tenants, quotas, API keys, secrets and broker credentials."""
 
 from collections.abc import AsyncIterator
 
@@ -6,7 +6,6 @@ from manager.answers import (
     BrokerCredentials,
     KeyAnswer,
     KeyForm,
-    MachineAnswer,
     NewKeyAnswer,
     PublishingForm,
     Quota,
@@ -16,7 +15,7 @@ from manager.answers import (
     TenantForm,
 )
 from manager.client.async_connection import AsyncServiceConnection
-from manager.client.requests import administration, machines
+from manager.client.requests import administration
 
 
 class AsyncAdministrationClient(AsyncServiceConnection):
@@ -53,22 +52,6 @@ class AsyncAdministrationClient(AsyncServiceConnection):
     async def revoke_key(self, key: str) -> KeyAnswer:
         """Revoke an API key by its id."""
         return await self.send(administration.revoke_key(key))
-
-    def machines(self) -> AsyncIterator[MachineAnswer]:
-        """The machines with the hosts that they carry; operators only."""
-        return self._items(machines.machines())
-
-    async def drain_machine(self, name: str) -> MachineAnswer:
-        """Have a machine give up all hosts that it carries, and take none; operators only."""
-        return await self.send(machines.drain_machine(name))
-
-    async def undrain_machine(self, name: str) -> MachineAnswer:
-        """Let a machine take hosts again; operators only."""
-        return await self.send(machines.undrain_machine(name))
-
-    async def forget_machine(self, name: str) -> MachineAnswer:
-        """Forget a machine that is gone for good; operators only. The machine as it was."""
-        return await self.send(machines.forget_machine(name))
 
     async def put_secret(self, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
         """Store a secret; operators name the tenant."""

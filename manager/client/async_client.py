@@ -46,6 +46,7 @@ from manager.answers import (
     VisibilityForm,
 )
 from manager.client.async_administration import AsyncAdministrationClient
+from manager.client.async_machines import AsyncMachineClient
 from manager.client.async_planning import AsyncPlanningClient
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
@@ -60,7 +61,7 @@ from manager.client.requests import (
 from manager.client.requests.request import Document
 
 
-class AsyncClient(AsyncAdministrationClient, AsyncPlanningClient):
+class AsyncClient(AsyncAdministrationClient, AsyncMachineClient, AsyncPlanningClient):
     """Asks one service with one API key; close it, or use it as a context manager."""
 
     async def submit(

@@ -48,6 +48,7 @@ from manager.answers import (
 )
 from manager.client.administration import AdministrationClient
 from manager.client.event_stream import EventStreamReader
+from manager.client.machines import MachineClient
 from manager.client.output_stream import OutputStreamReader
 from manager.client.planning import PlanningClient
 from manager.client.requests import (
@@ -61,7 +62,7 @@ from manager.client.requests import (
 from manager.client.requests.request import Document
 
 
-class Client(AdministrationClient, PlanningClient):
+class Client(AdministrationClient, MachineClient, PlanningClient):
     """Asks one service with one API key; close it, or use it as a context manager."""
 
     def submit(

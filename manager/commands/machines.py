@@ -1,4 +1,4 @@
-"""The commands about machines, which carry hosts: list, drain, undrain, forget."""
+"""The commands about machines, which carry hosts: list, admit, drain, undrain, forget."""
 
 import time
 from typing import Annotated
@@ -28,7 +28,7 @@ def machines(
     settings: SettingsFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List machines, drain them, and forget them. Without a command they are listed."""
+    """List machines, admit them, drain them, and forget them. Without a command they are listed."""
     if context.invoked_subcommand is None:
         list_machines(url=url, settings=settings, as_json=as_json)
 
@@ -42,7 +42,7 @@ def list_machines(client: Client) -> Shown:
         (
             each.name,
             each.alive,
-            "drains" if each.draining else "",
+            _state(each),
             each.zone,
             each.cores,
             None if each.load is None else round(each.load, 2),
@@ -51,15 +51,27 @@ def list_machines(client: Client) -> Shown:
             [_host(host) for host in each.hosts],
             each.keeps,
             _behind(each),
-            [f"{host.name}: {host.stays}" for host in each.hosts if host.stays],
+            _troubles(each),
         )
         for each in found
     )
     columns = (
-        *("machine", "alive", "drains", "zone", "cores", "load", "of the ring"),
+        *("machine", "alive", "state", "zone", "cores", "load", "of the ring"),
         *("shares root with", "carries", "keeps", "behind bytes", "trouble"),
     )
     return Shown(data=found, text=table(*columns, rows=rows, empty="no machines"))
+
+
+@app.command()
+@client_command
+def admit(
+    client: Client,
+    name: Machine,
+    *,
+    key: Annotated[str | None, typer.Option("--key", help="Its public key; refused if it has another.")] = None,
+) -> Shown:
+    """Admit a machine that waits: it carries hosts and gets copies from now on, and is known by its key."""
+    return Shown(data=client.admit_machine(name, key=key), text=f"{name} is admitted")
 
 
 @app.command()
@@ -115,6 +127,19 @@ def _host(host: CarriedHostAnswer) -> str:
     heir = f" to {host.heir}" if host.heir else ""
     load = "" if host.load is None else f" at {host.load:.2f}"
     return f"{host.name}{load}{copies}{heir}{' under-replicated' if host.under_replicated else ''}"
+
+
+def _state(machine: MachineAnswer) -> str:
+    states = {"waits": bool(machine.waits), "drains": machine.draining}
+    return ", ".join(state for state, is_so in states.items() if is_so)
+
+
+def _troubles(machine: MachineAnswer) -> list[str]:
+    waits = [f"{machine.waits} (its key is {machine.key})"] if machine.waits else []
+    full = [f"copies leave it: {machine.full}"] if machine.full else []
+    hosts = [f"{host.name}: {host.stays}" for host in machine.hosts if host.stays]
+    copies = [f"copy of {host.name} at {peer}: {why}" for host in machine.hosts for peer, why in host.troubles.items()]
+    return waits + full + hosts + copies
 
 
 def _behind(machine: MachineAnswer) -> int | None:

@@ -80,8 +80,10 @@ SPOOL_BYTES = _gauge("host_spool_bytes", "Bytes in the spools that a host owns."
 MACHINE_UP = _gauge("machine_up", "1 if a machine reports that it is alive, else 0.", "machine")
 MACHINE_LOAD = _gauge("machine_load", "Cores that the jobs of a machine's hosts took in the last minute.", "machine")
 MACHINE_HOSTS = _gauge("machine_hosts", "Hosts that a machine carries.", "machine")
+MACHINES_WAITING = _gauge("machines_waiting", "Machines that wait until an operator admits them.")
 UNDER_REPLICATED = _gauge("hosts_under_replicated", "Hosts with fewer copies than the setting `replicas` asks for.")
 WITHOUT_STANDBY = _gauge("hosts_without_standby", "Hosts that no other machine could take over now.")
+HOST_STORED = _gauge("host_stored", "1 if all that others have seen of a host is in its store, else 0.", "host")
 HOST_BEHIND = _gauge("host_behind_bytes", "Bytes of a host that its slowest peer does not have yet.", "host")
 
 # Jobs.

@@ -41,7 +41,7 @@ class Metrics(Base):
         types = self._types(committed) if committed is not None else {}
         # Only the leading manager has the metrics common to all, so that sums over managers count nothing twice.
         metered, tenants = self._stored() if committed is not None else (None, 0)
-        machines, carried = self._carried() if committed is not None else ({}, ())
+        machines, waiting, carried = self._carried() if committed is not None else ({}, 0, ())
         with self._looks:
             if committed is not None:
                 self._adding.look(jobs, types, time.monotonic())
@@ -52,6 +52,7 @@ class Metrics(Base):
                 driven=self._tools.activity(),
                 hosts=self._seeing.hosts() if committed is not None else (),
                 machines=machines,
+                waiting=waiting,
                 carried=carried,
                 jobs=jobs,
                 sums=self._adding.sums,
@@ -91,13 +92,15 @@ class Metrics(Base):
             )
         return None
 
-    def _carried(self) -> tuple[Mapping[str, bool], Sequence[HostStanding]]:
+    def _carried(self) -> tuple[Mapping[str, bool], int, Sequence[HostStanding]]:
         with suppress(StateNotReady):
             fleet = self._tools.carriages.fleet()
-            seen = {name: status.seen for name, status in self._seeing.machines().items()}
+            claims, admission = self._seeing.machines(), self._tools.admission
+            admitted, waiting = admission.admitted(claims, fleet), len(admission.waiting(claims, fleet))
+            seen = {name: status.seen for name, status in admitted.items()}
             alive = {name: name in seen and seen[name].alive for name in sorted(seen.keys() | fleet.named)}
-            return alive, standings(fleet, seen, replicas=self._tools.replicas)
-        return {}, ()
+            return alive, waiting, standings(fleet, seen, replicas=self._tools.replicas)
+        return {}, 0, ()
 
     def _stored(self) -> tuple[WholeAnswer | None, int]:
         now = int(time.time())

@@ -24,6 +24,7 @@ from manager.observations.host_loads import host_loads
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen
 from manager.observations.shard_figures import ShardFigures, shard_figures
 from manager.reconciler.activity import DELAY_BOUNDS, Delays, ReconcilerActivity
+from ring.carriage import STORE
 
 MOST_JOB_SAMPLES = 200
 MOST_INSTANCE_SAMPLES = 200
@@ -137,9 +138,11 @@ def _machines(known: MetricsSnapshot) -> Iterator[MetricSample]:
         yield MetricSample(catalogue.MACHINE_LOAD, (machine,), round(taken[machine], 3))
         yield MetricSample(catalogue.MACHINE_UP, (machine,), alive)
         yield MetricSample(catalogue.MACHINE_HOSTS, (machine,), hosts[machine])
+    yield MetricSample(catalogue.MACHINES_WAITING, (), known.waiting)
     yield MetricSample(catalogue.UNDER_REPLICATED, (), sum(each.under_replicated for each in known.carried))
     yield MetricSample(catalogue.WITHOUT_STANDBY, (), sum(not each.standby for each in known.carried))
     for each in known.carried:
+        yield MetricSample(catalogue.HOST_STORED, (each.carriage.host,), STORE in each.carriage.kept_by)
         if each.behind_bytes is not None:
             yield MetricSample(catalogue.HOST_BEHIND, (each.carriage.host,), each.behind_bytes)
 

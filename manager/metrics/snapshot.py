@@ -40,6 +40,8 @@ class MetricsSnapshot:
     hosts: Sequence[HostSeen] = ()
     machines: Mapping[str, bool] = field(default_factory=dict)
     """Whether each machine is alive."""
+    waiting: int = 0
+    """The machines that wait to be admitted."""
     carried: Sequence[HostStanding] = ()
     """How safe each host is that a machine carries."""
     jobs: Mapping[str, JobSeen] = field(default_factory=dict)

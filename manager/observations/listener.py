@@ -131,8 +131,8 @@ class Listener:
                 return True
             return self._clock() - self._connected_at <= MACHINE_SILENT_AFTER
 
-    def machines(self) -> Mapping[str, MachineStatus]:
-        """Return the latest status of every machine."""
+    def machines(self) -> Mapping[str, tuple[MachineStatus, ...]]:
+        """Return the latest statuses under the name of every machine, the likeliest first."""
         return self.sight().machines
 
     def _with_silence(self, host: HostSeen) -> HostSeen:

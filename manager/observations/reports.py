@@ -134,5 +134,5 @@ class Observations(Protocol):
     def misses_machines(self) -> bool:
         """Return whether a machine may be alive that was not heard, since it was not listened for long enough."""
 
-    def machines(self) -> Mapping[str, MachineStatus]:
-        """Return the latest status of every machine."""
+    def machines(self) -> Mapping[str, tuple[MachineStatus, ...]]:
+        """Return the latest statuses under the name of every machine, the likeliest first."""

@@ -57,7 +57,8 @@ class Sight:
     """The number of connections so far."""
     jobs: Mapping[str, JobSight] = field(default_factory=dict)
     hosts: Mapping[str, HostSeen] = field(default_factory=dict)
-    machines: Mapping[str, MachineStatus] = field(default_factory=dict)
+    machines: Mapping[str, tuple[MachineStatus, ...]] = field(default_factory=dict)
+    """All that report under each name, the likeliest first; see `manager.carriages.admission`."""
     carriers: Mapping[str, bytes] = field(default_factory=dict)
     """The message that the broker retains on who carries each host."""
 

@@ -1,10 +1,14 @@
 """The drive: all that a manager runs while it leads, begun and ended in order."""
 
-from contextlib import ExitStack
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
+from engine.code.store import CodeStore
+from engine.machines.machine_key import public_key
 from engine.records.job_folder import job_folder
+from manager.carriages.admission import Admission
 from manager.carriages.committed import CommittedCarriages
 from manager.carriages.decision import decide_with
 from manager.carriages.keeper import CarriageKeeper
@@ -13,7 +17,10 @@ from manager.committer.committer import Committer
 from manager.event_flow.output_watcher import OutputWatcher
 from manager.event_flow.sender import EventSender
 from manager.observations.listener import Listener
+from manager.observations.reports import HostSeen
+from manager.problem import StateNotReady
 from manager.process.broker_and_host import BrokerAndHost
+from manager.process.common_sender import CommonSender
 from manager.process.settings import Settings
 from manager.reconciler.activity import ReconcilerActivity
 from manager.reconciler.dataflow_needs import CommittedDataflowLookup
@@ -40,8 +47,10 @@ class Drive:
         self.outputs = OutputWatcher(beside.connect)
         self.sender = EventSender(beside.connect)
         self.carriages = CommittedCarriages(committer, store)
+        self.admission = Admission(asks=settings.asks_operators, own_key=lambda: public_key(root))
         self._settings = settings
         self._root = root
+        self._common: CommonSender | None = None
         self._beside = beside
         self._store = store
         self._committer = committer
@@ -66,11 +75,24 @@ class Drive:
         reconciler = self._reconciler
         return None if reconciler is None else reconciler.driven
 
+    def admitted(self, hosts: Iterable[HostSeen]) -> tuple[HostSeen, ...]:
+        """The hosts that jobs may be placed on."""
+        return self.admission.placeable(hosts, self.carriages.carried)
+
+    def keep_source(self, digest: str, text: str) -> None:
+        """Keep published code where hosts find it, before a plan names it; idempotent."""
+        CodeStore(self._root).put(digest, text)
+        if (common := self._common) is not None:
+            common.look()
+
     def begin(self) -> None:
         """Start broker and host, and drive the hosts; where something fails nothing of it goes on."""
         with ExitStack() as begun:
             begun.callback(self._beside.leave)
             self._beside.start()
+            # Before anything is placed: it says which hosts are of machines that are admitted.
+            with suppress(StateNotReady):
+                self.carriages.fleet()
             self._listener.start()
             begun.callback(self._listener.stop)
             self._reconciler = Reconciler(
@@ -88,11 +110,17 @@ class Drive:
             )
             self._reconciler.start()
             begun.callback(self._reconciler.stop)
+            if self._settings.replicas:
+                # Machines have disks of their own.
+                self._common = CommonSender(self._root, self._beside.connect)
+                self._common.start()
+                begun.callback(self._common.stop)
             keeper = CarriageKeeper(
                 self.carriages,
                 self._listener,
                 decide_with(self._settings.replicas, self._settings.settled_after),
                 leads=lambda: self._committer.leads,
+                admission=self.admission,
             )
             keeper.start()
             begun.callback(keeper.stop)

@@ -21,7 +21,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bridge.machine.private_files import is_open_to_others, make_private_folder
 from engine import installed_catalogue
-from engine.code.store import CodeStore
 from engine.code.wheel_store import WheelStore
 from engine.log_lines import begin_log, named, problem
 from engine.vault import Vault
@@ -63,7 +62,7 @@ _RETRY_AFTER = 5.0
 _NOT_OF_TENANTS = frozenset(
     {
         *(OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE),
-        *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER, OperationKind.BALANCE),
+        *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER, OperationKind.BALANCE, OperationKind.MACHINE_WAITS),
     }
 )
 """The operations that change nothing of what tenants may do on the broker."""
@@ -110,7 +109,7 @@ class Manager:
         self._listener = listener = Listener(beside.connect)
         self._chooser = chooser = Chooser(listener, LearntCostStore(store, name))
         ground = DecisionGround(
-            hosts=lambda: placeable(listener.hosts(), beside.here),
+            hosts=lambda: placeable(self._drive.admitted(listener.hosts()), beside.here),
             strategy=settings.placement,
             pace=settings.pace,
             measured=lambda: chooser.measured,
@@ -128,6 +127,7 @@ class Manager:
             committer=committer,
             changes=changes,
             carriages=self._drive.carriages,
+            admission=self._drive.admission,
             replicas=settings.replicas,
             seeing=listener,
             chooser=chooser,
@@ -135,7 +135,7 @@ class Manager:
             activity=self._drive.activity,
             broker=lambda: beside.entrance,
             vault=Vault(root),
-            keep_source=CodeStore(root).put,
+            keep_source=self._drive.keep_source,
             wheels=WheelStore(root),
             vouchers_changed=self._vouchers.keep,
             outputs=self._drive.outputs,

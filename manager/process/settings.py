@@ -30,6 +30,8 @@ _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
 
 Placement = Literal["launch", "graft", "pack"]
 """The strategies of `merge.place`."""
+AdmissionMode = Literal["operator", "open"]
+"""Who admits a new machine: an operator, or nobody has to."""
 
 
 class WrongSettings(ValueError):
@@ -123,12 +125,19 @@ class Settings(_Kept):
     """The machines that keep a copy of each host's files, so that another one can go on when its machine is lost."""
     settled_after: Annotated[float, Field(ge=1, le=86_400)] = 60.0
     """Seconds that a machine has to be there, and loads have to be uneven, before hosts are moved for that."""
+    admission: AdmissionMode | None = None
+    """Who admits a new machine; if not given, an operator where hosts have copies."""
     replan_failed: bool = False
     """Whether a pipeline is planned by itself without a module that does nothing but fail."""
     price_per_core_hour: Annotated[float, Field(ge=0, le=1e9)] | None = None
     """What an hour of a core costs, for reports; they tell no prices if not given."""
     currency: Annotated[str, StringConstraints(max_length=16, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
     """In what that is, as reports call it."""
+
+    @property
+    def asks_operators(self) -> bool:
+        """Whether a new machine waits until an operator admits it."""
+        return self.admission == "operator" if self.admission else self.replicas > 0
 
 
 class ClientSettings(_Kept):

@@ -75,8 +75,8 @@ class Bench:
         for spool in self.spools.values():
             spool.close()
 
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        self.client.acknowledge(tokens)
+    def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
+        self.client.acknowledge(tokens, taken)
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         assert (topic, retain) in {(topics.again(7, "out"), False), (topics.have(7, "out"), True)}
@@ -457,7 +457,8 @@ def test_numbered_events_are_answered_once_they_are_spooled(tmp_path: Path) -> N
     topic, answers = topics.sent("source/7"), list[dict[str, Any]]()
 
     class Answers:
-        def acknowledge(self, tokens: Iterable[int]) -> None:
+        def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
+            assert taken is None
             acknowledged.extend(tokens)
 
         def publish(self, where: str, payload: bytes, *, retain: bool = False) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Page, expect
 
+from manager.carriages.admission import Admission
 from manager.observations.machine_messages import MachineStatus
 from ring.carriage import HostReport, MachineSeen
 from tests.console.conftest import ConsoleService, PageFor
@@ -56,6 +57,22 @@ def test_the_section_is_live(page: Page, console_service: ConsoleService) -> Non
     seen["south"] = MachineStatus(seen=replace(seen["north"].seen, name="south", hosts={}))
     expect(page.get_by_role("row", name="south alive")).to_be_visible()
     expect(page.get_by_text("Host north has too few copies.")).to_have_count(0)
+
+
+def test_a_machine_that_waits_is_admitted(page: Page, console_service: ConsoleService) -> None:
+    """It is shown with its key and why it waits, and has a button only until then."""
+    seen = console_service.seen.every_machine
+    newcomer = replace(seen["north"].seen, name="east", hosts={}, zone="")
+    seen["east"] = MachineStatus(seen=newcomer, key="its-key")
+    console_service.equip(admission=Admission(asks=True))
+    expect(page.get_by_role("row", name="east waits")).to_be_visible()
+    expect(page.get_by_text("Machine east, with the key its-key, waits: it is new")).to_be_visible()
+    page.get_by_role("button", name="Admit machine east").click()
+    expect(page.get_by_role("row", name="east alive")).to_be_visible()
+    expect(page.get_by_role("button", name="Admit machine east")).to_have_count(0)
+    assert console_service.tools.carriages.fleet().keys == {"east": "its-key"}
+    console_service.tools.carriages.forget("east", ending=(), who="operator")
+    console_service.equip(admission=Admission())
 
 
 def test_an_unknown_machine_is_reported(page: Page, console_service: ConsoleService) -> None:

@@ -21,6 +21,8 @@ DEPLOY = ROOT / "deploy"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "braid.json").read_text(encoding="utf-8"))
 PROMETHEUS: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+RULES: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text(encoding="utf-8"))
+ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 QUERIES = [(target["expr"], target["legendFormat"]) for panel in PANELS for target in panel["targets"]]
 KNOWN = {metric.name: metric for metric in METRICS}
@@ -91,6 +93,26 @@ def test_every_part_of_a_service_is_on_the_dashboard() -> None:
         *("machine_up", "machine_hosts", "hosts_under_replicated", "hosts_without_standby", "host_behind_bytes"),
     )
     assert {f"braid_{part}" for part in parts} <= shown
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert["alert"]))
+def test_an_alert_asks_for_what_there_is(alert: dict[str, Any]) -> None:
+    """Of gauges, with labels that they have; it waits for a while, and says what to do."""
+    labels = set[str]()
+    for metric, of_metric, _ in selected(alert["expr"]):
+        assert metric.kind == "gauge"
+        labels |= of_metric
+    assert set(re.findall(r"\$labels\.(\w+)", alert["annotations"]["summary"])) <= labels
+    assert "for" in alert or "over_time" in alert["expr"]
+    assert alert["labels"]["severity"] in {"warning", "critical"}
+
+
+def test_prometheus_has_the_alerts() -> None:
+    """The file lies where it is named, and there is an alert for each trouble of machines."""
+    assert PROMETHEUS["rule_files"] == ["rules.yml"]
+    alerted = {metric.name for alert in ALERTS for metric, *_ in selected(alert["expr"])}
+    parts = ("leader", "machine_up", "host_up", "hosts_under_replicated", "hosts_without_standby", "host_behind_bytes")
+    assert {f"braid_{part}" for part in parts} <= alerted
 
 
 def test_prometheus_reads_the_manager_with_a_key_of_its_own() -> None:

@@ -10,14 +10,14 @@ class LateCopies:
 
     def __init__(self) -> None:
         self.there = set[Path]()
-        self.waited: list[Path] = []
+        self.waited: list[tuple[Path, ...]] = []
         self.ended = False
 
     def settle(self, *folders: Path) -> None:
         """Note it."""
         if self.ended:
             raise CopiesEnded("another machine carries this host")
-        self.waited += folders
+        self.waited.append(folders)
 
     def ship(self, folder: Path) -> None:
         """Nobody asks in these tests."""

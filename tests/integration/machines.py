@@ -18,7 +18,7 @@ from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from manager.answers import DataflowState
 from manager.client.client import Client
-from manager.client.errors import Refused, Unreachable
+from manager.client.errors import NotDone, Refused, Unreachable
 from manager.process.keeper_process import read_record
 from tests.integration.serving import BOUND, BRAID, Served, counting, free_port, street
 
@@ -28,19 +28,14 @@ _AT_ONCE = 3
 class MachineProcess:
     """A machine: `braid host` with all that it starts."""
 
-    def __init__(  # noqa: PLR0913 - its name, its folder, its broker, and what else it offers
-        self, name: str, root: Path, broker: str, *, copies: bool, zone: str = "", hosts: int = 1
-    ) -> None:
+    def __init__(self, name: str, root: Path, broker: str, *, options: Sequence[str]) -> None:
         self.name = name
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
-        options = [f"--root={root}", f"--broker={broker}", "--master=local[2,8]", f"--zone={zone}"]
-        options.append(f"--hosts={hosts}")
-        if copies:
-            options.append(f"--copies-at=127.0.0.1:{free_port()}")
+        given = [f"--root={root}", f"--broker={broker}", "--master=local[2,8]", *options]
         with (root.parent / f"{name}.log").open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [str(BRAID), "host", name, *options], stdout=output, stderr=output
+                [str(BRAID), "host", name, *given], stdout=output, stderr=output
             )
 
     def kill(self, *, with_disk: bool = False) -> None:
@@ -87,12 +82,24 @@ class ManyMachines(Served):
     """A service without a host of its own, and machines that are started and lost."""
 
     def __init__(
-        self, folder: Path, *, replicas: int, copies: bool = True, settings: Mapping[str, str] = MappingProxyType({})
+        self,
+        folder: Path,
+        *,
+        replicas: int,
+        copies: bool = True,
+        store: str = "",
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Without `copies`, all machines share one root."""
-        super().__init__(folder, host="none", settings={"BRAID_REPLICAS": str(replicas), **settings})
+        """Without `copies` and without the URL of a store, all machines share one root.
+
+        Nobody has to admit them, unless `settings` say so.
+        """
+        replicated = {"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open"}
+        super().__init__(folder, host="none", settings={**replicated, **settings})
+        self._asks = settings.get("BRAID_ADMISSION") == "operator"
         self._folder = folder
         self._copies = copies
+        self._store = store
         self.machines: dict[str, MachineProcess] = {}
         self.orders: dict[str, Any] = {}
         """Who carries each host, as the leading manager last said."""
@@ -122,14 +129,33 @@ class ManyMachines(Served):
             self._watching.stop()
         self.close()
 
-    def add(self, name: str, zone: str = "", hosts: int = 1) -> MachineProcess:
+    def add(self, name: str, zone: str = "", *, hosts: int = 1, restore: bool = False) -> MachineProcess:
         """Start a machine."""
         record = read_record(self.root)
         assert record is not None
-        root = self._folder / "disks" / name if self._copies else self.root
-        machine = MachineProcess(name, root, record.broker, copies=self._copies, zone=zone, hosts=hosts)
+        root = self._folder / "disks" / name if self._copies or self._store else self.root
+        options = [f"--zone={zone}", f"--hosts={hosts}"]
+        options += [f"--copies-at=127.0.0.1:{free_port()}"] if self._copies else []
+        options += [f"--store={self._store}"] if self._store else []
+        options += ["--restore"] if restore else []
+        machine = MachineProcess(name, root, record.broker, options=options)
         self.machines[name] = machine
         return machine
+
+    def welcome(self, name: str) -> None:
+        """Have a machine admitted, where that is asked for, once it waits."""
+        if not self._asks:
+            return
+
+        def waits() -> bool:
+            # The first key comes a moment after the service answers.
+            with suppress(NotDone, FileNotFoundError), self.client() as operator:
+                return name in {each.name for each in operator.machines() if each.waits}
+            return False
+
+        self.until(waits, f"{name} to wait")
+        with self.client() as operator:
+            operator.admit_machine(name)
 
     def host_of_newest(self) -> str:
         """The host of the job that was opened last."""
@@ -172,7 +198,7 @@ class ManyMachines(Served):
 class EventSender:
     """Sends numbered events to a source over REST, a few at a time, until stopped.
 
-    Raw events over the broker have no numbers: one that a lost machine had taken and not acknowledged comes again.
+    What was not answered is sent again, so none depends on whether the broker has a session for its host yet.
     """
 
     def __init__(self, served: Served, client: Client, source: str, keys: int = 3) -> None:
@@ -231,6 +257,8 @@ def counted_on(served: ManyMachines, *names: str) -> Iterator[Counted]:
     with served:
         for name in names:
             served.add(name)
+        for name in names:
+            served.welcome(name)
         served.until(served.ready, "the service to be ready")
         served.until_kept(names)
         with served.admit("ann") as ann:

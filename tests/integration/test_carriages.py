@@ -12,7 +12,7 @@ from manager.answers import OperationKind
 from tests.integration.serving import Served
 
 pytestmark = pytest.mark.full
-REPLICATED = {"BRAID_REPLICAS": "1"}
+REPLICATED = {"BRAID_REPLICAS": "1", "BRAID_ADMISSION": "open"}
 
 
 @pytest.fixture

@@ -33,9 +33,10 @@ from bridge import (
     unpacked,
 )
 from bridge.brokers.broker import Broker, start_broker
+from bridge.message import UNACKNOWLEDGED
 from bridge.transport.address import Address
 from bridge.transport.dispatch import MOST_UNHANDLED, passed_over
-from bridge.transport.mqtt_client import UNACKNOWLEDGED, MqttClient
+from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.protocol_version import detect_protocol
 from bridge.wire import Have
 from dags import Schema

@@ -9,8 +9,9 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import FolderReader, SystemClock, Unread, commit, encode, leave, read, unpacked
 from bridge.brokers.broker import Broker, start_broker
+from bridge.message import UNACKNOWLEDGED
 from bridge.spools.log import LOG
-from bridge.transport.mqtt_client import UNACKNOWLEDGED, MqttClient
+from bridge.transport.mqtt_client import MqttClient
 from dags import Kind
 from engine.host.reception import Receptions
 from engine.host.spools import HostSpools

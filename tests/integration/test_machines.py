@@ -12,14 +12,15 @@ pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
 
 
 def test_a_lost_machine_s_host_goes_on_from_its_copy(tmp_path: Path) -> None:
-    """Its disk is gone too, and every event counts once; a new machine gets a copy, and takes over from the next."""
-    served = ManyMachines(tmp_path, replicas=1)
+    """Its disk is gone too, and every event counts once; a new machine, once admitted, takes over from the next."""
+    served = ManyMachines(tmp_path, replicas=1, settings={"BRAID_ADMISSION": "operator"})
     with counted_on(served, "ash", "elm") as flow:
         other = served.other_than(flow.host)
         served.machines[flow.host].kill(with_disk=True)
         served.until_carried(flow.host, other)
         flow.goes_on()
         served.add("oak")
+        served.welcome("oak")
         served.until_carried(flow.host, other, kept_by=1)
         served.machines[other].kill(with_disk=True)
         served.until_carried(flow.host, "oak")

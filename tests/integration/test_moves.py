@@ -118,7 +118,7 @@ def test_whoever_is_killed_amid_a_move_takes_nothing_with_it(served: Served, pha
     with scattered(served, seed=5) as town:
         for _ in range(3):
             town.submit()
-        # Raw events that are under way when a host or a broker is killed may come twice, as the documentation says.
+        # Raw events that are under way when a broker is killed may come twice, as the documentation says.
         town.check()
         victim = None if killed == "manager" else served.below_keeper(_WORDS[killed])
         assert town.defragment()

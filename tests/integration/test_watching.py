@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bridge.brokers.broker import BrokerKind, start_broker
-from bridge.transport.mqtt_client import UNACKNOWLEDGED, MqttClient
+from bridge.message import UNACKNOWLEDGED
+from bridge.transport.mqtt_client import MqttClient
 from manager.event_flow.output_watcher import OutputWatcher
 from tests.brokers import KINDS
 from tests.manager.memory_outputs import output

@@ -54,8 +54,8 @@ class Seen:
     def misses_machines(self) -> bool:
         return self.just_began
 
-    def machines(self) -> Mapping[str, MachineStatus]:
-        return self.every_machine
+    def machines(self) -> Mapping[str, tuple[MachineStatus, ...]]:
+        return {name: (status,) for name, status in self.every_machine.items()}
 
 
 class Manager:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ring.carriage import Carriage, HostReport, MachineSeen
+from ring.carriage import STORE, Carriage, HostReport, MachineSeen
 from ring.decision import CarriageState, state_of
 from ring.fleet import LOST_AFTER, SETTLED_AFTER, Fleet
 from ring.tokens import Ring, point_of
@@ -273,10 +273,13 @@ def test_an_heir_carries_only_what_was_released_on_this_version() -> None:
     assert scene.turn() is None
 
 
-def test_a_peer_that_drains_stays_until_it_is_replaced() -> None:
-    """Its copy counts until another machine has everything."""
+@pytest.mark.parametrize("why", ["drains", "full"])
+def test_a_peer_that_copies_should_leave_stays_until_it_is_replaced(why: str) -> None:
+    """Its copy counts until another machine has everything; nor is it chosen anew."""
     one = carriage(peers="b", kept_by="b")
-    scene = Scene.of(one, draining={"b"})
+    scene = Scene.of(one, draining={"b"} if why == "drains" else set())
+    if why == "full":
+        scene.machines["b"] = machine("b", full="its disk is nearly full")
     scene.settle()
     one = scene.carriages["a"]
     assert carriage(peers="bc", kept_by="b", version=8) == one
@@ -327,3 +330,66 @@ def test_the_state_of_a_carriage_is_by_its_carrier() -> None:
     assert CarriageState.UNSEEN is state_of(replace(one, machine="c"), fleet)
     assert not fleet.shares("b", "")
     assert fleet.takes_copies("b", one)
+
+
+def _at_store(**facts: object) -> Carriage:
+    return replace(carriage(kept_by=[STORE]), **facts)  # type: ignore[arg-type]  # facts are its fields
+
+
+def test_a_store_counts_and_breaks_like_a_peer() -> None:
+    """Whoever gets copies, and however often the host changes its machine, until its carrier can't reach it."""
+    scene = Scene.of(carriage())
+    scene.report(scene.carriages["a"], in_sync=frozenset({STORE}))
+    counted = scene.next()
+    assert frozenset({STORE}) == counted.kept_by
+    scene = Scene.of(_at_store(), replicas=1)
+    assert (frozenset({STORE}), 1) == (scene.next().kept_by, len(scene.next().peers))
+    scene = Scene.of(carriage(peers="b", kept_by=["b", STORE]))
+    scene.lose("a")
+    assert ("b", frozenset({STORE})) == (scene.next().machine, scene.next().kept_by)
+    scene = Scene.of(_at_store(peers=("b",), roots=("root-b",)))
+    scene.report(scene.carriages["a"], in_sync=frozenset({STORE}), broken=frozenset({STORE}))
+    assert frozenset() == scene.next().kept_by
+
+
+def test_nothing_begins_afresh_or_is_restored_by_itself_where_a_store_has_everything() -> None:
+    """The machine of its name is back with another disk; an operator has to say what becomes of the host."""
+    scene = Scene.of(_at_store(root="lost"), replicas=0)
+    assert scene.turn() is None
+    scene.machines["a"] = machine("a", restores="lost")
+    assert carriage(kept_by=[STORE], term=4, version=8) == scene.turn()
+
+
+def test_a_host_is_not_restored_from_older_files_unless_a_loss_is_accepted() -> None:
+    """Such as those of another root than the last carrier's, or those of a store that lacks something."""
+    for lost, restores in (
+        (_at_store(root="lost"), "another"),
+        (carriage(root="lost"), "lost"),
+    ):
+        scene = Scene.of(lost, replicas=1)
+        scene.machines["a"] = machine("a", restores=restores)
+        assert scene.turn() is None
+        scene.machines["a"] = machine("a", restores=restores, accepts_loss=True)
+        assert ("root-a", 4) == (scene.next().root, scene.next().term)
+
+
+def test_a_host_is_not_restored_while_it_is_carried_or_somebody_has_its_files() -> None:
+    """A machine of another name carries it, may be back any moment, or is lost and has left a copy."""
+    scene = Scene.of(_at_store(machine="b", root="root-b"))
+    scene.machines["a"] = machine("a", restores="root-b")
+    assert scene.next().machine == "b"
+    del scene.machines["b"]
+    assert scene.turn() is None
+    scene = Scene.of(carriage(at="b", peers="c", kept_by=["c", STORE]))
+    scene.machines["a"] = machine("a", restores="root-b")
+    scene.lose("b")
+    assert scene.next().machine == "c"
+    scene.lose("c")
+    assert scene.next().machine == "a"
+
+
+def test_a_machine_that_waits_to_restore_a_host_is_not_new() -> None:
+    """Nobody knows who carried the host: the store is another deployment's, or the database is."""
+    scene = Scene.of(*(carriage(name) for name in "bcd"), replicas=0)
+    scene.machines["a"] = machine("a", restores="lost")
+    assert () == scene.decided()

@@ -22,9 +22,9 @@ def machines(draw: st.DrawFn, name: str) -> MachineSeen:
     at = draw(st.sampled_from(["somewhere"] * 4 + [""]))
     tags = frozenset(draw(st.sampled_from(["", "t"])))
     zone = draw(st.sampled_from("xyz"))
-    return MachineSeen(
-        name=name, alive=draw(st.sampled_from([True, True, False])), root=root, at=at, tags=tags, zone=zone
-    )
+    full = draw(st.sampled_from(["", "", "", "its disk is nearly full"]))
+    alive = draw(st.sampled_from([True, True, False]))
+    return MachineSeen(name=name, alive=alive, root=root, at=at, tags=tags, zone=zone, full=full)
 
 
 @st.composite

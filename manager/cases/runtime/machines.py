@@ -1,14 +1,16 @@
-"""The use cases of machines: list them with the hosts that they carry, drain them, and forget them."""
+"""The use cases of machines: list them with the hosts that they carry, admit, drain and forget them."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from manager.answers import CarriedHostAnswer, MachineAnswer, Page
+from manager.carriages.admission import why_it_waits
 from manager.carriages.committed import CommittedFleet
 from manager.carriages.departure import departure
 from manager.carriages.standings import HostStanding, standings
 from manager.cases.base import Base, Caller, Paging, operators_only, paged
 from manager.observations.host_loads import host_loads
+from manager.observations.machine_messages import MachineStatus
 from manager.problem import Conflict, NotFound, StateNotReady
 from ring.carriage import MachineSeen
 from ring.tokens import RING_SIZE, Ring
@@ -22,6 +24,18 @@ class Machines(Base):
         operators_only(caller)
         found = [each for each in self._all() if each.name > (paging.after or "")]
         return paged(found[: paging.limit + 1], paging.limit, cursor=lambda each: each.name, answer=lambda each: each)
+
+    def admit(self, caller: Caller, machine: str, key: str | None = None) -> MachineAnswer:
+        """Admit a machine that waits, if it has this key; idempotent."""
+        operators_only(caller)
+        found = self._found(machine)
+        if key not in {None, found.key}:
+            raise Conflict(
+                f"machine {machine} has the key {found.key}, and not {key}; compare it with the machine's log"
+            )
+        if found.waits:
+            self._tools.carriages.admit(machine, found.key, who=caller.who, loads=self._loads())
+        return self._found(machine)
 
     def drain(self, caller: Caller, machine: str) -> MachineAnswer:
         """Have a machine give up all hosts that it carries, and take none; idempotent."""
@@ -37,7 +51,10 @@ class Machines(Base):
         found = self._found(machine)
         if self._seeing.misses_machines():
             raise StateNotReady("not all machines have been heard yet that may be alive; ask again in a moment", 5.0)
-        seen = {name: status.seen for name, status in self._seeing.machines().items()}
+        fleet = self._tools.carriages.fleet()
+        seen = {
+            name: each.seen for name, each in self._tools.admission.admitted(self._seeing.machines(), fleet).items()
+        }
         # As long as this is looked at, no job begins on any host.
         with self._committer.looking() as state:
             jobs: dict[str, list[str]] = {}
@@ -64,11 +81,12 @@ class Machines(Base):
 
     def _all(self) -> list[MachineAnswer]:
         committed = self._tools.carriages.fleet()
-        machines = {name: status.seen for name, status in self._seeing.machines().items()}
+        claims, admission = self._seeing.machines(), self._tools.admission
+        admitted, waiting = admission.admitted(claims, committed), admission.waiting(claims, committed)
+        machines = {name: each.seen for name, each in admitted.items()}
         safe = standings(committed, machines, replicas=self._tools.replicas)
-        names = machines.keys() | committed.known
-        loads = self._loads()
-        return [_answer(name, committed, machines, safe, loads) for name in sorted(names)]
+        names, loads = waiting.keys() | machines.keys() | committed.known, self._loads()
+        return [_answer(name, committed, admitted, waiting, safe, loads) for name in sorted(names)]
 
     def _loads(self) -> dict[str, float]:
         with self._committer.looking() as state:
@@ -76,26 +94,32 @@ class Machines(Base):
         return host_loads(filter(None, map(self._seeing.job, jobs)), time.monotonic())
 
 
-def _answer(
+def _answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there, what is safe, and what there is to do
     name: str,
     committed: CommittedFleet,
-    machines: Mapping[str, MachineSeen],
-    safe: Iterable[HostStanding],
+    admitted: Mapping[str, MachineStatus],
+    waiting: Mapping[str, MachineStatus],
+    safe: tuple[HostStanding, ...],
     loads: Mapping[str, float],
 ) -> MachineAnswer:
-    safe, ring = tuple(safe), Ring(committed.tokens)
-    known = name in machines
-    seen = machines.get(name, MachineSeen(name=name, alive=False))
+    ring, machines = Ring(committed.tokens), {each: status.seen for each, status in admitted.items()}
     here = [each.carriage.host for each in safe if each.carriage.machine == name]
+    waits = waiting.get(name)
+    nothing = MachineStatus(seen=MachineSeen(name=name, alive=False))
+    status = admitted.get(name) or (waits if name not in committed.known else None) or nothing
+    known, seen = status is not nothing, status.seen
     same = [each.name for each in machines.values() if each.name != name and seen.root and each.root == seen.root]
     return MachineAnswer(
         name=name,
         alive=seen.alive,
+        waits="" if waits is None else why_it_waits(name, committed),
+        key=(waits or status).key,
         draining=name in committed.draining,
         zone=seen.zone,
         shares_root_with=tuple(sorted(same)),
         takes_copies=seen.alive and bool(seen.at),
         at=seen.at,
+        full=seen.full if seen.alive else "",
         cores=seen.cores if known else None,
         share=ring.arc(name) / RING_SIZE if name in ring.tokens else None,
         load=sum(found) if (found := [loads[host] for host in here if host in loads]) else None,
@@ -116,6 +140,7 @@ def _carried(standing: HostStanding, ring: Ring, loads: Mapping[str, float]) -> 
         kept_by=tuple(sorted(carriage.kept_by)),
         standby=standing.standby,
         behind_bytes=standing.behind_bytes,
+        troubles=dict(standing.troubles),
         under_replicated=standing.under_replicated,
         stays=standing.stays,
     )

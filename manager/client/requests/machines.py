@@ -1,12 +1,18 @@
 """The requests about machines."""
 
 from manager.answers import MachineAnswer, Page
-from manager.client.requests.request import Request, list_request, path_to
+from manager.client.requests.request import Request, given, list_request, path_to
 
 
 def machines() -> Request[Page[MachineAnswer]]:
     """The machines."""
     return list_request("/v1/machines", Page[MachineAnswer])
+
+
+def admit_machine(name: str, key: str | None) -> Request[MachineAnswer]:
+    """Admit a machine that waits."""
+    path = path_to("machines", name, "admit")
+    return Request(method="POST", path=path, query=given(key=key), answer=MachineAnswer)
 
 
 def drain_machine(name: str) -> Request[MachineAnswer]:

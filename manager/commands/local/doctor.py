@@ -22,11 +22,12 @@ def doctor(
     with exit_on_error(as_json=as_json):
         values, client = read_settings({"root": root}, settings), read_client_settings({"root": root}, settings)
         from manager.process.cell_check import published_code  # noqa: PLC0415 - it imports much of the engine
+        from manager.process.certificate_checks import certificates  # noqa: PLC0415 - as above
         from manager.process.doctor import DOCTOR_CHECKS, examine, private  # noqa: PLC0415 - it imports much of the service
         from manager.process.finding import FindingState  # noqa: PLC0415 - as above
         from manager.process.machine_checks import copies_reach, service_clock  # noqa: PLC0415 - as above
 
-        of_machine = (partial(service_clock, client), partial(copies_reach, client))
+        of_machine = (partial(each, client) for each in (service_clock, copies_reach, certificates))
         of_settings = partial(private, settings_file(settings))
         findings = tuple(examine(values, (*DOCTOR_CHECKS, *of_machine, published_code, of_settings)))
         rows = ((each.what, each.state, each.told, each.remedy) for each in findings)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from manager.commands.client_command import SettingsFile, exit_on_error
-from manager.process.settings import Placement, read_settings
+from manager.process.settings import AdmissionMode, Placement, read_settings
 
 
 def serve(  # noqa: PLR0913 - an option for each setting that is not secret
@@ -42,6 +42,10 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         float | None,
         typer.Option(help="Seconds a machine is there, or loads are uneven, before hosts are moved. Default: 60."),
     ] = None,
+    admission: Annotated[
+        AdmissionMode | None,
+        typer.Option(help="Who admits a new machine. Default: an operator where hosts have copies, else nobody."),
+    ] = None,
     replan_failed: Annotated[
         bool | None,
         typer.Option(help="Plan a pipeline without a module that does nothing but fail. Default: no."),
@@ -72,6 +76,7 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         "defragment_every": defragment_every,
         "replicas": replicas,
         "settled_after": settled_after,
+        "admission": admission,
         "replan_failed": replan_failed,
         "price_per_core_hour": price_per_core_hour,
         "currency": currency,

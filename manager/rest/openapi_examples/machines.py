@@ -26,5 +26,15 @@ MACHINE = MachineAnswer(
     keeps=("south",),
 )
 DRAINING = MACHINE.model_copy(update={"draining": True, "hosts": (_HOST.model_copy(update={"heir": "south"}),)})
+NEWCOMER = MachineAnswer(
+    name="east",
+    alive=True,
+    waits="it is new; admit it with: braid machines admit east",
+    key="AUq0ijw4xAA-7MRvq0Dw7ZIwkWDAzh4pjgqgbzPuvEo",
+    zone="hall-2",
+    takes_copies=True,
+    at="10.0.0.13:8700",
+    cores=8.0,
+)
 GONE = MachineAnswer(name="north", alive=False)
-MACHINE_PAGE = Page[MachineAnswer](items=(MACHINE,))
+MACHINE_PAGE = Page[MachineAnswer](items=(NEWCOMER, MACHINE))

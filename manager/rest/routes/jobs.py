@@ -69,6 +69,22 @@ def machines(service: TheService, caller: TheCaller, page: ThePage) -> Page[Mach
     return service.machines.page(caller, page)
 
 
+@router.post(
+    "/machines/{machine}/admit", **documented(machine_examples.MACHINE, Conflict, Forbidden, NotFound, StateNotReady)
+)
+def admit_machine(
+    service: TheService,
+    caller: TheCaller,
+    machine: Named,
+    key: Annotated[Text | None, Query(description="The public key that it must have.")] = None,
+) -> MachineAnswer:
+    """Admit a machine that waits, so that it carries hosts and gets copies; operators only.
+
+    It is known by its public key from now on. With `key`, it is refused unless the machine has that one.
+    """
+    return service.machines.admit(caller, machine, key)
+
+
 @router.post("/machines/{machine}/drain", **documented(machine_examples.DRAINING, Forbidden, NotFound, StateNotReady))
 def drain_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
     """Have a machine give up all hosts that it carries, and take none; operators only.

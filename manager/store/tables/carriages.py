@@ -1,6 +1,6 @@
 """The tables of who carries which host, and of the machines."""
 
-from sqlalchemy import JSON, BigInteger, Column
+from sqlalchemy import JSON, BigInteger, Column, text
 from sqlmodel import Field, SQLModel
 
 
@@ -30,6 +30,8 @@ class MachineRow(SQLModel, table=True):
     __tablename__ = "machine"
     name: str = Field(primary_key=True)
     token: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-    """Its place on the ring; none before it has one."""
+    """Its place on the ring; none before it is admitted."""
+    key: str = Field(default="", sa_column_kwargs={"server_default": text("''")})
+    """Its public key; empty if it is not known."""
     draining: bool = False
     """Whether it is to give up all hosts that it carries."""

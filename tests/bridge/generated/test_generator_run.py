@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.deliveries import InDoubt
 from bridge.events.raw_events import Unfit
 from bridge.generated.file_columns import Unreplayable
 from bridge.generated.generator_run import _GROUPING, _LONGEST, GENERATOR, GeneratorRun
@@ -41,8 +42,13 @@ class NotifyingSpool(MemorySpool):
         super().__init__()
         self.enough = Event()
 
-    def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
-        first = super().append(items, producers)
+    def append(
+        self,
+        items: Sequence[Item],
+        producers: Mapping[str, Expected] | None = None,
+        in_doubt: InDoubt | None = None,
+    ) -> int:
+        first = super().append(items, producers, in_doubt)
         if self.end > 1_000:
             self.enough.set()
         return first

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.deliveries import NOTHING_IN_DOUBT, InDoubt
 from bridge.events.births import Birth
 from bridge.intake import Expected
 from bridge.machine.files import no_steps, write_whole
@@ -30,7 +31,7 @@ from bridge.spools.log import (
     unpacked,
     write_mark,
 )
-from bridge.spools.log_file import Extent, expected_in, extents_in, items_in, written
+from bridge.spools.log_file import Extent, extents_in, items_in, mark_in, written
 
 
 def data(*numbers: int, stamp: int = 1) -> Item:
@@ -57,26 +58,37 @@ EXPECTED = st.dictionaries(
     st.builds(Expected, epoch=st.integers(0, 2**62), next=st.none() | st.integers(0, 2**62)),
     max_size=3,
 )
+IN_DOUBT = st.builds(InDoubt, session=st.text(st.characters(codec="utf-8"), max_size=4), packets=st.binary(max_size=4))
 
 
-def store(folder: Path, first: int, items: list[Item], expected: dict[str, Expected] | None = None) -> LogFile:
+def store(
+    folder: Path,
+    first: int,
+    items: list[Item],
+    expected: dict[str, Expected] | None = None,
+    in_doubt: InDoubt = NOTHING_IN_DOUBT,
+) -> LogFile:
     end = first + sum(item.count for item in items)
     file = LogFile(first, end, log_path(folder, first, end))
-    write_whole(file.path, written(items, expected or {}))
+    write_whole(file.path, written(items, expected or {}, in_doubt))
     return file
 
 
-@given(items=ITEMS, expected=EXPECTED, first=st.integers(0, 10**15))
-def test_a_file_keeps_items_and_expectations(
-    tmp_path_factory: pytest.TempPathFactory, items: list[Item], expected: dict[str, Expected], first: int
+@given(items=ITEMS, expected=EXPECTED, in_doubt=IN_DOUBT, first=st.integers(0, 10**15))
+def test_a_file_keeps_items_expectations_and_doubts(
+    tmp_path_factory: pytest.TempPathFactory,
+    items: list[Item],
+    expected: dict[str, Expected],
+    in_doubt: InDoubt,
+    first: int,
 ) -> None:
-    """Written items are read with their positions, and with the expectations after them."""
-    file = store(tmp_path_factory.mktemp("log"), first, items, expected)
+    """Written items are read with their positions, and with the expectations and the deliveries in doubt after them."""
+    file = store(tmp_path_factory.mktemp("log"), first, items, expected, in_doubt)
     placed = list(items_in(file))
     assert items == [item for _, item in placed]
     assert first == placed[0].first
     assert [place.end for place in placed] == [*(place.first for place in placed[1:]), file.end]
-    assert expected == expected_in(file)
+    assert Mark(file.end, expected, in_doubt) == mark_in(file)
 
 
 def test_a_file_has_the_layout_that_later_releases_expect(tmp_path: Path) -> None:
@@ -92,16 +104,21 @@ def test_a_file_has_the_layout_that_later_releases_expect(tmp_path: Path) -> Non
     )
     content = line + born.payload + "nä".encode()
     assert content + zlib.crc32(content).to_bytes(4, "big") == file.path.read_bytes()
+    doubtful = store(tmp_path, 7, [marker("m")], in_doubt=InDoubt(session="s", packets=b"\1\0", digests=b"\0\0\0\0"))
+    assert (
+        b'{"producers":{},"items":[{"kind":"marker","count":1,"stamp":1,"size":1}],'
+        b'"in_doubt":{"session":"s","packets":"AQA=","digests":"AAAAAA=="}}\nm'
+    ) == doubtful.path.read_bytes()[:-4]
 
 
-@given(end=st.integers(0, 2**62), expected=EXPECTED)
-def test_a_mark_keeps_expectations(
-    tmp_path_factory: pytest.TempPathFactory, end: int, expected: dict[str, Expected]
+@given(end=st.integers(0, 2**62), expected=EXPECTED, in_doubt=IN_DOUBT)
+def test_a_mark_keeps_expectations_and_doubts(
+    tmp_path_factory: pytest.TempPathFactory, end: int, expected: dict[str, Expected], in_doubt: InDoubt
 ) -> None:
     """They are read as they were written, even those of a stream that has not opened."""
     spool = tmp_path_factory.mktemp("spool")
-    write_mark(spool, Mark(end, expected), no_steps)
-    assert Mark(end, expected) == read_mark(spool)
+    write_mark(spool, Mark(end, expected, in_doubt), no_steps)
+    assert Mark(end, expected, in_doubt) == read_mark(spool)
 
 
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=6), st.data())
@@ -155,7 +172,7 @@ def test_a_torn_file_is_damage(tmp_path: Path, kept: int) -> None:
     """Wherever a file was cut off, reading its items or expectations names it."""
     file = store(tmp_path, 0, [data(1, 2, 3), marker("m")])
     file.path.write_bytes(file.path.read_bytes()[:kept])
-    for reading in (lambda: list(items_in(file)), lambda: expected_in(file), lambda: extents_in(file)):
+    for reading in (lambda: list(items_in(file)), lambda: mark_in(file), lambda: extents_in(file)):
         with pytest.raises(SpoolDamaged) as damaged:
             reading()
         assert str(damaged.value).startswith(f"{file.path} cannot be read: ")
@@ -187,9 +204,9 @@ def test_any_changed_byte_is_damage(tmp_path_factory: pytest.TempPathFactory, da
     content = bytearray(file.path.read_bytes())
     content[data_.draw(st.integers(0, len(content) - 1))] ^= data_.draw(st.integers(1, 255))
     file.path.write_bytes(content)
-    for reading in (items_in, expected_in):
+    for reading in (lambda: list(items_in(file)), lambda: mark_in(file)):
         with pytest.raises(SpoolDamaged) as damaged:
-            list(reading(file))
+            reading()
         assert f"{file.path} cannot be read: its checksum does not match; restore it" == str(damaged.value)
 
 

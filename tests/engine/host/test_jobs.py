@@ -33,9 +33,11 @@ from engine.records.record import Cut, Record
 from engine.records.record_store import RecordStore
 from engine.records.state import InstanceStates as State
 from engine.records.written_record import written_record
+from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
 from engine.supply import Subscribed
 from tests.engine.follower_scene import Sender
 from tests.engine.host.test_spools import Broker, filled
+from tests.engine.late_copies import LateCopies
 
 BOUND = 20.0
 LONG = 3_600.0
@@ -87,7 +89,7 @@ class Made:
         self.sockets = sockets
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self, copies: Copies = NO_COPIES) -> None:
         self.publisher = Publisher()
         self.session = Session()
         self.pace = PaceServer(self.sockets / "pace")
@@ -103,6 +105,7 @@ class Made:
             behaviours={},
             clock=MemoryClock(),
             on_ask=lambda _job: None,
+            copies=copies,
         )
 
     def end(self) -> None:
@@ -603,3 +606,27 @@ def test_a_cut_that_is_released_before_its_record_is_followed_is_not_kept(made: 
     path.write_bytes(written_record(State().settle(record)))
     made.jobs.follow_records("a")
     assert ["n"] == [each["name"] for each in made.status("a")["cuts"]]
+
+
+def test_a_run_and_a_plan_are_at_all_peers_before_anybody_acts_upon_them(made: Made) -> None:
+    """The number of a run is the job's own; a plan is waited for with all that it changed elsewhere."""
+    made.end()
+    copies = LateCopies()
+    made.begin(copies)
+    made.take(plan("a"))
+    assert [(), (job_folder(made.root, "a").path,)] == copies.waited
+    made.take(plan("a", 2))
+    assert () == copies.waited[-1]
+    assert {"a": 2} == {"a": made.status("a")["version"]}
+
+
+def test_a_plan_that_cannot_be_kept_for_another_machine_is_not_reported(made: Made) -> None:
+    """Others would act upon it: the host ends instead, and the machine that carries it takes the plan up."""
+    made.end()
+    copies = LateCopies()
+    made.begin(copies)
+    made.take(plan("a"))
+    copies.ended = True
+    with pytest.raises(CopiesEnded):
+        made.take(plan("a", 2))
+    assert 1 == made.status("a")["version"]

@@ -128,7 +128,7 @@ def test_what_is_appended_is_at_all_peers_before_anybody_hears_of_it(tmp_path: P
     )
     grown.append([data(1)])
     assert ["copied", "grown"] == order
-    assert [tmp_path / "spool"] == copies.waited
+    assert [(tmp_path / "spool",)] == copies.waited
     grown.close()
 
 

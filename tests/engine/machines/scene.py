@@ -66,6 +66,8 @@ class MachineScene:
         patch.setattr(machines, "_ASK", 3.0)
         self.folder = folder
         self.statuses: dict[str, dict[str, Any]] = {}
+        self.messages: dict[str, bytes] = {}
+        """The latest status of each machine as it came."""
         self.ended: dict[str, BaseException | None] = {}
         self._address = address
         self._machines: dict[str, tuple[Machine, threading.Thread]] = {}
@@ -73,7 +75,7 @@ class MachineScene:
         self._line = MqttClient(address, "operator", topics=[topics.machine("+", "status")], on_message=self._take)
         self._line.start()
 
-    def start(
+    def start(  # noqa: PLR0913 - its name, and all that it may offer
         self,
         name: str,
         *,
@@ -81,12 +83,15 @@ class MachineScene:
         hosts: int = 1,
         address: Address | None = None,
         files: TlsFiles | None = None,
+        store: str = "",
     ) -> None:
         """Start a machine."""
         session: Any = object()
         copies_at = CopyAddress(host="127.0.0.1", port=0, files=files) if copies else None
         root = self.folder / (name if copies else "shared")
-        made = Machine(name, root, address or self._address, session, behaviours={}, hosts=hosts, copies=copies_at)
+        made = Machine(
+            name, root, address or self._address, session, behaviours={}, hosts=hosts, copies=copies_at, store=store
+        )
 
         def run() -> None:
             try:
@@ -151,6 +156,7 @@ class MachineScene:
     def _take(self, message: Message) -> None:
         with self._news:
             if message.payload:
-                self.statuses[message.topic.split("/")[3]] = json.loads(message.payload)
+                name = message.topic.split("/")[3]
+                self.statuses[name], self.messages[name] = json.loads(message.payload), message.payload
             self._news.notify_all()
         self._line.acknowledge([message.token])

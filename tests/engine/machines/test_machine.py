@@ -1,6 +1,6 @@
 """The machine: which hosts it runs, from which folders, and when it gives one up."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,12 @@ from bridge.transport.address import Address
 from engine.machines.carrier_orders import OrderStore
 from engine.machines.machine import CarriedElsewhere
 from engine.machines.machine_figures import MachineFigures
+from engine.machines.machine_key import signed_content
 from engine.replicas.copy_tls import TlsFiles
+from engine.replicas.replicator import Replicator
+from engine.replicas.store.address import StoreAddress
+from engine.replicas.store.request import request_restoration
+from ring.carriage import STORE
 from tests import needs
 from tests.authority import Authority
 from tests.engine.machines.scene import MachineScene
@@ -56,6 +61,16 @@ def test_the_hosts_of_a_machine_share_its_figures() -> None:
     assert [True, False, False] == [bool(each["cpu"]) for each in told.values()]
     assert {(1.0, "ash")} == {(each["cores"], each["machine"]) for each in told.values()}
     assert figures.of("ash.2", ["elm"])["cpu"]
+
+
+def test_what_a_machine_reports_is_signed(scene: MachineScene) -> None:
+    """Its status, and its last word, so that both are known to be its own."""
+    scene.start("ash")
+    scene.until(lambda: scene.carried("ash"), "a report")
+    key = signed_content(scene.messages["ash"])["key"]
+    scene.stop("ash")
+    scene.until(lambda: not scene.statuses["ash"]["alive"], "its last word")
+    assert signed_content(scene.messages["ash"])["key"] == key
 
 
 def test_a_host_that_is_taken_over_runs_in_the_folder_of_its_copy(scene: MachineScene) -> None:
@@ -188,3 +203,62 @@ def test_a_peer_that_was_reported_and_breaks_is_reported_as_both(scene: MachineS
     assert ["elm"] == scene.carried("ash")["ash"]["in_sync"]
     scene.order("ash", "ash", 1, 3)
     scene.until(lambda: scene.carried("ash")["ash"]["in_sync"] == [], "the end of waiting")
+
+
+def _stored(scene: MachineScene, files: Iterable[str] = ("hosts/ash/deployment", "jobs/j/lease")) -> str:
+    """A store with host ash as it was in term 1, on a disk that is lost."""
+    url = f"file://{scene.folder}/store"
+    root = scene.folder / "lost"
+    for name in files:
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_bytes(name.encode())
+    replicator = Replicator("ash", root, "ash", on_kept=lambda: None, store=StoreAddress(url=url, identity="lost"))
+    replicator.order(1, [], frozenset({STORE}))
+    replicator.settle()
+    replicator.close()
+    return url
+
+
+def test_a_machine_restores_its_host_once_the_leader_says_so(scene: MachineScene) -> None:
+    """Until then it carries nothing; then it has the files, under the old id of the deployment, and goes on storing."""
+    url = _stored(scene)
+    request_restoration(scene.folder / "ash", "ash", url, accepts_loss=False)
+    scene.order("ash", "ash", 1, 3, root="lost", kept_by=[STORE])
+    scene.start("ash", store=url)
+    scene.until(lambda: scene.statuses.get("ash", {}).get("restores") == "lost", "the offer")
+    assert {} == scene.carried("ash")
+    scene.order("ash", "ash", 2, 4, root=scene.statuses["ash"]["root"], kept_by=[STORE])
+    scene.until(lambda: scene.running() == {("ash", "ash")}, "its host")
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("in_sync") == [STORE], "a report")
+    assert "hosts/ash/deployment" == (scene.folder / "ash" / "deployment").read_text()
+    assert (scene.folder / "ash/jobs/j/lease").exists()
+    scene.until(lambda: scene.statuses["ash"]["restores"] == "", "the end of the offer")
+    scene.stop("ash")
+    scene.start("ash", store=url)
+    scene.until(lambda: scene.running() == {("ash", "ash")}, "its host again")
+
+
+def test_a_host_that_others_send_copies_of_is_not_restored(scene: MachineScene) -> None:
+    """They have newer files, and once it is handed back it goes on from those."""
+    url = _stored(scene)
+    request_restoration(scene.folder / "ash", "ash", url, accepts_loss=False)
+    scene.start("ash", store=url)
+    scene.start("elm")
+    scene.order("ash", "elm", 2, 4, peers=[scene.peer("ash")])
+    scene.until(lambda: scene.statuses["ash"]["restores"] == "", "the end of the offer")
+    scene.until(lambda: "ash" in scene.carried("elm").get("ash", {}).get("in_sync", []), "a copy")
+    scene.order("ash", "elm", 2, 5, peers=[scene.peer("ash")], heir="ash")
+    scene.until(lambda: scene.carried("elm")["ash"]["released"], "the release")
+    scene.order("ash", "ash", 3, 6, root=scene.statuses["ash"]["root"])
+    scene.until(lambda: ("ash", "ash") in scene.running(), "its host")
+    assert not (scene.folder / "ash/jobs/j").exists()
+
+
+def test_a_machine_whose_host_goes_on_under_its_name_elsewhere_ends(scene: MachineScene) -> None:
+    """It was taken for lost, and restored on another disk, while it was only slow."""
+    scene.start("ash")
+    scene.order("ash", "ash", 1, 1)
+    scene.until(lambda: scene.carried("ash").get("ash", {}).get("version") == 1, "a report")
+    scene.order("ash", "ash", 2, 2, root="another disk")
+    scene.until(lambda: "ash" in scene.ended, "its end")
+    assert isinstance(scene.ended["ash"], CarriedElsewhere)

@@ -33,7 +33,7 @@ class Scene:
         """Where a peer has its copy."""
         return self.path / machine
 
-    def serve(
+    def serve(  # noqa: PLR0913 - a peer's name, how it breaks, where it listens, its TLS and its room
         self,
         machine: str = "b",
         *,
@@ -41,6 +41,7 @@ class Scene:
         carries: bool = False,
         listen: str = "127.0.0.1",
         tls: CopyTls | None = None,
+        check_room: Callable[[], None] = lambda: None,
     ) -> PeerAddress:
         """Start a peer, and return its address."""
         server = CopyServer(
@@ -49,6 +50,7 @@ class Scene:
             listen=(listen, 0),
             place=lambda _host: None if carries else self.place(machine),
             tls=tls,
+            check_room=check_room,
             step=step,
         )
         self.servers[machine] = server

@@ -114,10 +114,14 @@ class Watched:
             CopyFolder(snapshot.place).recover()
             found = contents(snapshot.place)
             assert [] == list(faults(found))
-            for job, last in snapshot.followed.items():
-                assert last < 0 or any(path.endswith(f"jobs/{job}/records/{last:020d}") for path in found)
-            for stream in STREAMS:
-                assert snapshot.acknowledged[stream] <= _end(found, f"spools/{stream.replace('/', '%2F')}")
+            self.check_promises(found, snapshot.acknowledged, snapshot.followed)
+
+    def check_promises(self, found: dict[str, bytes], acknowledged: dict[str, int], followed: dict[str, int]) -> None:
+        """Hold that files have everything that was promised."""
+        for job, last in followed.items():
+            assert last < 0 or any(path.endswith(f"jobs/{job}/records/{last:020d}") for path in found)
+        for stream in STREAMS:
+            assert acknowledged[stream] <= _end(found, f"spools/{stream.replace('/', '%2F')}")
 
 
 def _end(found: dict[str, bytes], spool: str) -> int:

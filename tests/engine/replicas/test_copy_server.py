@@ -6,10 +6,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from engine.replicas.channel import Channel, Disconnected, WrongSecret
+from engine.replicas.copy_room import CopyRoom
 from engine.replicas.frames import (
     CannotKeep,
     Commit,
@@ -29,6 +31,11 @@ from tests.engine.replicas.scene import SECRET, Scene, files, until
 def piece(path: str, content: bytes = b"x", *, digest: bytes | None = None) -> Piece:
     """A whole small file."""
     return Piece(path, len(content), 1, 0, content, sha256(content).digest() if digest is None else digest)
+
+
+class _Usage(NamedTuple):
+    total: int
+    free: int
 
 
 class Caller:
@@ -240,6 +247,43 @@ def test_a_full_disk_at_a_peer_is_reported_and_loses_nothing(scene: Scene) -> No
         settled.result(timeout=30)
     until(lambda: files(scene.root) == files(scene.place("b")))
     assert {} == replicator.report().troubles
+
+
+def test_a_machine_without_room_takes_no_copies(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its owner says why and counts it as broken, so that another one gets copies; the log is not filled with it."""
+    monkeypatch.setattr("engine.replicas.peer_sender.BROKEN_SECONDS", 0.5)
+    free = [10**9]
+    monkeypatch.setattr("shutil.disk_usage", lambda _folder: _Usage(total=10**12, free=free[0]))
+    room = CopyRoom(scene.path)
+    replicator = scene.own(scene.serve(check_room=room.check), counted=False)
+    scene.append(0)
+    until(lambda: replicator.report().broken == {"b"})
+    said = "machine b cannot keep it: [Errno 28] 1.0 GB of its disk are free, and copies leave 1.1; make room there"
+    assert replicator.report().troubles == {"b": said}
+    assert [each.message.count(said) for each in caplog.records if each.message.startswith("the copy of host")] == [1]
+    assert files(scene.place("b")) == {}
+    free[0] = 2 * 10**9
+    until(lambda: replicator.report().in_sync == {"b"})
+    assert (replicator.report().troubles, files(scene.place("b"))) == ({}, files(scene.root))
+    assert room.shortage() == "2.0 GB of its disk are free, and copies leave 2.1; make room there"
+    free[0] = 3 * 10**9
+    assert room.shortage() == ""
+
+
+def test_a_copy_that_nobody_needs_is_removed(scene: Scene) -> None:
+    """With all its files; who carried the host before is refused all the same, and a new copy is whole."""
+    replicator = scene.own(scene.serve(), term=3)
+    scene.append(0)
+    replicator.settle()
+    replicator.close()
+    scene.servers["b"].remove("h")
+    assert files(scene.place("b")) == {}
+    scene.servers["b"].remove("another")
+    assert isinstance(Caller(scene, term=2).first, OwnerRefused)
+    scene.own(scene.serve(), term=3).settle()
+    assert files(scene.place("b")) == files(scene.root)
 
 
 def test_a_peer_that_confirmed_a_round_finishes_it_however_it_ends(scene: Scene) -> None:

@@ -131,6 +131,7 @@ def test_a_peer_that_comes_back_is_brought_up_to_date(scene: Scene) -> None:
     scene.servers["b"].close()
     for first in range(1, 20):
         scene.append(first)
+    until(lambda: replicator.report().behind_bytes == 19 * len(b"events"))
     with ThreadPoolExecutor(1) as pool:
         settled = pool.submit(replicator.settle, scene.root / EVENTS)
         replicator.order(1, [scene.serve()], frozenset({"b"}))

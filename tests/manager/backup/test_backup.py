@@ -20,7 +20,7 @@ from sqlalchemy import text
 
 from bridge import FolderReader, Spool, commit, consumers
 from bridge.intake import Expected
-from bridge.spools.log import read_mark
+from bridge.spools.log import Mark, read_mark
 from engine.plan import Forward
 from engine.records.job_folder import job_folder, spool_folder
 from engine.records.kept_cuts import KeptCut
@@ -267,7 +267,7 @@ def test_a_job_continues_from_its_last_finished_batch(root: Path, job: CountingJ
     assert job.twin.batch == json.loads((job.folder.path / "published").read_bytes())["batch"]
     folder = spool_folder(other, STREAM)
     assert {} == consumers(folder)
-    assert read_mark(folder) == (6, {"p": Expected(next=1)})
+    assert Mark(6, {"p": Expected(next=1)}) == read_mark(folder)
     # As a job that starts looks at it, before anybody owns it.
     assert 6 == FolderReader(folder).first
     spool = Spool(folder, most_bytes=1_000_000)

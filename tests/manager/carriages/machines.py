@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge import topics
+from engine.machines.machine_key import MachineKey
+from manager.carriages.admission import Admission
 from manager.carriages.committed import CommittedCarriages, CommittedFleet
 from manager.carriages.decision import FleetDecision, MachinesSeen
 from manager.carriages.keeper import CarriageKeeper
@@ -37,6 +39,7 @@ class Kept:
     tokens: dict[str, int] = field(default_factory=dict)
     published: list[tuple[str, bytes]] = field(default_factory=list)
     asked: list[MachinesSeen] = field(default_factory=list)
+    admission: Admission = field(default_factory=Admission)
     before_commit: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -46,6 +49,7 @@ class Kept:
             self.hearing.listener,
             self._decide,
             leads=lambda: self.manager.committer.leads,
+            admission=self.admission,
             clock=lambda: self.hearing.clock,
         )
         self.hearing.listener.start()
@@ -61,10 +65,10 @@ class Kept:
         self.keeper.stop()
         self.hearing.listener.stop()
 
-    def say_machine(self, name: str, **fields: object) -> None:
-        """Publish the status of a machine, and wait until it has arrived."""
+    def say_machine(self, name: str, key: MachineKey | None = None, **fields: Any) -> None:
+        """Publish the status of a machine, signed if it has a key, and wait until it has arrived."""
         told = {"machine": name, "alive": True, "at": f"{name}:1", "secret": f"secret of {name}", **fields}
-        self.hearing.say(topics.machine(name, "status"), told)
+        self.hearing.say(topics.machine(name, "status"), told if key is None else key.signed(told))
         self.hearing.settle()
 
     def look(self, *turns: CarriageTurn) -> list[tuple[str, bytes]]:

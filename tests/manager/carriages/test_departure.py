@@ -1,12 +1,13 @@
 """Departures of machines: which hosts end with them, and what still needs them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from manager.carriages.committed import CommittedFleet
 from manager.carriages.departure import Departure, departure
-from ring.carriage import Carriage, MachineSeen
+from ring.carriage import STORE, Carriage, MachineSeen
 
 
 def fleet(*carriages: Carriage) -> CommittedFleet:
@@ -57,6 +58,14 @@ def test_all_own_hosts_of_a_machine_end_with_it() -> None:
     machines = seen("b", gone="cd") | {"a": MachineSeen(name="a", alive=False, own=("a", "a.2", "a.3"))}
     committed = fleet(carried("a.2", "c"), carried("a.3", "b"), carried("d", "c"))
     assert departure("a", committed, machines, {}) == Departure(ending=frozenset({"a.2"}))
+
+
+def test_a_machine_whose_host_is_in_the_store_is_needed_until_that_is_restored() -> None:
+    """Its peer is not, since the store has everything too."""
+    stored = replace(carried("h", "a", "b"), kept_by=frozenset({"b", STORE}))
+    refusal = departure("a", fleet(stored), seen(gone="ab"), {"h": ["3"]}).refusal
+    assert "start a machine that has a copy: b, or restore the host on an empty folder with: braid host h" in refusal
+    assert departure("b", fleet(stored), seen(gone="ab"), {"h": ["3"]}) == Departure()
 
 
 @pytest.mark.parametrize(

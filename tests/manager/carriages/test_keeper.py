@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -151,7 +152,7 @@ def test_everything_is_published_again_over_a_new_connection(kept: Kept) -> None
 
 
 @pytest.mark.parametrize("change", [{"at": "elsewhere:2"}, {"secret": "another"}])
-def test_a_peer_that_changes_is_told_again(kept: Kept, change: dict[str, str]) -> None:
+def test_a_peer_that_changes_is_told_again(kept: Kept, change: dict[str, Any]) -> None:
     """The address and secret of a peer are those that it reported last, without another version."""
     kept.say_machine("a")
     kept.say_machine("b")

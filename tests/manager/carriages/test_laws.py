@@ -76,9 +76,8 @@ class Line(Listener):
 
     def sight(self) -> Sight:
         town = self._town
-        return Sight(
-            complete=True, connection=town.connection, machines=dict(town.machines), carriers=dict(town.retained)
-        )
+        machines = {name: (status,) for name, status in town.machines.items()}
+        return Sight(complete=True, connection=town.connection, machines=machines, carriers=dict(town.retained))
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         assert retain

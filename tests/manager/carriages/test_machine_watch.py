@@ -9,12 +9,12 @@ from ring.carriage import MachineSeen
 
 
 def sight(connection: int = 1, **alive: bool) -> Sight:
-    machines = {name: MachineStatus(seen=MachineSeen(name=name, alive=is_alive)) for name, is_alive in alive.items()}
+    machines = {name: (MachineStatus(seen=MachineSeen(name=name, alive=is_alive)),) for name, is_alive in alive.items()}
     return Sight(complete=True, connection=connection, machines=machines)
 
 
 def taken(watch: MachineWatch, seen: Sight, now: float, *named: str) -> MachinesSeen:
-    return watch.take(seen, named, now)
+    return watch.take({name: found[0] for name, found in seen.machines.items()}, seen.connection, named, now)
 
 
 def test_a_machine_is_lost_since_its_first_sight_without_life() -> None:

@@ -13,7 +13,7 @@ from manager.cases.base import Paging
 from manager.observations.machine_messages import MachineStatus
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
-from ring.carriage import HostReport, MachineSeen
+from ring.carriage import STORE, HostReport, MachineSeen
 from ring.tokens import RING_SIZE
 from tests.manager.carriages.machines import commit, turn
 from tests.manager.managers import OPERATOR, Manager, caller
@@ -131,6 +131,15 @@ def test_a_machine_that_was_never_heard_is_shown_as_away(manager: Manager) -> No
     assert "start a again with its root, or a machine that has a copy: b" in carried(manager, "a").stays
     see(manager, "b")
     assert carried(manager, "a").stays == ""
+
+
+def test_a_host_that_only_a_store_has_says_how_it_comes_back(manager: Manager) -> None:
+    """Once an empty machine offers to restore it, and the leader may not take that, what would let it."""
+    commit(manager.tools.carriages, turn("a", "a", root="lost", kept_by=frozenset({STORE})))
+    see(manager, "a")
+    assert "or restore it on an empty folder with: braid host a --restore" in carried(manager, "a").stays
+    see(manager, "a", restores="older")
+    assert carried(manager, "a").stays.endswith("with: braid host a --restore --accept-loss")
 
 
 def test_a_drain_says_why_a_host_stays(manager: Manager) -> None:

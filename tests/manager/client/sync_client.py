@@ -13,6 +13,7 @@ GENERATED = {
     "async_administration": "administration",
     "async_client": "client",
     "async_connection": "connection",
+    "async_machines": "machines",
     "async_planning": "planning",
 }
 """The modules that are generated, by the module that each is generated from."""
@@ -20,6 +21,7 @@ _WORDS = {
     "AsyncAdministrationClient": "AdministrationClient",
     "AsyncBaseTransport": "BaseTransport",
     "AsyncClient": "Client",
+    "AsyncMachineClient": "MachineClient",
     "AsyncPlanningClient": "PlanningClient",
     "AsyncServiceConnection": "ServiceConnection",
     "AsyncSleep": "Sleep",

@@ -193,6 +193,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("fragmentation", (), "GET", "/v1/fragmentation", None, FRAGMENTATION),
     ("defragment", (), "POST", "/v1/defragmentations", None, MOVE),
     ("savings", (), "GET", "/v1/reports/savings", None, SAVINGS),
+    ("admit_machine", ("north",), "POST", "/v1/machines/north/admit", None, MACHINE),
     ("drain_machine", ("north",), "POST", "/v1/machines/north/drain", None, MACHINE),
     ("undrain_machine", ("north/1",), "DELETE", "/v1/machines/north%2F1/drain", None, MACHINE),
     ("forget_machine", ("north",), "DELETE", "/v1/machines/north", None, MACHINE),

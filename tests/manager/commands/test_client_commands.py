@@ -298,9 +298,16 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [page(MACHINE)],
         ["GET /v1/machines?limit=100"],
         [MACHINE],
-        ["north", "hall-1", "north (south) under-replicated", "west", "4096"],
+        ["north", "hall-1", "1.25", "50%", "north at 1.25 (south) under-replicated", "west", "4096", "its disk is full"],
     ),
-    ("machines", [page(MACHINE)], ["GET /v1/machines?limit=100"], [MACHINE], ["north (south)"]),
+    ("machines", [page(MACHINE)], ["GET /v1/machines?limit=100"], [MACHINE], ["north at 1.25 (south)"]),
+    (
+        "machines admit north --key KEY",
+        [ok(MACHINE)],
+        ["POST /v1/machines/north/admit?key=KEY"],
+        MACHINE,
+        ["north is admitted"],
+    ),
     (
         "machines drain north",
         [ok(MACHINE | {"draining": True})],

@@ -63,8 +63,8 @@ class Seen:
     def misses_machines(self) -> bool:
         return False
 
-    def machines(self) -> Mapping[str, MachineStatus]:
-        return self.every_machine
+    def machines(self) -> Mapping[str, tuple[MachineStatus, ...]]:
+        return {name: (status,) for name, status in self.every_machine.items()}
 
 
 def did(number: int) -> InstanceMeasured:

@@ -25,7 +25,7 @@ def hearing() -> Iterator[Hearing]:
 def say(hearing: Hearing, **fields: object) -> MachineStatus:
     hearing.say(topics.machine("m", "status"), STATUS | fields)
     hearing.settle()
-    return hearing.listener.machines()["m"]
+    return hearing.listener.machines()["m"][0]
 
 
 def test_a_status_is_kept_whole(hearing: Hearing) -> None:
@@ -48,7 +48,7 @@ def test_a_will_ends_a_machine_at_once(hearing: Hearing) -> None:
     say(hearing, zone="z", hosts={"h": {"version": 2}})
     hearing.say(topics.machine("m", "status"), {"machine": "m", "alive": False})
     hearing.settle()
-    seen = hearing.listener.machines()["m"].seen
+    seen = hearing.listener.machines()["m"][0].seen
     assert (seen.alive, seen.zone, seen.hosts["h"].version) == (False, "z", 2)
     assert say(hearing, boot="2").seen.alive
 
@@ -74,9 +74,9 @@ def test_a_silent_machine_is_lost(hearing: Hearing) -> None:
     """It counts as alive until it was silent for too long while the broker was connected."""
     say(hearing)
     hearing.clock += MACHINE_SILENT_AFTER
-    assert hearing.listener.machines()["m"].seen.alive
+    assert hearing.listener.machines()["m"][0].seen.alive
     hearing.clock += 0.1
-    assert not hearing.listener.machines()["m"].seen.alive
+    assert not hearing.listener.machines()["m"][0].seen.alive
     assert say(hearing).seen.alive
 
 
@@ -88,13 +88,13 @@ def test_silence_is_counted_from_the_connection_on(hearing: Hearing) -> None:
     hearing.until(lambda: not hearing.listener.sight().complete, "the end of the connection")
     hearing.broker.publish(topics.machine("m", "status"), b"", retain=True)
     hearing.clock += 100.0
-    assert hearing.listener.machines()["m"].seen.alive
+    assert hearing.listener.machines()["m"][0].seen.alive
     hearing.client.start()
     hearing.until_complete()
     hearing.clock += MACHINE_SILENT_AFTER
-    assert hearing.listener.machines()["m"].seen.alive
+    assert hearing.listener.machines()["m"][0].seen.alive
     hearing.clock += 0.1
-    assert not hearing.listener.machines()["m"].seen.alive
+    assert not hearing.listener.machines()["m"][0].seen.alive
 
 
 def test_a_cleared_status_forgets_the_machine(hearing: Hearing) -> None:

@@ -266,5 +266,5 @@ def test_the_command_ends_with_whether_something_is_wrong(
     assert all(f"thing {state}" in read.stdout for state in states)
     told = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
     assert [each.model_dump() for each in found] == told[: len(found)]
-    others = ["service's clock", "copies", "published code", "settings"]
+    others = ["service's clock", "copies", "certificates", "published code", "settings"]
     assert others == [each["what"] for each in told[len(found) :]]

@@ -408,6 +408,15 @@ ROUTES: dict[str, Route] = {
     "streams": _operators("/v1/streams"),
     "hosts": _operators("/v1/hosts"),
     "machines": _operators("/v1/machines"),
+    "admit_machine": Route(
+        well=_ask("operator", "/v1/machines/north/admit"),
+        own={
+            "conflict": _ask("operator", "/v1/machines/north/admit?key=another"),
+            "forbidden": _ask("ann", "/v1/machines/north/admit"),
+            "not-found": _ask("operator", "/v1/machines/nowhere/admit"),
+        },
+        waits=True,
+    ),
     "drain_machine": Route(
         well=_ask("operator", "/v1/machines/north/drain"),
         own={

@@ -477,6 +477,12 @@ class _FakeMachines(Machines):
             raise NotFound("machine", machine)
         return machines.DRAINING
 
+    def admit(self, caller: Caller, machine: str, key: str | None = None) -> MachineAnswer:
+        self.drain(caller, machine)
+        if key is not None:
+            raise Conflict(f"machine {machine} has another key")
+        return machines.MACHINE
+
     def undrain(self, caller: Caller, machine: str) -> MachineAnswer:
         self.drain(caller, machine)
         return machines.MACHINE

@@ -39,8 +39,8 @@ class Nobody:
     def misses_machines(self) -> bool:
         return False
 
-    def machines(self) -> Mapping[str, MachineStatus]:
-        return {"north": MachineStatus(seen=MachineSeen(name="north", alive=True))}
+    def machines(self) -> Mapping[str, tuple[MachineStatus, ...]]:
+        return {"north": (MachineStatus(seen=MachineSeen(name="north", alive=True)),)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

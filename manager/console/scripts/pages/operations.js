@@ -16,8 +16,8 @@ export const KINDS = [
   "make key", "revoke key", "make broker credentials", "put secret", "remove secret", "discard dead letters",
   "replay dead letters", "restore backup", "move tasks", "rescale job", "reconfigure", "replan", "publish module",
   "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "put wheel",
-  "remove wheel", "take over host", "hand over host", "drain machine", "undrain machine", "forget machine",
-  "balance load",
+  "remove wheel", "take over host", "hand over host", "balance load", "machine waits",
+  "admit machine", "drain machine", "undrain machine", "forget machine",
 ];
 const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan"];
 

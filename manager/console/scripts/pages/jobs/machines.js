@@ -1,4 +1,4 @@
-/** The section on machines: which hosts each carries, who has copies, and a button to drain it. */
+/** The section on machines: which hosts each carries, who has copies, and buttons to admit and drain it. */
 
 import { api } from "../../api.js";
 import { badge, element, problem, replace, table } from "../../dom.js";
@@ -21,10 +21,22 @@ export function machineSection({ signal, say }) {
 
   async function turn(machine) {
     const path = `${PATH}/${encodeURIComponent(machine.name)}/drain`;
+    await act(() => (machine.draining ? api.remove(path, { signal }) : api.post(path, undefined, { signal })),
+      machine.draining ? `Machine ${machine.name} takes hosts again.` : `Machine ${machine.name} drains.`);
+  }
+
+  async function admit(machine) {
+    // The one that is shown, and no other that has come meanwhile.
+    const path = `${PATH}/${encodeURIComponent(machine.name)}/admit`;
+    await act(() => api.post(path, undefined, { query: { key: machine.key }, signal }),
+      `Machine ${machine.name} is admitted.`);
+  }
+
+  async function act(ask, words) {
     replace(wrong);
     try {
-      await (machine.draining ? api.remove(path, { signal }) : api.post(path, undefined, { signal }));
-      say(machine.draining ? `Machine ${machine.name} takes hosts again.` : `Machine ${machine.name} drains.`);
+      await ask();
+      say(words);
       await look();
     } catch (error) {
       if (!signal.aborted) {
@@ -36,7 +48,7 @@ export function machineSection({ signal, say }) {
   function listed(machines) {
     return table([
       { title: "Machine", cell: (machine) => machine.name },
-      { title: "State", cell: (machine) => badge(machine.alive ? "alive" : "away") },
+      { title: "State", cell: (machine) => badge(stateOf(machine)) },
       { title: "Zone", cell: (machine) => machine.zone || "–" },
       { title: "Load of cores", number: true, cell: loadOf },
       { title: "Of the ring", number: true, cell: (machine) => part(machine.share) },
@@ -44,7 +56,10 @@ export function machineSection({ signal, say }) {
       { title: "Carries", cell: (machine) => lines(machine.hosts.map(hostOf)) },
       { title: "Keeps", cell: (machine) => list(machine.keeps) },
       { title: "Bytes behind", number: true, cell: (machine) => lines(machine.hosts.map(behindOf)) },
-      { title: "Actions", cell: (machine) => button(machine, () => turn(machine)) },
+      { title: "Actions", cell: (machine) => [
+        machine.waits ? button("Admit", machine, () => admit(machine)) : null,
+        button(machine.draining ? "Undrain" : "Drain", machine, () => turn(machine)),
+      ] },
     ], machines, { caption: counted(machines.length, "machine") });
   }
 
@@ -64,11 +79,20 @@ function part(share) {
   return share === null ? "–" : `${Math.round(share * 100)} %`;
 }
 
-/** What keeps a host from leaving a machine, and hosts with too few copies. */
+function stateOf(machine) {
+  return machine.waits ? "waits" : machine.alive ? "alive" : "away";
+}
+
+/** Machines that wait to be admitted, what keeps a host from leaving a machine, and copies in trouble. */
 function troubles(machines) {
   const hosts = machines.flatMap((machine) => machine.hosts);
   const wrong = [
+    ...machines.filter((machine) => machine.waits).map((machine) =>
+      `Machine ${machine.name}, with the key ${machine.key || "–"}, waits: ${machine.waits}.`),
     ...hosts.filter((host) => host.stays).map((host) => `Host ${host.name} stays where it is: ${host.stays}.`),
+    ...machines.filter((machine) => machine.full).map((machine) => `Copies leave machine ${machine.name}: ${machine.full}.`),
+    ...hosts.flatMap((host) => Object.entries(host.troubles).map(([peer, why]) =>
+      `The copy of host ${host.name} at machine ${peer} waits: ${why}.`)),
     ...hosts.filter((host) => host.under_replicated).map((host) => `Host ${host.name} has too few copies.`),
   ];
   return wrong.length === 0 ? null : element("div", { class: "problem" },
@@ -85,8 +109,7 @@ function behindOf(host) {
   return host.behind_bytes === null ? "–" : count(host.behind_bytes);
 }
 
-function button(machine, act) {
-  const words = machine.draining ? "Undrain" : "Drain";
+function button(words, machine, act) {
   const label = `${words} machine ${machine.name}`;
   return element("button", { class: "button small", type: "button", "aria-label": label, on: { click: act } }, words);
 }

@@ -1,0 +1,31 @@
+"""The part of a client that is about machines, and the hosts that they carry."""
+
+from collections.abc import AsyncIterator
+
+from manager.answers import MachineAnswer
+from manager.client.async_connection import AsyncServiceConnection
+from manager.client.requests import machines
+
+
+class AsyncMachineClient(AsyncServiceConnection):
+    """Sees to the machines of one service with one API key."""
+
+    def machines(self) -> AsyncIterator[MachineAnswer]:
+        """The machines with the hosts that they carry; operators only."""
+        return self._items(machines.machines())
+
+    async def admit_machine(self, name: str, *, key: str | None = None) -> MachineAnswer:
+        """Admit a machine that waits, if it has this public key; operators only."""
+        return await self.send(machines.admit_machine(name, key))
+
+    async def drain_machine(self, name: str) -> MachineAnswer:
+        """Have a machine give up all hosts that it carries, and take none; operators only."""
+        return await self.send(machines.drain_machine(name))
+
+    async def undrain_machine(self, name: str) -> MachineAnswer:
+        """Let a machine take hosts again; operators only."""
+        return await self.send(machines.undrain_machine(name))
+
+    async def forget_machine(self, name: str) -> MachineAnswer:
+        """Forget a machine that is gone for good; operators only. The machine as it was."""
+        return await self.send(machines.forget_machine(name))

@@ -1,0 +1,32 @@
+# Generated from async_machines.py by `make client`: edit that file.
+"""The part of a client that is about machines, and the hosts that they carry."""
+
+from collections.abc import Iterator
+
+from manager.answers import MachineAnswer
+from manager.client.connection import ServiceConnection
+from manager.client.requests import machines
+
+
+class MachineClient(ServiceConnection):
+    """Sees to the machines of one service with one API key."""
+
+    def machines(self) -> Iterator[MachineAnswer]:
+        """The machines with the hosts that they carry; operators only."""
+        return self._items(machines.machines())
+
+    def admit_machine(self, name: str, *, key: str | None = None) -> MachineAnswer:
+        """Admit a machine that waits, if it has this public key; operators only."""
+        return self.send(machines.admit_machine(name, key))
+
+    def drain_machine(self, name: str) -> MachineAnswer:
+        """Have a machine give up all hosts that it carries, and take none; operators only."""
+        return self.send(machines.drain_machine(name))
+
+    def undrain_machine(self, name: str) -> MachineAnswer:
+        """Let a machine take hosts again; operators only."""
+        return self.send(machines.undrain_machine(name))
+
+    def forget_machine(self, name: str) -> MachineAnswer:
+        """Forget a machine that is gone for good; operators only. The machine as it was."""
+        return self.send(machines.forget_machine(name))

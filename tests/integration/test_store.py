@@ -1,0 +1,33 @@
+"""A host in object storage, on the real parts: a machine is lost with the only disk, and nothing with it."""
+
+from pathlib import Path
+
+import pytest
+
+from ring.carriage import STORE
+from tests.integration.machines import ManyMachines, counted_on
+from tests.s3 import serving_s3
+
+pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+
+
+def test_a_host_whose_only_machine_is_lost_goes_on_from_its_store(tmp_path: Path) -> None:
+    """An empty machine takes its place only when it is said to; every event counts once."""
+    with serving_s3() as url:
+        served = ManyMachines(tmp_path, replicas=0, copies=False, store=url)
+        with counted_on(served, "ash") as flow, served.client() as operator:
+            served.until_carried("ash", "ash", kept_by=1)
+            assert [STORE] == served.orders["ash"]["kept_by"]
+            flow.goes_on(30)
+            served.machines["ash"].kill(with_disk=True)
+            served.add("ash")
+            served.until(lambda: _trouble(operator.machines()), "the machine to wait")
+            served.machines["ash"].kill(with_disk=True)
+            served.add("ash", restore=True)
+            served.until(lambda: served.orders["ash"]["term"] == 2, "the restored host")
+            flow.goes_on(30)
+            flow.check()
+
+
+def _trouble(machines: object) -> bool:
+    return "--restore" in str(list(machines))  # type: ignore[call-overload]  # any iterable of answers
