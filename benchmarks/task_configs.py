@@ -28,6 +28,7 @@ EVENT_FIELDS: Mapping[str, Kind] = {
     "name": Kind.STRING,
     "blob": Kind.STRING,
     "model": Kind.STRING,
+    "numbers": Kind.JSON,
 }
 
 
@@ -98,6 +99,7 @@ CONFIGS: Mapping[str, Config] = {
     },
     "multi_line_plot": {"field": "value"},
     "multi_range_filter": {"ranges": {name: {"min": 10, "max": 30} for name in MEASUREMENTS}},
+    "project": {"fields": ["id"], "computed": {"felt": "temperature + 0.05 * humidity"}},
     "range_filter": {"field": "value", "min": 10, "max": 30},
     "second_order_moment": {"field": "value", "by": ["field"]},
     "senml_parse": {"field": "senml", "observed": list(MEASUREMENTS), "also": {"source": "string"}},
@@ -113,6 +115,7 @@ CONFIGS: Mapping[str, Config] = {
     },
     "trained_bloom_filter": {"field": "id"},
     "tumbling_window": {"time": "time", "field": "value", "by": ["id", "field"], "size_ms": 1_000},
+    "unnest": {"field": "numbers", "kind": "integer"},
     "where": {"expression": "temperature * 1.8 + 32 > 60 and (dust < 25 or humidity is null)"},
     "xml_parse": {"field": "xml", "fields": KINDS},
     "zip_files": {"field": "json", "name": "name"},

@@ -140,6 +140,7 @@ def drawn() -> pa.RecordBatch:
         "name": [f"{at}.txt" for at in range(MOST)],
         "blob": ["blob.txt"] * MOST,
         "model": [""] * MOST,
+        "numbers": [json.dumps(list(range(at % 10))) for at in range(MOST)],
     }
     arrays = {
         name: pa.array(columns[name], pa.int64() if kind is Kind.TIMESTAMP else ARROW_TYPES[kind]).cast(

@@ -7,7 +7,7 @@ from typing import Any
 from dags.config import Config
 from dags.dataflow import Task
 from dags.state_fate import StateFate, undeclared
-from dags.task_type import AnyTaskType, State
+from dags.task_type import AnyTaskType, Schemas, State
 
 
 def fate(
@@ -43,6 +43,11 @@ def fits(was: Task, becomes: Task) -> bool:
         for port, field in read
         if port in was.schemas and port in becomes.schemas
     )
+
+
+def emitted(task: Task) -> Schemas:
+    """The schema at each output port of a task that begins no dataflow."""
+    return task.type.output_schema(_read(task.type, task.config), task.schemas)
 
 
 def _fields(kind: AnyTaskType, config: Config) -> set[tuple[str, str]]:

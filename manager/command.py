@@ -46,6 +46,7 @@ COMMANDS = (
     _command("Dataflows", "remove", "manager.commands.dataflows:remove"),
     _command("Dataflows", "reconfigure", "manager.commands.reconfigurations:reconfigure"),
     _command("Dataflows", "replan", "manager.commands.pipelines:replan"),
+    _command("Dataflows", "adapt", "manager.commands.adaptations:app"),
     _command("Dataflows", "list", "manager.commands.dataflows:list_dataflows"),
     _command("Dataflows", "show", "manager.commands.dataflows:show"),
     _command("Dataflows", "explain", "manager.commands.dataflows:explain"),

@@ -5,6 +5,7 @@ A use case acts for one caller. Anything that the caller may not know of answers
 
 from dataclasses import dataclass
 
+from manager.cases.adaptive.adaptations import Adaptations
 from manager.cases.administration import Administration
 from manager.cases.bills import Bills
 from manager.cases.bundles import Bundles
@@ -33,6 +34,7 @@ from manager.metrics.collector import Metrics
 class Service:
     """The use cases of one manager; made by `service_of`. Any thread may call them."""
 
+    adaptations: Adaptations
     administration: Administration
     bundles: Bundles
     bills: Bills
@@ -59,6 +61,7 @@ class Service:
 def service_of(tools: Tools) -> Service:
     """Make the use cases, all with the same tools."""
     return Service(
+        adaptations=Adaptations(tools),
         administration=Administration(tools),
         bundles=Bundles(tools),
         bills=Bills(tools),

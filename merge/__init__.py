@@ -4,7 +4,8 @@ Nothing here does input or output: `merge`, `unmerge`, `place`, `release`, `cons
 return what would change as data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state. `worth` says
 whether a consolidation pays, by its `gain` and its `disruption`.
 `explain` shows a tenant what a submission would reuse. `flows` and `works` give the rates and the work of tasks, and
-`work_saved` the part of the work that sharing saves. `shards_for` chooses the shards of a job for its `divided_work`.
+`work_saved` the part of the work that sharing saves. `shards_for` chooses the shards of a job for its `divided_work`,
+and `repaced` says which jobs may beat slower.
 `components` says which tasks a reconfiguration switches in step, and `violation` if a history of events and
 reconfigurations is consistent.
 """
@@ -23,6 +24,7 @@ from merge.explanation import Explanation, Reuse, explain, explained
 from merge.hosts import Host
 from merge.jobs import Assignment, Bridge, Home, Job, JobId, Jobs
 from merge.merger import merge, swap, unmerge
+from merge.paces import LONGEST_PACE, Repace, repaced
 from merge.pauses import MOST_PAUSED, release
 from merge.placement.strategies import STRATEGIES, place
 from merge.reconfiguration.serialisability import Cycle, History, Precedence, Processed, Transaction, violation
@@ -37,6 +39,7 @@ from merge.work import Amount, Flow, Weighed, declared, each_step, each_task, fl
 __all__ = [
     "ASSUMED_BUSY",
     "BATCH_SECONDS",
+    "LONGEST_PACE",
     "MOST_PAUSED",
     "STRATEGIES",
     "Amount",
@@ -71,6 +74,7 @@ __all__ = [
     "Regime",
     "Region",
     "Remove",
+    "Repace",
     "Replace",
     "Request",
     "Rescale",
@@ -112,6 +116,7 @@ __all__ = [
     "place",
     "regions",
     "release",
+    "repaced",
     "rescaled",
     "shards_for",
     "swap",

@@ -1,14 +1,14 @@
 """A job in memory: it runs a dataflow's tasks batch after batch in this process, without host, Spark and spool."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.memory_plan import memory_plan
 from bridge import packed
 from bridge.events.raw_events import arrow_schema
-from dags import Dataflow
+from dags import Dataflow, Schema
 from engine.behaviour import behaviours_of, installed_behaviours
 from engine.code.store import CodeStore, digest_of
 from engine.host_outside import HostOutside
@@ -18,16 +18,31 @@ from engine.plan import Entry
 from engine.records.record import Record
 from engine.records.state import InstanceStates
 from engine.trial import rows_of
-from workloads.pipelines.scenario import PipelineScenario
 from workloads.workload import Event
 
 Batches = Sequence[Sequence[Arrived]]
 
 
+class MemoryScenario(Protocol):
+    """What a job in memory needs to know of a dataflow: its code, its sources, and their events."""
+
+    @property
+    def modules(self) -> Sequence[Mapping[str, Any]]:
+        """The forms of modules, some of them with code."""
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """By the names of the sources."""
+
+    @property
+    def rounds(self) -> Callable[[int], Iterator[Mapping[str, Event]]]:
+        """Endless rounds for a seed, each with an event of every source."""
+
+
 class MemoryJob:
     """A job for one dataflow of a scenario, in a root of its own with the sources of the scenario's code."""
 
-    def __init__(self, root: Path, scenario: PipelineScenario, flow: Dataflow) -> None:
+    def __init__(self, root: Path, scenario: MemoryScenario, flow: Dataflow) -> None:
         for module in scenario.modules:
             if "code" in module:
                 source = module["code"]["source"]
@@ -67,13 +82,13 @@ class MemoryJob:
         return found
 
 
-def batches_of(scenario: PipelineScenario, seed: int, *, batches: int, rounds: int) -> Batches:
+def batches_of(scenario: MemoryScenario, seed: int, *, batches: int, rounds: int) -> Batches:
     """The events of some rounds of a scenario, in batches of so many rounds each."""
     drawn = scenario.rounds(seed)
     return [list(_arrived(scenario, list(islice(drawn, rounds)), at)) for at in range(batches)]
 
 
-def _arrived(scenario: PipelineScenario, rounds: Sequence[Mapping[str, Event]], at: int) -> Iterable[Arrived]:
+def _arrived(scenario: MemoryScenario, rounds: Sequence[Mapping[str, Event]], at: int) -> Iterable[Arrived]:
     for name, schema in scenario.schemas.items():
         rows = rows_of([each[name] for each in rounds], arrow_schema(schema))
         yield Arrived(name, at * len(rounds), len(rounds), at, packed(rows))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,12 +17,14 @@ from engine.records.staged_state import Staged
 from engine.tasks.filters import (
     BLOOM_FILTER,
     BLOOM_FILTER_TRAIN,
+    GATE,
     MULTI_BLOOM_FILTER,
     MULTI_RANGE_FILTER,
     RANGE_FILTER,
     TRAINED_BLOOM_FILTER,
     BloomFilterConfig,
     BloomFilterTrainConfig,
+    GateConfig,
     LookedUp,
     MultiBloomFilterConfig,
     MultiRangeFilterConfig,
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from rbloom import Bloom
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_NONE: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 
 def _range_filter(config: RangeFilterConfig) -> Behaviour:
@@ -258,9 +262,24 @@ def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
     return behave
 
 
+def _gate(config: GateConfig) -> Behaviour:
+    """Opened and closed while it runs, from one event to the next; nothing is kept meanwhile.
+
+    >>> from engine.trial import try_out
+    >>> try_out(gate, {}, [{"room": "a"}]), try_out(gate, {"open": False}, [{"room": "a"}])
+    ({'out': [{'room': 'a'}]}, {'out': []})
+    """
+
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        return {"out": PortEmission(events) if config.open else PortEmission(events.slice(0, 0), _NONE)}
+
+    return behave
+
+
 range_filter = Implementation(type=RANGE_FILTER, make=_range_filter)
 multi_range_filter = Implementation(type=MULTI_RANGE_FILTER, make=_multi_range_filter)
 bloom_filter = Implementation(type=BLOOM_FILTER, make=_bloom_filter)
 multi_bloom_filter = Implementation(type=MULTI_BLOOM_FILTER, make=_multi_bloom_filter)
 bloom_filter_train = Implementation(type=BLOOM_FILTER_TRAIN, make=_bloom_filter_train, transform=_newest)
 trained_bloom_filter = Implementation(type=TRAINED_BLOOM_FILTER, make=_trained_bloom_filter)
+gate = Implementation(type=GATE, make=_gate)

@@ -1,6 +1,6 @@
 """Expressions over the fields of events, computed for whole batches with three-valued logic as in SQL."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -40,11 +40,11 @@ def _where(config: WhereConfig) -> Behaviour:
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         found = known.get(events.schema)
         if found is None:
-            found = known[events.schema] = suited(expression, _kinds(events.schema, fields))
+            found = known[events.schema] = suited(expression, kinds_of(events.schema, fields))
         for field in fields:
             check_finite(events, field)
         try:
-            true = _computed(found, events)
+            true = computed(found, events)
         except pa.ArrowInvalid as error:
             values = {field: events.column(field)[0].as_py() for field in fields} if events.num_rows == 1 else fields
             raise ValueError(f"the expression cannot be computed for {values}: {error}") from error
@@ -58,7 +58,8 @@ def _where(config: WhereConfig) -> Behaviour:
     return behave
 
 
-def _kinds(schema: pa.Schema, fields: tuple[str, ...]) -> Schema:
+def kinds_of(schema: pa.Schema, fields: Iterable[str]) -> Schema:
+    """The kinds of some fields of events."""
     return Schema.of({field: _KIND_OF[schema.field(field).type] for field in fields})
 
 
@@ -66,13 +67,13 @@ _KIND_OF = {type_: kind for kind, type_ in ARROW_TYPES.items() if kind is not Ki
 """Text and JSON are both strings here. That JSON is not compared was checked when the task was submitted."""
 
 
-def _computed(node: Node, events: pa.RecordBatch) -> Any:
+def computed(node: Node, events: pa.RecordBatch) -> Any:
     """The value of an expression for each event, or one for all."""
     if isinstance(node, Value):
         return pa.scalar(node.value)
     if isinstance(node, Name):
         return events.column(node.name)
-    operands = [_computed(each, events) for each in node.operands]
+    operands = [computed(each, events) for each in node.operands]
     if node.operator == "in":
         return reduce(pc.or_kleene, [pc.equal(operands[0], value) for value in operands[1:]])
     return reduce(_OPERATORS[node.operator], operands) if len(operands) > 1 else _ALONE[node.operator](operands[0])

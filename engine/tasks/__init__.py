@@ -13,6 +13,7 @@ from engine.tasks.join import JOIN_TYPES
 from engine.tasks.outside import OUTSIDE_TYPES
 from engine.tasks.parse import PARSE_TYPES
 from engine.tasks.predictive import PREDICTIVE_TYPES
+from engine.tasks.projection import PROJECTION_TYPES
 from engine.tasks.stream_statistics import STATISTICS_TYPES
 from engine.tasks.visual import VISUAL_TYPES
 from engine.tasks.windows import WINDOW_TYPES
@@ -28,6 +29,7 @@ TYPES: tuple[AnyTaskType, ...] = tuple(
             *OUTSIDE_TYPES,
             *PARSE_TYPES,
             *PREDICTIVE_TYPES,
+            *PROJECTION_TYPES,
             *STATISTICS_TYPES,
             *VISUAL_TYPES,
             *WINDOW_TYPES,

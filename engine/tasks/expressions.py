@@ -224,29 +224,30 @@ def suited(node: Node, schema: Schema) -> Node:
 
     Raises `Unsuitable` if an operator cannot take its operands, or the result is not true or false.
     """
-    found, kind = _typed(node, schema)
+    found, kind = typed(node, schema)
     if kind is not Kind.BOOLEAN:
         raise _unsuitable(f"the expression is of kind {kind}", "make it true or false, for example by a comparison")
     return found
 
 
-def _typed(node: Node, schema: Schema) -> tuple[Node, Kind]:
+def typed(node: Node, schema: Schema) -> tuple[Node, Kind]:
+    """Likewise, with the kind of the result, whatever it is."""
     if isinstance(node, Value):
         return node, _KINDS[type(node.value)]
     if isinstance(node, Name):
         return node, schema.fields[node.name]
-    typed = [_typed(each, schema) for each in node.operands]
+    operands = [typed(each, schema) for each in node.operands]
     if node.operator in {"=", "!=", "<", "<=", ">", ">=", "in"}:
-        return _compared(node, typed), Kind.BOOLEAN
-    kinds = {kind for _, kind in typed}
+        return _compared(node, operands), Kind.BOOLEAN
+    kinds = {kind for _, kind in operands}
     wanted = _TAKES.get(node.operator, frozenset(Kind))
-    for operand, kind in typed:
+    for operand, kind in operands:
         if kind not in wanted:
             raise _unsuitable(
                 f"{written(operand)} is of kind {kind}, which {node.operator!r} cannot take",
                 f"use an operand of kind {' or '.join(sorted(wanted))}",
             )
-    made = Call(node.operator, tuple(operand for operand, _ in typed))
+    made = Call(node.operator, tuple(operand for operand, _ in operands))
     if node.operator in _CALCULATES:
         return made, Kind.INTEGER if kinds == {Kind.INTEGER} and node.operator != "/" else Kind.FLOAT
     return made, Kind.BOOLEAN

@@ -268,6 +268,23 @@ WHERE = TaskType(
 )
 """Keeps the events that meet a condition."""
 
+
+class GateConfig(Config):
+    """Whether events pass."""
+
+    open: bool = True
+    """Pass every event on, or none."""
+
+
+GATE = TaskType(
+    name="gate",
+    summary="Passes every event on unchanged while it is open, and none while it is closed.",
+    config=GateConfig,
+    sets=sets_nothing,
+    selectivity="one for one, or none",
+)
+"""Opens and closes a path."""
+
 FILTER_TYPES = (
     RANGE_FILTER,
     MULTI_RANGE_FILTER,
@@ -276,4 +293,5 @@ FILTER_TYPES = (
     BLOOM_FILTER_TRAIN,
     TRAINED_BLOOM_FILTER,
     WHERE,
+    GATE,
 )

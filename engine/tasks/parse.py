@@ -21,7 +21,7 @@ def _once(*names: str) -> None:
         raise ValueError(f"two fields of the new event would be named {twice[0]!r}; remove one of them")
 
 
-class _Keeping(Config):
+class KeepingConfig(Config):
     """The base of the configs of tasks that make new events."""
 
     keep: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class _Keeping(Config):
         return tuple(Read(at=f"keep/{i}", field=name) for i, name in enumerate(self.keep))
 
 
-class _TextConfig(_Keeping):
+class _TextConfig(KeepingConfig):
     """The base of the configs of tasks that read a text."""
 
     field: str
@@ -166,7 +166,7 @@ class Measurement(Config):
     """SenML's name for a number (v) or a text (sv)."""
 
 
-class CsvToSenmlConfig(_Keeping):
+class CsvToSenmlConfig(KeepingConfig):
     """The values that become the measurements of a row."""
 
     measurements: Annotated[tuple[Measurement, ...], Field(min_length=1)]

@@ -3,6 +3,13 @@
 REST, the clients and the command line share these models.
 """
 
+from manager.answers.adaptations import (
+    AdaptationAnswer,
+    AdaptiveTaskAnswer,
+    AlternateAnswer,
+    ChoiceForm,
+    GuardedStreamAnswer,
+)
 from manager.answers.administration import (
     BrokerCredentials,
     KeyAnswer,
@@ -123,6 +130,9 @@ from manager.answers.sources import (
 from manager.answers.task_types import TaskTypeAnswer
 
 __all__ = [
+    "AdaptationAnswer",
+    "AdaptiveTaskAnswer",
+    "AlternateAnswer",
     "Amount",
     "BillAmount",
     "BillAnswer",
@@ -134,6 +144,7 @@ __all__ = [
     "BundleForm",
     "CarriedHostAnswer",
     "ChangedTaskAnswer",
+    "ChoiceForm",
     "ComponentAnswer",
     "Connection",
     "CpuAnswer",
@@ -153,6 +164,7 @@ __all__ = [
     "FragmentationAnswer",
     "GivenUpModule",
     "GoalAnswer",
+    "GuardedStreamAnswer",
     "HostAnswer",
     "JobAnswer",
     "JobsOverview",

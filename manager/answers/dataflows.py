@@ -79,6 +79,8 @@ class DataflowDetail(DataflowAnswer):
     document: dict[str, Any]
     pipeline: dict[str, Any] | None = None
     """The document with open places of which `document` was planned, if it was."""
+    dynamic: dict[str, Any] | None = None
+    """The document with alternates, guards or a policy that `document` is resolved from, if it is."""
     given_up: tuple[GivenUpModule, ...] = ()
     """The modules that failed in it, and what came of that."""
     unplanned: str = ""

@@ -50,6 +50,8 @@ class JobAnswer(Answer):
     active: int
     paused: int
     batch: int
+    pace: float = 1.0
+    """Seconds from one batch to the next, by its newest plan."""
     shards: int = 1
     """The number of tasks that a batch runs as, by its newest plan."""
     shard_cores: tuple[float, ...] = ()

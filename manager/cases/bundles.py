@@ -1,6 +1,7 @@
 """Bundles: documents that are planned and submitted together, all or none."""
 
 from manager.answers import BundleAnswer, BundleExplainAnswer, ExplainAnswer, Start
+from manager.cases.adaptive.resolver import Resolved, Resolver, dynamic_in
 from manager.cases.base import Base, Caller, tenant_of
 from manager.cases.dataflows import Dataflows
 from manager.cases.planned.composer import Composed, PipelineComposer, pipeline_in
@@ -32,18 +33,18 @@ class Bundles(Base):
             before = self._changes.bundles.submitted_before(owner, sent, idempotency_key, start)
             if before:
                 return BundleAnswer(dataflows=tuple(map(dataflows.submitted, before)))
-        composed = self._composed(owner, documents)
+        made = self._made(owner, documents)
         rows = self._changes.bundles.submit(
             Bundle(
                 tenant=owner,
-                documents=tuple(map(_kept, documents, composed)),
+                documents=tuple(map(_kept, documents, made)),
                 sent=sent,
                 who=caller.who,
                 idempotency_key=idempotency_key,
                 start=start,
             )
         )
-        return BundleAnswer(dataflows=tuple(map(dataflows.submitted, rows, composed)))
+        return BundleAnswer(dataflows=tuple(map(dataflows.submitted, rows, made)))
 
     def explain(
         self, caller: Caller, sent: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
@@ -54,23 +55,32 @@ class Bundles(Base):
             if session.get(TenantRow, owner) is None:
                 raise NotFound("tenant", owner)
         documents = documents_in(sent)
-        composed = self._composed(owner, documents)
-        plain = [_kept(raw, each).document for raw, each in zip(documents, composed, strict=True)]
+        made = self._made(owner, documents)
+        plain = [_kept(raw, each).document for raw, each in zip(documents, made, strict=True)]
         dataflows = Dataflows(self._tools)
         # First, since it refuses what is wrong with all of them.
         started = self._changes.bundles.started(owner, plain, start)
         explained: list[ExplainAnswer] = []
-        for at, (document, each) in enumerate(zip(plain, composed, strict=True)):
+        for at, (document, each) in enumerate(zip(plain, made, strict=True)):
             with of_document(at):
-                plan = None if each is None else plan_answer(each.planned)
+                plan = plan_answer(each.planned) if isinstance(each, Composed) else None
                 explained.append(dataflows.explained(owner, document, start, plan))
         return BundleExplainAnswer(documents=tuple(explained), started=started)
 
-    def _composed(self, owner: str, documents: tuple[bytes, ...]) -> tuple[Composed | None, ...]:
-        if not any(map(pipeline_in, documents)):
-            return (None,) * len(documents)
-        return PipelineComposer(self._committer, self._store, self._tools.catalogue).together(owner, documents)
+    def _made(self, owner: str, documents: tuple[bytes, ...]) -> tuple[Composed | Resolved | None, ...]:
+        """The documents that do not run as they are written; None for those that do."""
+        resolver = Resolver(self._committer, self._store, self._tools.catalogue)
+        resolved: dict[int, Resolved] = {}
+        for at, raw in enumerate(documents):
+            with of_document(at):
+                if dynamic_in(raw):
+                    resolved[at] = resolver.resolved(owner, raw)
+        plain = tuple(resolved[at].document if at in resolved else raw for at, raw in enumerate(documents))
+        composed: tuple[Composed | None, ...] = (None,) * len(documents)
+        if any(map(pipeline_in, plain)):
+            composed = PipelineComposer(self._committer, self._store, self._tools.catalogue).together(owner, plain)
+        return tuple(resolved.get(at, each) for at, each in enumerate(composed))
 
 
-def _kept(raw: bytes, composed: Composed | None) -> BundleDocument:
-    return BundleDocument(raw) if composed is None else BundleDocument(composed.document, composed.pipeline)
+def _kept(raw: bytes, made: Composed | Resolved | None) -> BundleDocument:
+    return BundleDocument(raw) if made is None else BundleDocument(made.document, made.origin)

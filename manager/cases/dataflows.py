@@ -28,6 +28,7 @@ from manager.answers import (
     SubmitAnswer,
     TaskAnswer,
 )
+from manager.cases.adaptive.resolver import Resolved, Resolver, dynamic_in
 from manager.cases.base import Base, Caller, Paging, paged, tenant_of
 from manager.cases.dataflow_answers import Standing, dataflow_answer, standing_of, task_answers, types_in
 from manager.cases.planned.composer import Composed, PipelineComposer, Present, pipeline_in
@@ -63,30 +64,30 @@ class Dataflows(Base):
     ) -> SubmitAnswer:
         """Submit a document; an operator says for which tenant. The same key and document get the same answer again."""
         owner = tenant_of(caller, tenant)
-        if idempotency_key is not None and pipeline_in(raw):
-            # It is not planned again: there may be no plan by now.
+        if idempotency_key is not None and (pipeline_in(raw) or dynamic_in(raw)):
+            # It is not made again: modules and sources may be others by now.
             row = self._changes.dataflows.submitted_before(owner, raw, idempotency_key, start)
             if row is not None:
                 return self.submitted(row)
-        composed = self._composed(owner, raw)
+        made = self._made(owner, raw)
         submitted = self._changes.dataflows.submit(
             owner,
-            raw if composed is None else composed.document,
+            raw if made is None else made.document,
             who=caller.who,
             idempotency_key=idempotency_key,
             start=start,
-            pipeline=None if composed is None else composed.pipeline,
+            origin=None if made is None else made.origin,
         )
-        return self.submitted(submitted.row, composed)
+        return self.submitted(submitted.row, made)
 
     def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
         """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
         row = self._own_row(caller, dataflow)
-        composed = self._composed(row.tenant, raw, dataflow)
-        if composed is None:
+        made = self._made(row.tenant, raw, dataflow)
+        if made is None:
             return self.submitted(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
-        made = self._changes.dataflows.replace(dataflow, composed.document, who=caller.who, pipeline=composed.pipeline)
-        return self.submitted(made, composed)
+        replaced = self._changes.dataflows.replace(dataflow, made.document, who=caller.who, origin=made.origin)
+        return self.submitted(replaced, made)
 
     def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
         """Remove a dataflow."""
@@ -165,10 +166,13 @@ class Dataflows(Base):
         with self._store.read() as session:
             if session.get(TenantRow, owner) is None:
                 raise NotFound("tenant", owner)
-        composed = self._composed(owner, raw)
-        if composed is None:
-            return self.explained(owner, raw, start)
-        return self.explained(owner, composed.document, start, self._previewed(owner, composed))
+        match self._made(owner, raw):
+            case None:
+                return self.explained(owner, raw, start)
+            case Resolved(document=document):
+                return self.explained(owner, document, start)
+            case composed:
+                return self.explained(owner, composed.document, start, self._previewed(owner, composed))
 
     def explained(self, owner: str, document: bytes, start: Start, plan: PlanAnswer | None = None) -> ExplainAnswer:
         """A preview of the submission of a plain document, with the plan that it was made by."""
@@ -241,12 +245,16 @@ class Dataflows(Base):
             tasks=task_answers(row, standing, self._seeing),
             document=json.loads(row.document),
             pipeline=None if row.pipeline is None else json.loads(row.pipeline),
+            dynamic=None if row.dynamic is None else json.loads(row.dynamic),
             given_up=tuple(map(GivenUpModule.model_validate, row.given_up or ())),
             unplanned=row.unplanned,
         )
 
-    def _composed(self, tenant: str, raw: bytes, dataflow: str | None = None) -> Composed | None:
-        """The plan of a pipeline; None for a plain document."""
+    def _made(self, tenant: str, raw: bytes, dataflow: str | None = None) -> Composed | Resolved | None:
+        """The plan of a pipeline, or what a dynamic document begins with; None for a plain document."""
+        if dynamic_in(raw):
+            resolver = Resolver(self._committer, self._store, self._tools.catalogue)
+            return resolver.resolved(tenant, raw, dataflow or "resolved")
         if not pipeline_in(raw):
             return None
         return self._composer().composed(tenant, raw, present=None if dataflow is None else Present(dataflow=dataflow))
@@ -265,7 +273,7 @@ class Dataflows(Base):
             raise NotFound("dataflow", dataflow)
         return row
 
-    def submitted(self, row: DataflowRow, composed: Composed | None = None) -> SubmitAnswer:
+    def submitted(self, row: DataflowRow, made: Composed | Resolved | None = None) -> SubmitAnswer:
         """The answer to what was submitted."""
         standing = None
         # It is committed, so it is answered, even by a manager that does not lead any more.
@@ -276,7 +284,7 @@ class Dataflows(Base):
             **self._answer(row, standing).model_dump(),
             reused=tuple(task for task in tasks if task.reused),
             started=tuple(task for task in tasks if not task.reused),
-            plan=None if composed is None else plan_answer(composed.planned),
+            plan=plan_answer(made.planned) if isinstance(made, Composed) else None,
         )
 
     def _answers(self, rows: Iterable[DataflowRow]) -> list[DataflowAnswer]:

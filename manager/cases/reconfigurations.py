@@ -1,8 +1,9 @@
 """Reconfigurations of running dataflows: previewed, begun, watched, cancelled and undone."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sqlmodel import col, select
@@ -50,7 +51,12 @@ class Reconfigurations(Base):
     ) -> ReconfigurationAnswer:
         """Begin a reconfiguration. If it is lenient, states of which nobody knows what becomes are dropped."""
         wanted = self._wanted(caller, dataflow, form, lenient=lenient)
-        return self._answer(self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
+        return self._answer(caller, self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
+
+    def adapt(self, documents: Mapping[str, str], *, who: str) -> None:
+        """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait."""
+        wanted = ReconfigurationRequest(dataflows=tuple(documents), documents=documents, lenient=True)
+        self._changes.reconfigurations.begin(wanted, _report, who=who, waits=False)
 
     def undo(
         self, caller: Caller, dataflow: str, reconfiguration: str, *, dry_run: bool = False
@@ -58,12 +64,11 @@ class Reconfigurations(Base):
         """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
         row = self._row(caller, dataflow, reconfiguration)
         wanted = self._changes.reconfigurations.undoing(row.id or 0)
-        for name in wanted.dataflows:
-            self._own(caller, name)
+        self._check_alone(caller, wanted.dataflows)
         try:
             if dry_run:
                 return self._previewed(caller, wanted)
-            return self._answer(self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
+            return self._answer(caller, self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
         except InvalidDataflow as error:
             # Its types or sources have changed since.
             raise Conflict(f"the dataflow cannot go back: {error}") from error
@@ -71,13 +76,14 @@ class Reconfigurations(Base):
     def cancel(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
         """Cancel a reconfiguration, which is possible until its first head switches; idempotent."""
         row = self._row(caller, dataflow, reconfiguration)
+        self._check_alone(caller, self._dataflows(row))
         if row.phase != Phase.ABANDONED:
             self._changes.reconfigurations.give_up(row.id or 0, why=f"{caller.who} cancelled it")
         return self.get(caller, dataflow, reconfiguration)
 
     def get(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
         """One reconfiguration of a dataflow."""
-        return self._answer(self._row(caller, dataflow, reconfiguration))
+        return self._answer(caller, self._row(caller, dataflow, reconfiguration))
 
     def page(self, caller: Caller, dataflow: str, paging: Paging) -> Page[ReconfigurationAnswer]:
         """The reconfigurations of a dataflow, newest first."""
@@ -87,7 +93,7 @@ class Reconfigurations(Base):
             wanted = wanted.where(col(ReconfigurationRow.id) < paging.after_number)
         with self._store.read() as session:
             rows = session.exec(wanted.limit(paging.limit + 1)).all()
-        return paged(rows, paging.limit, cursor=lambda row: row.id, answer=self._answer)
+        return paged(rows, paging.limit, cursor=lambda row: row.id, answer=partial(self._answer, caller))
 
     def _previewed(self, caller: Caller, wanted: ReconfigurationRequest) -> ReconfigurationAnswer:
         return ReconfigurationAnswer(
@@ -159,22 +165,45 @@ class Reconfigurations(Base):
             raise NotFound("reconfiguration", reconfiguration)
         return row
 
-    def _answer(self, row: ReconfigurationRow) -> ReconfigurationAnswer:
-        with self._store.read() as session:
-            named = select(ReconfiguredRow.dataflow).where(col(ReconfiguredRow.reconfiguration) == row.id)
-            dataflows = session.exec(named.order_by(col(ReconfiguredRow.dataflow))).all()
+    def _answer(self, caller: Caller, row: ReconfigurationRow) -> ReconfigurationAnswer:
+        every = self._dataflows(row)
+        dataflows = self._owned(caller, every)
+        scope = ReconfigurationScope.model_validate(row.report) if row.report else None
+        if scope is not None and len(dataflows) < len(every):
+            # Nobody learns with whom it shares.
+            tasks = tuple(each for each in scope.tasks if each.dataflow in dataflows)
+            scope = scope.model_copy(update={"tasks": tasks, "components": ()})
         return ReconfigurationAnswer(
             id=str(row.id),
             state=ReconfigurationState(row.phase),
-            dataflows=tuple(dataflows),
+            dataflows=dataflows,
             who=row.who,
             begun=moment(row.begun),
             switched=None if row.switched is None else moment(row.switched),
             ended=None if row.ended is None else moment(row.ended),
             undoes=None if row.undoes is None else str(row.undoes),
             outcome=row.outcome,
-            scope=ReconfigurationScope.model_validate(row.report) if row.report else None,
+            scope=scope,
         )
+
+    def _dataflows(self, row: ReconfigurationRow) -> tuple[str, ...]:
+        """The dataflows that a reconfiguration changes."""
+        named = select(ReconfiguredRow.dataflow).where(col(ReconfiguredRow.reconfiguration) == row.id)
+        with self._store.read() as session:
+            return tuple(session.exec(named.order_by(col(ReconfiguredRow.dataflow))).all())
+
+    def _owned(self, caller: Caller, dataflows: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of some dataflows that the caller may see."""
+        if caller.tenant is None:
+            return dataflows
+        owned = select(DataflowRow.id).where(col(DataflowRow.id).in_(dataflows), DataflowRow.tenant == caller.tenant)
+        with self._store.read() as session:
+            return tuple(sorted(session.exec(owned).all()))
+
+    def _check_alone(self, caller: Caller, dataflows: tuple[str, ...]) -> None:
+        """Refuse to change what others would feel."""
+        if len(self._owned(caller, dataflows)) < len(dataflows):
+            raise Conflict("it changed other dataflows too, as one; reconfigure this one alone instead")
 
 
 def _of(dataflow: str) -> SelectOfScalar[ReconfigurationRow]:

@@ -11,6 +11,7 @@ from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
 from manager.carriages.admission import Admission
 from manager.carriages.committed import CommittedCarriages
+from manager.cases.adaptive.adapted_dataflow import AdaptationBoard
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
 from manager.defragmentation.choice import Chooser
@@ -84,6 +85,7 @@ class Tools:
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None
     admission: Admission = field(default_factory=Admission)
+    adaptations: AdaptationBoard = field(default_factory=AdaptationBoard)
     replicas: int = 0
     """The machines that are to keep copies of each host."""
     deploying_seconds: float = 15.0

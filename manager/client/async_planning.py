@@ -1,10 +1,18 @@
-"""The part of a client that is about what is planned: modules, and pipelines."""
+"""The part of a client that is about what is planned and what adapts: modules, pipelines and dynamic dataflows."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
-from manager.answers import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm, WheelAnswer
+from manager.answers import (
+    AdaptationAnswer,
+    ChoiceForm,
+    ModuleAnswer,
+    ModuleDetail,
+    ReplanAnswer,
+    ReplanForm,
+    WheelAnswer,
+)
 from manager.client.async_connection import AsyncServiceConnection
-from manager.client.requests import modules, pipelines, wheels
+from manager.client.requests import adaptations, modules, pipelines, wheels
 from manager.client.requests.request import Document
 from planning.shape import ModuleShape
 
@@ -15,6 +23,18 @@ class AsyncPlanningClient(AsyncServiceConnection):
     async def replan(self, dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> ReplanAnswer:
         """Plan a running pipeline anew and apply the difference; or preview that."""
         return await self.send(pipelines.replan(dataflow, form, dry_run=dry_run))
+
+    async def adaptation(self, dataflow: str) -> AdaptationAnswer:
+        """What a dynamic dataflow has chosen, and by which figures."""
+        return await self.send(adaptations.adaptation(dataflow))
+
+    async def set_policy(self, dataflow: str, policy: Document) -> AdaptationAnswer:
+        """Replace the policy of a dynamic dataflow. What runs stays, until the new policy asks for something else."""
+        return await self.send(adaptations.set_policy(dataflow, policy))
+
+    async def choose(self, dataflow: str, choose: Mapping[str, str | bool]) -> AdaptationAnswer:
+        """Choose alternates and streams by hand. What is left out is left to the service again."""
+        return await self.send(adaptations.choose(dataflow, ChoiceForm(choose=dict(choose))))
 
     async def publish_module(self, form: Document) -> ModuleDetail:
         """Publish a version of a module; the same text again changes nothing."""

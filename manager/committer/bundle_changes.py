@@ -15,7 +15,7 @@ from manager.answers import OperationKind, Start
 from manager.committed.sources import Registered
 from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
-from manager.committer.dataflow_rows import dataflow_of
+from manager.committer.dataflow_rows import dataflow_of, take_origin
 from manager.committer.draft import Draft
 from manager.committer.rows import (
     OPERATOR,
@@ -31,6 +31,7 @@ from manager.store.tables import DataflowRow, IdempotencyRow
 from manager.submissions.bundle import of_document, problems_of_documents
 from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
+from manager.submissions.origin import Origin
 from manager.submissions.preview import unhosted_refused
 from manager.submissions.published_code import published_in
 from manager.submissions.quota import check_rate, check_size
@@ -43,8 +44,8 @@ class BundleDocument(NamedTuple):
 
     document: bytes
     """The plain one that runs."""
-    pipeline: bytes | None = None
-    """The one with open places of which it was planned, if it was."""
+    origin: Origin | None = None
+    """Of what it was made, if it was."""
 
 
 class _Read(NamedTuple):
@@ -197,7 +198,7 @@ def _written(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in 
         step = _taken(draft, request, cleared)
         row = dataflow_row(draft, request.dataflow, step.change, each.document)
         row.start = str(bundle.start)
-        row.pipeline = None if each.pipeline is None else each.pipeline.decode()
+        take_origin(row, each.origin)
         write_dataflow(session, row)
         if bundle.idempotency_key is not None:
             write_idempotency(

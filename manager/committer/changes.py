@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dags import Catalogue
+from manager.committer.adaptation_changes import AdaptationChanges
 from manager.committer.bundle_changes import BundleChanges
 from manager.committer.committer import Committer
 from manager.committer.dataflow_changes import DataflowChanges
@@ -23,6 +24,7 @@ class Changes:
     bundles: BundleChanges
     sources: SourceChanges
     pipelines: PipelineChanges
+    adaptations: AdaptationChanges
     jobs: JobChanges
     moves: MoveChanges
     drains: DrainChanges
@@ -37,6 +39,7 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
         bundles=BundleChanges(committer, store, catalogue),
         sources=SourceChanges(committer, store),
         pipelines=PipelineChanges(committer, store),
+        adaptations=AdaptationChanges(committer, store),
         jobs=JobChanges(committer),
         moves=MoveChanges(committer),
         drains=DrainChanges(committer, store, dataflows),

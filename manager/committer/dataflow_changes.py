@@ -17,7 +17,7 @@ from manager.answers import OperationKind, Start
 from manager.committed.sources import Registered
 from manager.committed.state import CommittedState, running_id
 from manager.committer.committer import Committer
-from manager.committer.dataflow_rows import dataflow_of, histories_of, running_dataflow, take_away, take_pipeline
+from manager.committer.dataflow_rows import dataflow_of, histories_of, running_dataflow, take_away, take_origin
 from manager.committer.draft import Draft
 from manager.committer.rows import OPERATOR, dataflow_row, write_dataflow, write_down, write_idempotency
 from manager.planner import Delivered
@@ -26,6 +26,7 @@ from manager.store.database import Store
 from manager.store.tables import DataflowRow, IdempotencyRow, table_of
 from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
+from manager.submissions.origin import Origin
 from manager.submissions.preview import SubmissionPreview, preview, unhosted_refused
 from manager.submissions.published_code import published_in
 from manager.submissions.quota import check_rate, check_size
@@ -90,11 +91,11 @@ class DataflowChanges:
         who: str,
         idempotency_key: str | None = None,
         start: Start = Start.LATEST,
-        pipeline: bytes | None = None,
+        origin: Origin | None = None,
     ) -> Submission:
-        """Submit a document for a tenant, and with it the pipeline of which it was planned, if it was."""
+        """Submit a document for a tenant, and with it of what it was made, if it was."""
         begun = time.monotonic()
-        digest = _digest(raw if pipeline is None else pipeline, start)
+        digest = _digest(raw if origin is None else origin.written, start)
         name = f"d-{secrets.token_hex(6)}"
 
         def request(dataflow: Dataflow) -> Submit | Replace:
@@ -109,7 +110,7 @@ class DataflowChanges:
             draft.take(decided.step, from_earliest=start is Start.EARLIEST)
             row = dataflow_row(draft, decided.dataflow, decided.step.change, raw)
             row.start = str(start)
-            row.pipeline = None if pipeline is None else pipeline.decode()
+            take_origin(row, origin)
             write_dataflow(session, row)
             if idempotency_key is not None:
                 write_idempotency(session, draft, row, idempotency_key, digest)
@@ -125,7 +126,7 @@ class DataflowChanges:
         """What the same submission under the same key has made, if there was one."""
         return self._known(tenant, idempotency_key, _digest(sent, start))
 
-    def replace(self, dataflow: str, raw: bytes, *, who: str, pipeline: bytes | None = None) -> DataflowRow:
+    def replace(self, dataflow: str, raw: bytes, *, who: str, origin: Origin | None = None) -> DataflowRow:
         """Swap the document of a dataflow for another; what both have in common never stops."""
         begun = time.monotonic()
         with self._store.read() as session:
@@ -146,7 +147,7 @@ class DataflowChanges:
                 check_rate(session, row.tenant, draft.now)
             check_size(session, row.tenant, dataflows=0, tasks=len(decided.dataflow.tasks) - row.tasks)
             _swap(draft, row, decided, raw)
-            take_pipeline(row, pipeline)
+            take_origin(row, origin)
             session.add(row)
             write_down(session, draft, OperationKind.REPLACE, who=who, subject=dataflow, begun=begun)
             return row

@@ -8,6 +8,7 @@ from manager.committed.state import running_id
 from manager.committer.draft import Draft
 from manager.problem import Conflict, NotFound
 from manager.store.tables import DataflowRow
+from manager.submissions.origin import Origin, OriginKind
 
 _DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
 
@@ -20,12 +21,16 @@ def take_away(session: Session, draft: Draft, row: DataflowRow) -> None:
     session.add(row)
 
 
-def take_pipeline(row: DataflowRow, pipeline: bytes | None) -> None:
-    """Have a row keep a pipeline. What failed in another says nothing about this one."""
-    text = None if pipeline is None else pipeline.decode()
-    if text != row.pipeline:
+def take_origin(row: DataflowRow, origin: Origin | None) -> None:
+    """Have a row keep of what its document was made. What failed in another pipeline says nothing about this one."""
+    pipeline, dynamic = (
+        origin.written.decode() if origin is not None and origin.kind is kind else None for kind in OriginKind
+    )
+    if pipeline != row.pipeline:
         row.given_up, row.unplanned = None, ""
-    row.pipeline = text
+    if dynamic != row.dynamic:
+        row.policy = None
+    row.pipeline, row.dynamic = pipeline, dynamic
 
 
 def dataflow_of(session: Session, dataflow: str) -> DataflowRow:

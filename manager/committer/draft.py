@@ -22,6 +22,7 @@ from merge import (
     Jobs,
     MeasuredCosts,
     Remove,
+    Repace,
     Rescale,
     RunningGraph,
     RunningTask,
@@ -141,6 +142,12 @@ class Draft:
         self.state.jobs = self.state.jobs.apply(by.assignment(self.state.jobs))
         self.touched.add(by.job)
 
+    def repace(self, by: Repace) -> None:
+        """Give a job another pace."""
+        self.moved = True
+        self.paces[by.job] = by.pace
+        self.touched.add(by.job)
+
     def remove(self, dataflow: str) -> None:
         """Decide that a dataflow stops, and go on by that."""
         state = self.state
@@ -160,7 +167,7 @@ class Draft:
             waiting = before.feeds if before and job not in self.taken else ()
             plan = replace(
                 planner.plan(job, version=version, term=self.term, before=before),
-                pace=self.paces.get(job, self.ground.pace),
+                pace=self.paces.get(job, before.pace if before else self.ground.pace),
                 feeds=(*waiting, *self.fed.get(job, ())),
             )
             if before is None or plan != replace(before, version=version, term=self.term):

@@ -1,4 +1,4 @@
-"""The changes of jobs: fed again what they could not take, rescaled, and ended; and what is wanted of them."""
+"""The changes of jobs: fed again what they could not take, rescaled, repaced, and ended; and what is wanted of them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from manager.store.dead_letters import taken
 from manager.store.tables import JobRow
 from manager.transitions.life import TransitionKind
 from manager.transitions.scope import WHOLE_SCOPE, TransitionScope
-from merge import JobId, Rescale
+from merge import JobId, Repace, Rescale
 
 
 class JobChanges:
@@ -65,21 +65,53 @@ class JobChanges:
 
     def rescale(self, rescale: Rescale, *, base: int, who: str) -> None:
         """Give a job another number of shards, as was decided on these jobs; refused while it is in a transition."""
-        begun = time.monotonic()
         scope = TransitionScope(jobs=frozenset({rescale.job}), instances=frozenset(rescale.busy))
+
+        def take(session: Session, draft: Draft) -> None:
+            draft.rescale(rescale)
+            write_loads(session, rescale.busy)
+
+        self._change(rescale, take, OperationKind.RESCALE, scope=scope, base=base, who=who)
+
+    def repace(self, repace: Repace, *, base: int, who: str) -> None:
+        """Give a job another pace, as was decided on these jobs; refused while it is in a transition."""
+        scope = TransitionScope(jobs=frozenset({repace.job}))
+        self._change(
+            repace, lambda _session, draft: draft.repace(repace), OperationKind.REPACE, scope=scope, base=base, who=who
+        )
+
+    def would_repace(self, repace: Repace, *, who: str) -> None:
+        """Note in the journal that a job would get another pace."""
+        begun = time.monotonic()
+
+        def write(session: Session, draft: Draft, _decided: None) -> None:
+            kind, note = OperationKind.WOULD_REPACE, repace.why
+            write_down(session, draft, kind, who=who, subject=str(repace.job), begun=begun, note=note)
+
+        self._committer.commit(_nothing, write, scope=lambda _state, _decided: TransitionScope())
+
+    def _change(  # noqa: PLR0913 - what, how, on what ground, and for the journal
+        self,
+        change: Rescale | Repace,
+        take: Callable[[Session, Draft], None],
+        kind: OperationKind,
+        *,
+        scope: TransitionScope,
+        base: int,
+        who: str,
+    ) -> None:
+        begun = time.monotonic()
 
         def check(state: CommittedState, _now: datetime) -> None:
             if state.jobs.version != base:
                 raise Conflict("the jobs have changed since that was decided")
             # Else one that is only prepared would be given up for it.
             if any(scope.meets(each.scope) for each in state.transitions if each.kind is not TransitionKind.DRAIN):
-                raise Conflict(f"job {rescale.job} is in a transition")
+                raise Conflict(f"job {change.job} is in a transition")
 
         def write(session: Session, draft: Draft, _decided: None) -> None:
-            draft.rescale(rescale)
-            write_loads(session, rescale.busy)
-            kind, subject = OperationKind.RESCALE, str(rescale.job)
-            write_down(session, draft, kind, who=who, subject=subject, begun=begun, note=rescale.why)
+            take(session, draft)
+            write_down(session, draft, kind, who=who, subject=str(change.job), begun=begun, note=change.why)
 
         self._committer.commit(check, write, scope=lambda _state, _decided: scope, waits=False)
 

@@ -10,11 +10,12 @@ from sqlmodel import Session
 from manager.answers import OperationKind
 from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
-from manager.committer.dataflow_rows import running_dataflow, take_pipeline
+from manager.committer.dataflow_rows import running_dataflow, take_origin
 from manager.committer.draft import Draft
 from manager.committer.rows import write_down
 from manager.store.database import Store
 from manager.store.tables import DataflowRow
+from manager.submissions.origin import Origin
 from manager.transitions.scope import TransitionScope
 
 
@@ -25,9 +26,9 @@ class PipelineChanges:
         self._committer = committer
         self._store = store
 
-    def keep(self, dataflow: str, pipeline: bytes, *, who: str) -> DataflowRow:
+    def keep(self, dataflow: str, pipeline: Origin, *, who: str) -> DataflowRow:
         """Keep other goals and places for a dataflow whose document has been planned of them, or soon is."""
-        return self._noted(dataflow, lambda row: take_pipeline(row, pipeline), who=who)
+        return self._noted(dataflow, lambda row: take_origin(row, pipeline), who=who)
 
     def keep_given_up(self, dataflow: str, modules: Sequence[Mapping[str, Any]], *, who: str, note: str) -> DataflowRow:
         """Keep which modules failed in a pipeline, and what came of it."""

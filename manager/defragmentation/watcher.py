@@ -1,9 +1,9 @@
-"""The watcher: looks at the running tasks regularly, starts defragmentations, and gives jobs the shards they need."""
+"""The watcher: looks at the running tasks regularly, starts defragmentations, and gives jobs their shards and paces."""
 
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
@@ -11,13 +11,15 @@ from manager.committer.draft import DecisionGround
 from manager.committer.job_changes import JobChanges
 from manager.committer.move_changes import MoveChanges
 from manager.committer.rows import OPERATOR
+from manager.defragmentation.autoscale import Autoscale
 from manager.defragmentation.choice import Chooser, PlacementSnapshot
+from manager.defragmentation.pace_changes import Steady, steady
 from manager.defragmentation.shard_changes import Wanted, due
 from manager.defragmentation.trigger import HORIZON, Act, TriggerSituation, TriggerState, target_of, watch
 from manager.problem import Conflict, StateNotReady
 from manager.transitions.life import Phase
 from manager.transitions.move import Chosen, Ended
-from merge import NoHost
+from merge import NoHost, Repace, repaced
 
 WATCHER_PERIOD = 15.0
 """The least seconds between two looks; figures are means over a minute."""
@@ -38,19 +40,27 @@ class Watcher:
         *,
         by_itself: bool = True,
         every: float | None = None,
+        autoscale: Autoscale = Autoscale.OFF,
+        latencies: Callable[[], Mapping[str, float]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Without `by_itself` it only learns costs. `every` is the period of the schedule in seconds."""
+        """Without `by_itself` it only learns costs. `every` is the period of the schedule in seconds.
+
+        `latencies` are the seconds that dataflows allow, by the running graph's ids, for those that name a bound.
+        """
         self._committer = committer
         self._moves = moves
         self._jobs = jobs
         self._chooser = chooser
         self._by_itself = by_itself
         self._every = every
+        self._autoscale = autoscale
+        self._latencies = latencies
         self._clock = clock
         self._due = -math.inf
         self._watched = TriggerState()
         self._rescaling: Wanted = {}
+        self._repacing: Steady = {}
         self._ended: Ended | None = None
 
     def look(self) -> None:
@@ -66,8 +76,13 @@ class Watcher:
             snapshot = self._chooser.snapshot(state, self._committer.ground)
             plans, underway, ended = dict(state.plans), bool(state.moves), state.ended
             sources = {name: each.supplied for name, each in state.sources.items()}
+            paces = {job: plan.pace for job, plan in plans.items()}
+            found: tuple[Repace, ...] = ()
+            if self._autoscale is not Autoscale.OFF:
+                found = repaced(state.running, state.jobs, self._latencies(), snapshot.costs, paces)
         # The rest may take a while, but no longer holds the committer.
         self._chooser.learn(plans, sources)
+        self._repace(found, snapshot, now)
         news = ended if ended != self._ended else None
         self._ended = ended
         if news is not None and news.phase is Phase.DONE:
@@ -115,6 +130,21 @@ class Watcher:
             log.info("job %s keeps its shards for now: %s", change.job, error)
         else:
             log.info("job %s gets %d shards: %s", change.job, change.shards, change.why)
+
+    def _repace(self, found: tuple[Repace, ...], snapshot: PlacementSnapshot, now: float) -> None:
+        """Give a job another pace, if that has been right for a while; or say that it would be."""
+        self._repacing, change = steady(self._repacing, found, snapshot.costs.pace, now)
+        if change is None:
+            return
+        try:
+            if self._autoscale is Autoscale.PREVIEW:
+                self._jobs.would_repace(change, who=OPERATOR)
+            else:
+                self._jobs.repace(change, base=snapshot.jobs.version, who=OPERATOR)
+        except (Conflict, StateNotReady) as error:
+            log.info("job %s keeps its pace for now: %s", change.job, error)
+        else:
+            log.info("job %s %s %g s: %s", change.job, self._autoscale.verb, change.pace, change.why)
 
 
 def _as_seen(chosen: Chosen) -> Callable[[CommittedState, DecisionGround], Chosen]:

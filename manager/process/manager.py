@@ -25,7 +25,6 @@ from engine.code.wheel_store import WheelStore
 from engine.log_lines import begin_log, named, problem
 from engine.vault import Vault
 from manager.access import AccessKeeper
-from manager.answers import OperationKind
 from manager.cases.planned.fallback_taker import FallbackTaker
 from manager.cases.planned.follower import PipelineFollower
 from manager.cases.tools import Pricing, Tools
@@ -38,13 +37,14 @@ from manager.defragmentation.watcher import Watcher
 from manager.observations.listener import Listener
 from manager.observations.placeable_hosts import placeable
 from manager.problem import DatabaseAway
+from manager.process.adaptation_keeper import AdaptationKeeper
 from manager.process.broker_and_host import BrokerAndHost
 from manager.process.drive import Drive
 from manager.process.keeper import KeeperDown
 from manager.process.regular_looks import look_with
 from manager.process.settings import Settings, write_key
 from manager.process.voucher_keeper import VoucherKeeper
-from manager.reconciler.journal_tail import JournalTail
+from manager.reconciler.journal_tail import NOT_OF_TENANTS, JournalTail
 from manager.reconciler.live_events import LiveEvents
 from manager.rest.app import make_app
 from manager.rest.server import CannotServe, Server
@@ -59,13 +59,6 @@ _JOURNAL_DELAY = 0.05
 """Seconds for which a look at the journal waits for what else is committed."""
 _RETRY_AFTER = 5.0
 """Seconds after which what did not come up is tried again."""
-_NOT_OF_TENANTS = frozenset(
-    {
-        *(OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE),
-        *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER, OperationKind.BALANCE, OperationKind.MACHINE_WAITS),
-    }
-)
-"""The operations that change nothing of what tenants may do on the broker."""
 log = logging.getLogger("braid.manager")
 
 
@@ -143,6 +136,7 @@ class Manager:
             jobs_root=root,
             pricing=Pricing(per_core_hour=settings.price_per_core_hour, currency=settings.currency),
         )
+        self._adapting = AdaptationKeeper(tools, beside.connect)
         self._service = service_of(tools)
         self._follower = PipelineFollower(tools)
         self._fallbacks = FallbackTaker(tools) if settings.replan_failed else None
@@ -154,6 +148,8 @@ class Manager:
             chooser,
             by_itself=settings.defragment,
             every=settings.defragment_every,
+            autoscale=settings.autoscale,
+            latencies=self._adapting.latencies,
         )
         self._meter = Meter(store, committer, listener, chooser, broker=beside.taken)
         self._candidate = Candidate(store, name, won=lambda term: words.put(_Word("won", term)), lost=self._step_down)
@@ -229,7 +225,7 @@ class Manager:
         # Before the journal is read: what is committed from now on may not be in it.
         self._noted = False
         try:
-            if self._journal.follow() - _NOT_OF_TENANTS and self._drive.is_begun:
+            if self._journal.follow() - NOT_OF_TENANTS and self._drive.is_begun:
                 # Another manager may have changed who may do what, and have died before it wrote that.
                 self._keep_access()
                 self._vouchers.keep()
@@ -262,6 +258,7 @@ class Manager:
         self._keep_access()
         self._vouchers.keep()
         self._drive.begin()
+        self._adapting.start()
         if (key := self._service.administration.first_key()) is not None:
             kept = write_key(self._root, key)
             log.info("the first operator's API key lies in %s", kept, extra=named("key", file=str(kept)))
@@ -274,6 +271,7 @@ class Manager:
             self._meter.end()
         except (DatabaseAway, SQLAlchemyError) as error:
             log.warning("the last minute that was metered is lost: %s", error)
+        self._adapting.stop()
         self._drive.end()
         self._beside.end(keeps=keeps)
 

@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Pydanti
 
 from dags.problems import listed, suggestion
 from dags.pydantic_errors import describe_error
+from manager.defragmentation.autoscale import Autoscale
 
 FILE = "braid.toml"
 SETTINGS_PREFIX = "BRAID_"
@@ -127,6 +128,8 @@ class Settings(_Kept):
     """Seconds that a machine has to be there, and loads have to be uneven, before hosts are moved for that."""
     admission: AdmissionMode | None = None
     """Who admits a new machine; if not given, an operator where hosts have copies."""
+    autoscale: Autoscale = Autoscale.OFF
+    """Whether jobs beat slower by themselves where policies allow it; `preview` only says what would be done."""
     replan_failed: bool = False
     """Whether a pipeline is planned by itself without a module that does nothing but fail."""
     price_per_core_hour: Annotated[float, Field(ge=0, le=1e9)] | None = None

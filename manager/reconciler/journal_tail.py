@@ -13,6 +13,14 @@ from manager.store.tables import OperationRow
 _MOST_READ = 1_000
 """Operations read at once."""
 
+NOT_OF_TENANTS = frozenset(
+    {
+        *(OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE, OperationKind.ADAPT),
+        *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER, OperationKind.BALANCE, OperationKind.MACHINE_WAITS),
+    }
+)
+"""The operations that change nothing of what tenants may do on the broker."""
+
 
 class JournalTail:
     """Follows the journal from its present end; used by one thread."""

@@ -14,6 +14,7 @@ from manager.rest.openapi import describe, parameters
 from manager.rest.problem_responses import answer_troubles
 from manager.rest.request_log import RequestLog
 from manager.rest.routes import (
+    adaptations,
     administration,
     bills,
     dataflows,
@@ -25,7 +26,6 @@ from manager.rest.routes import (
     modules,
     operations,
     overview,
-    pipelines,
     reconfigurations,
     savings,
     sessions,
@@ -44,7 +44,7 @@ ROUTERS = tuple(
     for family in (
         overview,
         dataflows,
-        pipelines,
+        adaptations,
         reconfigurations,
         sources,
         source_events,

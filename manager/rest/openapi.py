@@ -7,9 +7,11 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from adaptation.documents.dynamic_form import Policy
 from dags import Document
 from manager.answers import (
     BundleForm,
+    ChoiceForm,
     KeyForm,
     ProblemAnswer,
     PublishingForm,
@@ -31,9 +33,11 @@ from planning.forms.module_form import ModuleForm
 
 _BODY_MODELS: tuple[type[BaseModel], ...] = (
     BundleForm,
+    ChoiceForm,
     Document,
     KeyForm,
     ModuleForm,
+    Policy,
     PublishingForm,
     Quota,
     ReconfigurationForm,

@@ -73,11 +73,11 @@ class GoalForm(_Form):
 
 def _tag(task: Any) -> str:
     """Which form an entry of the tasks has."""
-    return next((key for key in ("point", "gap") if isinstance(task, dict) and key in task), "task")
+    return next((f"({key})" for key in ("point", "gap") if isinstance(task, dict) and key in task), "(task)")
 
 
 Entry = Annotated[
-    Annotated[TaskForm, Tag("task")] | Annotated[PointForm, Tag("point")] | Annotated[GapForm, Tag("gap")],
+    Annotated[TaskForm, Tag("(task)")] | Annotated[PointForm, Tag("(point)")] | Annotated[GapForm, Tag("(gap)")],
     Discriminator(_tag),
 ]
 

@@ -6,10 +6,10 @@ from hashlib import sha256
 from typing import Any
 
 from dags import Catalogue, InvalidDocument, Kind, Problem
+from dags.form_reader import read_form
 from dags.problems import listed, pointer, quoted, suggestion
 from planning.constraint import UNSET, Constraint
 from planning.forms.constraint_reader import JOINING, ConstraintReader, value_text
-from planning.forms.form_reader import read_form
 from planning.forms.module_form import MOST_SOURCE, CodeForm, Domains, ModuleForm
 from planning.pipelines.fixed_config import code_problems, installed_problems
 from planning.pipelines.passages import RecursiveTypeVariable, kinds_of

@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dags import AnyTaskType, Catalogue, Config, InvalidDocument, Kind, Problem, Source
+from dags.form_reader import read_form
 from dags.problems import listed, pointer, quoted, suggestion
 from planning.constraint import UNSET, All, Constraint, Equals
 from planning.forms.constraint_reader import ConstraintReader
-from planning.forms.form_reader import read_form
 from planning.forms.pipeline_form import END, EVERYWHERE, GoalForm, PipelineForm
 from planning.pipelines.blueprint import Blueprint, Spot, draw
 from planning.pipelines.candidates import (

@@ -32,6 +32,7 @@ _FAMILIES = {
     "ends": "Sources and outputs",
     "parse": "Parsing",
     "filters": "Filters",
+    "projection": "Projections",
     "stream_statistics": "Statistics",
     "windows": "Windows",
     "join": "Joins",

@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("bridge", "dags", "engine", "manager", "merge", "planning", "ring", "workloads", "benchmarks")
+FOLDERS = (
+    "adaptation",
+    "bridge",
+    "dags",
+    "engine",
+    "manager",
+    "merge",
+    "planning",
+    "provisioning",
+    "ring",
+    "workloads",
+    "benchmarks",
+)
 MODULES = sorted(
     path
     for folder in FOLDERS
@@ -17,7 +29,7 @@ MODULES = sorted(
     # A migration keeps the name under which databases know it.
     if "migrations" not in path.parts
 )
-NOUNS = {"covering", "finding", "planning", "ring", "sitting"}
+NOUNS = {"covering", "finding", "planning", "provisioning", "ring", "sitting"}
 """Nouns that end like a gerund; a covering is the sub-graph of a reconfiguration, a sitting a turn at a store."""
 LONGEST = 300
 MOST_METHODS = 15

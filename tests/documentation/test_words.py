@@ -10,7 +10,7 @@ import merge
 from tests.documentation.pages import ROOT, Page, every_page, page
 
 PAGES = pytest.mark.parametrize("shown", every_page(), ids=str)
-PACKAGES = "bridge|dags|engine|manager|merge|planning|tests|workloads"
+PACKAGES = "adaptation|bridge|dags|engine|manager|merge|planning|provisioning|tests|workloads"
 
 
 @PAGES

@@ -10,16 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags import Kind, Schema
+from dags import Kind, Schema, StateFate, fate
+from dags.divisibility import DividedBy, TaskKeeping, divisibility
 from engine.behaviour import AnyImplementation, NoBehaviour
 from engine.implementations.filters import (
     bloom_filter,
     bloom_filter_train,
+    gate,
     multi_bloom_filter,
     multi_range_filter,
     range_filter,
     trained_bloom_filter,
 )
+from engine.tasks.filters import GATE
 from engine.trial import At, Parked, try_out
 from tests.tasks.agreeing import agrees, few
 
@@ -289,3 +292,19 @@ def test_a_config_that_contradicts_itself_is_refused(
     """Before anything runs, with the place."""
     with pytest.raises(ValueError, match=reason):
         try_out(implementation, config, [])
+
+
+@few
+@given(values=st.lists(NUMBERS, max_size=10))
+def test_a_gate_passes_everything_or_nothing(values: list[float | None]) -> None:
+    """Unchanged, while it is open."""
+    events = [{"a": value} for value in values]
+    agrees(gate, {}, events, lambda seen: (("out", each) for each in seen), exact=True)
+    agrees(gate, {"open": False}, events, lambda _seen: iter(()), exact=True)
+
+
+def test_a_gate_keeps_nothing_and_is_divided_by_position() -> None:
+    """So it is opened and closed whatever is under way, and works in any number of shards."""
+    assert StateFate.KEPT == fate(GATE, {"open": True}, GATE, {"open": False})
+    keeping = TaskKeeping.of(GATE, GATE.config(), [])
+    assert DividedBy.POSITION == divisibility({0: keeping}).by

@@ -14,6 +14,7 @@ from manager.problem import InvalidDataflow
 from manager.store.database import Store
 from manager.submissions.bundle import problems_of_documents
 from manager.submissions.canonical_document import canonical
+from manager.submissions.origin import Origin, OriginKind
 from manager.submissions.published_code import published_in
 from manager.submissions.published_modules import modules_of
 from planning.pipeline_plan import OutOfTime
@@ -48,6 +49,11 @@ class Composed:
     def document(self) -> bytes:
         """The plain document that runs."""
         return json.dumps(self.planned.assembled.document, ensure_ascii=False).encode()
+
+    @property
+    def origin(self) -> Origin:
+        """Of what that was made."""
+        return Origin(kind=OriginKind.PIPELINE, written=self.pipeline)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 
+from dags.form_reader import read_form
 from manager.answers import PlanAnswer, ReconfigurationForm, ReplanAnswer, ReplanForm, ReplanKind
 from manager.cases.base import Base, Caller
 from manager.cases.planned.composer import Composed, PipelineComposer, Present, fillings_in, steady
@@ -15,7 +16,6 @@ from manager.problem import Conflict, InvalidDataflow, NotFound
 from manager.store.tables import DataflowRow
 from manager.submissions.edited_document import rerouted, shape_problems
 from merge import Instance
-from planning.forms.form_reader import read_form
 from planning.forms.pipeline_form import PipelineForm
 from planning.planning_problem import Criterion
 
@@ -73,10 +73,10 @@ class Pipelines(Base):
         if answer.how is ReplanKind.RECONFIGURATION:
             answer = self._reconfigured(caller, row, composed, answer, dry_run=dry_run)
         if answer.how is ReplanKind.REPLACEMENT and not dry_run:
-            self._changes.dataflows.replace(row.id, composed.document, who=caller.who, pipeline=composed.pipeline)
+            self._changes.dataflows.replace(row.id, composed.document, who=caller.who, origin=composed.origin)
         elif not dry_run and composed.pipeline.decode() != row.pipeline:
             # Only now, because the reconfiguration may have been refused.
-            self._changes.pipelines.keep(row.id, composed.pipeline, who=caller.who)
+            self._changes.pipelines.keep(row.id, composed.origin, who=caller.who)
         return answer
 
     def _reconfigured(

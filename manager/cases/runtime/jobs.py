@@ -140,6 +140,7 @@ class RunningJobs(Base):
             "version": plan.version,
             "active": states.count(SlotState.ACTIVE),
             "paused": states.count(SlotState.PAUSED),
+            "pace": plan.pace,
             "shards": plan.shards,
         }
         seen = self._seeing.job(plan.job)

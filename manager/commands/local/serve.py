@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from manager.commands.client_command import SettingsFile, exit_on_error
+from manager.defragmentation.autoscale import Autoscale
 from manager.process.settings import AdmissionMode, Placement, read_settings
 
 
@@ -46,6 +47,10 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         AdmissionMode | None,
         typer.Option(help="Who admits a new machine. Default: an operator where hosts have copies, else nobody."),
     ] = None,
+    autoscale: Annotated[
+        Autoscale | None,
+        typer.Option(help="Have jobs beat slower where policies allow it, or only say so. Default: off."),
+    ] = None,
     replan_failed: Annotated[
         bool | None,
         typer.Option(help="Plan a pipeline without a module that does nothing but fail. Default: no."),
@@ -77,6 +82,7 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         "replicas": replicas,
         "settled_after": settled_after,
         "admission": admission,
+        "autoscale": autoscale,
         "replan_failed": replan_failed,
         "price_per_core_hour": price_per_core_hour,
         "currency": currency,

@@ -5,12 +5,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from adaptation.documents.dynamic_form import Policy
 from dags import Document, Kind, Visibility
 from manager.answers import (
     BrokerCredentials,
     BundleAnswer,
     BundleExplainAnswer,
     BundleForm,
+    ChoiceForm,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -190,6 +192,12 @@ BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
     Document: DOCUMENT,
     KeyForm: {"tenant": "ann", "note": "for the dashboard"},
     ModuleForm: MODULE_FORM,
+    Policy: {
+        "throughput": 0.9,
+        "latency": 5.0,
+        "events": {"peak": {"output": "peaks"}},
+        "rules": [{"name": "peak", "activate": {"event": "peak", "within": 60}, "choose": {"forecast": "tree"}}],
+    },
     PublishingForm: {"code": True},
     Quota: {"dataflows": 100, "tasks": 2_000, "submits_per_minute": 60},
     ReconfigurationForm: {"tasks": {"average": {"config": {"window": 20}}}},
@@ -204,6 +212,7 @@ BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
         "readers": ["ann"],
     },
     BundleForm: {"documents": [DOCUMENT]},
+    ChoiceForm: {"choose": {"forecast": "average", "forecast>detail": True}},
     SchemaForm: {"schema": {"sensor": "string", "temperature": "float", "humidity": "float"}},
     TenantForm: {"name": "ann"},
     VisibilityForm: {"visibility": "public"},

@@ -1,10 +1,10 @@
-"""Routes of reconfigurations: preview, begin, list, show, cancel and undo."""
+"""Routes of reconfigurations: preview, begin, list, show, cancel and undo; and the one that plans a pipeline anew."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from manager.answers import Page, ReconfigurationAnswer, ReconfigurationForm
+from manager.answers import Page, ReconfigurationAnswer, ReconfigurationForm, ReplanAnswer, ReplanForm
 from manager.problem import (
     Conflict,
     Forbidden,
@@ -19,6 +19,7 @@ from manager.rest.bodies import form
 from manager.rest.dependencies import Named, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import reconfigurations as examples
+from manager.rest.openapi_examples.plans import REPLANNED
 
 router = APIRouter(prefix="/v1/dataflows/{id}", tags=["dataflows"])
 _TROUBLES = (Conflict, Forbidden, InvalidDataflow, NotFound, QuotaExceeded, StateNotReady, TooLarge)
@@ -26,6 +27,25 @@ _TROUBLES = (Conflict, Forbidden, InvalidDataflow, NotFound, QuotaExceeded, Stat
 
 DryRun = Annotated[bool, Query(description="Only preview it; nothing changes.")]
 _Form = Annotated[ReconfigurationForm, Depends(form(ReconfigurationForm))]
+
+
+@router.post(
+    "/replan",
+    **documented(
+        REPLANNED,
+        *(Conflict, InvalidDataflow, NotFound, QuotaExceeded, StateNotReady, TooLarge, UnsupportedMediaType),
+        body=ReplanForm,
+    ),
+)
+def replan(
+    service: TheService,
+    caller: TheCaller,
+    id: Named,  # noqa: A002 - its public name
+    sent: Annotated[ReplanForm, Depends(form(ReplanForm))],
+    dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+) -> ReplanAnswer:
+    """Plan a running pipeline anew and apply the difference. Without a plan everything stays as it is."""
+    return service.pipelines.replan(caller, id, sent, dry_run=dry_run)
 
 
 @router.post(

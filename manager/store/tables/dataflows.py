@@ -42,6 +42,12 @@ class DataflowRow(SQLModel, table=True):
     """The scopes of tasks that were reconfigured while they ran, by id."""
     pipeline: str | None = Field(default=None, sa_column=Column(Text))
     """The document with open places of which `document` was planned, if it was."""
+    dynamic: str | None = Field(default=None, sa_column=Column(Text))
+    """The document with alternates, guards or a policy that `document` is resolved from, if it is."""
+    policy: str | None = Field(default=None, sa_column=Column(Text))
+    """The policy that has replaced that of the dynamic document, if one has."""
+    pinned: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
+    """What its tenant has chosen by hand: alternates by task, and whether streams are open, by name."""
     given_up: list[dict[str, Any]] | None = Field(default=None, sa_column=Column(JSON))
     """The modules that failed in it, each with what came of that, oldest first."""
     unplanned: str = Field(default="", sa_column=Column(Text, nullable=False, server_default=text("''")))

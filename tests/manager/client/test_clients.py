@@ -30,6 +30,7 @@ from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused,
 from manager.client.http_options import uses_proxies
 from manager.client.retry import REQUEST_ATTEMPTS, RETRY_PATIENCE
 from manager.client.stream_reader import STREAM_ATTEMPTS
+from manager.rest.openapi_examples.adaptations import ADAPTATION
 from planning.shape import ModuleShape
 from tests.manager.client.samples import (
     BILL,
@@ -120,6 +121,9 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("cancel_reconfiguration", ("d1", "7"), "DELETE", "/v1/dataflows/d1/reconfigurations/7", None, RECONFIGURATION),
     ("undo_reconfiguration", ("d1", "7"), "POST", "/v1/dataflows/d1/reconfigurations/7/undo", None, RECONFIGURATION),
     ("replan", ("d1", ReplanForm()), "POST", "/v1/dataflows/d1/replan", {}, REPLANNED),
+    ("adaptation", ("d1",), "GET", "/v1/dataflows/d1/adaptation", None, ADAPTATION),
+    ("set_policy", ("d1", {"cores": 1}), "PUT", "/v1/dataflows/d1/policy", {"cores": 1}, ADAPTATION),
+    ("choose", ("d1", {"a": "b"}), "PUT", "/v1/dataflows/d1/choice", {"choose": {"a": "b"}}, ADAPTATION),
     ("explain", ({"name": "x"},), "POST", "/v1/explain", {"name": "x"}, EXPLAINED),
     ("dataflow", ("a/b?",), "GET", "/v1/dataflows/a%2Fb%3F", None, DETAIL),
     ("register_source", (SOURCE_FORM,), "POST", "/v1/sources", SOURCE_FORM, SOURCE),

@@ -298,7 +298,16 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [page(MACHINE)],
         ["GET /v1/machines?limit=100"],
         [MACHINE],
-        ["north", "hall-1", "1.25", "50%", "north at 1.25 (south) under-replicated", "west", "4096", "its disk is full"],
+        [
+            "north",
+            "hall-1",
+            "1.25",
+            "50%",
+            "north at 1.25 (south) under-replicated",
+            "west",
+            "4096",
+            "its disk is full",
+        ],
     ),
     ("machines", [page(MACHINE)], ["GET /v1/machines?limit=100"], [MACHINE], ["north at 1.25 (south)"]),
     (

@@ -6,7 +6,7 @@ import pytest
 import typer.main
 
 from manager.command import COMMANDS, app
-from manager.commands import dead_letters, keys, machines, modules, sources, tenant_secrets, tenants
+from manager.commands import adaptations, dead_letters, keys, machines, modules, sources, tenant_secrets, tenants
 from manager.commands.exit_codes import ExitCode
 from manager.process.settings import SECRET_SETTINGS, ClientSettings, Settings
 from tests.documentation.pages import page
@@ -14,6 +14,7 @@ from tests.documentation.pages import page
 PAGE = page("docs/commands.md")
 SETTINGS = page("docs/settings.md").table("All of them")
 GROUPS = {
+    "adapt": adaptations.app,
     "dead-letters": dead_letters.app,
     "sources": sources.app,
     "modules": modules.app,

@@ -62,6 +62,7 @@ from manager.answers import (
     TenantForm,
     VisibilityForm,
 )
+from manager.cases.adaptive.adaptations import Adaptations
 from manager.cases.administration import Administration
 from manager.cases.api_keys import matches, new_key, parse_key
 from manager.cases.base import Caller, Paging
@@ -108,7 +109,7 @@ from manager.submissions.bundle import documents_in
 T = TypeVar("T")
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
 _NO_TOOLS = cast("Tools", None)
-"""Nobody asks a fake for sessions, plans, modules, wheels or task types, or sends it events."""
+"""Nobody asks a fake for sessions, plans, adaptations, modules, wheels or task types, or sends it events."""
 
 
 class FakeService:
@@ -132,6 +133,7 @@ class FakeService:
         self.bob = self.new_key("bob").key
         self.outputs: OutputWatcher | None = None
         self.use_cases = Service(
+            adaptations=Adaptations(_NO_TOOLS),
             administration=_FakeAdministration(self),
             bundles=_FakeBundles(self),
             bills=_FakeBills(self),

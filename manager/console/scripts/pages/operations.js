@@ -14,12 +14,13 @@ const PACE = 60;
 export const KINDS = [
   "submit", "remove", "drain", "replace", "register source", "change source", "revoke source", "admit tenant", "set quota",
   "make key", "revoke key", "make broker credentials", "put secret", "remove secret", "discard dead letters",
-  "replay dead letters", "restore backup", "move tasks", "rescale job", "reconfigure", "replan", "publish module",
+  "replay dead letters", "restore backup", "move tasks", "rescale job", "repace job", "would repace job", "reconfigure",
+  "replan", "adapt", "set policy", "choose", "publish module",
   "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "put wheel",
   "remove wheel", "take over host", "hand over host", "balance load", "machine waits",
   "admit machine", "drain machine", "undrain machine", "forget machine",
 ];
-const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan"];
+const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan", "adapt", "set policy", "choose"];
 
 export const title = "Operations";
 

@@ -1,0 +1,191 @@
+"""The reader of dynamic documents: finds every problem, each with its place, a code, a message and a remedy."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from adaptation.documents.alternate_checks import Canonical, alternate_problems
+from adaptation.documents.budget import budget_problems
+from adaptation.documents.dynamic_document import Alternate, DynamicDocument, DynamicTask
+from adaptation.documents.dynamic_form import AlternateForm, DynamicForm, DynamicTaskForm, Policy
+from adaptation.documents.guarded_streams import guarded_streams
+from adaptation.documents.policy_checks import (
+    Guards,
+    Names,
+    guard_problems,
+    lost_event_problems,
+    policy_problems,
+)
+from adaptation.documents.resolution import implementation_text
+from adaptation.guards.conditions import ValueGuard
+from adaptation.guards.places import Place
+from dags import InvalidDocument, Problem
+from dags.form_reader import read_form
+from dags.json_text import parsed_object, refusal
+from dags.problems import listed, pointer, quoted, suggestion
+
+DYNAMIC_FIELDS = frozenset({"policy"})
+"""The fields that only dynamic documents have."""
+FEWEST_ALTERNATES = 2
+
+_OPEN = frozenset({"point", "gap"})
+
+ModuleOf = Callable[[str, Mapping[str, Any]], tuple[str, Mapping[str, Any]] | None]
+"""The type and config of a module, by `name@version` and what it leaves open; None if there is none."""
+
+
+def no_modules(_name: str, _config: Mapping[str, Any]) -> None:
+    """Where no modules are published."""
+
+
+def is_dynamic(value: Mapping[str, Any]) -> bool:
+    """Whether a document has alternates, guarded streams or a policy."""
+    return bool(value.keys() & DYNAMIC_FIELDS) or _has(value, "tasks", "alternates") or _has(value, "streams", "when")
+
+
+def read_dynamic(
+    raw: bytes | str,
+    *,
+    module: ModuleOf = no_modules,
+    canonical: Canonical | None = None,
+    rates: Mapping[str, float] = MappingProxyType({}),
+) -> DynamicDocument:
+    """The dynamic document in a JSON text. Raises `InvalidDocument` with every problem.
+
+    `canonical` checks the plain documents that it resolves to; what was accepted before is read without it. `rates`
+    are those of source tasks in events a second, as far as they are known.
+    """
+    value = parsed_object(raw)
+    if is_dynamic(value) and any(_has(value, "tasks", each) for each in _OPEN):
+        raise refusal(
+            "open-and-dynamic",
+            "a document has either open places or alternates",
+            "plan the pipeline first, or leave the alternates to the planner",
+        )
+    form = read_form(raw, DynamicForm)
+    problems: list[Problem] = []
+    tasks = {
+        entry.id: _task(entry, at, module, problems)
+        for at, entry in enumerate(form.tasks)
+        if isinstance(entry, DynamicTaskForm)
+    }
+    streams = guarded_streams(form, problems)
+    dynamic = DynamicDocument(name=form.name, written=value, tasks=tasks, streams=streams, policy=form.policy)
+    problems += _repeated(form)
+    is_sound = not problems
+    names = names_in(dynamic)
+    problems += guard_problems(guards_in(dynamic), form.policy, names)
+    problems += policy_problems(form.policy, names)
+    if is_sound:
+        if canonical is not None:
+            problems += alternate_problems(dynamic, canonical)
+        if not problems:
+            problems += budget_problems(dynamic, form.policy, rates, ("policy",))
+    if problems:
+        raise InvalidDocument(dict.fromkeys(problems))
+    return dynamic
+
+
+def read_policy(
+    raw: bytes | str, dynamic: DynamicDocument, *, rates: Mapping[str, float] = MappingProxyType({})
+) -> Policy:
+    """Another policy for a dynamic document. Raises `InvalidDocument` with every problem."""
+    policy = read_form(raw, Policy)
+    problems = [
+        *policy_problems(policy, names_in(dynamic), ()),
+        *lost_event_problems(guards_in(dynamic), policy),
+        *budget_problems(dynamic, policy, rates, ()),
+    ]
+    if problems:
+        raise InvalidDocument(problems)
+    return policy
+
+
+def names_in(dynamic: DynamicDocument) -> Names:
+    """What guards and rules of a document may name."""
+    return Names(
+        tasks=[each["id"] for each in dynamic.written["tasks"]],
+        alternates={task.id: task.alternates.keys() for task in dynamic.tasks.values()},
+        streams=dynamic.streams.keys(),
+    )
+
+
+def guards_in(dynamic: DynamicDocument) -> Guards:
+    """The guards of a document's alternates and streams."""
+    alternates: dict[Place, Alternate] = {
+        ("tasks", task.at, "alternates", number): each
+        for task in dynamic.tasks.values()
+        for number, each in enumerate(task.alternates.values())
+    }
+    return Guards(
+        activations={
+            **{(*at, "when"): each.when for at, each in alternates.items() if each.when is not None},
+            **{("streams", each.at, "when"): each.when for each in dynamic.streams.values()},
+        },
+        values={(*at, "value"): each.value for at, each in alternates.items() if isinstance(each.value, ValueGuard)},
+    )
+
+
+def _has(value: Mapping[str, Any], part: str, field: str) -> bool:
+    entries = value.get(part)
+    return isinstance(entries, list) and any(isinstance(each, dict) and field in each for each in entries)
+
+
+def _task(form: DynamicTaskForm, at: int, module: ModuleOf, problems: list[Problem]) -> DynamicTask:
+    place = ("tasks", at)
+    if len(form.alternates) < FEWEST_ALTERNATES:
+        message = "a task with alternates has at least two"
+        problems.append(_problem((*place, "alternates"), "single-alternate", message, "add one, or give a plain task"))
+    alternates: dict[str, Alternate] = {}
+    texts: dict[str, str] = {}
+    for number, each in enumerate(form.alternates):
+        here = (*place, "alternates", number)
+        if each.name in alternates:
+            message = f"another alternate is called {quoted(each.name)}"
+            problems.append(_problem((*here, "name"), "repeated-alternate", message, "rename one of them"))
+            continue
+        made = _alternate(each, here, module, problems)
+        text = implementation_text(made)
+        if text in texts:
+            message = f"it is the same as the alternate {quoted(texts[text])}"
+            problems.append(_problem(here, "alternates-alike", message, "change one of them, or remove it"))
+        alternates[each.name], texts[text] = made, each.name
+    first = form.first if form.first is not None else next(iter(alternates), "")
+    if alternates and first not in alternates:
+        remedy = suggestion(first, alternates, f"there are {listed(alternates)}")
+        problems.append(_problem((*place, "first"), "unknown-alternate", f"unknown alternate {quoted(first)}", remedy))
+    return DynamicTask(id=form.id, at=at, alternates=alternates, first=first, is_fast=form.switch == "fast")
+
+
+def _alternate(form: AlternateForm, at: Place, module: ModuleOf, problems: list[Problem]) -> Alternate:
+    found: tuple[str, Mapping[str, Any]] | None = (form.type or "", form.config)
+    if form.module is not None:
+        found = module(form.module, form.config)
+        if found is None:
+            message = f"unknown module {quoted(form.module)}"
+            remedy = "publish it, or name one that there is, with its version, as in clean@2"
+            problems.append(_problem((*at, "module"), "unknown-module", message, remedy))
+    kind, config = found or (form.module or "", form.config)
+    return Alternate(
+        name=form.name,
+        type=kind,
+        config=config,
+        module=form.module,
+        value=form.value,
+        cost=form.cost,
+        selectivity=form.selectivity,
+        when=form.when,
+    )
+
+
+def _repeated(form: DynamicForm) -> Iterator[Problem]:
+    counts = Counter(entry.id for entry in form.tasks)
+    for at, entry in enumerate(form.tasks):
+        if isinstance(entry, DynamicTaskForm) and counts[entry.id] > 1:
+            message = f"another task has the id {quoted(entry.id)}"
+            yield _problem(("tasks", at, "id"), "repeated-id", message, "rename one of them")
+
+
+def _problem(at: Place, code: str, message: str, remedy: str) -> Problem:
+    return Problem(pointer=pointer(*at), code=code, message=message, remedy=remedy)

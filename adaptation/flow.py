@@ -1,0 +1,175 @@
+"""The flow of a dynamic dataflow in numbers: what enters its tasks, and the cores that they need for it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
+
+from adaptation.documents.dynamic_document import Alternate, DynamicDocument, Selection
+from adaptation.guards.conditions import ValueGuard
+
+ONLY = ""
+"""The name of the only alternate of a plain task."""
+_MICROSECONDS = 1_000_000
+
+
+class TaskMeasure(NamedTuple):
+    """What was measured of a task: core-seconds an event, and events out for one in. None if it was not."""
+
+    cost: float | None = None
+    selectivity: float | None = None
+
+
+class FlowAlternate(NamedTuple):
+    """An alternate in numbers."""
+
+    cost: float
+    """Core-seconds an event."""
+    selectivity: float
+    value: float
+    """Of 1 for the best of its task."""
+
+
+class FlowEdge(NamedTuple):
+    """A stream into a task."""
+
+    parent: int
+    stream: str | None
+    """Its name if it has a guard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowTask:
+    """A task in numbers."""
+
+    id: str
+    feeds: tuple[FlowEdge, ...]
+    alternates: Mapping[str, FlowAlternate]
+    """One, named `ONLY`, of a plain task."""
+    rate: float = 0.0
+    """Events a second that it makes itself, as a source."""
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether there is something to choose."""
+        return ONLY not in self.alternates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowGraph:
+    """The tasks of a dataflow, each after those that feed it; made by `flow_of`."""
+
+    tasks: tuple[FlowTask, ...]
+
+    @property
+    def dynamic(self) -> tuple[int, ...]:
+        """The positions of the tasks with alternates."""
+        return tuple(at for at, each in enumerate(self.tasks) if each.is_dynamic)
+
+    def chosen(self, alternates: Mapping[str, str]) -> list[FlowAlternate]:
+        """The alternate of each task."""
+        return [each.alternates[alternates[each.id] if each.is_dynamic else ONLY] for each in self.tasks]
+
+    def entering(self, chosen: Sequence[FlowAlternate], opened: Mapping[str, bool]) -> list[float]:
+        """Events a second into each task."""
+        leaving: list[float] = []
+        rates: list[float] = []
+        for task, alternate in zip(self.tasks, chosen, strict=True):
+            fed = sum(leaving[each.parent] for each in task.feeds if is_open(each, opened))
+            rates.append(fed + task.rate)
+            leaving.append(rates[-1] * alternate.selectivity)
+        return rates
+
+    def need(self, choice: Selection) -> float:
+        """The cores that a selection needs."""
+        chosen = self.chosen(choice.alternates)
+        rates = self.entering(chosen, choice.opened)
+        return sum(rate * each.cost for rate, each in zip(rates, chosen, strict=True))
+
+    def value(self, alternates: Mapping[str, str]) -> float:
+        """The mean value of the tasks with alternates; 1 if there are none."""
+        values = [each.alternates[alternates[each.id]].value for each in self.tasks if each.is_dynamic]
+        return sum(values) / len(values) if values else 1.0
+
+
+def is_open(feed: FlowEdge, opened: Mapping[str, bool]) -> bool:
+    """Whether events pass on a stream."""
+    return feed.stream is None or opened[feed.stream]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowFigures:
+    """What is known of a dataflow besides its document; made by who observes it."""
+
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Events a second of source tasks, by id: those observed, or a higher forecast."""
+    measured: Mapping[tuple[str, str], TaskMeasure] = field(default_factory=dict)
+    """By task and alternate, which is `ONLY` for a plain task."""
+    numbers: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """The newest numbers for value guards, by event and field."""
+
+
+_NOT_MEASURED = TaskMeasure()
+_PASSES_ON = FlowAlternate(cost=0.0, selectivity=1.0, value=1.0)
+_NO_FIGURES = FlowFigures()
+
+
+def flow_of(dynamic: DynamicDocument, figures: FlowFigures = _NO_FIGURES) -> FlowGraph:
+    """A document in numbers: declared ones, where nothing was measured.
+
+    A plain task that was not measured costs nothing and passes on what it gets.
+    """
+    ids = [str(each["id"]) for each in dynamic.written["tasks"]]
+    names = {each.at: each.name for each in dynamic.streams.values()}
+    into: dict[str, list[tuple[str, str | None]]] = {each: [] for each in ids}
+    for at, stream in enumerate(dynamic.written["streams"]):
+        if stream["from"] in into and stream["to"] in into:
+            into[stream["to"]].append((stream["from"], names.get(at)))
+    order = _order({each: [parent for parent, _ in parents] for each, parents in into.items()})
+    positions = {each: at for at, each in enumerate(order)}
+    return FlowGraph(
+        tasks=tuple(
+            FlowTask(
+                id=each,
+                feeds=tuple(FlowEdge(positions[parent], name) for parent, name in into[each]),
+                alternates=_alternates(each, dynamic, figures),
+                rate=figures.rates.get(each, 0.0),
+            )
+            for each in order
+        )
+    )
+
+
+def _order(parents: Mapping[str, Iterable[str]]) -> list[str]:
+    try:
+        return list(TopologicalSorter(parents).static_order())
+    except CycleError as error:
+        raise ValueError("the document has a cycle, so nothing can be said of what flows in it") from error
+
+
+def _alternates(task: str, dynamic: DynamicDocument, figures: FlowFigures) -> Mapping[str, FlowAlternate]:
+    if task not in dynamic.tasks:
+        return {ONLY: _measured(_PASSES_ON, figures.measured.get((task, ONLY), _NOT_MEASURED))}
+    known = dynamic.tasks[task].alternates
+    values = dict(_values(known.values(), figures.numbers))
+    best = max(values.values(), default=0.0) or 1.0
+    return {
+        name: _measured(
+            FlowAlternate(each.cost / _MICROSECONDS, each.selectivity, values[name] / best),
+            figures.measured.get((task, name), _NOT_MEASURED),
+        )
+        for name, each in known.items()
+    }
+
+
+def _values(known: Iterable[Alternate], numbers: Mapping[tuple[str, str], float]) -> Iterator[tuple[str, float]]:
+    for each in known:
+        guard = each.value
+        yield each.name, guard.of(numbers.get((guard.event, guard.field))) if isinstance(guard, ValueGuard) else guard
+
+
+def _measured(declared: FlowAlternate, measured: TaskMeasure) -> FlowAlternate:
+    return declared._replace(
+        cost=declared.cost if measured.cost is None else measured.cost,
+        selectivity=declared.selectivity if measured.selectivity is None else measured.selectivity,
+    )

@@ -1,0 +1,39 @@
+"""Dataflows that adapt, simulated: the thesis' tables and this project's bounds.
+
+    python -m benchmarks.adaptation [--quick]
+
+Prints a line per row; the last is one JSON object.
+"""
+
+import json
+import sys
+from collections.abc import Iterable
+
+from benchmarks.adaptation.adaptive_rates import adaptive_rates
+from benchmarks.adaptation.planning_times import planning_times
+from benchmarks.adaptation.prediction_errors import prediction_errors
+from benchmarks.adaptation.rows import Row
+from benchmarks.adaptation.static_deployment import static_deployment
+from benchmarks.adaptation.tolerance import tolerance
+
+
+def main(*, quick: bool) -> None:
+    """Measure everything; quickly, with fewer points."""
+    parts: dict[str, Iterable[Row]] = {
+        "planning times": planning_times(quick=quick),
+        "static deployment": static_deployment(),
+        "adaptation by rate": adaptive_rates(quick=quick),
+        "prediction errors": prediction_errors(quick=quick),
+        "tolerance": tolerance(quick=quick),
+    }
+    found: dict[str, list[Row]] = {}
+    for name, rows in parts.items():
+        found[name] = []
+        for each in rows:
+            print(f"{name}: {each['what']}: thesis {each['thesis']}, ours {each['ours']}", flush=True)
+            found[name].append(each)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(quick="--quick" in sys.argv[1:])

@@ -1,0 +1,47 @@
+"""Rows of the report: what was measured, the thesis' figure or this project's bound, ours, and what explains them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from benchmarks.adaptation.linear_road import M1, RATE_OF_WEATHER
+from provisioning.dataflow_figures import DataflowFigures
+from provisioning.profit import ProfitGoal
+from provisioning.simulator.predictions import Oracle
+from provisioning.simulator.rates import Series
+from provisioning.simulator.simulation import World
+
+Row = Mapping[str, Any]
+INTERVALS = 144
+"""Twelve hours in intervals of five minutes."""
+SEEDS = (1, 2, 3)
+
+
+def row(what: str, thesis: Any, ours: Any, note: str = "") -> Row:
+    """One row; figures are rounded."""
+    made = {"what": what, "thesis": thesis, "ours": _rounded(ours)}
+    return made | {"note": note} if note else made
+
+
+def road_world(
+    dataflow: DataflowFigures, goal: ProfitGoal, reports: Series, machines: int | None, oracle: Oracle | None = None
+) -> World:
+    """Linear Road with so many position reports, and weather in proportion."""
+    weather = tuple(rate * RATE_OF_WEATHER for rate in reports)
+    rates = {"weather": weather, "reports": reports}
+    return World(
+        dataflow=dataflow, goal=goal, classes=M1, rates=rates, machines=machines, oracle=oracle or Oracle(horizon=6)
+    )
+
+
+def mean(figures: Iterable[float]) -> float:
+    """The mean of some figures."""
+    found = list(figures)
+    return sum(found) / len(found)
+
+
+def _rounded(figure: Any) -> Any:
+    if isinstance(figure, float):
+        return float(f"{figure:.3g}")
+    if isinstance(figure, Mapping):
+        return {key: _rounded(each) for key, each in figure.items()}
+    return figure

@@ -1,0 +1,52 @@
+"""The thesis' synthetic dataflow of figure 5.2: ten stages of three tasks, with one to three alternates each."""
+
+import random
+
+from benchmarks.adaptation.linear_road import M1
+from provisioning.algorithms import greedy
+from provisioning.dataflow_figures import AlternateFigures, DataflowFigures, TaskFigures
+from provisioning.profit import ProfitGoal
+
+WIDTH = 3
+COST = 0.04
+"""Core-seconds of a typical alternate for an event."""
+
+
+def staged_dataflow(stages: int, seed: int = 1, name: str = "") -> DataflowFigures:
+    """So many stages of three tasks; each takes from one or two of the stage before."""
+    draws = random.Random(seed)
+    tasks: list[TaskFigures] = []
+    for stage in range(stages):
+        for lane in range(WIDTH):
+            before = [lane] if stage else []
+            inputs = tuple(f"{name}{stage - 1}.{each}" for each in before)
+            tasks.append(TaskFigures(name=f"{name}{stage}.{lane}", alternates=_alternates(draws), inputs=inputs))
+    return DataflowFigures(tasks=tuple(tasks))
+
+
+def staged_rates(dataflow: DataflowFigures, rate: float) -> dict[str, float]:
+    """An equal part of a rate at each source."""
+    sources = [task.name for task in dataflow.tasks if not task.inputs]
+    return {name: rate / len(sources) for name in sources}
+
+
+def staged_goal(dataflow: DataflowFigures, rate: float) -> ProfitGoal:
+    """Break-even at one and a half times what the best alternates cost when nothing varies, and at half of that."""
+    best = DataflowFigures(
+        tasks=tuple(
+            TaskFigures(name=task.name, alternates=(task.alternates[at],), inputs=task.inputs)
+            for task, at in zip(dataflow.tasks, dataflow.best(), strict=True)
+        )
+    )
+    plain = ProfitGoal(best_cost=1.0, least_cost=0.5)
+    price = greedy.deployed(best, staged_rates(dataflow, rate), M1, plain, central=True).price()
+    return ProfitGoal(best_cost=1.5 * price * plain.hours, least_cost=0.75 * price * plain.hours)
+
+
+def _alternates(draws: random.Random) -> tuple[AlternateFigures, ...]:
+    cost = COST * draws.uniform(0.5, 1.5)
+    found = [AlternateFigures(cost=cost)]
+    for _ in range(draws.choice((0, 0, 1, 2))):
+        worth, cost = found[-1].value * draws.uniform(0.6, 0.9), cost * draws.uniform(0.4, 0.8)
+        found.append(AlternateFigures(value=worth, cost=cost, selectivity=draws.choice((1.0, 1.0, 0.9))))
+    return tuple(found)

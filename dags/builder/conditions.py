@@ -1,0 +1,186 @@
+"""Conditions of guards and rules: over metrics, domain events and the clock, joined by `&`, `|` and `~`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+from dags.builder.fault import BuildError, known_among
+
+Metric: TypeAlias = Literal["rate", "throughput", "latency", "backlog", "load"]
+"""What is measured of a dataflow or one of its tasks."""
+Form: TypeAlias = Mapping[str, Any]
+"""A part of a document. Where the document names a task, it may hold the task's stream instead."""
+_FEWEST_IN_SEQUENCE = 2
+
+
+@runtime_checkable
+class BuiltPlace(Protocol):
+    """A part of a program that stands for one of its tasks."""
+
+    @property
+    def draft(self) -> object:
+        """The draft of the program."""
+
+    @property
+    def task(self) -> int:
+        """The number of the task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltCondition:
+    """Something that holds or does not at a moment; made by `metric`, `event`, `clock` and `sequence`.
+
+    >>> (metric("rate").above(80) & ~event("calm")).form
+    {'all': [{'metric': 'rate', 'above': 80}, {'not': {'event': 'calm'}}]}
+    """
+
+    form: Form
+
+    def __and__(self, other: "BuiltCondition") -> "BuiltCondition":
+        """Both hold."""
+        return _joined("all", self, other)
+
+    def __or__(self, other: "BuiltCondition") -> "BuiltCondition":
+        """At least one holds."""
+        return _joined("any", self, other)
+
+    def __invert__(self) -> "BuiltCondition":
+        """It does not hold."""
+        return BuiltCondition(form={"not": self.form})
+
+    def __bool__(self) -> bool:
+        """Refuse `and`, `or` and `not`, which would drop one side without a word."""
+        raise BuildError("a condition", "it holds or not only at run time", "join conditions with '&', '|' and '~'")
+
+    def until(self, deactivate: "BuiltCondition") -> "BuiltGuard":
+        """The guard that this opens and another condition closes."""
+        return BuiltGuard(activate=self, deactivate=deactivate)
+
+    def events(self) -> Iterator[str]:
+        """The names of the domain events that it speaks of."""
+        yield from _events(self.form)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltGuard:
+    """When an alternate may be chosen, or a path is taken; made by `guard` and by a condition's `until`."""
+
+    activate: BuiltCondition
+    deactivate: BuiltCondition | None = None
+    """Without one, it is closed while `activate` does not hold."""
+
+    @property
+    def form(self) -> Form:
+        """The guard as documents have it."""
+        closing = {} if self.deactivate is None else {"deactivate": self.deactivate.form}
+        return {"activate": self.activate.form, **closing}
+
+    def events(self) -> Iterator[str]:
+        """The names of the domain events that it speaks of."""
+        yield from _events(self.form)
+
+
+def guard(given: BuiltGuard | BuiltCondition) -> BuiltGuard:
+    """The guard that a condition alone makes, or the guard itself."""
+    return BuiltGuard(activate=given) if isinstance(given, BuiltCondition) else given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltMetric:
+    """A metric to compare with a bound; made by `metric`."""
+
+    form: Form
+
+    def above(self, bound: float, *, seconds: float | None = None) -> BuiltCondition:
+        """It is above a bound, for so many seconds if they are given."""
+        return self._compared("above", bound, seconds)
+
+    def below(self, bound: float, *, seconds: float | None = None) -> BuiltCondition:
+        """It is below a bound, for so many seconds if they are given."""
+        return self._compared("below", bound, seconds)
+
+    def _compared(self, side: str, bound: float, seconds: float | None) -> BuiltCondition:
+        lasting = {} if seconds is None else {"for": seconds}
+        return BuiltCondition(form={**self.form, side: bound, **lasting})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltTest:
+    """What a field of a domain event must be; made by `field`."""
+
+    form: Form
+
+    def above(self, bound: float) -> "BuiltTest":
+        """A number above a bound."""
+        return BuiltTest(form={**self.form, "above": bound})
+
+    def below(self, bound: float) -> "BuiltTest":
+        """A number below a bound."""
+        return BuiltTest(form={**self.form, "below": bound})
+
+    def equals(self, value: str | bool | float) -> "BuiltTest":  # noqa: FBT001 - it is the value
+        """A text, a number, true or false."""
+        return BuiltTest(form={**self.form, "equals": value})
+
+
+def metric(name: Metric, *, at: BuiltPlace | str | None = None) -> BuiltMetric:
+    """A metric of the dataflow, or of a task, given by its stream or its name.
+
+    >>> metric("rate").below(80).form
+    {'metric': 'rate', 'below': 80}
+    """
+    known_among("a condition", "metric", name, get_args(Metric))
+    return BuiltMetric(form={"metric": name, **({} if at is None else {"task": at})})
+
+
+def field(name: str) -> BuiltTest:
+    """A field of a domain event, to test in `event`."""
+    return BuiltTest(form={"field": name})
+
+
+def event(name: str, where: BuiltTest | None = None, *, within: float | None = None) -> BuiltCondition:
+    """A domain event came: one that passes a test of a field, in the last seconds if `within` is given.
+
+    >>> event("peak", field("level").above(3), within=60).form
+    {'event': 'peak', 'where': {'field': 'level', 'above': 3}, 'within': 60}
+    """
+    tests = {} if where is None else {"where": where.form}
+    return BuiltCondition(form={"event": name, **tests, **({} if within is None else {"within": within})})
+
+
+def clock(begin: str, end: str, *, days: Sequence[str] = (), zone: str | None = None) -> BuiltCondition:
+    """The time of day is between two times, such as 22:00 and 06:00.
+
+    >>> clock("22:00", "06:00", zone="Europe/Berlin").form
+    {'clock': {'from': '22:00', 'to': '06:00', 'zone': 'Europe/Berlin'}}
+    """
+    more: dict[str, Any] = {"days": list(days)} if days else {}
+    if zone is not None:
+        more["zone"] = zone
+    return BuiltCondition(form={"clock": {"from": begin, "to": end, **more}})
+
+
+def sequence(*conditions: BuiltCondition, within: float) -> BuiltCondition:
+    """The conditions came to hold one after the other, all within so many seconds."""
+    if len(conditions) < _FEWEST_IN_SEQUENCE:
+        raise BuildError("a sequence", f"it has {len(conditions)} of the two or more that it needs", "add conditions")
+    return BuiltCondition(form={"sequence": [each.form for each in conditions], "within": within})
+
+
+def _joined(word: str, *conditions: BuiltCondition) -> BuiltCondition:
+    """Conditions under one word, flat, so that `a & b & c` is one list of three."""
+    parts: list[Form] = []
+    for each in conditions:
+        parts += each.form.get(word, [each.form])
+    return BuiltCondition(form={word: parts})
+
+
+def _events(form: Any) -> Iterator[str]:
+    if isinstance(form, Mapping):
+        if isinstance(name := form.get("event"), str):
+            yield name
+        for part in form.values():
+            yield from _events(part)
+    elif isinstance(form, list):
+        for part in form:
+            yield from _events(part)

@@ -1,0 +1,196 @@
+"""The draft of a document: tasks and streams in the order of a program's steps, with checks at each."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from dags.builder.conditions import BuiltGuard, BuiltPlace, Form
+from dags.builder.fault import BuildError, known_among
+from dags.config import Config
+from dags.document import TaskId
+from dags.task_type import AnyTaskType
+
+_ID = TypeAdapter(TaskId)
+_NO_ID = re.compile(r"[/+#\x00-\x1f\x7f-\x9f]+")
+"""What an id may not have."""
+
+
+class Origin(NamedTuple):
+    """Where a stream comes from: a port of a task, and the guard of its path."""
+
+    task: int
+    port: str | None
+    when: BuiltGuard | None = None
+
+
+class BuiltEntrance(NamedTuple):
+    """A stream that enters a task, at a port if the task has several."""
+
+    origin: Origin
+    port: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltTask:
+    """One task of a draft; made by the steps of a program."""
+
+    operator: str
+    """The step as the program calls it."""
+    stem: str
+    """What its id is made of if it has no name."""
+    name: str | None
+    form: Form
+    """What the document says of it besides its id."""
+    entrances: tuple[BuiltEntrance, ...]
+    is_sink: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class ProgramDraft:
+    """The tasks that a program has added so far, and what it left unfinished."""
+
+    name: str
+    tasks: list[BuiltTask] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    """Those that the program gave to tasks."""
+    windows: dict[int, str] = field(default_factory=dict)
+    """The steps of windows that no aggregate has ended yet."""
+    begun: Iterator[int] = field(default_factory=count)
+    """The numbers of windows."""
+
+    def add(self, task: BuiltTask) -> int:
+        """Add a task. Returns its number."""
+        step = self.step(task.operator, task.name)
+        if task.name is not None:
+            try:
+                _ID.validate_python(task.name)
+            except ValidationError:
+                message = f"{task.name!r} cannot be a task's id"
+                raise BuildError(step, message, "give a name of 1 to 128 characters without '/', '+', '#'") from None
+            if task.name in self.names:
+                raise BuildError(step, f"another task is named {task.name!r}", "give each task a name of its own")
+            self.names.add(task.name)
+        seen: set[tuple[int, str | None, str | None]] = set()
+        for origin, port in task.entrances:
+            if (joined := (origin.task, origin.port, port)) in seen:
+                message = f"the stream of {self._shown(origin.task, self.ids())} is joined to it twice"
+                raise BuildError(step, message, "join each stream once; every event of it arrives then")
+            seen.add(joined)
+        self.tasks.append(task)
+        return len(self.tasks) - 1
+
+    def step(self, operator: str, name: str | None = None) -> str:
+        """The next step, as errors name it."""
+        return f"step {len(self.tasks) + 1}, {operator}" + (f" {name!r}" if name is not None else "")
+
+    def document(self) -> dict[str, Any]:
+        """The whole document but for the policy. Raises `BuildError` if a step is unfinished."""
+        for step in self.windows.values():
+            raise BuildError(
+                step, "the window has no aggregate", "end it with mean, collect, summary, join or process, or remove it"
+            )
+        read = {origin.task for task in self.tasks for origin, _ in task.entrances}
+        for number, task in enumerate(self.tasks):
+            if not task.is_sink and number not in read:
+                raise BuildError(
+                    self._shown(number, self.ids()),
+                    "nothing reads its stream",
+                    "end it with output, or remove the step",
+                )
+        if not self.tasks:
+            raise BuildError("the program", "it has no steps", "begin with stream")
+        ids = self.ids()
+        return {
+            "version": 1,
+            "name": self.name,
+            "tasks": [{"id": ids[number], **self.resolved(task.form, ids)} for number, task in enumerate(self.tasks)],
+            "streams": list(self._streams(ids)),
+        }
+
+    def ids(self) -> Sequence[str]:
+        """The id of each task. Those without a name get the first one that is free, in the order of steps."""
+        taken, tried = set(self.names), Counter[str]()
+        found: list[str] = []
+        for task in self.tasks:
+            name = task.name or task.stem
+            while task.name is None and name in taken:
+                # Counted on from the last one, so that many tasks of a type do not try the same names again.
+                tried[task.stem] = max(2, tried[task.stem] + 1)
+                name = f"{task.stem}-{tried[task.stem]}"
+            taken.add(name)
+            found.append(name)
+        return found
+
+    def events(self) -> Iterator[tuple[str, str]]:
+        """The names of domain events that guards and values speak of, each with the step."""
+        ids = self.ids()
+        for number, task in enumerate(self.tasks):
+            guards = [origin.when for origin, _ in task.entrances if origin.when is not None]
+            found = [name for each in guards for name in each.events()]
+            found += [name for each in task.form.get("alternates", ()) for name in _named_events(each)]
+            yield from ((name, self._shown(number, ids)) for name in found)
+
+    def _streams(self, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+        for number, task in enumerate(self.tasks):
+            for origin, port in task.entrances:
+                yield {
+                    "from": ids[origin.task],
+                    **({} if origin.port is None else {"from_port": origin.port}),
+                    "to": ids[number],
+                    **({} if port is None else {"to_port": port}),
+                    **({} if origin.when is None else {"when": self.resolved(origin.when.form, ids)}),
+                }
+
+    def resolved(self, form: Any, ids: Sequence[str]) -> Any:
+        """A part of a document, in which streams stand for their tasks, with the ids of these."""
+        if isinstance(form, Mapping):
+            if isinstance(named := form.get("task"), str):
+                known_among("a condition", "task", named, ids)
+            return {key: part if key == "config" else self.resolved(part, ids) for key, part in form.items()}
+        if isinstance(form, list):
+            return [self.resolved(part, ids) for part in form]
+        if not isinstance(form, BuiltPlace):
+            return form
+        if form.draft is not self:
+            raise BuildError("a condition", "it names a stream of another program", "name a stream of this program")
+        return ids[form.task]
+
+    def _shown(self, number: int, ids: Sequence[str]) -> str:
+        return f"step {number + 1}, {self.tasks[number].operator} {ids[number]!r}"
+
+
+def _named_events(form: Any) -> Iterator[str]:
+    if isinstance(form, Mapping):
+        for key, part in form.items():
+            if key == "event" and isinstance(part, str):
+                yield part
+            elif key != "config":
+                yield from _named_events(part)
+    elif isinstance(form, list):
+        for part in form:
+            yield from _named_events(part)
+
+
+def stem_of(text: str) -> str:
+    """A text as part of an id.
+
+    >>> stem_of("city:meters"), stem_of("a/b")
+    ('meters', 'a-b')
+    """
+    return _NO_ID.sub("-", text.rpartition(":")[2])[:100] or "task"
+
+
+def type_and_config(step: str, kind: AnyTaskType | str, config: Mapping[str, object] | Config) -> dict[str, Any]:
+    """The type and config of a task as documents have them, with sorted keys."""
+    given = config.model_dump(mode="json", by_alias=True, exclude_unset=True) if isinstance(config, Config) else config
+    try:
+        plain = json.loads(json.dumps(given, sort_keys=True, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise BuildError(step, f"its config is not JSON: {error}", "use texts, numbers, lists and mappings") from None
+    return {"type": kind if isinstance(kind, str) else kind.name, **({"config": plain} if plain else {})}

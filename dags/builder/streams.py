@@ -1,0 +1,222 @@
+"""Streams of a document under construction, each with the operators that go on from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from dags.builder.alternates import BuiltAlternate
+from dags.builder.conditions import BuiltCondition, BuiltGuard, guard
+from dags.builder.draft import BuiltEntrance, BuiltTask, Origin, ProgramDraft, stem_of, type_and_config
+from dags.builder.fault import BuildError, known_among
+from dags.builder.operators import routes
+from dags.config import Config
+from dags.task_type import AnyTaskType
+
+if TYPE_CHECKING:
+    from dags.builder.windows import StreamWindow
+
+_FEWEST_ALTERNATES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltOutput:
+    """A sink of a document under construction; made by `BuiltStream.output`."""
+
+    draft: ProgramDraft
+    task: int
+    """The number of its task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BuiltStream:
+    """A stream of a document under construction; made by `Program.stream` and by its own operators.
+
+    Any number of steps may go on from it, and each gets all events.
+    """
+
+    draft: ProgramDraft
+    origins: tuple[Origin, ...]
+
+    @property
+    def task(self) -> int:
+        """The number of the task that it leaves."""
+        if len(self.origins) > 1:
+            step = self.draft.step("merge")
+            raise BuildError(step, "a merged stream is of several tasks", "name a stream that one task emits")
+        return self.origins[0].task
+
+    def filter(self, expression: str, *, name: str | None = None) -> "BuiltStream":
+        """The events for which an expression is true."""
+        return self._then("filter", "where", {"expression": expression}, name=name)
+
+    def project(
+        self, *fields: str, computed: Mapping[str, str] | None = None, name: str | None = None
+    ) -> "BuiltStream":
+        """Some of the fields, and others that expressions compute."""
+        if not fields and not computed:
+            step = self.draft.step("project", name)
+            raise BuildError(step, "no field would leave it", "name fields to keep, or expressions to compute")
+        config = {"fields": list(fields), **({"computed": dict(computed)} if computed else {})}
+        return self._then("project", "project", config, name=name)
+
+    def merge(self, *others: "BuiltStream") -> "BuiltStream":
+        """The events of all these streams as they arrive. It needs no task of its own."""
+        found = list(self.origins)
+        for other in others:
+            for origin in self._known("merge", other).origins:
+                if any(each[:2] == origin[:2] for each in found):
+                    step = self.draft.step("merge")
+                    raise BuildError(step, "a stream is joined to it twice", "merge each stream once")
+                found.append(origin)
+        return replace(self, origins=tuple(found))
+
+    def split(self, *expressions: str) -> "tuple[BuiltStream, ...]":
+        """A stream for each expression, and one for the rest: an event goes where the first true expression is."""
+        if not expressions:
+            raise BuildError(self.draft.step("split"), "it has no expressions", "give one for each stream but the last")
+        return tuple(self._then("split", "where", {"expression": each}) for each in routes(expressions))
+
+    def window(
+        self,
+        events: int | None = None,
+        *,
+        time: str | None = None,
+        seconds: float | None = None,
+        lateness: float = 0.0,
+    ) -> "StreamWindow":
+        """A window of so many events, or of so many seconds by a field with the time. An aggregate has to end it."""
+        from dags.builder.windows import StreamWindow  # noqa: PLC0415 - a window gives streams again
+
+        step = self.draft.step("window")
+        if (events is None) == (time is None or seconds is None):
+            raise BuildError(step, "it is neither of events nor of time", "give events, or time and seconds")
+        if (size := seconds if events is None else events) is None or size <= 0:
+            raise BuildError(step, f"its size is {size}", "give a size above 0")
+        number = next(self.draft.begun)
+        self.draft.windows[number] = step
+        return StreamWindow(
+            stream=self, number=number, step=step, events=events, time=time, seconds=seconds or 0.0, lateness=lateness
+        )
+
+    def process(
+        self,
+        type: AnyTaskType | str,  # noqa: A002 - what documents call it
+        config: Mapping[str, object] | Config | None = None,
+        *,
+        ports: "Mapping[str, BuiltStream] | None" = None,
+        name: str | None = None,
+        fresh: bool = False,
+    ) -> "BuiltStream":
+        """A task of any type. Streams for further input ports are given by these; this stream enters at `in` then."""
+        return self._then("process", type, config or {}, ports=ports or {}, name=name, fresh=fresh)
+
+    def dynamic(
+        self,
+        *alternates: BuiltAlternate,
+        first: str | None = None,
+        switch: Literal["consistent", "fast"] | None = None,
+        ports: "Mapping[str, BuiltStream] | None" = None,
+        name: str | None = None,
+    ) -> "BuiltStream":
+        """A task with alternates, of which one at a time is active; `first` is so at the beginning."""
+        step = self.draft.step("dynamic", name)
+        names = [each.name for each in alternates]
+        if len(names) < _FEWEST_ALTERNATES:
+            raise BuildError(step, f"it has {len(names)} of the two or more alternates", "add some, or use process")
+        if repeated := sorted({each for each in names if names.count(each) > 1}):
+            message = f"two alternates are named {repeated[0]!r}"
+            raise BuildError(step, message, "give each alternate a name of its own")
+        if first is not None:
+            known_among(step, "alternate", first, names)
+        form: dict[str, Any] = {"alternates": [_alternate_form(step, each) for each in alternates]}
+        form |= {key: given for key, given in (("first", first), ("switch", switch)) if given is not None}
+        return self._add("dynamic", "dynamic", form, ports=ports or {}, name=name)
+
+    def when(self, condition: BuiltGuard | BuiltCondition) -> "BuiltStream":
+        """The same stream by a path that is taken while a guard is open."""
+        if any(each.when is not None for each in self.origins):
+            step = self.draft.step("when")
+            raise BuildError(step, "the stream is guarded already", "join both conditions with '&' in one guard")
+        return replace(self, origins=tuple(each._replace(when=guard(condition)) for each in self.origins))
+
+    def port(self, name: str) -> "BuiltStream":
+        """What leaves the same task at another output port."""
+        return replace(self, origins=(self.origins[0]._replace(task=self.task, port=name),))
+
+    def output(self, name: str | None = None) -> BuiltOutput:
+        """Deliver the stream as an output of the dataflow."""
+        return self.sink("output", name=name)
+
+    def sink(
+        self,
+        type: AnyTaskType | str,  # noqa: A002 - what documents call it
+        config: Mapping[str, object] | Config | None = None,
+        *,
+        name: str | None = None,
+    ) -> BuiltOutput:
+        """End the stream with a task of a sink type."""
+        form = type_and_config(self.draft.step("output", name), type, config or {})
+        added = self._add("output", form["type"], form, name=name, is_sink=True)
+        return BuiltOutput(draft=self.draft, task=added.task)
+
+    def _then(  # noqa: PLR0913 - a task has as many parts
+        self,
+        operator: str,
+        kind: AnyTaskType | str,
+        config: Mapping[str, object] | Config,
+        *,
+        ports: "Mapping[str, BuiltStream] | None" = None,
+        name: str | None = None,
+        fresh: bool = False,
+    ) -> "BuiltStream":
+        form = type_and_config(self.draft.step(operator, name), kind, config)
+        return self._add(operator, form["type"], form | ({"fresh": True} if fresh else {}), ports=ports, name=name)
+
+    def _add(  # noqa: PLR0913 - likewise
+        self,
+        operator: str,
+        stem: str,
+        form: Mapping[str, Any],
+        *,
+        ports: "Mapping[str, BuiltStream] | None" = None,
+        name: str | None = None,
+        is_sink: bool = False,
+    ) -> "BuiltStream":
+        if "in" in (ports or {}):
+            step = self.draft.step(operator, name)
+            raise BuildError(step, "the stream itself enters at 'in'", "merge the other one, or name another port")
+        entering: dict[str | None, BuiltStream] = {"in" if ports else None: self}
+        entering |= {port: self._known(operator, each) for port, each in (ports or {}).items()}
+        task = BuiltTask(
+            operator=operator,
+            stem=stem_of(stem),
+            name=name,
+            form=form,
+            entrances=tuple(BuiltEntrance(origin, port) for port, each in entering.items() for origin in each.origins),
+            is_sink=is_sink,
+        )
+        return BuiltStream(draft=self.draft, origins=(Origin(self.draft.add(task), None),))
+
+    def _known(self, operator: str, other: object) -> "BuiltStream":
+        step = self.draft.step(operator)
+        if not isinstance(other, BuiltStream):
+            kind = type(other).__name__
+            remedy = "end the window with an aggregate first" if kind == "StreamWindow" else "give a stream"
+            raise BuildError(step, f"{kind} is not a stream", remedy)
+        if other.draft is not self.draft:
+            message = f"it is given a stream of another program, {other.draft.name!r}"
+            raise BuildError(step, message, "take streams of this program, or read the other's output as a source")
+        return other
+
+
+def _alternate_form(step: str, given: BuiltAlternate) -> dict[str, Any]:
+    own: dict[str, Any] = {"name": given.name}
+    if given.type is not None:
+        own |= type_and_config(step, given.type, given.config)
+    else:
+        own |= {"module": given.module}
+        own |= {key: value for key, value in type_and_config(step, "", given.config).items() if key == "config"}
+    own["value"] = given.value if isinstance(given.value, int | float) else dict(given.value.form)
+    own["cost"] = given.cost
+    own |= {} if given.selectivity is None else {"selectivity": given.selectivity}
+    return own if given.when is None else own | {"when": dict(given.when.form)}

@@ -1,0 +1,44 @@
+"""The routes of dynamic dataflows: what they have chosen, their policy, and choices by hand."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from adaptation.documents.dynamic_form import Policy
+from manager.answers import AdaptationAnswer, ChoiceForm
+from manager.problem import Conflict, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
+from manager.rest.bodies import document, form
+from manager.rest.dependencies import Named, TheCaller, TheService
+from manager.rest.openapi import documented
+from manager.rest.openapi_examples.adaptations import ADAPTATION
+
+router = APIRouter(prefix="/v1/dataflows/{id}", tags=["dataflows"])
+_CHANGED = (Conflict, NotFound, StateNotReady, TooLarge, UnsupportedMediaType)
+
+
+@router.get("/adaptation", **documented(ADAPTATION, Conflict, NotFound, StateNotReady))
+def adaptation(service: TheService, caller: TheCaller, id: Named) -> AdaptationAnswer:  # noqa: A002 - its public name
+    """Show what a dynamic dataflow has chosen, and by which figures."""
+    return service.adaptations.get(caller, id)
+
+
+@router.put("/policy", **documented(ADAPTATION, *_CHANGED, body=Policy))
+def set_policy(
+    service: TheService,
+    caller: TheCaller,
+    id: Named,  # noqa: A002 - its public name
+    raw: Annotated[bytes, Depends(document)],
+) -> AdaptationAnswer:
+    """Replace the policy of a dynamic dataflow. What runs stays, until the new policy asks for something else."""
+    return service.adaptations.set_policy(caller, id, raw)
+
+
+@router.put("/choice", **documented(ADAPTATION, *_CHANGED, body=ChoiceForm))
+def choose(
+    service: TheService,
+    caller: TheCaller,
+    id: Named,  # noqa: A002 - its public name
+    sent: Annotated[ChoiceForm, Depends(form(ChoiceForm))],
+) -> AdaptationAnswer:
+    """Choose alternates and streams by hand. What is left out is left to the service again."""
+    return service.adaptations.choose(caller, id, sent.choose)

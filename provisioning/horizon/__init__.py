@@ -1,0 +1,11 @@
+"""Braid's own algorithm: alternates and machines are planned together over all predicted intervals.
+
+`plan` does so on a fixed number of cores, by dynamic programming; `deployed` and `adapted` with machines that are
+rented by the hour, where a linear program finds how much to start, to keep and to let go. All take the union of
+dataflows that share tasks, so that the cost of a shared task counts once.
+"""
+
+from provisioning.horizon.local_plan import HorizonPlan, HorizonStep, plan
+from provisioning.horizon.rented import adapted, deployed
+
+__all__ = ["HorizonPlan", "HorizonStep", "adapted", "deployed", "plan"]

@@ -1,0 +1,236 @@
+"""How much power to start, to keep for another hour and to let go, over all predicted intervals: a linear program.
+
+Machines are paid by started hours, so one that is started runs to the end of its hour, and one whose hour ends is let
+go or kept for another. Hours that reach beyond the horizon count in part, as if what follows needed them. Each interval
+is served at some level by some mix. The levels must be enough on average, and none below the goal less its tolerance.
+
+The program is continuous, so that it takes milliseconds for any number of machines; what is due now is rounded to
+machines by who carries it out, and the rest is planned anew at the next interval.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ortools.linear_solver.python import model_builder
+
+from provisioning.horizon.mixes import Mix
+from provisioning.machine_class import HOUR, MachineClass, Rental
+from provisioning.outlook import Outlook
+from provisioning.throughput import needs
+
+_SHORT = 20.0
+"""How much dearer power that lacks is than power that is rented."""
+_SPARE_OMEGA = 0.01
+"""How far above the lowest level is aimed at, since levels are reached by whole cores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RentalPlan:
+    """What is due now."""
+
+    mix: Mix
+    """The mix that serves most of the next interval."""
+    level: float
+    """The relative throughput for the next interval."""
+    starts: tuple[tuple[MachineClass, float], ...]
+    """The power to start, as rated, and the class that has it at the lowest price."""
+    kept: frozenset[int]
+    """The numbers of the machines that go on."""
+    spare: tuple[int, ...] = ()
+    """Of those that need not, as the program reckons, the ones to keep first if more is needed than was reckoned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Machines that perform alike and whose hours end together, the faster ones first."""
+
+    numbers: tuple[int, ...]
+    machine_class: MachineClass
+    ends: int
+    """The interval at whose beginning the paid hour has ended."""
+    power: tuple[float, ...]
+    """Of one of them, at each interval."""
+
+
+class RentalProgram:
+    """The program of one moment."""
+
+    def __init__(self, outlook: Outlook, choice: Sequence[Mix], steps: int) -> None:
+        """Lay out what can be decided."""
+        self._outlook, self._choice, self._steps = outlook, choice, steps
+        self._hour = max(1, round(HOUR / outlook.interval))
+        self._sigma = outlook.goal.sigma(outlook.dataflow)
+        self._groups = tuple(_grouped(outlook, steps))
+        self._model = model_builder.Model()  # type: ignore[no-untyped-call] # it has no types
+        self._profit: list[model_builder.LinearExprT] = []
+        self._power: list[tuple[frozenset[str], list[model_builder.LinearExprT]]] = []
+        """For the tags of each class or group, its power at each interval."""
+        self.lowest = outlook.goal.omega - outlook.goal.tolerance + _SPARE_OMEGA
+        """The lowest level for an interval."""
+        self.performance = expected_performance(outlook)
+
+    def solved(self) -> RentalPlan:
+        """The plan of the highest profit."""
+        offers = cheapest_power(self._outlook.classes)
+        starts = [(one, self._started(one)) for one in offers]
+        keeps = [self._kept(group) for group in self._groups]
+        level, picks = self._served()
+        self._model.maximize(model_builder.LinearExpr.sum(self._profit))
+        solver = model_builder.Solver("GLOP")
+        if solver.solve(self._model) != model_builder.SolveStatus.OPTIMAL:
+            return self._as_it_is()
+        kept: list[int] = []
+        spare: list[int] = []
+        for group, keep in zip(self._groups, keeps, strict=True):
+            count = len(group.numbers) if keep is None else round(solver.value(keep))
+            kept += group.numbers[:count]
+            spare += group.numbers[count:]
+        due = tuple((one, power) for one, begun in starts if (power := solver.value(begun)) > 1e-6)  # noqa: PLR2004
+        shares: dict[int, float] = {}
+        for at, picked in picks:
+            shares[at] = shares.get(at, 0.0) + solver.value(picked)
+        mix = self._choice[max(shares, key=shares.__getitem__)]
+        return RentalPlan(mix=mix, level=solver.value(level), starts=due, kept=frozenset(kept), spare=tuple(spare))
+
+    def _as_it_is(self) -> RentalPlan:
+        """What is done should the solver fail: all machines stay."""
+        numbers = frozenset(rental.number for rental in self._outlook.deployment.rentals)
+        least = min(self._choice, key=lambda mix: mix.cores)
+        return RentalPlan(mix=least, level=self._outlook.goal.omega, starts=(), kept=numbers)
+
+    def _started(self, machine_class: MachineClass) -> model_builder.Variable:
+        """Variables for the power that is started at each interval; the one that is decided now."""
+        started = [self._model.new_num_var(0, float("inf"), "") for _ in range(self._steps)]
+        price = self._sigma * machine_class.price / machine_class.power
+        power: list[model_builder.LinearExprT] = []
+        for step in range(self._steps):
+            self._profit.append(-price * self._hours(step) * started[step])
+            working = (
+                self.performance * self._working(machine_class, step - begun) * started[begun]
+                for begun in range(step + 1)
+            )
+            power.append(model_builder.LinearExpr.sum(list(working)))
+        self._power.append((machine_class.tags, power))
+        return started[0]
+
+    def _kept(self, group: _Group) -> model_builder.Variable | None:
+        """Variables for the hours that a group may be kept for; the one that is decided now, if there is one."""
+        count: model_builder.Variable | float = float(len(group.numbers))
+        now: model_builder.Variable | None = None
+        boundary = group.ends
+        power: list[model_builder.LinearExprT] = []
+        for step in range(self._steps):
+            if step == boundary:
+                kept = self._model.new_num_var(0, len(group.numbers), "")
+                if not isinstance(count, float):
+                    self._model.add(kept <= count)
+                self._profit.append(-self._sigma * group.machine_class.price * self._hours(step) * kept)
+                now = kept if step == 0 else now
+                count, boundary = kept, boundary + self._hour
+            power.append(group.power[step] * count)
+        self._power.append((group.machine_class.tags, power))
+        return now
+
+    def _served(self) -> tuple[model_builder.LinearExprT, list[tuple[int, model_builder.Variable]]]:
+        """Each interval has a mix and a level, and the power for them; the level and the mixes that are decided now."""
+        goal, dataflow = self._outlook.goal, self._outlook.dataflow
+        per_step = self._outlook.interval / (goal.hours * HOUR)
+        levels = (self.lowest, 1.0)
+        special = {task.tags for task in dataflow.tasks if task.tags}
+        dearest = max(one.price / one.power for one in self._outlook.classes) / self._hour
+        reached: list[model_builder.LinearExprT] = []
+        first: list[tuple[int, model_builder.Variable]] = []
+        for step in range(self._steps):
+            rates = self._outlook.coming_rates[min(step, len(self._outlook.coming_rates) - 1)]
+            options = [
+                (at, level, need, self._model.new_num_var(0, 1, ""))
+                for at, need in enumerate(needs(dataflow, mix.active, rates) for mix in self._choice)
+                for level in levels
+            ]
+            self._model.add(model_builder.LinearExpr.sum([picked for *_, picked in options]) == 1)
+            reached.append(model_builder.LinearExpr.sum([level * picked for _, level, _, picked in options]))
+            self._profit += [per_step * self._choice[at].gamma * picked for at, _, _, picked in options]
+            if not step:
+                first = [(at, picked) for at, _, _, picked in options]
+            for tags in (frozenset[str](), *special):
+                short = self._model.new_num_var(0, float("inf"), "")
+                self._profit.append(-self._sigma * dearest * _SHORT * short)
+                wanted = [self._wanted(need, level, tags) * picked for _, level, need, picked in options]
+                there = [power[step] for offered, power in self._power if tags <= offered]
+                self._model.add(model_builder.LinearExpr.sum([*there, short]) >= model_builder.LinearExpr.sum(wanted))
+        # What the intervals before were short of on average is made up for.
+        past = min(self._outlook.step, self._steps)
+        enough = goal.omega * (self._steps + past) - self._outlook.mean_omega * past
+        self._model.add(model_builder.LinearExpr.sum(reached) >= min(float(self._steps), enough))
+        return reached[0], first
+
+    def _wanted(self, need: Sequence[float], level: float, tags: frozenset[str]) -> float:
+        """The power for a level: of each task what it needs, at least a core of the slowest kind."""
+        grain = min(one.speed for one in self._outlook.classes) * self.performance
+        tasks = self._outlook.dataflow.tasks
+        return sum(
+            max(each * level, grain) for each, task in zip(need, tasks, strict=True) if not tags or task.tags == tags
+        )
+
+    def _hours(self, step: int) -> float:
+        """How much of an hour that begins at an interval lies within the horizon."""
+        return min(1.0, (self._steps - step) / self._hour)
+
+    def _working(self, machine_class: MachineClass, age: int) -> float:
+        """The part of an interval in which a machine works that was started so many intervals before."""
+        if age >= self._hour:
+            return 0.0
+        worked = (age + 1) * self._outlook.interval - machine_class.start_seconds
+        return max(0.0, min(1.0, worked / self._outlook.interval))
+
+
+def cheapest_power(classes: Sequence[MachineClass]) -> tuple[MachineClass, ...]:
+    """For each set of tags the class with the lowest price for its power; of equals the smallest."""
+    best: dict[frozenset[str], MachineClass] = {}
+    for one in sorted(classes, key=lambda each: (round(each.price / each.power, 9), each.power)):
+        best.setdefault(one.tags, one)
+    return tuple(best.values())
+
+
+def coming_power(outlook: Outlook, rental: Rental, steps: int) -> tuple[float, ...]:
+    """The power of a machine at the coming intervals; the last prediction holds for those beyond."""
+    rated = rental.machine_class.speed
+    speeds = [each.get(rental.number, rated) for each in outlook.coming_speeds]
+    found = []
+    for step in range(steps):
+        late = rental.ready_at - outlook.now - step * outlook.interval
+        working = max(0.0, min(1.0, 1.0 - late / outlook.interval))
+        found.append(speeds[min(step, len(speeds) - 1)] * rental.machine_class.cores * working)
+    return tuple(found)
+
+
+def expected_performance(outlook: Outlook) -> float:
+    """What part of its rated speed a new machine may be expected to do: what those that run do on average."""
+    seen = [
+        outlook.speeds[rental.number] / rental.machine_class.speed
+        for rental in outlook.deployment.rentals
+        if rental.number in outlook.speeds
+    ]
+    return max(0.5, min(1.0, sum(seen) / len(seen))) if seen else 1.0
+
+
+def _grouped(outlook: Outlook, steps: int) -> Iterator[_Group]:
+    groups: defaultdict[tuple[str, int, int], list[tuple[float, int, tuple[float, ...], MachineClass]]]
+    groups = defaultdict(list)
+    for rental in outlook.deployment.rentals:
+        power = coming_power(outlook, rental, steps)
+        ends = round(rental.paid_left(outlook.now) / outlook.interval)
+        mean = sum(power) / len(power)
+        # Alike is what differs by less than a tenth of the rated power.
+        alike = round(10 * mean / rental.machine_class.power)
+        key = rental.machine_class.name, ends, alike
+        groups[key].append((-mean, rental.number, power, rental.machine_class))
+    for (_, ends, _), each in groups.items():
+        columns = zip(*(power for _, _, power, _ in each), strict=True)
+        yield _Group(
+            numbers=tuple(number for _, number, _, _ in sorted(each, key=lambda one: one[:2])),
+            machine_class=each[0][3],
+            ends=ends,
+            power=tuple(sum(column) / len(each) for column in columns),
+        )

@@ -1,0 +1,126 @@
+"""Laws of the algorithms that make deployments."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from provisioning import horizon
+from provisioning.algorithms import brute_force, genetic, greedy
+from provisioning.algorithms.repack import cheapest
+from provisioning.dataflow_figures import DataflowFigures, TaskFigures, union
+from provisioning.deployment import Deployment
+from provisioning.throughput import needs, omega
+from tests.provisioning.scenes import CHAIN, CLASSES, GPU, LARGE, MEDIUM, SMALL, dataflows, goal, rates_of, task
+
+EVOLUTION = genetic.Evolution(population=12, generations=6)
+rates = st.sampled_from([1.0, 5.0, 10.0, 20.0])
+
+Deploy = Callable[[DataflowFigures, dict[str, float]], Deployment]
+ALGORITHMS: dict[str, Deploy] = {
+    "centralised": lambda dataflow, rates: greedy.deployed(dataflow, rates, CLASSES, goal(), central=True),
+    "sharded": lambda dataflow, rates: greedy.deployed(dataflow, rates, CLASSES, goal(), central=False),
+    "genetic": lambda dataflow, rates: genetic.deployed(dataflow, rates, CLASSES, goal(), EVOLUTION),
+    "horizon": lambda dataflow, rates: horizon.deployed(dataflow, rates, CLASSES, goal()),
+}
+every = pytest.mark.parametrize("deploy", ALGORITHMS.values(), ids=ALGORITHMS.keys())
+
+
+def theta(dataflow: DataflowFigures, deployment: Deployment) -> float:
+    return goal().theta(dataflow, dataflow.gamma(deployment.active), deployment.price() * goal().hours)
+
+
+def reached(dataflow: DataflowFigures, deployment: Deployment, rates: dict[str, float]) -> float:
+    return omega(dataflow, deployment.active, rates, deployment.capacity(dataflow, {}))
+
+
+@every
+@settings(max_examples=20)
+@given(dataflow=dataflows(), rate=rates)
+def test_a_deployment_is_possible_and_suffices(deploy: Deploy, dataflow: DataflowFigures, rate: float) -> None:
+    """Every task runs, no core works twice, and the throughput is reached."""
+    deployment = deploy(dataflow, rates_of(dataflow, rate))
+    assert [] == list(deployment.problems(dataflow))
+    assert reached(dataflow, deployment, rates_of(dataflow, rate)) >= goal().omega - 1e-9
+
+
+@every
+@settings(max_examples=15)
+@given(dataflow=dataflows(3), rate=st.sampled_from([1.0, 5.0, 10.0]))
+def test_none_is_better_than_brute_force(deploy: Deploy, dataflow: DataflowFigures, rate: float) -> None:
+    """On small cases it is the bound for all others that reach the throughput."""
+    at = rates_of(dataflow, rate)
+    assume(all(need < 12 for need in needs(dataflow, dataflow.best(), at)))
+    exact = brute_force.deployed(dataflow, at, CLASSES, goal())
+    assert [] == list(exact.problems(dataflow))
+    assert reached(dataflow, exact, at) >= goal().omega - 1e-9
+    assert theta(dataflow, deploy(dataflow, at)) <= theta(dataflow, exact) + 1e-9
+
+
+@given(dataflow=dataflows(), rate=rates)
+def test_the_horizon_is_never_worse_than_greedy(dataflow: DataflowFigures, rate: float) -> None:
+    """In the model, where nothing varies."""
+    at = rates_of(dataflow, rate)
+    central, own = ALGORITHMS["centralised"](dataflow, at), ALGORITHMS["horizon"](dataflow, at)
+    assert theta(dataflow, own) >= theta(dataflow, central) - 1e-9
+
+
+def test_tasks_run_where_their_tags_are() -> None:
+    """A task that needs a tag gets machines that offer it, the others may run anywhere."""
+    special = TaskFigures(name="score", alternates=CHAIN.tasks[1].alternates, inputs=("read",), tags=GPU.tags)
+    dataflow = DataflowFigures(tasks=(CHAIN.tasks[0], special, CHAIN.tasks[2]))
+    for central in (True, False):
+        deployment = greedy.deployed(dataflow, {"read": 20.0}, (*CLASSES, GPU), goal(), central=central)
+        assert [] == list(deployment.problems(dataflow))
+    with pytest.raises(ValueError, match="no class of machines offers gpu"):
+        greedy.deployed(dataflow, {"read": 20.0}, CLASSES, goal(), central=True)
+
+
+def test_the_centralised_variant_considers_what_is_below() -> None:
+    """An alternate that lets less through is worth its lower value if what is below is dear; alone, it is not."""
+    dataflow = DataflowFigures(
+        tasks=(
+            task("filter", (1.0, 0.01, 1.0), (0.9, 0.01, 0.1)),
+            task("model", (1.0, 0.5, 1.0), after=("filter",)),
+        )
+    )
+    central = greedy.deployed(dataflow, {"filter": 10.0}, CLASSES, goal(), central=True)
+    sharded = greedy.deployed(dataflow, {"filter": 10.0}, CLASSES, goal(), central=False)
+    assert (1, 0) == central.active
+    assert (0, 0) == sharded.active
+    assert central.price() < sharded.price()
+
+
+@given(dataflow=dataflows(4), rate=rates)
+def test_two_tenants_of_one_dataflow_pay_once(dataflow: DataflowFigures, rate: float) -> None:
+    """Their union takes what one of them takes, and has the same value."""
+    both = union([dataflow, dataflow])
+    one, shared = (horizon.deployed(each, rates_of(dataflow, rate), CLASSES, goal()) for each in (dataflow, both))
+    assert one.price() == pytest.approx(shared.price())
+    assert both.gamma(shared.active) == pytest.approx(dataflow.gamma(one.active))
+
+
+@given(st.integers(0, 40))
+def test_machines_are_packed_at_the_lowest_price(cores: int) -> None:
+    """With prices in proportion, so many cores of speed 2 cost as much as singles."""
+    chosen = cheapest([MEDIUM, LARGE], cores)
+    assert sum(one.cores for one in chosen) >= cores
+    assert sum(one.price for one in chosen) == pytest.approx(MEDIUM.price * cores)
+
+
+def test_genetic_search_repeats_itself() -> None:
+    """The same seed finds the same."""
+    one, other = (ALGORITHMS["genetic"](CHAIN, {"read": 20.0}) for _ in range(2))
+    assert one == other
+
+
+def test_a_deployment_says_what_is_wrong_with_it() -> None:
+    """Too many cores of a machine, and tasks that run nowhere."""
+    made = greedy.deployed(CHAIN, {"read": 1.0}, (SMALL,), goal(), central=True)
+    wrong = Deployment(active=made.active, rentals=made.rentals[:1], cores={0: {0: 2}})
+    assert [
+        "score runs nowhere",
+        "write runs nowhere",
+        "rental 0 has 1 cores, not 2",
+    ] == list(wrong.problems(CHAIN))

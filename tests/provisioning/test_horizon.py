@@ -1,0 +1,119 @@
+"""Plans on a fixed number of cores."""
+
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from provisioning.algorithms.alternate_costs import causes
+from provisioning.dataflow_figures import Active, DataflowFigures, union
+from provisioning.horizon import plan
+from provisioning.horizon.mixes import mixes
+from provisioning.throughput import needs, omega
+from tests.provisioning.scenes import CHAIN, dataflows, rates_of, task
+
+forecasts = st.lists(st.floats(0, 100), min_size=1, max_size=4)
+
+
+@given(dataflows(), st.floats(0.1, 20), forecasts)
+def test_throughput_comes_first_and_then_value(dataflow: DataflowFigures, cores: float, forecast: list[float]) -> None:
+    """Without a cost of switching, no other alternates fit that are worth more."""
+    rates = [rates_of(dataflow, rate) for rate in forecast]
+    found = plan(dataflow, rates, cores=cores, switch_cost=0.0)
+    for step, at in zip(found.steps, rates, strict=True):
+        fitting = [
+            dataflow.gamma(active)
+            for active in product(*(range(len(one.alternates)) for one in dataflow.tasks))
+            if sum(needs(dataflow, active, at)) * 0.8 <= cores * (1 - 1e-9)
+        ]
+        if fitting:
+            assert step.omega >= 0.8 - 1e-9
+        if len(forecast) == 1 and fitting:
+            assert step.gamma >= max(fitting) - 0.002
+
+
+@given(dataflows(), st.floats(0, 100))
+def test_causes_are_what_an_event_needs_there_and_below(dataflow: DataflowFigures, rate: float) -> None:
+    """The work of all tasks is what the events at the sources cause."""
+    active = dataflow.best()
+    below = causes(dataflow, active)
+    caused = sum(rate * below[dataflow.number[name]] for name in rates_of(dataflow, rate))
+    assert caused == pytest.approx(sum(needs(dataflow, active, rates_of(dataflow, rate))))
+
+
+def test_a_step_reaches_what_it_says() -> None:
+    """Cores that are divided by need serve each task alike."""
+    step = plan(CHAIN, [{"read": 100.0}], cores=5.0).now
+    shares = [need / step.cores * 5.0 for need in needs(CHAIN, step.active, {"read": 100.0})]
+    assert omega(CHAIN, step.active, {"read": 100.0}, shares) == pytest.approx(step.omega)
+
+
+def test_a_short_lull_switches_nothing() -> None:
+    """A better alternate for one interval is not worth going to it and back."""
+    busy, calm = {"read": 60.0}, {"read": 10.0}
+    lull = plan(CHAIN, [busy, calm, busy], cores=4.0, running=(0, 1, 0), switch_cost=0.4)
+    assert [(0, 1, 0)] * 3 == [step.active for step in lull.steps]
+    calmed = plan(CHAIN, [busy, calm, calm, calm], cores=4.0, running=(0, 1, 0), switch_cost=0.4)
+    assert [(0, 1, 0), (0, 0, 0), (0, 0, 0), (0, 0, 0)] == [step.active for step in calmed.steps]
+
+
+def test_what_must_be_is_switched_at_any_cost() -> None:
+    """Throughput is worth more than any switch."""
+    found = plan(CHAIN, [{"read": 60.0}], cores=4.0, running=(0, 0, 0), switch_cost=10.0)
+    assert (0, 1, 0) == found.now.active
+
+
+def test_sharing_leaves_room_for_better_alternates() -> None:
+    """Two tenants who share a task afford together what each alone, with half of the cores, does not."""
+    other = DataflowFigures(tasks=(*CHAIN.tasks[:2], task("alert", (1.0, 0.01, 1.0), after=("score",))))
+    together = plan(union([CHAIN, other]), [{"read": 20.0}], cores=4.0)
+    alone = plan(CHAIN, [{"read": 20.0}], cores=2.0)
+    assert together.now.gamma == 1.0 > alone.now.gamma
+    assert together.now.cores < 2 * plan(CHAIN, [{"read": 20.0}], cores=4.0).now.cores
+
+
+def test_a_forecast_is_needed() -> None:
+    """There is no plan for nothing, and rates below nothing count as none."""
+    with pytest.raises(ValueError, match="forecast"):
+        plan(CHAIN, [], cores=1.0)
+    assert plan(CHAIN, [{"read": -5.0}], cores=1.0).now.cores == 0.0
+
+
+@settings(max_examples=5)
+@given(st.integers(0, 1000))
+def test_many_dynamic_tasks_have_few_mixes(seed: int) -> None:
+    """Of too many to enumerate, prices find some from the best value to the least work."""
+    tasks = [task("t0", (1.0, 0.1, 1.0), (0.5, 0.01, 1.0))]
+    for at in range(1, 40):
+        cheap = 0.01 + (seed * at % 7) / 100
+        tasks.append(task(f"t{at}", (1.0, 0.1, 1.0), (0.4 + at / 100, cheap, 1.0), after=(f"t{at - 1}",)))
+    found = mixes(DataflowFigures(tasks=tuple(tasks)), {"t0": 10.0})
+    assert 5 < len(found) <= 25
+    assert found[0].gamma == 1.0
+    assert all(one.gamma > other.gamma and one.cores > other.cores for one, other in pairwise(found))
+
+
+@settings(max_examples=25)
+@given(dataflows(3), st.floats(0.1, 10), st.lists(st.floats(0, 60), min_size=2, max_size=3), st.data())
+def test_no_other_path_is_better(
+    dataflow: DataflowFigures, cores: float, forecast: list[float], data: st.DataObject
+) -> None:
+    """Of all sequences of mixes, switches and all, the plan has the best score."""
+    running = tuple(data.draw(st.integers(0, len(one.alternates) - 1)) for one in dataflow.tasks)
+    rates = [rates_of(dataflow, rate) for rate in forecast]
+
+    def score(path: tuple[Active, ...]) -> float:
+        total = 0.0
+        for before, active, at in zip((running, *path), path, rates, strict=False):
+            needed = sum(needs(dataflow, active, at))
+            short = max(0.0, 0.8 - (min(1.0, cores / needed) if needed else 1.0))
+            switched = sum(before[one] != active[one] for one in dataflow.dynamic) / max(1, len(dataflow.dynamic))
+            total += dataflow.gamma(active) - 1000 * short - 0.001 * needed / cores - 0.05 * switched
+        return total
+
+    most = {name: max(each[name] for each in rates) for name in rates[0]}
+    options = [mix.active for mix in mixes(dataflow, most, running)]
+    found = plan(dataflow, rates, cores=cores, running=running)
+    best = max(score(path) for path in product(options, repeat=len(rates)))
+    assert score(tuple(step.active for step in found.steps)) == pytest.approx(best)

@@ -1,0 +1,1 @@
+"""Tests of the dataflows of the thesis on adaptation."""

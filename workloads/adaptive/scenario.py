@@ -1,0 +1,132 @@
+"""Scenarios: dynamic dataflows with the modules and sources that they need, and the events of these sources."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dags import Schema
+from dags.builder import Program
+from workloads.adaptive.demand_response import GRID_SCHEMAS, demand_response, grid_rounds
+from workloads.adaptive.linear_road import ROAD_SCHEMAS, linear_road, road_rounds
+from workloads.adaptive.tweet_topics import TWEET_SCHEMAS, tweet_rounds, tweet_topics
+from workloads.adaptive.word_count import LINE_SCHEMAS, line_rounds, word_count
+from workloads.workload import Document, Event
+
+_PUBLISHED = Path(__file__).parent / "published"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedFunction:
+    """A function of a published source, and what it takes and gives."""
+
+    source: str
+    """The file, without its suffix."""
+    takes: Mapping[str, str]
+    gives: Mapping[str, str]
+    drops: Sequence[str] = ()
+    cost: float
+    """Milliseconds of CPU an event."""
+
+
+_FORECAST = {"predicted": "float", "predictions": "json"}
+_FUNCTIONS: Mapping[str, Mapping[str, PublishedFunction]] = {
+    "demand_response": {
+        name: PublishedFunction(
+            source="load",
+            takes={"hour": "float", "temperature": "float", "persons": "float"},
+            gives=_FORECAST,
+            cost=cost,
+        )
+        for name, cost in (("typical", 0.23), ("hourly", 0.06))
+    },
+    "linear_road": {
+        "by_history": PublishedFunction(
+            source="traffic",
+            takes={"speed": "float", "hour": "float", "segment": "integer"},
+            gives={"jam": "float"},
+            cost=0.03,
+        ),
+        "by_speed": PublishedFunction(source="traffic", takes={"speed": "float"}, gives={"jam": "float"}, cost=0.005),
+        "by_threshold": PublishedFunction(
+            source="traffic", takes={"speed": "float"}, gives={"jam": "float"}, cost=0.003
+        ),
+        "forest": PublishedFunction(
+            source="traffic",
+            takes={"mean": "float", "min": "float"},
+            gives=_FORECAST,
+            cost=0.022,
+        ),
+    },
+    "word_count": {
+        "stemmed": PublishedFunction(
+            source="words", takes={"line": "string"}, gives={"word": "json"}, drops=["line"], cost=0.03
+        ),
+        "plain": PublishedFunction(
+            source="words", takes={"line": "string"}, gives={"word": "json"}, drops=["line"], cost=0.005
+        ),
+    },
+    "tweet_topics": {
+        name: PublishedFunction(
+            source="topics", takes={"text": "string"}, gives={"found": "string", "score": "float"}, cost=cost
+        )
+        for name, cost in (("bayes", 0.02), ("mixture", 0.25), ("phrases", 0.36))
+    },
+}
+
+Rounds = Callable[[int], Iterator[Mapping[str, Event]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveScenario:
+    """A dynamic dataflow and all that it needs; made by `adaptive_scenario`."""
+
+    name: str
+    document: Document
+    modules: tuple[Mapping[str, Any], ...]
+    """Their forms, as an operator publishes them."""
+    schemas: Mapping[str, Schema]
+    """By the names of the sources."""
+    rounds: Rounds
+    """Endless rounds, the same for the same seed, each with an event of every source."""
+
+
+_PARTS: Mapping[str, tuple[Callable[[], Program], Mapping[str, Schema], Rounds]] = {
+    "demand_response": (demand_response, GRID_SCHEMAS, grid_rounds),
+    "linear_road": (linear_road, ROAD_SCHEMAS, road_rounds),
+    "word_count": (word_count, LINE_SCHEMAS, line_rounds),
+    "tweet_topics": (tweet_topics, TWEET_SCHEMAS, tweet_rounds),
+}
+ADAPTIVE = tuple(_PARTS)
+"""The names of all scenarios."""
+
+
+def adaptive_scenario(name: str) -> AdaptiveScenario:
+    """The scenario of a name.
+
+    >>> adaptive_scenario("word_count").document["name"]
+    'Word count'
+    """
+    program, schemas, rounds = _PARTS[name]
+    return AdaptiveScenario(
+        name=name,
+        document=program().document(),
+        modules=tuple(_form(entry, each) for entry, each in _FUNCTIONS[name].items()),
+        schemas=schemas,
+        rounds=rounds,
+    )
+
+
+def _form(entry: str, function: PublishedFunction) -> Mapping[str, Any]:
+    return {
+        "name": entry.replace("_", "-"),
+        "version": 1,
+        "shape": "one-to-one",
+        "code": {
+            "source": (_PUBLISHED / f"{function.source}.py").read_text(encoding="utf-8"),
+            "entry": entry,
+            "input": dict(function.takes),
+            "output": {"fields": dict(function.gives), "drop": list(function.drops)},
+        },
+        "cost": function.cost,
+    }
