@@ -67,6 +67,7 @@ def test_machines_that_share_a_root_take_over_without_copies(tmp_path: Path) -> 
         flow.check()
 
 
+@pytest.mark.slow
 def test_a_host_goes_to_a_new_machine_when_its_own_has_too_much_to_do(tmp_path: Path) -> None:
     """Of two busy hosts it gives one away, and each event of both counts once; the journal says why."""
     settings = {"BRAID_SETTLED_AFTER": "4", "BRAID_PLACEMENT": "launch", "BRAID_PACE": "0.25"}
