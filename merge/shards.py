@@ -18,8 +18,8 @@ import networkx as nx
 from dags.divisibility import GROUPS, DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
 from merge.capacity import Costs
 from merge.group_balance import balanced, loads_of
-from merge.hosts import Host, machine_cores
 from merge.jobs import Assignment, Home, Job, JobId, Jobs, parents
+from merge.placement.hosts import Host, machine_cores
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
 

@@ -24,8 +24,7 @@ def balance(folder: Path) -> dict[str, Any]:
     The first one runs a job on each of four hosts.
     """
     folder.mkdir()
-    settings = {"BRAID_SETTLED_AFTER": str(_SETTLED_AFTER), "BRAID_PLACEMENT": "launch"}
-    bed = FleetBed(folder, replicas=1, pace=_PACE, settings=settings)
+    bed = FleetBed(folder, replicas=1, pace=_PACE, settings={"BRAID_SETTLED_AFTER": str(_SETTLED_AFTER)})
     try:
         bed.begin()
         bed.add("m0", hosts=_HOSTS)

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machines.fleet import COUNTS, fleet
+from benchmarks.machines.fleet import fleet
 
 _PER_SECOND = 50.0
 _PACE = 0.5
@@ -23,10 +23,9 @@ def copy_cost(folder: Path, *, seconds: float, whiles: int) -> dict[str, Any]:
     ):
         fleets = {"0": none, "1": one, "2": two}
         for many, machines in fleets.items():
-            machines.submit(machines.service.admit("ann"), COUNTS)
+            host = machines.submit()
             machines.send(_PER_SECOND)
             machines.first_output_after(0.0)
-            host = machines.host()
             machines.wait(lambda m=machines, h=host, n=int(many): m.has_copies(h, n), "copies")  # type: ignore[misc]
         # A JVM becomes faster over its first hundreds of batches.
         time.sleep(seconds)

@@ -13,26 +13,19 @@ from typing import Any, TypeVar
 
 import psutil
 
-from benchmarks.machines.fleet_line import BOUND, FleetLine
+from benchmarks.machines.fleet_line import BOUND, FleetLine, source
 from benchmarks.manager_test_bed import MeasuredService
 from manager.answers import DataflowState, SourceForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
+from tests.faulty_way import FaultyWay
 
 T = TypeVar("T")
 BRAID = Path(sys.executable).parent / "braid"
-COUNTS: dict[str, Any] = {
-    "version": 1,
-    "name": "counts",
-    "tasks": [
-        {"id": "in", "type": "source", "config": {"source": "numbers"}},
-        {"id": "count", "type": "count", "config": {"by": ["k"]}},
-        {"id": "counts", "type": "output"},
-        {"id": "events", "type": "output"},
-    ],
-    "streams": [{"from": "in", "to": "count"}, {"from": "count", "to": "counts"}, {"from": "in", "to": "events"}],
-}
-"""A dataflow that counts the events of each key, and lets all through."""
+_BYTES_OF_KEY = 60
+"""About the bytes that the state keeps for a key, and its record."""
+_AT_ONCE = 1_000
+"""Events in a message."""
 
 
 class FleetBed(FleetLine):
@@ -43,13 +36,10 @@ class FleetBed(FleetLine):
     ) -> None:
         super().__init__()
         self._folder = folder
-        self.service = MeasuredService(
-            folder,
-            host="none",
-            pace=pace,
-            settings={"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open", **settings},
-        )
+        settings = {"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open", **settings}
+        self.service = MeasuredService(folder, host="none", placement="launch", pace=pace, settings=settings)
         self.machines: dict[str, subprocess.Popen[bytes]] = {}
+        self.ways: dict[str, FaultyWay] = {}
 
     def begin(self, *names: str) -> None:
         """Start the service and machines, and wait until each carries its own host."""
@@ -62,13 +52,17 @@ class FleetBed(FleetLine):
         for name in names:
             self.wait(lambda name=name: self.carrier(name) == name, f"{name} to carry its host")  # type: ignore[misc]
 
-    def add(self, name: str, hosts: int = 1) -> None:
-        """Start a machine."""
+    def add(self, name: str, *, hosts: int = 1, counted: bool = False) -> None:
+        """Start a machine; with `counted`, `ways` counts the bytes of copies that it is sent."""
         root = self.root_of(name)
         root.mkdir(parents=True, exist_ok=True)
-        options = [f"--root={root}", f"--broker={self.service.broker.url}", "--master=local[2,8]"]
-        options.append(f"--hosts={hosts}")
-        options.append(f"--copies-at=127.0.0.1:{_free_port()}")
+        options = [f"--root={root}", f"--broker={self.service.broker.url}", "--master=local[2,8]", f"--hosts={hosts}"]
+        port = _free_port()
+        if counted:
+            way = self.ways[name] = FaultyWay(port)
+            options += [f"--copies-at=127.0.0.1:{way.port}", f"--copies-listen=127.0.0.1:{port}"]
+        else:
+            options.append(f"--copies-at=127.0.0.1:{port}")
         with (self._folder / f"{name}.log").open("ab") as output:
             self.machines[name] = subprocess.Popen(  # noqa: S603 - our own command
                 [str(BRAID), "host", name, *options], stdout=output, stderr=output
@@ -102,30 +96,41 @@ class FleetBed(FleetLine):
                     total += times.user + times.system
         return total
 
-    def submit(self, key: str, document: Mapping[str, Any]) -> None:
-        """Submit a dataflow of a source "numbers" on the topic "numbers"."""
-        with Client(self.service.url, key) as tenant:
-            form = {
-                "name": "numbers",
-                "connection": {"kind": "topic", "topic": "numbers"},
-                "schema": {"n": "integer", "k": "string"},
-            }
-            tenant.register_source(SourceForm.model_validate(form))
-            flow = tenant.submit(document).id
-            # Before that, nobody takes what is sent.
-            self._await(lambda: tenant.dataflow(flow).state is DataflowState.RUNNING or None, "the dataflow to run")
-
-    def host(self) -> str:
-        """The host that runs the only job."""
+    def submit(self, jobs: int = 1) -> str:
+        """Submit dataflows that count, one for each job, and wait until they run; returns their host."""
+        self.jobs = jobs
+        with Client(self.service.url, self.service.admit("ann")) as tenant:
+            for job in range(jobs):
+                form = {
+                    "name": source(job),
+                    "connection": {"kind": "topic", "topic": source(job)},
+                    "schema": {"n": "integer", "k": "string"},
+                }
+                tenant.register_source(SourceForm.model_validate(form))
+                flow = tenant.submit(_counting(job)).id
+                # Before that, nobody takes what is sent.
+                self._await(
+                    lambda flow=flow: tenant.dataflow(flow).state is DataflowState.RUNNING or None,  # type: ignore[misc]
+                    "the dataflow to run",
+                )
         with self.service.operator() as operator:
-            (job,) = operator.jobs()
-            return job.host
+            (host,) = {job.host for job in operator.jobs()}
+        return host
+
+    def fill(self, megabytes: float) -> int:
+        """Give the first job so much state, in as many keys as this returns."""
+        keys = int(megabytes * 1_000_000 / _BYTES_OF_KEY)
+        for first in range(0, keys, _AT_ONCE):
+            self.publish([{"n": -1, "k": f"key {number}"} for number in range(first, first + _AT_ONCE)])
+        return keys
 
     def close(self) -> None:
         """End all of it."""
         self.hang_up()
         for name in list(self.machines):
             self.kill(name)
+        for way in self.ways.values():
+            way.close()
         self.service.close()
 
     def _await(self, found: Callable[[], T | None], what: str) -> T:
@@ -135,6 +140,21 @@ class FleetBed(FleetLine):
                 raise TimeoutError(what)
             time.sleep(0.05)
         return value
+
+
+def _counting(job: int) -> dict[str, Any]:
+    """A dataflow that counts the events of each key, and lets all through."""
+    return {
+        "version": 1,
+        "name": f"counts {job}",
+        "tasks": [
+            {"id": "in", "type": "source", "config": {"source": source(job)}},
+            {"id": "count", "type": "count", "config": {"by": ["k"]}},
+            {"id": "counts", "type": "output"},
+            {"id": "events", "type": "output"},
+        ],
+        "streams": [{"from": "in", "to": "count"}, {"from": "count", "to": "counts"}, {"from": "in", "to": "events"}],
+    }
 
 
 @contextmanager

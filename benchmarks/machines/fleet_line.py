@@ -15,6 +15,11 @@ BOUND = 120.0
 """Seconds within which whatever is awaited has to come."""
 
 
+def source(job: int) -> str:
+    """The name and the topic of a job's source."""
+    return f"numbers-{job}"
+
+
 class FleetLine:
     """A sender of numbered events, and a listener to outputs, orders and statuses."""
 
@@ -27,8 +32,12 @@ class FleetLine:
         self.came_at: dict[int, float] = {}
         """When the output for an event came first, by the event's number."""
         self.doubled = 0
-        """Outputs whose number had another event."""
+        """Events that came out twice, and outputs whose number had another event."""
+        self.jobs = 1
+        """Each event is sent to one of so many jobs, in turn."""
         self._numbered: dict[tuple[str, int], Any] = {}
+        self._came_as: dict[int, tuple[str, int]] = {}
+        """The topic and number with which each event came out."""
         self._news = threading.Condition()
         self._line: MqttClient | None = None
         self._sending = threading.Event()
@@ -62,7 +71,7 @@ class FleetLine:
             while not self._sending.wait(1 / per_second):
                 number = len(self.sent_at)
                 self.sent_at[number] = time.time()
-                self.publish({"n": number, "k": f"k{number % keys}"})
+                self.publish({"n": number, "k": f"k{number % keys}"}, number % self.jobs)
 
         self._sender = threading.Thread(target=run, name="sends", daemon=True)
         self._sender.start()
@@ -74,21 +83,23 @@ class FleetLine:
             self._sender.join()
         self.wait(lambda: len(self.came_at) >= len(self.sent_at), "all outputs")
 
-    def publish(self, events: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
-        """Publish an event for the source, or several in one message."""
+    def publish(self, events: Mapping[str, Any] | list[dict[str, Any]], job: int = 0) -> None:
+        """Publish an event for a job's source, or several in one message."""
         if self._line is None:
             raise RuntimeError("begin first")
-        self._line.publish("numbers", json.dumps(events).encode())
+        self._line.publish(source(job), json.dumps(events).encode())
 
     def first_output_after(self, at: float) -> float:
-        """When the first output came for an event that was sent after some time."""
+        """When the last of all jobs had its first output for an event that was sent after some time."""
 
         def found() -> float | None:
-            return min(
-                (came for number, came in self.came_at.items() if self.sent_at.get(number, 0) > at), default=None
-            )
+            firsts: dict[int, float] = {}
+            for number, came in list(self.came_at.items()):
+                if self.sent_at.get(number, 0) > at:
+                    firsts[number % self.jobs] = min(came, firsts.get(number % self.jobs, came))
+            return max(firsts.values()) if len(firsts) == self.jobs else None
 
-        return self.wait(found, "an output")
+        return self.wait(found, "an output of each job")
 
     def latencies(self, begun: float) -> list[float]:
         """The milliseconds from event to output, of all events sent since then."""
@@ -120,6 +131,8 @@ class FleetLine:
                     before = self._numbered.setdefault((message.topic, number), event)
                     self.doubled += before != event
                     if event.get("n", -1) >= 0:
+                        came_as = self._came_as.setdefault(event["n"], (message.topic, number))
+                        self.doubled += came_as != (message.topic, number)
                         self.came_at.setdefault(event["n"], now)
             self._news.notify_all()
         if self._line is not None:

@@ -5,23 +5,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machines.fleet import COUNTS, fleet
+from benchmarks.machines.fleet import fleet
 
 _PER_SECOND = 50.0
 _PACE = 0.5
-_BYTES_OF_KEY = 60
-"""About the bytes that the state keeps for a key, and its record."""
-_AT_ONCE = 1_000
 
 
 def hand_over(folder: Path, *, megabytes: float) -> dict[str, Any]:
     """Seconds from the request until another machine carries the host, and the longest silence of its output."""
     with fleet(folder, "m0", "m1", replicas=1, pace=_PACE) as machines:
-        machines.submit(machines.service.admit("ann"), COUNTS)
-        keys = int(megabytes * 1_000_000 / _BYTES_OF_KEY)
-        host = machines.host()
-        for first in range(0, keys, _AT_ONCE):
-            machines.publish([{"n": -1, "k": f"key {number}"} for number in range(first, first + _AT_ONCE)])
+        host = machines.submit()
+        machines.fill(megabytes)
         machines.send(_PER_SECOND)
         machines.first_output_after(time.time())
         machines.wait(lambda: machines.has_copies(host, 1), "a copy")

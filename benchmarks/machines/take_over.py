@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machines.fleet import COUNTS, FleetBed, fleet
+from benchmarks.machines.fleet import FleetBed, fleet
 
 _PER_SECOND = 50.0
 _PACE = 0.5
 _QUIET = 5.0
 
 
-def warm_take_over(folder: Path, *, times: int) -> dict[str, Any]:
-    """Seconds from the kill to the first output from elsewhere, on machines that run already, in turn."""
+def warm_take_over(folder: Path, *, times: int, jobs: int) -> dict[str, Any]:
+    """Seconds from the kill to the first output of each job from elsewhere, on machines that run already, in turn."""
     found = []
-    with _counting(folder) as (machines, host):
+    with _counting(folder, jobs) as (machines, host):
         for number in range(times):
             machines.wait(lambda: machines.has_copies(host, 1), "a copy")
             time.sleep(_QUIET)
@@ -29,10 +29,10 @@ def warm_take_over(folder: Path, *, times: int) -> dict[str, Any]:
         return {**_summed(found), **_counted(machines)}
 
 
-def cold_take_over(folder: Path, *, times: int) -> dict[str, Any]:
+def cold_take_over(folder: Path, *, times: int, jobs: int) -> dict[str, Any]:
     """The same where the machine with the copy does not run yet, so that a JVM has to start."""
     found = []
-    with _counting(folder) as (machines, host):
+    with _counting(folder, jobs) as (machines, host):
         for _ in range(times):
             machines.wait(lambda: machines.has_copies(host, 1), "a copy")
             time.sleep(_QUIET)
@@ -49,13 +49,14 @@ def cold_take_over(folder: Path, *, times: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _counting(folder: Path) -> Iterator[tuple[FleetBed, str]]:
-    """Two machines with a dataflow that gets events, and its host."""
-    with fleet(folder, "m0", "m1", replicas=1, pace=_PACE) as machines:
-        machines.submit(machines.service.admit("ann"), COUNTS)
+def _counting(folder: Path, jobs: int) -> Iterator[tuple[FleetBed, str]]:
+    """Two machines, one with jobs that get events, and the host of these jobs."""
+    with fleet(folder, "m0", replicas=1, pace=_PACE) as machines:
+        host = machines.submit(jobs)
+        machines.add("m1")
         machines.send(_PER_SECOND)
         machines.first_output_after(0.0)
-        yield machines, machines.host()
+        yield machines, host
 
 
 def _summed(seconds: list[float]) -> dict[str, Any]:

@@ -64,6 +64,12 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
             "own, on its own disk."
         ),
     ] = "",
+    copies_listen: Annotated[
+        str,
+        typer.Option(
+            help="Where it listens for copies, as host:port, if that is not --copies-at: behind a forwarded port."
+        ),
+    ] = "",
     copies_certificate: Annotated[
         Path | None,
         typer.Option(
@@ -111,7 +117,9 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
         signal.signal(number, lambda _number, _frame: stopped.set())
     with ExitStack() as stack:
         try:
-            copies = CopyAddress.parse(copies_at, certificate=copies_certificate, key=copies_key, authority=copies_ca)
+            copies = CopyAddress.parse(
+                copies_at, copies_listen, certificate=copies_certificate, key=copies_key, authority=copies_ca
+            )
             if copies is not None:
                 copies.check()
         except ValueError as error:

@@ -110,7 +110,7 @@ class Machine:
             tags=sorted(set(tags)),
             types=sorted(behaviours),
             root=self._root.identity,
-            at=self._copy_server.at if self._copy_server is not None else "",
+            at=copies.reached_at(self._copy_server.at) if copies and self._copy_server else "",
             secret=secret if self._copy_server is not None else "",
         )
 

@@ -1,7 +1,7 @@
 """The process of a machine: `python -m engine.machines.process NAME ROOT [MASTER] [OPTION ...]`.
 
-Options are `--tag=TAG`, `--zone=ZONE`, `--hosts=N`, `--copies-at=HOST:PORT`, `--copies-certificate=FILE`,
-`--copies-key=FILE`, `--copies-ca=FILE`, `--store=URL` and `--common=FOLDER`.
+Options are `--tag=TAG`, `--zone=ZONE`, `--hosts=N`, `--copies-at=HOST:PORT`, `--copies-listen=HOST:PORT`,
+`--copies-certificate=FILE`, `--copies-key=FILE`, `--copies-ca=FILE`, `--store=URL` and `--common=FOLDER`.
 
 The broker's URL is the first line of its input: it may hold a password, and every user of the machine can read the
 arguments. The process ends when its input does, and at once if the JVM dies or hangs. Then its keeper starts it again.
@@ -56,6 +56,7 @@ def main() -> None:
         hosts=int("".join(_values("--hosts")) or 1),
         copies=CopyAddress.parse(
             "".join(_values("--copies-at")),
+            "".join(_values("--copies-listen")),
             certificate=_path("--copies-certificate"),
             key=_path("--copies-key"),
             authority=_path("--copies-ca"),

@@ -114,7 +114,11 @@ class PeerSender:
     def expect(self, *, counted: bool) -> None:
         """Take note whether the peer is committed to have everything; with `news` held."""
         self.counted = counted
-        self.waited_for = self.waited_for or counted
+        if counted:
+            self.waited_for = True
+        elif self.is_broken:
+            # Where no machine can replace it, it stays a peer, and nobody may wait for it.
+            self.waited_for = self.in_sync = False
 
     @property
     def is_broken(self) -> bool:
@@ -219,7 +223,7 @@ class PeerSender:
             with self._news:
                 self.trouble = ""
                 self.done, self.known = request, line.known
-                if whole and waited_for:
+                if whole and waited_for and self.waited_for:
                     synced = self.in_sync = True
                 elif whole and self.sent - before < _NEARLY:
                     # From now on nothing is acted upon that it does not have. With one more look it has all before.

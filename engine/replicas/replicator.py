@@ -27,7 +27,7 @@ class CopyReport:
     """The state of a host's copies; made by a `Replicator`."""
 
     in_sync: frozenset[str] = frozenset()
-    """The peers that have everything, and that are waited for."""
+    """The peers that had everything and are waited for, even if they cannot be reached now."""
     broken: frozenset[str] = frozenset()
     """The peers that were not reached for five seconds."""
     behind_bytes: int = 0
@@ -92,8 +92,9 @@ class Replicator:
                 if machine not in addresses:
                     self._drop(machine)
                 elif (sender.address, sender.greeting) != (addresses[machine], greeting):
-                    # It stays waited for: what it had it has.
+                    sender.expect(counted=machine in counted)
                     self._drop(machine)
+                    # It stays waited for: what it had it has.
                     self._add(greeting, addresses[machine], counted=machine in counted or sender.in_sync)
                 else:
                     sender.expect(counted=machine in counted)
@@ -150,7 +151,7 @@ class Replicator:
             # The last carrier had a store, and this one has none: only the leader can go on without it.
             broken |= {STORE} & (self._counted - self._senders.keys())
             return CopyReport(
-                in_sync=frozenset(each.address.machine for each in senders if each.in_sync) - broken,
+                in_sync=frozenset(each.address.machine for each in senders if each.in_sync),
                 broken=broken,
                 behind_bytes=max((each.left for each in senders), default=0),
                 superseded=bool(self._superseded),

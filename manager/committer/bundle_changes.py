@@ -31,10 +31,10 @@ from manager.store.tables import DataflowRow, IdempotencyRow
 from manager.submissions.bundle import of_document, problems_of_documents
 from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
-from manager.submissions.origin import Origin
 from manager.submissions.preview import unhosted_refused
 from manager.submissions.published_code import published_in
 from manager.submissions.quota import check_rate, check_size
+from manager.submissions.written_document import WrittenDocument
 from manager.transitions.scope import TransitionScope
 from merge import JobId, Step, Submit, decide
 
@@ -44,7 +44,7 @@ class BundleDocument(NamedTuple):
 
     document: bytes
     """The plain one that runs."""
-    origin: Origin | None = None
+    origin: WrittenDocument | None = None
     """Of what it was made, if it was."""
 
 

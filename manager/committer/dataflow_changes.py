@@ -26,10 +26,10 @@ from manager.store.database import Store
 from manager.store.tables import DataflowRow, IdempotencyRow, table_of
 from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
-from manager.submissions.origin import Origin
 from manager.submissions.preview import SubmissionPreview, preview, unhosted_refused
 from manager.submissions.published_code import published_in
 from manager.submissions.quota import check_rate, check_size
+from manager.submissions.written_document import WrittenDocument
 from manager.transitions.scope import TransitionScope
 from merge import Replace, Step, Submit, decide
 
@@ -91,7 +91,7 @@ class DataflowChanges:
         who: str,
         idempotency_key: str | None = None,
         start: Start = Start.LATEST,
-        origin: Origin | None = None,
+        origin: WrittenDocument | None = None,
     ) -> Submission:
         """Submit a document for a tenant, and with it of what it was made, if it was."""
         begun = time.monotonic()
@@ -126,7 +126,7 @@ class DataflowChanges:
         """What the same submission under the same key has made, if there was one."""
         return self._known(tenant, idempotency_key, _digest(sent, start))
 
-    def replace(self, dataflow: str, raw: bytes, *, who: str, origin: Origin | None = None) -> DataflowRow:
+    def replace(self, dataflow: str, raw: bytes, *, who: str, origin: WrittenDocument | None = None) -> DataflowRow:
         """Swap the document of a dataflow for another; what both have in common never stops."""
         begun = time.monotonic()
         with self._store.read() as session:

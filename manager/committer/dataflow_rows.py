@@ -8,7 +8,7 @@ from manager.committed.state import running_id
 from manager.committer.draft import Draft
 from manager.problem import Conflict, NotFound
 from manager.store.tables import DataflowRow
-from manager.submissions.origin import Origin, OriginKind
+from manager.submissions.written_document import WrittenDocument, WrittenKind
 
 _DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
 
@@ -21,10 +21,10 @@ def take_away(session: Session, draft: Draft, row: DataflowRow) -> None:
     session.add(row)
 
 
-def take_origin(row: DataflowRow, origin: Origin | None) -> None:
+def take_origin(row: DataflowRow, origin: WrittenDocument | None) -> None:
     """Have a row keep of what its document was made. What failed in another pipeline says nothing about this one."""
     pipeline, dynamic = (
-        origin.written.decode() if origin is not None and origin.kind is kind else None for kind in OriginKind
+        origin.written.decode() if origin is not None and origin.kind is kind else None for kind in WrittenKind
     )
     if pipeline != row.pipeline:
         row.given_up, row.unplanned = None, ""

@@ -15,7 +15,7 @@ from manager.committer.draft import Draft
 from manager.committer.rows import write_down
 from manager.store.database import Store
 from manager.store.tables import DataflowRow
-from manager.submissions.origin import Origin
+from manager.submissions.written_document import WrittenDocument
 from manager.transitions.scope import TransitionScope
 
 
@@ -26,7 +26,7 @@ class PipelineChanges:
         self._committer = committer
         self._store = store
 
-    def keep(self, dataflow: str, pipeline: Origin, *, who: str) -> DataflowRow:
+    def keep(self, dataflow: str, pipeline: WrittenDocument, *, who: str) -> DataflowRow:
         """Keep other goals and places for a dataflow whose document has been planned of them, or soon is."""
         return self._noted(dataflow, lambda row: take_origin(row, pipeline), who=who)
 

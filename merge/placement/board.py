@@ -8,8 +8,8 @@ import networkx as nx
 
 from merge.capacity import Costs
 from merge.errors import NoHost
-from merge.hosts import Host, machine_cores
 from merge.jobs import JobId, Jobs, parents
+from merge.placement.hosts import Host, machine_cores
 from merge.placement.roots import Roots, Stream
 from merge.shards import DividedWork, divided_work, shards_for, splits
 from merge.task import Instance, RunningTask

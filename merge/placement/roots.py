@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from merge.hosts import Host
 from merge.jobs import Jobs
+from merge.placement.hosts import Host
 from merge.task import Instance, RunningTask
 
 Stream: TypeAlias = tuple[Instance, str]

@@ -1,17 +1,13 @@
 """Several machines of one service, here: each a process with a root of its own, which can be lost with its disk."""
 
 import json
-import shutil
-import signal
-import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
-
-import psutil
 
 from bridge import Message, topics
 from bridge.transport.address import Address
@@ -19,80 +15,28 @@ from bridge.transport.mqtt_client import MqttClient
 from manager.answers import DataflowState
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused, Unreachable
-from manager.process.keeper_process import read_record
-from tests.integration.serving import BOUND, BRAID, Served, counting, free_port, street
+from tests.integration.machine_process import MachineProcess, MachineWays
+from tests.integration.serving import Served, counting, free_port, street
 
 _AT_ONCE = 3
-
-
-class MachineProcess:
-    """A machine: `braid host` with all that it starts."""
-
-    def __init__(self, name: str, root: Path, broker: str, *, options: Sequence[str]) -> None:
-        self.name = name
-        self.root = root
-        root.mkdir(parents=True, exist_ok=True)
-        given = [f"--root={root}", f"--broker={broker}", "--master=local[2,8]", *options]
-        with (root.parent / f"{name}.log").open("ab") as output:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [str(BRAID), "host", name, *given], stdout=output, stderr=output
-            )
-
-    def kill(self, *, with_disk: bool = False) -> None:
-        """Kill all its processes at once, the keeper first."""
-        tree = self._tree()
-        self._process.kill()
-        for each in tree:
-            with suppress(psutil.NoSuchProcess):
-                each.kill()
-        self._process.wait()
-        psutil.wait_procs(tree[1:], timeout=10)
-        if with_disk:
-            shutil.rmtree(self.root)
-
-    def pause(self) -> None:
-        """Hold all its processes up."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let them go on."""
-        self._signal(signal.SIGCONT)
-
-    def stop(self) -> None:
-        """Let it end."""
-        self._process.terminate()
-        self._process.wait(BOUND)
-
-    @property
-    def runs(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.poll() is None
-
-    def _tree(self) -> list[psutil.Process]:
-        process = psutil.Process(self._process.pid)
-        return [process, *process.children(recursive=True)]
-
-    def _signal(self, number: signal.Signals) -> None:
-        for each in self._tree():
-            with suppress(psutil.NoSuchProcess):
-                each.send_signal(number)
 
 
 class ManyMachines(Served):
     """A service without a host of its own, and machines that are started and lost."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where they lie, what keeps copies, what breaks, and what is set
         self,
         folder: Path,
         *,
         replicas: int,
         copies: bool = True,
         store: str = "",
+        faulty: bool = False,
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Without `copies` and without the URL of a store, all machines share one root.
 
-        Nobody has to admit them, unless `settings` say so.
+        With `faulty`, the ways of machines can be broken. Nobody has to admit them, unless `settings` say so.
         """
         replicated = {"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open"}
         super().__init__(folder, host="none", settings={**replicated, **settings})
@@ -100,6 +44,8 @@ class ManyMachines(Served):
         self._folder = folder
         self._copies = copies
         self._store = store
+        self._faulty = faulty
+        self.ways: dict[str, MachineWays] = {}
         self.machines: dict[str, MachineProcess] = {}
         self.orders: dict[str, Any] = {}
         """Who carries each host, as the leading manager last said."""
@@ -109,9 +55,9 @@ class ManyMachines(Served):
         self.begin()
         # It is ready only once a host is.
         self.until(self.answers, "the service to answer")
-        record = self.until(lambda: read_record(self.root), "the broker")
+        broker = self.until(lambda: self.broker, "the broker")
         self._watching = MqttClient(
-            Address.parse(record.broker),
+            Address.parse(broker),
             "watcher",
             topics=[topics.host("+", "carrier")],
             on_message=self._hear,
@@ -125,20 +71,28 @@ class ManyMachines(Served):
             if machine.runs:
                 machine.resume()
                 machine.kill()
+        for ways in self.ways.values():
+            ways.close()
         if self._watching is not None:
             self._watching.stop()
         self.close()
 
     def add(self, name: str, zone: str = "", *, hosts: int = 1, restore: bool = False) -> MachineProcess:
         """Start a machine."""
-        record = read_record(self.root)
-        assert record is not None
         root = self._folder / "disks" / name if self._copies or self._store else self.root
+        broker = Address.parse(self.broker)
         options = [f"--zone={zone}", f"--hosts={hosts}"]
-        options += [f"--copies-at=127.0.0.1:{free_port()}"] if self._copies else []
+        if self._faulty:
+            if name not in self.ways:
+                self.ways[name] = MachineWays(broker)
+            ways = self.ways[name]
+            broker = replace(broker, port=ways.to_broker.port)
+            options += [f"--copies-at=127.0.0.1:{ways.to_copies.port}", f"--copies-listen=127.0.0.1:{ways.listens}"]
+        elif self._copies:
+            options += [f"--copies-at=127.0.0.1:{free_port()}"]
         options += [f"--store={self._store}"] if self._store else []
         options += ["--restore"] if restore else []
-        machine = MachineProcess(name, root, record.broker, options=options)
+        machine = MachineProcess(name, root, broker.url, options=options)
         self.machines[name] = machine
         return machine
 
@@ -203,8 +157,8 @@ class EventSender:
 
     def __init__(self, served: Served, client: Client, source: str, keys: int = 3) -> None:
         self.sent = 0
+        self.client = client
         self._served = served
-        self._client = client
         self._source = source
         self._keys = keys
         self._over = threading.Event()
@@ -223,7 +177,7 @@ class EventSender:
             lines = b"".join(json.dumps(event).encode() + b"\n" for event in events)
             # Nobody answers while a host changes its machine; what is sent again counts once.
             with suppress(Refused, Unreachable):
-                self._client.send_events(self._source, lines, producer="tester", first=self.sent)
+                self.client.send_events(self._source, lines, producer="tester", first=self.sent)
                 self.sent += _AT_ONCE
 
 
@@ -245,6 +199,14 @@ class Counted:
         """Wait for the outputs of all that was sent so far, or for so many more."""
         self._served.until_delivered(self._answer, "out", self._sender.sent + more)
 
+    def send_by(self, ann: Client) -> None:
+        """Send by another manager from now on."""
+        self._sender.client = ann
+
+    def end(self) -> None:
+        """Send no more."""
+        self._sender.stop()
+
     def check(self) -> None:
         """Send no more, and see that every event was counted once."""
         sent = self._sender.stop()
@@ -262,7 +224,11 @@ def counted_on(served: ManyMachines, *names: str) -> Iterator[Counted]:
         served.until(served.ready, "the service to be ready")
         served.until_kept(names)
         with served.admit("ann") as ann:
-            yield Counted(served, ann)
+            flow = Counted(served, ann)
+            try:
+                yield flow
+            finally:
+                flow.end()
 
 
 def check_counts(outputs: list[Any], sent: int, keys: int = 3) -> None:

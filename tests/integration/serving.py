@@ -198,13 +198,17 @@ class Served:
             self.line.publish(topic, json.dumps(event).encode())
 
     @property
+    def broker(self) -> str:
+        """The URL of its broker; empty as long as it has none."""
+        record = read_record(self.root)
+        return self.settings.get("BRAID_BROKER") or (record.broker if record else "")
+
+    @property
     def line(self) -> Line:
         """A line to the broker, as Braid's own user."""
         if self._line is None:
-            record = read_record(self.root)
-            assert record is not None
             self._line = Line(
-                Address.parse(record.broker), "tester", topics=[f"{topics.ROOT}/out/#"], on_message=self._take
+                Address.parse(self.broker), "tester", topics=[f"{topics.ROOT}/out/#"], on_message=self._take
             )
             self._line.start()
         return self._line

@@ -13,9 +13,9 @@ from manager.committer.committer import Committer
 from manager.problem import InvalidDataflow
 from manager.store.database import Store
 from manager.submissions.canonical_document import canonical
-from manager.submissions.origin import Origin, OriginKind
 from manager.submissions.published_code import published_in
 from manager.submissions.published_modules import modules_of
+from manager.submissions.written_document import WrittenDocument, WrittenKind
 
 _WORDS = tuple(f'"{word}"'.encode() for word in sorted(DYNAMIC_FIELDS | {"alternates", "when"}))
 
@@ -33,9 +33,9 @@ class Resolved:
         return plain(self.dynamic, self.dynamic.first)
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> WrittenDocument:
         """Of what that was made."""
-        return Origin(kind=OriginKind.DYNAMIC, written=self.written)
+        return WrittenDocument(kind=WrittenKind.DYNAMIC, written=self.written)
 
 
 def plain(dynamic: DynamicDocument, chosen: Selection) -> bytes:

@@ -14,9 +14,9 @@ from manager.problem import InvalidDataflow
 from manager.store.database import Store
 from manager.submissions.bundle import problems_of_documents
 from manager.submissions.canonical_document import canonical
-from manager.submissions.origin import Origin, OriginKind
 from manager.submissions.published_code import published_in
 from manager.submissions.published_modules import modules_of
+from manager.submissions.written_document import WrittenDocument, WrittenKind
 from planning.pipeline_plan import OutOfTime
 from planning.pipelines.assembly import Assembled
 from planning.pipelines.candidates import NO_OP
@@ -51,9 +51,9 @@ class Composed:
         return json.dumps(self.planned.assembled.document, ensure_ascii=False).encode()
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> WrittenDocument:
         """Of what that was made."""
-        return Origin(kind=OriginKind.PIPELINE, written=self.pipeline)
+        return WrittenDocument(kind=WrittenKind.PIPELINE, written=self.pipeline)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,16 +45,31 @@ def test_what_is_no_address_is_refused(at: str) -> None:
     """The message says what one looks like."""
     with pytest.raises(ValueError, match=f"--copies-at {at} is no address; give it as host:port"):
         CopyAddress.parse(at)
+    with pytest.raises(ValueError, match=f"--copies-listen {at} is no address; give it as host:port"):
+        CopyAddress.parse("north:8700", at)
 
 
+def test_a_machine_behind_a_forwarded_port_listens_elsewhere() -> None:
+    """Others are given the address at which they reach it; without one, the address where it listens."""
+    forwarded = CopyAddress.parse("north.example:8700", "0.0.0.0:1")
+    plain = CopyAddress.parse("north.example:8700")
+    assert forwarded is not None
+    assert plain is not None
+    assert (("0.0.0.0", 1), "north.example:8700") == (forwarded.listen, forwarded.reached_at("0.0.0.0:1"))  # noqa: S104 - of nothing
+    assert (("north.example", 8700), "north.example:8701") == (plain.listen, plain.reached_at("north.example:8701"))
+    with pytest.raises(ValueError, match="give --copies-at as well"):
+        CopyAddress.parse("", "0.0.0.0:1")
+
+
+@pytest.mark.parametrize("listen", ["", "0.0.0.0:8701"])
 @pytest.mark.parametrize("paths", [{}, PATHS])
-def test_the_process_is_told_the_same(paths: dict[str, Path]) -> None:
+def test_the_process_is_told_the_same(paths: dict[str, Path], listen: str) -> None:
     """The options that a machine's process gets mean what the command's did."""
-    address = CopyAddress.parse("10.0.0.1:8700", **paths)
+    address = CopyAddress.parse("10.0.0.1:8700", listen, **paths)
     assert address is not None
     told = dict(option.split("=", 1) for option in address.options())
     again = {name: Path(told[option]) for name, option in OPTIONS.items() if option in told}
-    assert address == CopyAddress.parse(told["--copies-at"], **again)
+    assert address == CopyAddress.parse(told["--copies-at"], told.get("--copies-listen", ""), **again)
 
 
 def test_the_command_does_not_begin_with_files_that_do_not_fit(tmp_path: Path) -> None:

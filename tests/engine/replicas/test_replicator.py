@@ -15,6 +15,7 @@ from engine.replicas.peer_sender import PeerAddress
 from engine.replicas.replicator import HostSuperseded, ReplicatorClosed
 from engine.supply import Subscribed
 from tests.engine.replicas.scene import EVENTS, Scene, files, until
+from tests.faulty_way import Fault, faulty_way
 
 
 def test_a_settled_file_is_at_the_peer_byte_for_byte(scene: Scene) -> None:
@@ -103,6 +104,30 @@ def test_a_counted_peer_that_is_away_is_waited_for_until_it_is_dropped(scene: Sc
         replicator.order(1, [], frozenset())
         settled.result(timeout=30)
     assert replicator.has(path)
+
+
+@pytest.mark.parametrize("fault", [Fault.CUT, Fault.HELD, Fault.HALF_OPEN])
+def test_a_peer_that_cannot_be_reached_is_waited_for_until_it_does_not_count(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    """Where no other machine can replace it, it stays a peer, and counts again only once it has everything again."""
+    monkeypatch.setattr("engine.replicas.peer_sender.BROKEN_SECONDS", 0.3)
+    peer = scene.serve()
+    with faulty_way(int(peer.at.rpartition(":")[2])) as way, ThreadPoolExecutor(1) as pool:
+        through = PeerAddress(machine="b", at=f"127.0.0.1:{way.port}", secret=peer.secret)
+        replicator = scene.own(through)
+        scene.append(0)
+        replicator.settle()
+        way.breaks(fault)
+        path = scene.append(1)
+        settled = pool.submit(replicator.settle, path.parent)
+        until(lambda: replicator.report().broken == {"b"})
+        assert (frozenset({"b"}), False) == (replicator.report().in_sync, settled.done())
+        replicator.order(1, [through], frozenset())
+        settled.result(timeout=30)
+        assert frozenset() == replicator.report().in_sync
+        way.heals()
+        until(lambda: replicator.report().in_sync == {"b"} and files(scene.root) == files(scene.place("b")))
 
 
 def test_a_counted_peer_without_an_address_is_waited_for(scene: Scene) -> None:

@@ -1,10 +1,10 @@
-"""Origins: what a tenant wrote, where the document that runs was made of it."""
+"""Written documents: what a tenant wrote, where the document that runs was made of it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
-class OriginKind(StrEnum):
+class WrittenKind(StrEnum):
     """How the document that runs was made."""
 
     PIPELINE = "pipeline"
@@ -14,8 +14,8 @@ class OriginKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class WrittenDocument:
     """A document that does not run as it was written; made where one is planned or resolved."""
 
-    kind: OriginKind
+    kind: WrittenKind
     written: bytes
