@@ -19,31 +19,6 @@ End = TypeVar("End")
 """An end of a bridge."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """A Spark application that runs jobs; it advertises what it offers."""
-
-    name: str
-    cores: float
-    tags: frozenset[str] = frozenset()
-    types: frozenset[str] | None = None
-    """The task types that it can run; a name that ends in `*` covers a namespace. None if it is not known."""
-    root: str = ""
-    """The id of the root that its files are in; hosts with equal ones share their files."""
-    away: bool = False
-    """Whether it is not there: no job is opened on it, but what its jobs run keeps its root."""
-
-    def has(self, type_name: str) -> bool:
-        """Whether it can run a task type, as far as is known.
-
-        >>> Host(name="h", cores=1.0, types=frozenset({"acme:*"})).has("acme:clean")
-        True
-        """
-        if self.types is None or type_name in self.types:
-            return True
-        return any(each.endswith("*") and type_name.startswith(each[:-1]) for each in self.types)
-
-
 class Bridge(NamedTuple):
     """A stream that crosses jobs: the output of an instance, needed in another job than its own."""
 

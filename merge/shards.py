@@ -18,7 +18,8 @@ import networkx as nx
 from dags.divisibility import GROUPS, DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
 from merge.capacity import Costs
 from merge.group_balance import balanced, loads_of
-from merge.jobs import Assignment, Home, Host, Job, JobId, Jobs, parents
+from merge.jobs import Assignment, Home, Job, JobId, Jobs, parents
+from merge.placement.hosts import Host, machine_cores
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
 
@@ -156,8 +157,9 @@ def rescaled(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wh
     A job whose batches were not measured, or that is apart because it is still catching up, is left as it is. `groups`
     has how much each key group has to do, in any unit, for jobs of which that is known.
     """
-    cores = {host.name: host.cores for host in hosts if not host.away}
-    on_host = Counter(job.host for job in jobs.jobs.values())
+    there = [host for host in hosts if not host.away]
+    cores, machine_of = machine_cores(there), {host.name: host.shares_cores_with for host in there}
+    on_machine = Counter(machine_of.get(job.host) for job in jobs.jobs.values())
     found: list[tuple[float, Rescale]] = []
     for name, seconds in sorted(batch_seconds.items()):
         job = jobs.jobs.get(name)
@@ -171,7 +173,7 @@ def rescaled(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wh
         work = replace(divided_of(job, running, busy), hottest=hottest)
         work = as_measured(work, costs, seconds, job.shards)
         shards = shards_for(work, costs, cores[job.host], job.shards)
-        if on_host[job.host] > 1 and not costs.fits(work.fullest(shards)):
+        if on_machine[machine_of[job.host]] > 1 and not costs.fits(work.fullest(shards)):
             # Its batches take all the time there is, so the others need a core that it leaves alone.
             shards = shards_for(work, costs, cores[job.host] - 1, job.shards)
         present = job.groups or evenly(job.shards)

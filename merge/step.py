@@ -15,9 +15,10 @@ from dags import Dataflow
 from merge.capacity import Costs
 from merge.change import Change
 from merge.estimates import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
-from merge.jobs import Assignment, Host, JobId, Jobs
+from merge.jobs import Assignment, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.pauses import release, trimmed
+from merge.placement.hosts import Host
 from merge.placement.strategies import place
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted

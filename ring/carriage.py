@@ -18,6 +18,8 @@ class Carriage:
     host: str
     machine: str
     """The machine that carries the host."""
+    point: int = 0
+    """The host's place on the ring, for as long as it exists; its home is the machine that owns it."""
     term: int = 1
     """Counts the carriers of the host; who knows a higher one refuses a lower one."""
     version: int = 1
@@ -75,6 +77,8 @@ class MachineSeen:
     full: str = ""
     """Why it should keep no copies: its disk is nearly full; empty if it is not."""
     cores: float = 1.0
+    own: tuple[str, ...] = ()
+    """The hosts that it begins with; empty if it is the one of its name."""
     hosts: Mapping[str, HostReport] = field(default_factory=dict)
     """The hosts that it carries."""
     restores: str = ""
@@ -82,3 +86,8 @@ class MachineSeen:
     said so; empty if it would not."""
     accepts_loss: bool = False
     """Whether it would even if those may lack something that others have seen."""
+
+    @property
+    def own_hosts(self) -> tuple[str, ...]:
+        """The hosts that it begins with, in their order."""
+        return self.own or (self.name,)

@@ -4,15 +4,15 @@ A carriage is in one of a few states, and each state has its rules, in their ord
 at a time, so each change has one reason, and the next one is decided on what came of it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from enum import Enum
 
-from ring.carriage import Carriage, MachineSeen
+from ring.carriage import Carriage
 from ring.fleet import CarriageTurn, Fleet
 from ring.hand_over import begun, completed, withdrawn
 from ring.peers import chosen, counted
 from ring.take_over import begun_afresh, restored, taken_over
-from ring.tokens import Ring
 
 Rule = Callable[[Carriage, Fleet], CarriageTurn | None]
 
@@ -44,47 +44,37 @@ def state_of(carriage: Carriage, fleet: Fleet) -> CarriageState:
     return CarriageState.INHERITED if carriage.heir else CarriageState.CARRIED
 
 
-def decide(  # noqa: PLR0913  all that a decision considers, by name
-    carriages: Mapping[str, Carriage],
-    machines: Mapping[str, MachineSeen],
-    *,
-    ring: Ring,
-    replicas: int,
-    draining: Collection[str],
-    now: float,
-    lost_since: Mapping[str, float],
-    alive_since: Mapping[str, float],
-) -> tuple[CarriageTurn, ...]:
+def decide(carriages: Mapping[str, Carriage], fleet: Fleet) -> tuple[CarriageTurn, ...]:
     """The next versions of the carriages that change, by host; at most one step each.
 
-    `lost_since` and `alive_since` say since when each machine is gone or there. At most one host is handed over at a
-    time, so that few are stopped at once.
+    At most one host is handed over at a time, so that few are stopped at once.
     """
-    fleet = Fleet(
-        machines=machines,
-        ring=ring.including(machines),
-        replicas=replicas,
-        draining=frozenset(draining),
-        now=now,
-        lost_since=lost_since,
-        alive_since=alive_since,
-    )
+    alive = [name for name, seen in fleet.machines.items() if seen.alive]
+    fleet = replace(fleet, ring=fleet.ring.including(alive))
     return (*_new(carriages, fleet), *_changed(carriages, fleet))
 
 
 def _new(carriages: Mapping[str, Carriage], fleet: Fleet) -> Iterator[CarriageTurn]:
     there = {name: seen for name, seen in sorted(fleet.machines.items()) if seen.alive}
+    begun: dict[str, tuple[str, str]] = {}
     for name, seen in there.items():
         # One that waits to bring a host back is not new: who carried it has to be known.
-        if name not in carriages and not seen.restores:
-            carriage = Carriage(host=name, machine=name, root=seen.root)
-            yield CarriageTurn(carriage=carriage, why=f"machine {name} is new and carries its own host")
+        if seen.restores:
+            continue
+        # A host with the name of a machine is that machine's.
+        own = [host for host in seen.own_hosts if host == name or host not in there]
+        for host in own:
+            begun.setdefault(host, (name, f"machine {name} is new and carries its own host"))
     # A machine that was away for long may go on by orders that nobody else remembers.
-    found = {host: name for name, seen in there.items() for host in seen.hosts}
-    for host, name in sorted(found.items()):
-        if host not in {*carriages, *there}:
-            carriage = Carriage(host=host, machine=name, root=there[name].root)
-            yield CarriageTurn(carriage=carriage, why=f"machine {name} carries host {host}, and nobody else does")
+    for name, seen in there.items():
+        for host in sorted(seen.hosts):
+            begun.setdefault(host, (name, f"machine {name} carries host {host}, and nobody else does"))
+    points = [each.point for each in carriages.values()]
+    for host, (name, why) in begun.items():
+        if host not in carriages:
+            points.append(fleet.ring.free_point(name, points))
+            carriage = Carriage(host=host, machine=name, root=there[name].root, point=points[-1])
+            yield CarriageTurn(carriage=carriage, why=why)
 
 
 def _changed(carriages: Mapping[str, Carriage], fleet: Fleet) -> Iterator[CarriageTurn]:

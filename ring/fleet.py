@@ -1,7 +1,7 @@
 """What a decision about carriages considers: machines as they were last seen, and what an operator asked for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ring.carriage import Carriage, HostReport, MachineSeen
 from ring.tokens import Ring
@@ -9,7 +9,7 @@ from ring.tokens import Ring
 LOST_AFTER = 1.0
 """How many seconds a machine has to be gone before it is lost."""
 SETTLED_AFTER = 60.0
-"""How many seconds a machine has to be back before hosts are handed to it."""
+"""How many seconds a machine has to be back before hosts are handed to it, unless operators say otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,10 @@ class Fleet:
     lost_since: Mapping[str, float]
     """Since when each machine is gone; one that is not in it may be back any moment."""
     alive_since: Mapping[str, float]
+    settled_after: float = SETTLED_AFTER
+    """How many seconds a machine has to be back, and loads have to be uneven, before hosts go elsewhere."""
+    loads: Mapping[str, float] = field(default_factory=dict)
+    """The cores that each host takes, as far as that was measured."""
 
     def alive(self, machine: str, root: str) -> bool:
         """Whether a machine is there, with the files of this root."""
@@ -52,7 +56,11 @@ class Fleet:
     def settled(self, machine: str) -> bool:
         """Whether a machine has been there for long enough to be handed something."""
         since = self.alive_since.get(machine)
-        return since is not None and self.now - since >= SETTLED_AFTER
+        return since is not None and self.now - since >= self.settled_after
+
+    def home(self, carriage: Carriage) -> str:
+        """The machine that owns a host's point; empty if there is none on the ring."""
+        return self.ring.owner(carriage.point)
 
     @property
     def leaving(self) -> frozenset[str]:
@@ -79,11 +87,16 @@ class Fleet:
     def suits(self, machine: str, carriage: Carriage) -> bool:
         """Whether a machine offers all tags and types that the host's own machine offers, or its carrier did."""
         seen = self.machines.get(machine)
-        like = self.machines.get(carriage.host) or self.machines.get(carriage.machine)
+        like = self._begun_by(carriage.host) or self.machines.get(carriage.machine)
         if seen is None or like is None:
             return True
         types = seen.types is None or like.types is None or like.types <= seen.types
         return types and like.tags <= seen.tags
+
+    def _begun_by(self, host: str) -> MachineSeen | None:
+        """The machine that begins with a host; the one of its name, if there is one."""
+        others = (seen for _, seen in sorted(self.machines.items()) if host in seen.own_hosts)
+        return self.machines.get(host) or next(others, None)
 
     def followed(self, carriage: Carriage) -> bool:
         """Whether the carrier is known to act upon this version."""

@@ -5,26 +5,21 @@ from dataclasses import replace
 from ring.carriage import Carriage
 from ring.fleet import CarriageTurn, Fleet
 from ring.take_over import moved
-from ring.tokens import point_of
 
 
 def wanted(carriage: Carriage, fleet: Fleet) -> str:
     """The machine that should carry a host; its carrier, if there is no reason against it.
 
-    Hosts go home: to the machine of their own name, once it is back for a while. Else they go where their point is on
-    the ring, and otherwise stay, or leave a machine that drains for the next one clockwise that may have them.
+    Hosts go home: to the machine that owns their point on the ring, once it is back for a while. Otherwise they stay,
+    or leave a machine that drains for the next one clockwise that may have them.
     """
-    here = carriage.machine
-    chosen = [name for name in (carriage.host, fleet.ring.owner(point_of(carriage.host))) if name != here]
-    if here == carriage.host and here not in fleet.draining:
-        return here
-    for name in chosen:
-        if fleet.settled(name) and _may_have(name, carriage, fleet):
-            return name
+    here, home = carriage.machine, fleet.home(carriage)
+    if home != here and fleet.settled(home) and may_have(home, carriage, fleet) and fleet.suits(home, carriage):
+        return home
     if here not in fleet.draining:
         return here
     order = fleet.ring.clockwise(here)
-    able = [name for name in order if _may_have(name, carriage, fleet)]
+    able = [name for name in order if may_have(name, carriage, fleet)]
     rank = {name: (not fleet.suits(name, carriage), not fleet.has_files(name, carriage)) for name in able}
     return min(able, key=lambda name: (*rank[name], order.index(name)), default=here)
 
@@ -52,7 +47,8 @@ def completed(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
             roots=(carriage.root, *after.roots),
             kept_by=after.kept_by | {before},
         )
-    return CarriageTurn(carriage=after, why=f"machine {before} released {carriage.host}, and {heir} has everything")
+    why = f"machine {before} released {carriage.host}, and {heir} has everything; {_reason(carriage, fleet)}"
+    return CarriageTurn(carriage=after, why=why)
 
 
 def withdrawn(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
@@ -70,7 +66,8 @@ def _next(carriage: Carriage, heir: str) -> Carriage:
     return replace(carriage, heir=heir, version=carriage.version + 1)
 
 
-def _may_have(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
+def may_have(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
+    """Whether a host may be handed to a machine: it does not drain, and has or can get the files."""
     if fleet.shares(machine, carriage.root):
         return machine not in fleet.draining
     # One that has everything needs no more room.
@@ -88,4 +85,4 @@ def _inherits(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
 def _reason(carriage: Carriage, fleet: Fleet) -> str:
     if carriage.machine in fleet.draining:
         return f"machine {carriage.machine} drains"
-    return f"it is not at home at {carriage.machine}"
+    return f"{fleet.home(carriage)} is its home"

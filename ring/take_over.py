@@ -60,8 +60,8 @@ def begun_afresh(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
 
     With copies, or with a store, nothing ever begins afresh by itself. Somebody may be away who has all of it.
     """
-    seen = fleet.machines.get(carriage.host)
-    if fleet.replicas or carriage.machine != carriage.host or carriage.kept_by or seen is None or not seen.alive:
+    seen = fleet.machines.get(carriage.machine)
+    if fleet.replicas or carriage.kept_by or seen is None or not seen.alive or carriage.host not in seen.own_hosts:
         return None
     return CarriageTurn(
         carriage=replace(

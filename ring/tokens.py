@@ -3,21 +3,20 @@
 Each machine has a token, and owns the points from its token up to the next one, clockwise. The copies of what it owns
 are at the machines that follow it, so the machine that takes something over already has it: when a machine leaves, its
 neighbour clockwise moves its token back to where the other's was. Likewise, a neighbour that moves its token half-way
-back relieves a machine that has too much to do.
+back relieves a machine that has too much to do; `ring.relief` has how far it does.
 """
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 RING_SIZE = 2**32
-MOST_BALANCING_STEPS = 1_000
-"""The most steps of one balancing; it ends by itself long before."""
 
 
 def point_of(name: str) -> int:
-    """The point of a host, and the first token of the machine of its name."""
+    """A point for a name, which is the same everywhere."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
 
 
@@ -82,17 +81,30 @@ class Ring:
         """How many points a machine owns."""
         return (self.tokens[self.neighbour(machine)] - self.tokens[machine]) % RING_SIZE or RING_SIZE
 
-    def joined(self, machine: str, relieves: str = "") -> "Ring":
-        """The ring with a new machine half-way in the arc of one that has too much to do, by default the largest."""
+    def joined(self, machine: str, relieves: str = "", points: Collection[int] = ()) -> "Ring":
+        """The ring with a new machine, behind one that has too much to do, by default the one with most room.
+
+        It gets half of the arc behind the last of the points that are used there, so it owns none of them at first,
+        unless there is no such place on the whole ring.
+        """
         if machine in self.tokens:
             raise ValueError(f"machine {machine} is on the ring already")
         if not self.tokens:
             return Ring({machine: point_of(machine)})
-        before = relieves or max(self._order(), key=self.arc)
-        half = self.arc(before) // 2
-        if not half:
-            raise ValueError(f"machine {before} owns a single point, so nothing of it can be given to {machine}")
-        return Ring({**self.tokens, machine: (self.tokens[before] + half) % RING_SIZE})
+        used = {name: self._used(name, points)[-1] for name in self._order()}
+        room = {name: self.arc(name) - used[name] for name in used}
+        if max(room.values()) < 2:  # noqa: PLR2004  nothing can be halved but arcs with hosts
+            used, room = dict.fromkeys(used, 0), {name: self.arc(name) for name in used}
+        before = relieves if room.get(relieves, 0) > 1 else max(room, key=room.__getitem__)
+        return Ring({**self.tokens, machine: (self.tokens[before] + used[before] + room[before] // 2) % RING_SIZE})
+
+    def free_point(self, machine: str, points: Collection[int]) -> int:
+        """A point of a machine for a new host: its token, or else the middle of the largest gap between those used."""
+        token, used = self.tokens[machine], self._used(machine, points)
+        if token not in points:
+            return token
+        first, last = max(pairwise([*used, self.arc(machine)]), key=lambda pair: pair[1] - pair[0])
+        return (token + (first + last) // 2) % RING_SIZE
 
     def left(self, machine: str) -> "Ring":
         """The ring without a machine; its neighbour, which has copies of what it owned, takes its token."""
@@ -111,60 +123,10 @@ class Ring:
         back = (self.tokens[neighbour] - self.arc(machine) // part) % RING_SIZE
         return replace(self, tokens={**self.tokens, neighbour: back})
 
+    def _used(self, machine: str, points: Collection[int]) -> list[int]:
+        """How far the used points of a machine are from its token, which always counts as one."""
+        token, size = self.tokens[machine], self.arc(machine)
+        return sorted({0, *(far for point in points if (far := (point - token) % RING_SIZE) < size)})
+
     def _order(self) -> list[str]:
         return sorted(self.tokens, key=self.tokens.__getitem__)
-
-
-def machine_loads(ring: Ring, loads: Mapping[int, float]) -> dict[str, float]:
-    """The load of each machine, by the loads measured at points."""
-    order = sorted(ring.tokens, key=ring.tokens.__getitem__)
-    tokens = [ring.tokens[name] for name in order]
-    found = dict.fromkeys(ring.tokens, 0.0)
-    for point, load in loads.items():
-        found[order[bisect_right(tokens, point % RING_SIZE) - 1]] += load
-    return found
-
-
-def balancing(ring: Ring, loads: Mapping[int, float], steps: int = MOST_BALANCING_STEPS) -> tuple[Ring, ...]:
-    """The rings from the first one to the one on which no machine can relieve another, by one moved token each.
-
-    The machine with most to do is relieved by its neighbour if both then have less than it had. A neighbour that is
-    full itself is relieved first, by the next one. So the highest loads only fall, and it ends.
-    """
-    rings = [ring]
-    while len(rings) <= steps and len(ring.tokens) > 1:
-        now = machine_loads(rings[-1], loads)
-        heads = sorted(now, key=lambda name: (-now[name], name))
-        moves = next(filter(None, (_relief(rings[-1], head, loads, now) for head in heads)), ())
-        if not moves:
-            break
-        rings += moves
-    return tuple(rings[: steps + 1])
-
-
-def _relief(ring: Ring, machine: str, loads: Mapping[int, float], now: Mapping[str, float]) -> tuple[Ring, ...]:
-    """The moves of the neighbour's token after which it and the machine both have less than the machine has now."""
-    room = now[machine] - now[ring.neighbour(machine)]
-    begin, size = ring.tokens[machine], ring.arc(machine)
-    own = [((point - begin) % RING_SIZE, load) for point, load in loads.items() if (point - begin) % RING_SIZE < size]
-    for moves in (*_half_way(ring, machine), *_less_than_half_way(ring, machine)):
-        left = moves[-1].arc(machine)
-        if 0 < sum(load for distance, load in own if distance >= left) < room:
-            return moves
-    return ()
-
-
-def _half_way(ring: Ring, machine: str) -> Iterator[tuple[Ring, ...]]:
-    """One move half-way back, two of them, and so on, until the machine is left with a single point."""
-    moves: tuple[Ring, ...] = ()
-    while (moves[-1] if moves else ring).arc(machine) > 1:
-        moves += ((moves[-1] if moves else ring).relieved(machine),)
-        yield moves
-
-
-def _less_than_half_way(ring: Ring, machine: str) -> Iterator[tuple[Ring, ...]]:
-    """One move by a quarter of the arc, by an eighth of it, and so on."""
-    part = 4
-    while ring.arc(machine) // part:
-        yield (ring.relieved(machine, part),)
-        part *= 2

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.machines.balance import balance
 from benchmarks.machines.checkpoint_share import checkpoint_share
 from benchmarks.machines.copy_cost import copy_cost
 from benchmarks.machines.hand_over import hand_over
@@ -38,6 +39,7 @@ def main(*, quick: bool) -> None:
             "checkpoints", checkpoint_share(folder / "sent", megabytes=10 if quick else 100, changed=(0.001, 0.01))
         )
         costs = report("copies", copy_cost(folder / "costs", seconds=10.0, whiles=2 if quick else 6))
+        evened = report("balance", balance(folder / "balance"))
     counted = [*warm.values(), *cold.values(), given]
     print(
         json.dumps(
@@ -54,6 +56,7 @@ def main(*, quick: bool) -> None:
                     }
                     for many, each in costs.items()
                 },
+                "balance": {when: evened[when] for when in ("before", "after")},
                 "checkpoint_share": sent["sent"],
                 "scale_out_s": given["silence_s"],
                 "lost": sum(each["lost"] for each in counted),

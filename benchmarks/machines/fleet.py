@@ -5,9 +5,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import psutil
@@ -30,10 +31,12 @@ _AT_ONCE = 1_000
 class FleetBed(FleetLine):
     """Some machines of one service; made by `fleet`."""
 
-    def __init__(self, folder: Path, *, replicas: int, pace: float = 0.5) -> None:
+    def __init__(
+        self, folder: Path, *, replicas: int, pace: float = 0.5, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         super().__init__()
         self._folder = folder
-        settings = {"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open"}
+        settings = {"BRAID_REPLICAS": str(replicas), "BRAID_ADMISSION": "open", **settings}
         self.service = MeasuredService(folder, host="none", placement="launch", pace=pace, settings=settings)
         self.machines: dict[str, subprocess.Popen[bytes]] = {}
         self.ways: dict[str, FaultyWay] = {}
@@ -49,11 +52,11 @@ class FleetBed(FleetLine):
         for name in names:
             self.wait(lambda name=name: self.carrier(name) == name, f"{name} to carry its host")  # type: ignore[misc]
 
-    def add(self, name: str, *, counted: bool = False) -> None:
+    def add(self, name: str, *, hosts: int = 1, counted: bool = False) -> None:
         """Start a machine; with `counted`, `ways` counts the bytes of copies that it is sent."""
         root = self.root_of(name)
         root.mkdir(parents=True, exist_ok=True)
-        options = [f"--root={root}", f"--broker={self.service.broker.url}", "--master=local[2,8]"]
+        options = [f"--root={root}", f"--broker={self.service.broker.url}", "--master=local[2,8]", f"--hosts={hosts}"]
         port = _free_port()
         if counted:
             way = self.ways[name] = FaultyWay(port)
@@ -82,10 +85,10 @@ class FleetBed(FleetLine):
             shutil.rmtree(self.root_of(name))
         return at
 
-    def cpu(self) -> float:
-        """Seconds of CPU of all machines so far."""
+    def cpu(self, *names: str) -> float:
+        """Seconds of CPU of some machines so far, by default of all."""
         total = 0.0
-        for machine in self.machines.values():
+        for machine in (self.machines[name] for name in names or self.machines):
             process = psutil.Process(machine.pid)
             for each in [process, *process.children(recursive=True)]:
                 with suppress(psutil.NoSuchProcess):

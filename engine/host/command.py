@@ -23,6 +23,8 @@ _BROKER_USER = "braid"
 """The user as which a host connects to a broker of its own."""
 _REFUSED = 1
 """The exit code if it cannot begin; the same as that of any command whose arguments have problems."""
+_MOST_HOSTS = 64
+"""The most hosts of a machine; each costs some threads and a connection."""
 log = logging.getLogger("braid.host")
 
 
@@ -46,6 +48,15 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     zone: Annotated[
         str, typer.Option(help="The failure zone: machines of one zone may be lost together, so copies go to others.")
     ] = "",
+    hosts: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=_MOST_HOSTS,
+            help="How many hosts this machine begins with: NAME, NAME.2, and so on. With several, a machine with too "
+            "much to do hands some to others.",
+        ),
+    ] = 1,
     copies_at: Annotated[
         str,
         typer.Option(
@@ -129,6 +140,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
                 master=master,
                 tags=tag or (),
                 zone=zone,
+                hosts=hosts,
                 copies=copies,
                 common=common,
                 store=store,

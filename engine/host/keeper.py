@@ -27,7 +27,7 @@ log = logging.getLogger("braid.keeper")
 class HostKeeper:
     """Keeps one host running until it is stopped."""
 
-    def __init__(  # noqa: PLR0913 - the host's name, folder, broker, master, what it offers, where, what it stores and its environment are ten things
+    def __init__(  # noqa: PLR0913 - the machine's name, folder, broker, master, what it offers, where, what it stores and its environment are eleven things
         self,
         name: str,
         root: Path,
@@ -36,12 +36,15 @@ class HostKeeper:
         master: str | None = None,
         tags: Iterable[str] = (),
         zone: str = "",
+        hosts: int = 1,
         copies: CopyAddress | None = None,
         common: Path | None = None,
         store: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`copies` is where the machine keeps copies for others; None if it keeps none. `store` is a store's URL.
+        """`hosts` is how many hosts of its own the machine has.
+
+        `copies` is where the machine keeps copies for others; None if it keeps none. `store` is a store's URL.
 
         `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
         """
@@ -52,6 +55,7 @@ class HostKeeper:
         self._master = master
         self._tags = tuple(tags)
         self._zone = zone
+        self._hosts = hosts
         self._copies = copies
         self._common = common
         self._store = store
@@ -107,6 +111,7 @@ class HostKeeper:
                     *([self._master] if self._master else []),
                     *(f"--tag={tag}" for tag in self._tags),
                     *([f"--zone={self._zone}"] if self._zone else []),
+                    *([f"--hosts={self._hosts}"] if self._hosts > 1 else []),
                     *(self._copies.options() if self._copies else ()),
                     *([f"--store={self._store}"] if self._store else []),
                     *([f"--common={self._common}"] if self._common else []),

@@ -8,7 +8,7 @@ connects as any of them.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bridge import Message, topics
@@ -27,18 +27,19 @@ log = logging.getLogger("braid.host")
 class CarrierWatch:
     """The connection of one machine."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - who it is, with which key and hosts, over which broker, and what takes what comes are six things
         self,
         machine: str,
         address: Address,
         key: MachineKey,
         *,
+        own: Sequence[str],
         on_order: Callable[[CarrierOrder], None],
         common: CommonFiles | None = None,
     ) -> None:
         """`key` signs what is published; `on_order` is called with each order, in a thread of the connection.
 
-        With `common`, the files that the manager sends to all machines are kept there.
+        `own` are the machine's own hosts. With `common`, the files that the manager sends to all are kept there.
         """
         self._common = common
         self._key = key
@@ -49,13 +50,14 @@ class CarrierWatch:
         self._answered = 0
         self._news = threading.Condition()
         self._published: Mapping[str, Any] = {}
+        self._end = {"machine": machine, "alive": False, "own": list(own)}
         self._client = MqttClient(
             address,
             f"braid-{machine}-machine",
             topics=[*([topics.common("#")] if common else []), topics.host("+", "carrier"), self._echo],
             on_message=self._take,
             on_connection=self._forget,
-            will=(self._status, key.signed({"machine": machine, "alive": False})),
+            will=(self._status, key.signed(self._end)),
             protocol=detect_protocol(address),
             lasting=False,
         )
@@ -87,6 +89,10 @@ class CarrierWatch:
         if status != self._published:
             self._published = status
             self._client.publish(self._status, self._key.signed(status), retain=True)
+
+    def say_end(self) -> None:
+        """Publish that the machine ends."""
+        self.publish(self._end)
 
     def repeat(self) -> None:
         """Have the next status published even if it is the same."""

@@ -5,29 +5,27 @@ own, from the files that are here. A host that is to be handed over stops first.
 has taken a host over, because it was held up, ends, and is started anew: its workers know states that nobody shares.
 """
 
-import dataclasses
 import logging
 import secrets
 import threading
-import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bridge.transport.address import Address
 from engine.host.copy_address import CopyAddress
-from engine.host.cpu_meter import CpuMeter
 from engine.host.host import SparkHost
 from engine.machines.carried_host import Carried, CarriedHost
 from engine.machines.carrier_orders import CarrierOrder, OrderStore
 from engine.machines.carrier_watch import CarrierWatch
 from engine.machines.common_files import CommonFiles
+from engine.machines.machine_figures import MachineFigures, own_hosts
 from engine.machines.machine_key import MachineKey
+from engine.machines.machine_reporter import MachineReporter
 from engine.machines.machine_root import MachineRoot
 from engine.machines.restoration import Restoration
 from engine.machines.warm_up import keep_warm
@@ -43,8 +41,6 @@ if TYPE_CHECKING:
 
 _BEAT = 1.0
 """Seconds between two looks."""
-_REPEAT = 5.0
-"""Seconds after which a status is published even if nothing has changed."""
 _ASK = 5.0
 """Seconds for which a start, or a new connection as a host, waits for the broker's answer."""
 log = logging.getLogger("braid.host")
@@ -57,7 +53,7 @@ class CarriedElsewhere(RuntimeError):
 class Machine:
     """One machine; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers, where and what it stores are ten things
+    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers, where and what it stores are eleven things
         self,
         name: str,
         root: Path,
@@ -67,15 +63,19 @@ class Machine:
         behaviours: Mapping[str, str],
         tags: Iterable[str] = (),
         zone: str = "",
+        hosts: int = 1,
         copies: CopyAddress | None = None,
         common: Path | None = None,
         store: str = "",
     ) -> None:
-        """`copies` is where it keeps copies for others, `store` the URL of a store; with neither it shares its root.
+        """`hosts` is how many hosts of its own it has: that of its name, NAME.2, NAME.3, and so on.
+
+        `copies` is where it keeps copies for others, `store` the URL of a store; with neither it shares its root.
 
         `common` is a folder with published code and secrets; without it they are in the root, or are sent there.
         """
         self.name = name
+        self._own = own_hosts(name, hosts)
         self._root = MachineRoot(root, name, common=common, is_shared=copies is None and not store)
         self._session = session
         self._new_host = partial(SparkHost, address=address, session=session, behaviours=behaviours, tags=tags)
@@ -87,8 +87,8 @@ class Machine:
         self._orders: dict[str, CarrierOrder] = {}
         self._store = OrderStore(root, name)
         self._carried: dict[str, CarriedHost] = {}
-        self._meter = CpuMeter()
         self._count_cores = partial(cores_of, session)
+        self._figures = MachineFigures(name, self._own, self._count_cores)
         secret = secrets.token_urlsafe()
         tls = copies.tls() if copies is not None else None
         stored_at = StoreAddress(url=store, identity=self._root.identity) if store else None
@@ -99,20 +99,20 @@ class Machine:
         self._restoration = Restoration(self._root, name, store)
         is_sent = not self._root.is_shared and not common and not (root / "access").exists()
         self._watch = CarrierWatch(
-            name, address, self.key, on_order=self._take, common=CommonFiles(root) if is_sent else None
+            name, address, self.key, own=self._own, on_order=self._take, common=CommonFiles(root) if is_sent else None
         )
-        self._about: dict[str, Any] = {
-            "machine": name,
-            "alive": True,
-            "boot": uuid.uuid4().hex,
-            "zone": zone,
-            "tags": sorted(set(tags)),
-            "types": sorted(behaviours),
-            "root": self._root.identity,
-            "at": copies.reached_at(self._copy_server.at) if copies and self._copy_server else "",
-            "secret": secret if self._copy_server is not None else "",
-        }
-        self._published_at, self._cores = -_REPEAT, 0
+        self._reporter = MachineReporter(
+            name,
+            self._own,
+            self._watch,
+            self._count_cores,
+            zone=zone,
+            tags=sorted(set(tags)),
+            types=sorted(behaviours),
+            root=self._root.identity,
+            at=copies.reached_at(self._copy_server.at) if copies and self._copy_server else "",
+            secret=secret if self._copy_server is not None else "",
+        )
 
     def run(self) -> bool:
         """Work until stopped; whether a query did not stop, so that the process has to end."""
@@ -148,10 +148,10 @@ class Machine:
             if (self._root.is_shared or stored) and not self._restoration.waits:
                 log.warning("the broker does not answer; what ran last is started anyway")
                 break
-            # On an empty disk, it may be that others have the files of its host.
+            # On an empty disk, it may be that others have the files of its hosts.
             log.warning("the broker does not answer; this machine waits for it")
         # What was ordered meanwhile counts before anything is started.
-        latest = {self.name: CarrierOrder(host=self.name, machine=self.name, term=0, version=0)}
+        latest = {host: CarrierOrder(host=host, machine=self.name, term=0, version=0) for host in self._own}
         if self._restoration.waits:
             latest.clear()
         for order in (*stored, *self._heard_so_far()):
@@ -163,7 +163,8 @@ class Machine:
     def _is_cold(self, *, begins: bool) -> bool:
         """Whether no job runs, and one may come from elsewhere at any time, or soon after the beginning."""
         hosts = list(self._carried.values())
-        return (begins or len(self._orders) > 1) and not any(carried.has_jobs for carried in hosts)
+        has_company = len(self._orders) > len(self._own)
+        return (begins or has_company) and not any(carried.has_jobs for carried in hosts)
 
     def _end(self) -> None:
         for carried in self._carried.values():
@@ -173,7 +174,7 @@ class Machine:
         self._restoration.stop()
         if self._copy_server is not None:
             self._copy_server.close()
-        self._watch.publish({"machine": self.name, "alive": False})
+        self._watch.say_end()
         self._watch.stop()
 
     def _is_stuck(self) -> bool:
@@ -243,8 +244,8 @@ class Machine:
     def _refuse_below(self, order: CarrierOrder) -> None:
         if self._copy_server is not None and order.version:
             self._copy_server.refuse_below(order.host, order.term)
-            # Its own host comes home soon; of others it would keep ever more.
-            if order.kept_by and self.name != order.host and not order.concerns(self.name):
+            # Its own hosts may come home soon; of others it would keep ever more.
+            if order.kept_by and order.host not in self._own and not order.concerns(self.name):
                 Thread(target=self._copy_server.remove, args=(order.host,), name="removes a copy").start()
 
     def _carry(self, order: CarrierOrder) -> CarriedHost:
@@ -253,7 +254,7 @@ class Machine:
             return self._new_host(
                 order.host,
                 root,
-                figures=partial(self._figures, order.host),
+                figures=lambda: self._figures.of(order.host, list(self._carried)),
                 files=self._root.outside_name(order.host),
                 copies=copies,
                 permit=partial(self._may_connect, order.host),
@@ -284,27 +285,13 @@ class Machine:
             return None
         return self._root.of(host)
 
-    def _figures(self, host: str) -> Mapping[str, Any]:
-        """The CPU of this process, for its own host alone, and its cores, which its hosts share."""
-        return {
-            "cpu": self._meter.cpu() if host == self.name else {},
-            # A host begins before it is noted as carried.
-            "cores": self._count_cores() / max(1, len(self._carried)),
-        }
-
     def _report(self) -> None:
         hosts = {}
         for name, carried in self._carried.items():
             if carried.is_superseded:
                 raise CarriedElsewhere(f"a peer follows another carrier of host {name}")
-            found = carried.report()
-            if found.in_sync - carried.order.kept_by:
+            hosts[name] = carried.report()
+            if hosts[name].in_sync - carried.order.kept_by:
                 # Once it is reported, others may rely on it, even if this process dies.
-                self._obey(carried.order.with_counted(found.in_sync))
-            report = dataclasses.asdict(found)
-            hosts[name] = {key: sorted(each) if isinstance(each, frozenset) else each for key, each in report.items()}
-        if time.monotonic() - self._published_at >= _REPEAT:
-            self._watch.repeat()
-            self._published_at, self._cores = time.monotonic(), self._count_cores()
-        about = {**self._about, **self._restoration.offer(), "full": self._room.shortage()}
-        self._watch.publish({**about, "cores": self._cores, "hosts": hosts})
+                self._obey(carried.order.with_counted(hosts[name].in_sync))
+        self._reporter.publish(hosts, full=self._room.shortage(), **self._restoration.offer())

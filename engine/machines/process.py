@@ -1,6 +1,6 @@
 """The process of a machine: `python -m engine.machines.process NAME ROOT [MASTER] [OPTION ...]`.
 
-Options are `--tag=TAG`, `--zone=ZONE`, `--copies-at=HOST:PORT`, `--copies-listen=HOST:PORT`,
+Options are `--tag=TAG`, `--zone=ZONE`, `--hosts=N`, `--copies-at=HOST:PORT`, `--copies-listen=HOST:PORT`,
 `--copies-certificate=FILE`, `--copies-key=FILE`, `--copies-ca=FILE`, `--store=URL` and `--common=FOLDER`.
 
 The broker's URL is the first line of its input: it may hold a password, and every user of the machine can read the
@@ -53,6 +53,7 @@ def main() -> None:
         behaviours=installed_behaviours(),
         tags=_values("--tag"),
         zone="".join(_values("--zone")),
+        hosts=int("".join(_values("--hosts")) or 1),
         copies=CopyAddress.parse(
             "".join(_values("--copies-at")),
             "".join(_values("--copies-listen")),

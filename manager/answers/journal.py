@@ -50,6 +50,7 @@ class OperationKind(StrEnum):
     DRAIN_MACHINE = "drain machine"
     UNDRAIN_MACHINE = "undrain machine"
     FORGET_MACHINE = "forget machine"
+    BALANCE = "balance load"
 
 
 class OperationAnswer(Answer):

@@ -9,6 +9,10 @@ class CarriedHostAnswer(Answer):
     """A host at the machine that carries it."""
 
     name: str
+    home: str = ""
+    """The machine that it goes to when that can have it: the owner of its point on the ring."""
+    load: float | None = None
+    """The cores that its jobs took in the last minute; None if none of them has reported."""
     heir: str = ""
     """The machine that it is being handed to."""
     peers: tuple[str, ...] = ()
@@ -48,6 +52,10 @@ class MachineAnswer(Answer):
     full: str = ""
     """Why copies leave it; empty if its disk has room for them."""
     cores: float | None = None
+    share: float | None = None
+    """Its part of the ring; None before it has a place there."""
+    load: float | None = None
+    """The cores that its hosts' jobs took in the last minute; None if none of them has reported."""
     tags: tuple[str, ...] = ()
     hosts: tuple[CarriedHostAnswer, ...] = ()
     """The hosts that it carries."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from pydantic import TypeAdapter
 from sqlalchemy import delete, select
@@ -16,6 +17,7 @@ from manager.committer.rows import OPERATOR
 from manager.problem import StateNotReady
 from manager.store.database import Store
 from manager.store.tables import CarriageRow, MachineRow, OperationRow
+from ring.balance import joined
 from ring.carriage import Carriage
 from ring.fleet import CarriageTurn
 from ring.tokens import Ring
@@ -81,12 +83,14 @@ class CommittedCarriages:
         turns: Iterable[CarriageTurn],
         tokens: Mapping[str, int],
         keys: Mapping[str, str] | None = None,
+        *,
+        balance: str = "",
     ) -> None:
         """Commit the turns of carriages, and the places of all machines, as decided on a fleet that is still the one.
 
         `keys` are those of all machines, if they changed.
 
-        Take-overs and hand-overs go into the journal.
+        Take-overs and hand-overs go into the journal, and so does `balance`, the reason why tokens were moved.
         """
         turns, begun = tuple(turns), time.monotonic()
         carriages = {turn.carriage.host: turn.carriage for turn in turns}
@@ -94,6 +98,7 @@ class CommittedCarriages:
             if self.fleet() is not base:
                 raise StateNotReady("the committed carriages are not those that this was decided on")
             noted = [note for turn in turns if (note := _note(base.carriages.get(turn.carriage.host), turn))]
+            noted += [(OperationKind.BALANCE, "machines", balance)] if balance else []
             after = replace(
                 base,
                 carriages={**base.carriages, **carriages},
@@ -112,9 +117,10 @@ class CommittedCarriages:
         if noted:
             self._committer.notify()
 
-    def admit(self, machine: str, key: str, *, who: str) -> None:
+    def admit(self, machine: str, key: str, *, who: str, loads: Mapping[str, float] = MappingProxyType({})) -> None:
         """Give a machine a place on the ring, and know it by its key from now on; idempotent.
 
+        `loads` are those of the hosts. A new machine is placed where it can soon take over a part of the most.
         One without a key, of an earlier release, is known by the first that it shows.
         """
         begun = time.monotonic()
@@ -122,7 +128,8 @@ class CommittedCarriages:
             base = self.fleet()
             if machine in base.tokens and base.keys.get(machine, "") == key:
                 return
-            tokens = base.tokens if machine in base.tokens else Ring(base.tokens).joined(machine).tokens
+            is_new = machine not in base.tokens
+            tokens = joined(machine, Ring(base.tokens), base.carriages, loads).tokens if is_new else base.tokens
             known = {name: each for name, each in base.keys.items() if name != machine}
             after = replace(base, tokens=tokens, keys=known | ({machine: key} if key else {}))
             with self._changing(after) as session:

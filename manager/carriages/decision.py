@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from manager.carriages.committed import CommittedFleet
+from ring.balance import next_ring
 from ring.carriage import Carriage, MachineSeen
 from ring.decision import decide
-from ring.fleet import CarriageTurn
+from ring.fleet import SETTLED_AFTER, CarriageTurn, Fleet
 from ring.tokens import Ring
 
 
@@ -20,6 +21,10 @@ class MachinesSeen:
     lost_since: Mapping[str, float] = field(default_factory=dict)
     """The moment since which each machine that is not alive counts as lost; it may be to come."""
     alive_since: Mapping[str, float] = field(default_factory=dict)
+    loads: Mapping[str, float] = field(default_factory=dict)
+    """The cores that each host takes."""
+    uneven_since: float | None = None
+    """Since when loads are uneven, by the last decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,10 @@ class FleetDecision:
     turns: tuple[CarriageTurn, ...]
     tokens: Mapping[str, int]
     """The places of all machines on the ring."""
+    balance: str = ""
+    """Why tokens were moved, if they were."""
+    uneven_since: float | None = None
+    """For the next decision."""
 
 
 class DecideCarriages(Protocol):
@@ -38,22 +47,29 @@ class DecideCarriages(Protocol):
         """Decide on what is committed and seen. A pure function."""
 
 
-def decide_with(replicas: int) -> DecideCarriages:
-    """The decision of `ring`, with as many copies of each host. Each new machine gets a place on the ring."""
+def decide_with(replicas: int, settled_after: float = SETTLED_AFTER) -> DecideCarriages:
+    """The decision of `ring`, with as many copies of each host."""
 
     def decided(fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
-        ring = _with_newcomers(Ring(fleet.tokens), seen.machines)
-        turns = decide(
-            fleet.carriages,
-            seen.machines,
-            ring=ring,
+        before = Fleet(
+            machines=seen.machines,
+            ring=Ring(fleet.tokens),
             replicas=replicas,
             draining=fleet.draining,
             now=seen.now,
             lost_since=seen.lost_since,
             alive_since=seen.alive_since,
+            settled_after=settled_after,
+            loads=seen.loads,
         )
-        return FleetDecision(turns=tuple(_begun_again(turn, fleet.ended) for turn in turns), tokens=ring.tokens)
+        turned = next_ring(fleet.carriages, before, seen.uneven_since)
+        turns = decide(fleet.carriages, replace(before, ring=turned.ring))
+        return FleetDecision(
+            turns=tuple(_begun_again(turn, fleet.ended) for turn in turns),
+            tokens=turned.ring.tokens,
+            balance=turned.why,
+            uneven_since=turned.uneven_since,
+        )
 
     return decided
 
@@ -64,10 +80,3 @@ def _begun_again(turn: CarriageTurn, ended: Mapping[str, Carriage]) -> CarriageT
     if before is None:
         return turn
     return replace(turn, carriage=replace(turn.carriage, term=before.term + 1, version=before.version + 1))
-
-
-def _with_newcomers(ring: Ring, machines: Mapping[str, MachineSeen]) -> Ring:
-    for name, machine in sorted(machines.items()):
-        if machine.alive and name not in ring.tokens:
-            ring = ring.joined(name)
-    return ring

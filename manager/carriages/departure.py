@@ -27,13 +27,13 @@ def departure(
             refusal=f"machine {name} is alive; empty it with: braid machines drain {name} --wait, stop it, "
             "and forget it then"
         )
-    ending = set[str]()
+    ending, own = set[str](), machines.get(name, MachineSeen(name=name, alive=False)).own_hosts
     for each in standings(committed, machines, replicas=0):
         host, carrier = each.carriage.host, each.carriage.machine
         if jobs.get(host):
             if refusal := _refusal(name, each, machines, jobs[host]):
                 return Departure(refusal=refusal)
-        elif carrier == name or (host == name and not _alive(carrier, machines)):
+        elif carrier == name or (host in own and not _alive(carrier, machines)):
             ending.add(host)
     return Departure(ending=frozenset(ending))
 

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from bridge import topics
 from manager.carriages.admission import Admission, Claims, why_it_waits
@@ -15,6 +16,7 @@ from manager.carriages.carrier_messages import read_standing, written_carrier
 from manager.carriages.committed import CommittedCarriages, CommittedFleet
 from manager.carriages.decision import DecideCarriages
 from manager.carriages.machine_watch import MachineWatch
+from manager.observations.host_loads import host_loads
 from manager.observations.listener import Listener
 from manager.observations.machine_messages import MachineStatus
 from manager.observations.sight import Sight
@@ -52,6 +54,7 @@ class CarriageKeeper:
         self._leads = leads
         self._clock = clock
         self._watch = MachineWatch()
+        self._uneven_since: float | None = None
         self._waiting: set[tuple[str, str]] = set()
         """The machines that were noted, by name and key."""
         self._sent: dict[str, tuple[int, bytes, float]] = {}
@@ -81,15 +84,24 @@ class CarriageKeeper:
         if not sight.machines and not fleet.carriages and not fleet.ended:
             return False
         machines = self._admission.admitted(sight.machines, fleet)
-        seen = self._watch.take(machines, sight.connection, fleet.named, self._clock())
+        now = self._clock()
+        seen = replace(
+            self._watch.take(machines, sight.connection, fleet.named, now),
+            loads=host_loads((job.seen for job in sight.jobs.values() if job.seen is not None), now),
+            uneven_since=self._uneven_since,
+        )
         decision = self._decide(fleet, seen)
         keys = self._admission.keys(machines, fleet, decision.tokens)
         turned = bool(decision.turns) or decision.tokens != fleet.tokens or keys != fleet.keys
         if turned:
-            self._committed.commit(fleet, decision.turns, decision.tokens, keys)
+            self._committed.commit(fleet, decision.turns, decision.tokens, keys, balance=decision.balance)
             fleet = self._committed.fleet()
+            if decision.balance:
+                log.info("%s", decision.balance)
             for turn in decision.turns:
                 log.info("host %s, carried by %s: %s", turn.carriage.host, turn.carriage.machine, turn.why)
+        # Only now: what could not be committed is decided anew.
+        self._uneven_since = decision.uneven_since
         self._publish(fleet, machines, sight)
         self._clear(fleet, sight)
         self._note_waiting(fleet, sight.machines)

@@ -44,6 +44,9 @@ def list_machines(client: Client) -> Shown:
             each.alive,
             _state(each),
             each.zone,
+            each.cores,
+            None if each.load is None else round(each.load, 2),
+            None if each.share is None else f"{each.share:.0%}",
             each.shares_root_with,
             [_host(host) for host in each.hosts],
             each.keeps,
@@ -52,7 +55,10 @@ def list_machines(client: Client) -> Shown:
         )
         for each in found
     )
-    columns = ("machine", "alive", "state", "zone", "shares root with", "carries", "keeps", "behind bytes", "trouble")
+    columns = (
+        *("machine", "alive", "state", "zone", "cores", "load", "of the ring"),
+        *("shares root with", "carries", "keeps", "behind bytes", "trouble"),
+    )
     return Shown(data=found, text=table(*columns, rows=rows, empty="no machines"))
 
 
@@ -88,7 +94,7 @@ def drain(
 @app.command()
 @client_command
 def undrain(client: Client, name: Machine) -> Shown:
-    """Let a machine take hosts again; its own is handed back to it after a minute."""
+    """Let a machine take hosts again; those that are at home there are handed back to it after a minute."""
     return Shown(data=client.undrain_machine(name), text=f"{name} takes hosts again")
 
 
@@ -119,7 +125,8 @@ def _waited(client: Client, machine: MachineAnswer) -> MachineAnswer:
 def _host(host: CarriedHostAnswer) -> str:
     copies = f" ({', '.join(host.kept_by)})" if host.kept_by else ""
     heir = f" to {host.heir}" if host.heir else ""
-    return f"{host.name}{copies}{heir}{' under-replicated' if host.under_replicated else ''}"
+    load = "" if host.load is None else f" at {host.load:.2f}"
+    return f"{host.name}{load}{copies}{heir}{' under-replicated' if host.under_replicated else ''}"
 
 
 def _state(machine: MachineAnswer) -> str:

@@ -159,9 +159,11 @@ class Chooser:
         measured = measured_costs(plans.values(), seen, sources, self._clock())
         with self._guard:
             self._measured = measured
-        for host in self._observations.hosts():
-            if host.alive:
-                now = moment(host, plans.values(), seen, self._clock())
+        hosts = [host for host in self._observations.hosts() if host.alive]
+        for host in hosts:
+            # Where several are on one machine, one of them has measured its CPU.
+            if host.cpu or not host.machine:
+                now = moment(host, hosts, plans.values(), seen, self._clock())
                 with self._guard:
                     self._moments[host.host], found = sample(self._moments.get(host.host), now)
                     if found is not None:

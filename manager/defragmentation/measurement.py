@@ -43,9 +43,15 @@ class HostSample:
     """The mean number."""
 
 
-def moment(host: HostSeen, plans: Iterable[Plan], seen: Mapping[str, JobSeen], at: float) -> Moment:
-    """Return the counters of a host at the time of its status, with these plans in its jobs."""
-    there = [plan for plan in plans if plan.host == host.host]
+def moment(
+    host: HostSeen, hosts: Iterable[HostSeen], plans: Iterable[Plan], seen: Mapping[str, JobSeen], at: float
+) -> Moment:
+    """Return the counters of a host at the time of its status, with these plans in its jobs.
+
+    Its processes run the jobs of all `hosts` of its machine.
+    """
+    together = {host.host, *(each.host for each in hosts if each.machine and each.machine == host.machine)}
+    there = [plan for plan in plans if plan.host in together]
     return Moment(
         at=at,
         cpu=host.cpu,

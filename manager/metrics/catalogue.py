@@ -78,6 +78,7 @@ SPOOL_BYTES = _gauge("host_spool_bytes", "Bytes in the spools that a host owns."
 
 # Machines.
 MACHINE_UP = _gauge("machine_up", "1 if a machine reports that it is alive, else 0.", "machine")
+MACHINE_LOAD = _gauge("machine_load", "Cores that the jobs of a machine's hosts took in the last minute.", "machine")
 MACHINE_HOSTS = _gauge("machine_hosts", "Hosts that a machine carries.", "machine")
 MACHINES_WAITING = _gauge("machines_waiting", "Machines that wait until an operator admits them.")
 UNDER_REPLICATED = _gauge("hosts_under_replicated", "Hosts with fewer copies than the setting `replicas` asks for.")

@@ -5,7 +5,7 @@ so that they are the same each time; all others count in the sums.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from itertools import accumulate, chain, islice
@@ -20,6 +20,7 @@ from manager.metrics import catalogue
 from manager.metrics.catalogue import Metric
 from manager.metrics.snapshot import CommittedSnapshot, MetricsSnapshot
 from manager.observations.figures import figures_of
+from manager.observations.host_loads import host_loads
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen
 from manager.observations.shard_figures import ShardFigures, shard_figures
 from manager.reconciler.activity import DELAY_BOUNDS, Delays, ReconcilerActivity
@@ -129,7 +130,12 @@ def _host(host: HostSeen) -> Iterator[MetricSample]:
 
 def _machines(known: MetricsSnapshot) -> Iterator[MetricSample]:
     hosts = Counter(each.carriage.machine for each in known.carried)
+    loads = host_loads(known.jobs.values(), known.now)
+    taken: defaultdict[str, float] = defaultdict(float)
+    for each in known.carried:
+        taken[each.carriage.machine] += loads.get(each.carriage.host, 0.0)
     for machine, alive in known.machines.items():
+        yield MetricSample(catalogue.MACHINE_LOAD, (machine,), round(taken[machine], 3))
         yield MetricSample(catalogue.MACHINE_UP, (machine,), alive)
         yield MetricSample(catalogue.MACHINE_HOSTS, (machine,), hosts[machine])
     yield MetricSample(catalogue.MACHINES_WAITING, (), known.waiting)

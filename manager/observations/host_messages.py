@@ -84,6 +84,7 @@ class _HostStatus:
     types: frozenset[str] | None = None
     release: str = ""
     root: str = ""
+    machine: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,6 +171,7 @@ def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
         types=status.types,
         release=status.release,
         root=status.root,
+        machine=status.machine,
         seen=now,
     )
 

@@ -35,6 +35,7 @@ class _Status:
     full: str = ""
     secret: str = ""
     cores: float = 1.0
+    own: tuple[str, ...] = ()
     hosts: Mapping[str, HostReport] = field(default_factory=dict)
     restores: str = ""
     accepts_loss: bool = False
@@ -58,6 +59,7 @@ def read_machine_status(machine: str, payload: bytes) -> MachineStatus:
         at=status.at,
         full=status.full,
         cores=status.cores,
+        own=status.own,
         hosts=status.hosts,
         restores=status.restores,
         accepts_loss=status.accepts_loss,

@@ -25,10 +25,13 @@ def placeable(seen: Iterable[HostSeen], here: Host | None) -> tuple[Host, ...]:
             types=host.types,
             root=host.root,
             away=not host.alive,
+            machine=host.machine,
         )
         for name, host in found.items()
     }
     if here is not None:
         reported = hosts.get(here.name, here)
-        hosts[here.name] = replace(here, cores=reported.cores, types=reported.types, root=reported.root)
+        hosts[here.name] = replace(
+            here, cores=reported.cores, types=reported.types, root=reported.root, machine=reported.machine
+        )
     return tuple(host for _, host in sorted(hosts.items()))

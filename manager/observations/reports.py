@@ -113,6 +113,8 @@ class HostSeen:
     """Its release of Braid."""
     root: str = ""
     """The id of the root that its files are in; hosts with equal ones share their files."""
+    machine: str = ""
+    """The machine that carries it; empty if it does not say."""
     seen: datetime
 
     def after(self, before: "HostSeen | None") -> "HostSeen":

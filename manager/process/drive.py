@@ -48,7 +48,7 @@ class Drive:
         self.sender = EventSender(beside.connect)
         self.carriages = CommittedCarriages(committer, store)
         self.admission = Admission(asks=settings.asks_operators, own_key=lambda: public_key(root))
-        self._replicas = settings.replicas
+        self._settings = settings
         self._root = root
         self._common: CommonSender | None = None
         self._beside = beside
@@ -110,7 +110,7 @@ class Drive:
             )
             self._reconciler.start()
             begun.callback(self._reconciler.stop)
-            if self._replicas:
+            if self._settings.replicas:
                 # Machines have disks of their own.
                 self._common = CommonSender(self._root, self._beside.connect)
                 self._common.start()
@@ -118,7 +118,7 @@ class Drive:
             keeper = CarriageKeeper(
                 self.carriages,
                 self._listener,
-                decide_with(self._replicas),
+                decide_with(self._settings.replicas, self._settings.settled_after),
                 leads=lambda: self._committer.leads,
                 admission=self.admission,
             )

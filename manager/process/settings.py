@@ -124,6 +124,8 @@ class Settings(_Kept):
     """Seconds after which they are consolidated besides, as far as that is worth it; no schedule if not given."""
     replicas: Annotated[int, Field(ge=0, le=3)] = 0
     """The machines that keep a copy of each host's files, so that another one can go on when its machine is lost."""
+    settled_after: Annotated[float, Field(ge=1, le=86_400)] = 60.0
+    """Seconds that a machine has to be there, and loads have to be uneven, before hosts are moved for that."""
     admission: AdmissionMode | None = None
     """Who admits a new machine; if not given, an operator where hosts have copies."""
     autoscale: Autoscale = Autoscale.OFF

@@ -16,7 +16,7 @@ _MOST_READ = 1_000
 NOT_OF_TENANTS = frozenset(
     {
         *(OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE, OperationKind.ADAPT),
-        *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER, OperationKind.MACHINE_WAITS),
+        *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER, OperationKind.BALANCE, OperationKind.MACHINE_WAITS),
     }
 )
 """The operations that change nothing of what tenants may do on the broker."""

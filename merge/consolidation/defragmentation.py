@@ -18,8 +18,9 @@ import networkx as nx
 
 from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, holds, pieces, regrouped
-from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, parents
+from merge.jobs import Assignment, Bridge, Job, JobId, Jobs, crossings, parents
 from merge.placement.board import Group, PlacementBoard, root_of, tags_of
+from merge.placement.hosts import Host
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask

@@ -17,8 +17,9 @@ import networkx as nx
 
 from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, pieces, regrouped
-from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, parents
+from merge.jobs import Assignment, Bridge, Job, JobId, Jobs, crossings, parents
 from merge.placement.board import Group, PlacementBoard, connected_parts
+from merge.placement.hosts import Host
 from merge.placement.roots import Roots
 from merge.running_graph import RunningGraph
 from merge.shards import divided_of, rescaled

@@ -13,7 +13,8 @@ from networkx.utils import UnionFind
 
 from merge.capacity import Costs
 from merge.consolidation.defragmentation import forwarded
-from merge.jobs import Host, Job, JobId, Jobs, parents
+from merge.jobs import Job, JobId, Jobs, parents
+from merge.placement.hosts import Host
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask

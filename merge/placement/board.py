@@ -8,7 +8,8 @@ import networkx as nx
 
 from merge.capacity import Costs
 from merge.errors import NoHost
-from merge.jobs import Host, JobId, Jobs, parents
+from merge.jobs import JobId, Jobs, parents
+from merge.placement.hosts import Host, machine_cores
 from merge.placement.roots import Roots, Stream
 from merge.shards import DividedWork, divided_work, shards_for, splits
 from merge.task import Instance, RunningTask
@@ -42,6 +43,8 @@ class PlacementBoard:
         self.opened: dict[JobId, str] = {}
         self.shards: dict[JobId, int] = {}
         """The shards of each job that was opened with several."""
+        self.cores = machine_cores(self.hosts)
+        """The cores of each host's machine."""
         self._tags_of = {host.name: host.tags for host in self.hosts}
         self._added: defaultdict[JobId, float] = defaultdict(float)
         self._feeding: defaultdict[JobId, set[JobId]] = defaultdict(set)
@@ -111,8 +114,8 @@ class PlacementBoard:
     def open(self, group: Group, root: str | None = None) -> None:
         """Place a group in a new job, on the host with most cores to spare of those that offer its tags.
 
-        Where it is too much for one core, hosts come first that have enough of them. Where a root is given, the host is
-        on that one.
+        Of several on one machine, which share its cores, it is the one with least to do. Where it is too much for one
+        core, hosts come first that have enough of them. Where a root is given, the host is on that one.
         """
         tags = tags_of(group)
         fitting = [host for host in self.roots.there(root) if tags <= host.tags]
@@ -121,11 +124,12 @@ class PlacementBoard:
         spare = cores_to_spare(self)
         work = None if self.costs.fits(self.work(group)) else self.divided(group)
         if work is not None:
-            fitting = [host for host in fitting if splits(work, self.costs, host.cores)] or fitting
-        host = max(fitting, key=lambda host: spare[host.name])
+            fitting = [host for host in fitting if splits(work, self.costs, self.cores[host.name])] or fitting
+        taken = cores_taken(self)
+        host = max(fitting, key=lambda host: (spare[host.name], -taken[host.name]))
         job = JobId(self.jobs.next_job + len(self.opened))
         self.opened[job] = host.name
-        if work is not None and (shards := shards_for(work, self.costs, host.cores)) > 1:
+        if work is not None and (shards := shards_for(work, self.costs, self.cores[host.name])) > 1:
             self.shards[job] = shards
         self.put(group, job)
 
@@ -139,7 +143,8 @@ class PlacementBoard:
 
     def splits(self, group: Group, root: str | None = None) -> bool:
         """Whether one new job with several shards shall run a group that is too much for one core."""
-        cores = max((host.cores for host in self.roots.there(root) if tags_of(group) <= host.tags), default=0.0)
+        there = (host for host in self.roots.there(root) if tags_of(group) <= host.tags)
+        cores = max((self.cores[host.name] for host in there), default=0.0)
         return cores > 1.0 and splits(self.divided(group), self.costs, cores)
 
     def runs(self, group: Group, root: str | None = None) -> Iterator[Group]:
@@ -229,9 +234,18 @@ def tears(ground: PlacementBoard, group: Group, job: JobId | None, root: str) ->
 
 
 def cores_to_spare(ground: PlacementBoard) -> dict[str, float]:
-    """The cores that each host has to spare; below 0 where its jobs take more than it has."""
+    """The cores that each host's machine has to spare; below 0 where the jobs there take more than it has."""
+    on_host = cores_taken(ground)
+    taken: defaultdict[str, float] = defaultdict(float)
+    for host in ground.hosts:
+        taken[host.shares_cores_with] += on_host[host.name]
+    return {host.name: ground.cores[host.name] - taken[host.shares_cores_with] for host in ground.hosts}
+
+
+def cores_taken(ground: PlacementBoard) -> defaultdict[str, float]:
+    """The cores that the jobs of each host take."""
     taken: defaultdict[str, float] = defaultdict(float)
     # In order, because a sum's last digit depends on it and may not decide between two hosts.
     for job in sorted((*ground.jobs.jobs, *ground.opened)):
         taken[ground.host_of(job)] += ground.costs.cores(ground.busy(job))
-    return {host.name: host.cores - taken[host.name] for host in ground.hosts}
+    return taken

@@ -15,6 +15,7 @@ from merge.placement.board import (
     Group,
     PlacementBoard,
     connected_parts,
+    cores_taken,
     cores_to_spare,
     is_elsewhere,
     read_on,
@@ -110,13 +111,13 @@ def _offers(ground: PlacementBoard, group: Group, root: str) -> bool:
 
 def _roomiest(ground: PlacementBoard, group: Group) -> tuple[str, ...]:
     """The roots that offer what a group needs: where fewest jobs can run it, and then where most cores are to spare."""
-    spare, tags = cores_to_spare(ground), tags_of(group)
+    spare, taken, tags = cores_to_spare(ground), cores_taken(ground), tags_of(group)
 
-    def price(root: str) -> tuple[int, float, str]:
+    def price(root: str) -> tuple[int, float, float, str]:
         hosts = ground.roots.there(root)
         fitting = [host for host in hosts if tags <= host.tags] or hosts
-        best = max(fitting, key=lambda host: spare[host.name])
-        return sum(1 for _ in ground.runs(group, root)), -spare[best.name], best.name
+        best = max(fitting, key=lambda host: (spare[host.name], -taken[host.name]))
+        return sum(1 for _ in ground.runs(group, root)), -spare[best.name], taken[best.name], best.name
 
     roots = {host.root for host in ground.hosts}
     return tuple(sorted((root for root in roots if _offers(ground, group, root)), key=price))

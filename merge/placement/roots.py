@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from merge.jobs import Host, Jobs
+from merge.jobs import Jobs
+from merge.placement.hosts import Host
 from merge.task import Instance, RunningTask
 
 Stream: TypeAlias = tuple[Instance, str]

@@ -15,8 +15,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from merge.capacity import Costs
-from merge.jobs import Assignment, Home, Host, JobId, Jobs, crossings, parents
+from merge.jobs import Assignment, Home, JobId, Jobs, crossings, parents
 from merge.placement.board import Group, PlacementBoard, connected_parts
+from merge.placement.hosts import Host
 from merge.placement.root_choice import by_root, choices, refusal
 from merge.task import Instance, RunningTask
 from merge.task_order import downwards

@@ -77,11 +77,11 @@ class ManyMachines(Served):
             self._watching.stop()
         self.close()
 
-    def add(self, name: str, zone: str = "", *, restore: bool = False) -> MachineProcess:
+    def add(self, name: str, zone: str = "", *, hosts: int = 1, restore: bool = False) -> MachineProcess:
         """Start a machine."""
         root = self._folder / "disks" / name if self._copies or self._store else self.root
         broker = Address.parse(self.broker)
-        options = [f"--zone={zone}"]
+        options = [f"--zone={zone}", f"--hosts={hosts}"]
         if self._faulty:
             if name not in self.ways:
                 self.ways[name] = MachineWays(broker)
@@ -111,11 +111,10 @@ class ManyMachines(Served):
         with self.client() as operator:
             operator.admit_machine(name)
 
-    def only_host(self) -> str:
-        """The host of all jobs."""
+    def host_of_newest(self) -> str:
+        """The host of the job that was opened last."""
         with self.client() as operator:
-            (host,) = {job.host for job in operator.jobs()}
-        return host
+            return max(operator.jobs(), key=lambda job: int(job.job)).host
 
     def other_than(self, name: str) -> str:
         """Another machine."""
@@ -185,16 +184,16 @@ class EventSender:
 class Counted:
     """A dataflow that counts on machines, and what sends it events."""
 
-    def __init__(self, served: ManyMachines, ann: Client) -> None:
-        ann.register_source(street())
+    def __init__(self, served: ManyMachines, ann: Client, source: str = "street") -> None:
+        ann.register_source(street(source))
         self._served = served
-        self._answer = ann.submit(counting("street"))
+        self._answer = ann.submit(counting(source, f"counts of {source}"))
         served.until_state(ann, self._answer.id, DataflowState.RUNNING)
         # It listens from the first output on.
         assert served.line.is_connected
-        self._sender = EventSender(served, ann, "street")
+        self._sender = EventSender(served, ann, source)
         self.goes_on(20)
-        self.host = served.only_host()
+        self.host = served.host_of_newest()
 
     def goes_on(self, more: int = 0) -> None:
         """Wait for the outputs of all that was sent so far, or for so many more."""

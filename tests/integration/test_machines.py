@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.machines import ManyMachines, counted_on
+from manager.answers import OperationKind
+from tests.integration.machines import Counted, ManyMachines, counted_on
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
 
@@ -65,6 +66,28 @@ def test_machines_that_share_a_root_take_over_without_copies(tmp_path: Path) -> 
         served.machines[flow.host].kill()
         served.until_carried(flow.host, served.other_than(flow.host))
         flow.check()
+
+
+@pytest.mark.slow
+def test_a_host_goes_to_a_new_machine_when_its_own_has_too_much_to_do(tmp_path: Path) -> None:
+    """Of two busy hosts it gives one away, and each event of both counts once; the journal says why."""
+    settings = {"BRAID_SETTLED_AFTER": "4", "BRAID_PLACEMENT": "launch", "BRAID_PACE": "0.25"}
+    with ManyMachines(tmp_path, replicas=1, settings=settings) as served:
+        served.add("ash", hosts=2)
+        served.until(served.ready, "the service to be ready")
+        with served.admit("ann") as ann, served.client() as operator:
+            served.until(lambda: sum(host.alive for host in operator.hosts()) == 2, "both hosts")
+            flows = [Counted(served, ann, source) for source in ("street", "canal")]
+            assert ["ash", "ash.2"] == sorted(flow.host for flow in flows)
+            served.add("elm")
+            served.until_carried("ash.2", "elm", kept_by=1)
+            assert "elm" == served.orders["elm"]["machine"]
+            for flow in flows:
+                flow.goes_on(20)
+                flow.check()
+            noted = {each.kind: each.note for each in operator.operations()}
+    assert "machine ash has 2.00 times the mean load" in noted[OperationKind.BALANCE]
+    assert "elm is its home" in noted[OperationKind.HAND_OVER]
 
 
 @pytest.mark.chaos

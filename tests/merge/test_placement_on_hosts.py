@@ -23,6 +23,19 @@ def test_least_loaded_host() -> None:
     assert ["b", "b", "a", "a", "b"] == opened
 
 
+def test_hosts_of_one_machine_share_its_cores() -> None:
+    """What one of them takes the others have not; of equals on a machine the one with least to do takes a job."""
+    hosts = (
+        Host(name="a", cores=1.0, machine="m"),
+        Host(name="b", cores=1.0, machine="m"),
+        Host(name="c", cores=1.6),
+    )
+    floor = Floor(strategy="launch", hosts=hosts)
+    for number in range(5):
+        floor.submit(f"s:source > a:lab:one{{'add': {number}}} > k:sink", str(number))
+    assert ["a", "b", "a", "b", "c"] == [floor.jobs.jobs[JobId(number)].host for number in range(1, 6)]
+
+
 def test_each_batch_loads_its_host() -> None:
     """Idle jobs take their batches of a host, so that new ones spread."""
     hosts = (Host(name="a", cores=1.0), Host(name="b", cores=0.9))

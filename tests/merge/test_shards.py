@@ -75,6 +75,13 @@ def test_a_dataflow_that_is_too_much_for_one_core_gets_a_job_with_shards() -> No
     assert {1: 1, 2: 1, 3: 1} == shards(floor(text, hosts=(Host(name="host", cores=1.0),)))
 
 
+def test_the_cores_of_a_machine_are_there_for_each_of_its_hosts() -> None:
+    """A job on one of several may take all of them, though each alone has only one."""
+    parts = tuple(Host(name=name, cores=1.0, machine="m") for name in "abcd")
+    text = "s:source > a:lab:one > b:lab:ten > c:lab:one > k:sink"
+    assert {1: 3} == shards(floor(text, hosts=parts))
+
+
 def test_what_cannot_be_divided_is_cut_as_before() -> None:
     """A window needs all events in one place, so what feeds it is not split for it."""
     made = floor("s:source > a:lab:five > w:window > k:sink")

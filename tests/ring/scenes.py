@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 
 from ring.carriage import Carriage, HostReport, MachineSeen
 from ring.decision import decide
-from ring.fleet import CarriageTurn
+from ring.fleet import CarriageTurn, Fleet
 from ring.tokens import Ring
 
 NAMES = ("a", "b", "c", "d")
 NOW = 1_000.0
 LONG_AGO = 0.0
+POINTS = {name: place * 2**30 for place, name in enumerate(NAMES)}
+"""The places of the machines, and of the hosts of their names."""
 
 
 def machine(name: str, **facts: object) -> MachineSeen:
@@ -21,9 +23,10 @@ def machine(name: str, **facts: object) -> MachineSeen:
 def carriage(
     host: str = "a", at: str = "", peers: Collection[str] = (), kept_by: Collection[str] = (), **facts: object
 ) -> Carriage:
-    """A host at a machine, with peers on the disks that their machines have by default."""
+    """A host at a machine, with peers on the disks that their machines have by default; at home where it is named."""
     made = Carriage(
         host=host,
+        point=POINTS.get(host, 2**31 + 1),
         machine=at or host,
         root=f"root-{at or host}",
         peers=tuple(peers),
@@ -46,7 +49,7 @@ class Scene:
 
     carriages: dict[str, Carriage] = field(default_factory=dict)
     machines: dict[str, MachineSeen] = field(default_factory=lambda: {name: machine(name) for name in NAMES})
-    ring: Ring = field(default_factory=lambda: Ring({name: place * 2**30 for place, name in enumerate(NAMES)}))
+    ring: Ring = field(default_factory=lambda: Ring(POINTS))
     replicas: int = 1
     draining: set[str] = field(default_factory=set)
     lost_since: dict[str, float] = field(default_factory=dict)
@@ -68,17 +71,19 @@ class Scene:
         at = self.machines[one.machine]
         self.machines[one.machine] = replace(at, hosts={**at.hosts, **reporting(one, **facts)})
 
-    def decided(self) -> tuple[CarriageTurn, ...]:
-        return decide(
-            self.carriages,
-            self.machines,
+    def fleet(self) -> Fleet:
+        return Fleet(
+            machines=self.machines,
             ring=self.ring,
             replicas=self.replicas,
-            draining=self.draining,
+            draining=frozenset(self.draining),
             now=NOW,
             lost_since=self.lost_since,
             alive_since=self.alive_since,
         )
+
+    def decided(self) -> tuple[CarriageTurn, ...]:
+        return decide(self.carriages, self.fleet())
 
     def turn(self, host: str = "a") -> Carriage | None:
         """What becomes of a host, if anything."""

@@ -8,14 +8,14 @@ from ring.carriage import STORE, Carriage, HostReport, MachineSeen
 from ring.decision import CarriageState, state_of
 from ring.fleet import LOST_AFTER, SETTLED_AFTER, Fleet
 from ring.tokens import Ring, point_of
-from tests.ring.scenes import LONG_AGO, NOW, Scene, carriage, machine
+from tests.ring.scenes import LONG_AGO, NOW, POINTS, Scene, carriage, machine
 
 
 def test_a_new_machine_carries_its_own_host() -> None:
     """Its host has no carriage yet; a machine that is gone gets none."""
     scene = Scene.of()
     scene.lose("d")
-    assert [Carriage(host=name, machine=name, root=f"root-{name}") for name in "abc"] == [
+    assert [Carriage(host=name, machine=name, root=f"root-{name}", point=POINTS[name]) for name in "abc"] == [
         turn.carriage for turn in scene.decided()
     ]
 
@@ -231,9 +231,9 @@ def test_hosts_go_home(back: float) -> None:
 
 def test_hosts_of_machines_that_are_gone_follow_the_tokens() -> None:
     """A token that was moved takes the hosts with it whose points it passed."""
-    scene = Scene.of(carriage("gone", at="b", peers="c", kept_by="c"))
-    scene.alive_since = dict.fromkeys("abcd", LONG_AGO)
     place = point_of("gone")
+    scene = Scene.of(carriage("gone", at="b", peers="c", kept_by="c", point=place))
+    scene.alive_since = dict.fromkeys("abcd", LONG_AGO)
     scene.ring = Ring({"a": place - 200, "b": place - 100, "c": place + 50, "d": place + 200})
     assert scene.turn("gone") is None
     scene.ring = Ring({**scene.ring.tokens, "c": place - 25})

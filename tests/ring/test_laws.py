@@ -6,8 +6,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ring.carriage import Carriage, HostReport, MachineSeen
-from ring.decision import CarriageState, decide, state_of
-from ring.fleet import CarriageTurn, Fleet
+from ring.decision import CarriageState, state_of
+from ring.fleet import CarriageTurn
 from ring.tokens import RING_SIZE, Ring
 from tests.ring.scenes import NAMES, NOW, Scene, carriage, machine
 
@@ -60,18 +60,6 @@ def scenes(draw: st.DrawFn) -> Scene:
     places = draw(st.lists(st.integers(0, RING_SIZE - 1), min_size=4, max_size=4, unique=True))
     scene.ring = Ring(dict(zip(NAMES, places, strict=True)))
     return scene
-
-
-def fleet(scene: Scene) -> Fleet:
-    return Fleet(
-        machines=scene.machines,
-        ring=scene.ring,
-        replicas=scene.replicas,
-        draining=frozenset(scene.draining),
-        now=NOW,
-        lost_since=scene.lost_since,
-        alive_since=scene.alive_since,
-    )
 
 
 @given(scenes())
@@ -128,7 +116,7 @@ def test_only_the_carrier_makes_somebody_counted(scene: Scene) -> None:
 @given(scenes())
 def test_nobody_stops_to_count_while_the_carrier_is_away(scene: Scene) -> None:
     """Whoever has everything when a carrier is lost still counts until somebody carries the host."""
-    seen = fleet(scene)
+    seen = scene.fleet()
     for turn in scene.decided():
         before = scene.carriages.get(turn.carriage.host)
         if before and state_of(before, seen) in {CarriageState.LOST, CarriageState.UNSEEN}:
@@ -153,7 +141,7 @@ def test_decisions_settle(scene: Scene) -> None:
 @given(scenes())
 def test_one_host_at_a_time_is_begun_to_be_handed_over(scene: Scene) -> None:
     """And none while another one is under way."""
-    seen = fleet(scene)
+    seen = scene.fleet()
     under_way = [one for one in scene.carriages.values() if one.heir and state_of(one, seen) is not CarriageState.LOST]
     begun = [
         turn
@@ -198,16 +186,7 @@ def test_machines_that_drain_are_left(replicas: int, data: st.DataObject) -> Non
 def _run(scene: Scene, names: list[str]) -> list[CarriageTurn]:
     """Carriers do at once what is asked of them, until nothing changes."""
     turns: list[CarriageTurn] = []
-    while step := decide(
-        scene.carriages,
-        scene.machines,
-        ring=scene.ring,
-        replicas=scene.replicas,
-        draining=scene.draining,
-        now=NOW,
-        lost_since=scene.lost_since,
-        alive_since={},
-    ):
+    while step := scene.decided():
         turns += step
         assert len(turns) < 500
         scene.carriages |= {turn.carriage.host: turn.carriage for turn in step}

@@ -1,5 +1,6 @@
 """The use cases of machines: list them with the hosts that they carry, admit, drain and forget them."""
 
+import time
 from collections.abc import Mapping
 
 from manager.answers import CarriedHostAnswer, MachineAnswer, Page
@@ -8,9 +9,11 @@ from manager.carriages.committed import CommittedFleet
 from manager.carriages.departure import departure
 from manager.carriages.standings import HostStanding, standings
 from manager.cases.base import Base, Caller, Paging, operators_only, paged
+from manager.observations.host_loads import host_loads
 from manager.observations.machine_messages import MachineStatus
 from manager.problem import Conflict, NotFound, StateNotReady
 from ring.carriage import MachineSeen
+from ring.tokens import RING_SIZE, Ring
 
 
 class Machines(Base):
@@ -31,7 +34,7 @@ class Machines(Base):
                 f"machine {machine} has the key {found.key}, and not {key}; compare it with the machine's log"
             )
         if found.waits:
-            self._tools.carriages.admit(machine, found.key, who=caller.who)
+            self._tools.carriages.admit(machine, found.key, who=caller.who, loads=self._loads())
         return self._found(machine)
 
     def drain(self, caller: Caller, machine: str) -> MachineAnswer:
@@ -82,18 +85,25 @@ class Machines(Base):
         admitted, waiting = admission.admitted(claims, committed), admission.waiting(claims, committed)
         machines = {name: each.seen for name, each in admitted.items()}
         safe = standings(committed, machines, replicas=self._tools.replicas)
-        names = waiting.keys() | machines.keys() | committed.known
-        return [_answer(name, committed, admitted, waiting, safe) for name in sorted(names)]
+        names, loads = waiting.keys() | machines.keys() | committed.known, self._loads()
+        return [_answer(name, committed, admitted, waiting, safe, loads) for name in sorted(names)]
+
+    def _loads(self) -> dict[str, float]:
+        with self._committer.looking() as state:
+            jobs = [str(job) for job in state.plans]
+        return host_loads(filter(None, map(self._seeing.job, jobs)), time.monotonic())
 
 
-def _answer(
+def _answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there, what is safe, and what there is to do
     name: str,
     committed: CommittedFleet,
     admitted: Mapping[str, MachineStatus],
     waiting: Mapping[str, MachineStatus],
     safe: tuple[HostStanding, ...],
+    loads: Mapping[str, float],
 ) -> MachineAnswer:
-    machines = {each: status.seen for each, status in admitted.items()}
+    ring, machines = Ring(committed.tokens), {each: status.seen for each, status in admitted.items()}
+    here = [each.carriage.host for each in safe if each.carriage.machine == name]
     waits = waiting.get(name)
     nothing = MachineStatus(seen=MachineSeen(name=name, alive=False))
     status = admitted.get(name) or (waits if name not in committed.known else None) or nothing
@@ -111,16 +121,20 @@ def _answer(
         at=seen.at,
         full=seen.full if seen.alive else "",
         cores=seen.cores if known else None,
+        share=ring.arc(name) / RING_SIZE if name in ring.tokens else None,
+        load=sum(found) if (found := [loads[host] for host in here if host in loads]) else None,
         tags=tuple(sorted(seen.tags)),
-        hosts=tuple(_carried(each) for each in safe if each.carriage.machine == name),
+        hosts=tuple(_carried(each, ring, loads) for each in safe if each.carriage.host in here),
         keeps=tuple(each.carriage.host for each in safe if name in each.carriage.kept_by),
     )
 
 
-def _carried(standing: HostStanding) -> CarriedHostAnswer:
+def _carried(standing: HostStanding, ring: Ring, loads: Mapping[str, float]) -> CarriedHostAnswer:
     carriage = standing.carriage
     return CarriedHostAnswer(
         name=carriage.host,
+        home=ring.owner(carriage.point),
+        load=loads.get(carriage.host),
         heir=carriage.heir,
         peers=carriage.peers,
         kept_by=tuple(sorted(carriage.kept_by)),

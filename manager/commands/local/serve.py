@@ -39,6 +39,10 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         int | None,
         typer.Option(help="The machines that keep a copy of each host, at most 3. Default: 0."),
     ] = None,
+    settled_after: Annotated[
+        float | None,
+        typer.Option(help="Seconds a machine is there, or loads are uneven, before hosts are moved. Default: 60."),
+    ] = None,
     admission: Annotated[
         AdmissionMode | None,
         typer.Option(help="Who admits a new machine. Default: an operator where hosts have copies, else nobody."),
@@ -76,6 +80,7 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         "defragment": defragment,
         "defragment_every": defragment_every,
         "replicas": replicas,
+        "settled_after": settled_after,
         "admission": admission,
         "autoscale": autoscale,
         "replan_failed": replan_failed,

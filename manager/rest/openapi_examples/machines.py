@@ -3,7 +3,14 @@
 from manager.answers import CarriedHostAnswer, MachineAnswer, Page
 
 _HOST = CarriedHostAnswer(
-    name="north", peers=("south",), kept_by=("south",), standby=("south",), behind_bytes=4_096, under_replicated=False
+    name="north",
+    home="north",
+    load=1.25,
+    peers=("south",),
+    kept_by=("south",),
+    standby=("south",),
+    behind_bytes=4_096,
+    under_replicated=False,
 )
 MACHINE = MachineAnswer(
     name="north",
@@ -12,6 +19,8 @@ MACHINE = MachineAnswer(
     takes_copies=True,
     at="10.0.0.11:8700",
     cores=8.0,
+    share=0.5,
+    load=1.25,
     tags=("gpu",),
     hosts=(_HOST,),
     keeps=("south",),

@@ -11,6 +11,8 @@ class CarriageRow(SQLModel, table=True):
     host: str = Field(primary_key=True)
     machine: str
     """Empty if nobody carries it, since it was forgotten with its machine; the term counts on when it is back."""
+    point: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    """Its place on the ring."""
     term: int = Field(sa_column=Column(BigInteger, nullable=False))
     version: int = Field(sa_column=Column(BigInteger, nullable=False))
     heir: str = ""

@@ -75,11 +75,12 @@ class MachineScene:
         self._line = MqttClient(address, "operator", topics=[topics.machine("+", "status")], on_message=self._take)
         self._line.start()
 
-    def start(
+    def start(  # noqa: PLR0913 - its name, and all that it may offer
         self,
         name: str,
         *,
         copies: bool = True,
+        hosts: int = 1,
         address: Address | None = None,
         files: TlsFiles | None = None,
         store: str = "",
@@ -88,7 +89,9 @@ class MachineScene:
         session: Any = object()
         copies_at = CopyAddress(host="127.0.0.1", port=0, files=files) if copies else None
         root = self.folder / (name if copies else "shared")
-        made = Machine(name, root, address or self._address, session, behaviours={}, copies=copies_at, store=store)
+        made = Machine(
+            name, root, address or self._address, session, behaviours={}, hosts=hosts, copies=copies_at, store=store
+        )
 
         def run() -> None:
             try:

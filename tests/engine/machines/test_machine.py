@@ -9,6 +9,7 @@ from bridge.brokers.broker import start_broker
 from bridge.transport.address import Address
 from engine.machines.carrier_orders import OrderStore
 from engine.machines.machine import CarriedElsewhere
+from engine.machines.machine_figures import MachineFigures
 from engine.machines.machine_key import signed_content
 from engine.replicas.copy_tls import TlsFiles
 from engine.replicas.replicator import Replicator
@@ -35,6 +36,31 @@ def test_a_machine_of_which_nobody_knows_carries_its_own_host(scene: MachineScen
     scene.until(lambda: scene.running() == {("ash", "ash" if copies else "shared")}, "its own host")
     scene.until(lambda: scene.carried("ash"), "a report")
     assert {"ash": 0} == {host: each["version"] for host, each in scene.carried("ash").items()}
+
+
+def test_a_machine_begins_with_all_its_own_hosts(scene: MachineScene) -> None:
+    """Each with files of its own; the status names them, also the last one, and they may go elsewhere one by one."""
+    scene.start("ash", hosts=3)
+    expected = {("ash", "ash"), ("ash.2", "ash/copies/ash.2"), ("ash.3", "ash/copies/ash.3")}
+    scene.until(lambda: scene.running() == expected, "its own hosts")
+    scene.until(lambda: len(scene.carried("ash")) == 3, "a report")
+    assert ["ash", "ash.2", "ash.3"] == scene.statuses["ash"]["own"]
+    scene.order("ash.2", "ash", 1, 1, heir="elm")
+    scene.until(lambda: scene.carried("ash").get("ash.2", {}).get("released"), "the release")
+    scene.order("ash.2", "elm", 2, 2)
+    scene.until(lambda: set(scene.carried("ash")) == {"ash", "ash.3"}, "the end of the report")
+    scene.stop("ash")
+    scene.until(lambda: not scene.statuses["ash"]["alive"], "its last word")
+    assert ["ash", "ash.2", "ash.3"] == scene.statuses["ash"]["own"]
+
+
+def test_the_hosts_of_a_machine_share_its_figures() -> None:
+    """Its CPU is reported once, by the first of its own that is there, and each has an equal part of its cores."""
+    figures = MachineFigures("ash", ("ash", "ash.2"), lambda: 3)
+    told = {host: figures.of(host, ["ash", "ash.2", "elm"]) for host in ("ash", "ash.2", "elm")}
+    assert [True, False, False] == [bool(each["cpu"]) for each in told.values()]
+    assert {(1.0, "ash")} == {(each["cores"], each["machine"]) for each in told.values()}
+    assert figures.of("ash.2", ["elm"])["cpu"]
 
 
 def test_what_a_machine_reports_is_signed(scene: MachineScene) -> None:

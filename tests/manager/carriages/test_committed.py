@@ -70,6 +70,16 @@ def test_the_journal_tells_take_overs_and_hand_overs(manager: Manager) -> None:
     ]
 
 
+def test_moved_tokens_are_in_the_journal_and_points_stay(manager: Manager) -> None:
+    """With the reason; who reads it anew finds each host's point."""
+    committed = committed_of(manager)
+    commit(committed, turn("h", "a", point=2**32 - 1), tokens={"a": 1, "b": 2})
+    committed.commit(committed.fleet(), (), {"a": 1, "b": 5}, balance="a had too much")
+    assert journal(manager) == [(OperationKind.BALANCE, "machines", "a had too much")]
+    found = committed_of(manager).fleet()
+    assert (found.carriages["h"].point, dict(found.tokens)) == (2**32 - 1, {"a": 1, "b": 5})
+
+
 def test_drains_are_noted_once(manager: Manager) -> None:
     """A machine that drains already is not drained again."""
     committed = committed_of(manager)

@@ -1,17 +1,20 @@
 """The keeper with the decisions of the ring: machines come, are lost and return, and what is told of that."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from bridge import topics
+from manager.answers import OperationKind
 from manager.carriages.decision import decide_with
 from manager.carriages.keeper import CarriageKeeper
+from manager.cases.base import Paging
 from ring.carriage import Carriage
+from ring.tokens import Ring
 from tests.manager.carriages.machines import Kept
-from tests.manager.managers import Manager
+from tests.manager.managers import OPERATOR, Manager
 
 
 class Deciding(Kept):
@@ -33,14 +36,14 @@ class Deciding(Kept):
             self.hearing.settle()
         return dict(self.committed.fleet().carriages)
 
-    def carries(self, machine: str, *hosts: str, **fields: object) -> None:
+    def carries(self, machine: str, *hosts: str, own: Sequence[str] = (), **fields: object) -> None:
         """Have a machine report that it acts upon the latest carriages of hosts, and gates on all peers."""
         carriages = self.committed.fleet().carriages
         reports = {
             host: {"version": carriages[host].version, "in_sync": list(carriages[host].peers), **fields}
             for host in hosts
         }
-        self.say_machine(machine, root=f"root of {machine}", hosts=reports)
+        self.say_machine(machine, root=f"root of {machine}", own=own, hosts=reports)
 
     def told(self) -> dict[str, Any]:
         return {told["host"]: told for told in (json.loads(message) for _, message in self.retained())}
@@ -99,6 +102,27 @@ def test_a_machine_that_drains_hands_its_hosts_over(deciding: Deciding) -> None:
     deciding.carries("a", "a", released=True)
     after = deciding.settle()["a"]
     assert (after.machine, after.heir, after.term) == (peer, "", 2)
+
+
+def test_a_machine_with_too_much_to_do_hands_a_host_over(deciding: Deciding) -> None:
+    """After its load was uneven for a minute: tokens move, with an entry in the journal, and its heir is told."""
+    deciding.say_machine("a", root="root of a", own=["a", "a.2"])
+    deciding.settle()
+    for step in range(2 * 20):
+        cpu = {"1": {"cpu_ns": step * 10**9}}
+        for job, host in (("1", "a"), ("2", "a.2")):
+            deciding.hearing.say(topics.job(job, "status"), {"host": host, "state": "running"})
+            deciding.hearing.say(topics.job(job, "metrics"), {"run": 1, "batch": step, "instances": cpu})
+        deciding.hearing.clock += 4.0
+        for name, hosts in (("a", ("a", "a.2")), ("b", ("b",)), ("c", ("c",))):
+            deciding.carries(name, *hosts, own=hosts)
+        deciding.settle()
+    found = deciding.committed.fleet()
+    home = Ring(found.tokens).owner(found.carriages["a.2"].point)
+    assert home in {"b", "c"}
+    assert found.carriages["a.2"].heir == home
+    noted = deciding.manager.service.operations.page(OPERATOR, Paging()).items
+    assert ["a.2 to"] == [each.note.rsplit(": ", 1)[-1][:6] for each in noted if each.kind is OperationKind.BALANCE]
 
 
 def test_a_forgotten_machine_that_returns_is_new(deciding: Deciding) -> None:

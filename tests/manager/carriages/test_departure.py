@@ -53,6 +53,13 @@ def test_a_host_that_another_machine_carries_stays() -> None:
     assert departure("a", committed, seen(gone="b"), {}) == Departure(ending=frozenset("a"))
 
 
+def test_all_own_hosts_of_a_machine_end_with_it() -> None:
+    """If nobody who is there carries them, and they run no jobs."""
+    machines = seen("b", gone="cd") | {"a": MachineSeen(name="a", alive=False, own=("a", "a.2", "a.3"))}
+    committed = fleet(carried("a.2", "c"), carried("a.3", "b"), carried("d", "c"))
+    assert departure("a", committed, machines, {}) == Departure(ending=frozenset({"a.2"}))
+
+
 def test_a_machine_whose_host_is_in_the_store_is_needed_until_that_is_restored() -> None:
     """Its peer is not, since the store has everything too."""
     stored = replace(carried("h", "a", "b"), kept_by=frozenset({"b", STORE}))

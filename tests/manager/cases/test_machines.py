@@ -1,7 +1,9 @@
 """Use cases of machines: what operators see of them, drains, and what is forgotten."""
 
 import json
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,8 +11,10 @@ import pytest
 from manager.answers import CarriedHostAnswer, MachineAnswer, OperationKind
 from manager.cases.base import Paging
 from manager.observations.machine_messages import MachineStatus
+from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from ring.carriage import STORE, HostReport, MachineSeen
+from ring.tokens import RING_SIZE
 from tests.manager.carriages.machines import commit, turn
 from tests.manager.managers import OPERATOR, Manager, caller
 
@@ -53,6 +57,30 @@ def test_a_machine_is_shown_with_what_it_carries_and_keeps(manager: Manager) -> 
     assert (b.hosts, b.keeps, b.takes_copies) == ((), ("a",), False)
     (host,) = a.hosts
     assert host == CarriedHostAnswer(name="a", peers=("b",), kept_by=("b",), standby=("b",), behind_bytes=7)
+
+
+def test_loads_and_places_are_shown(manager: Manager) -> None:
+    """Each machine has its part of the ring and what its hosts take; a host says where its home is."""
+    see(manager, "a")
+    see(manager, "b")
+    turns = [turn(host, "a", root="root of a", point=point) for host, point in (("a", 0), ("a.2", RING_SIZE - 1))]
+    commit(manager.tools.carriages, *turns, tokens={"a": 0, "b": 3 * RING_SIZE // 4})
+    manager.admit("ann")
+    manager.register("weather")
+    manager.submit("ann", "s:source > k:sink")
+    now = time.monotonic()
+    measured = tuple(
+        Measured(at=now - ago, batch=0, instances={1: InstanceMeasured(cpu_ns=cpu)})
+        for ago, cpu in ((10, 0), (0, 5 * 10**9))
+    )
+    manager.seen.jobs["1"] = JobSeen(job="1", host="a.2", state="running", measured=measured, seen=datetime.now(UTC))
+    found = machines(manager)
+    assert (found["a"].share, found["b"].share, found["b"].load) == (0.75, 0.25, None)
+    assert found["a"].load == pytest.approx(0.5, rel=0.1)
+    assert [(each.name, each.home, each.load) for each in found["a"].hosts] == [
+        ("a", "a", None),
+        ("a.2", "b", found["a"].load),
+    ]
 
 
 def test_secrets_are_shown_to_nobody_and_addresses_to_operators(manager: Manager) -> None:

@@ -201,10 +201,14 @@ MACHINE = {
     "at": "10.0.0.11:8700",
     "full": "",
     "cores": 2.0,
+    "share": 0.5,
+    "load": 1.25,
     "tags": ["gpu"],
     "hosts": [
         {
             "name": "north",
+            "home": "north",
+            "load": 1.25,
             "heir": "",
             "peers": ["south"],
             "kept_by": ["south"],

@@ -65,7 +65,7 @@ def test_a_moment_has_only_the_host_s_own_jobs() -> None:
         "3": job("3", reported(1.0, 7, {})),
     }
     expected = Moment(at=9.0, cpu={"jvm": 3.0}, jobs={"1": reported(2.0, 5, {2: 1.0})}, bridges=3, paused=2)
-    assert expected == moment(host(jvm=3.0), plans, seen, 9.0)
+    assert expected == moment(host(jvm=3.0), [], plans, seen, 9.0)
 
 
 BEFORE = Moment(

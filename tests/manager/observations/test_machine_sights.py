@@ -53,6 +53,13 @@ def test_a_will_ends_a_machine_at_once(hearing: Hearing) -> None:
     assert say(hearing, boot="2").seen.alive
 
 
+def test_a_machine_says_which_hosts_are_its_own(hearing: Hearing) -> None:
+    """Also by its last will, and by default it is the one of its name."""
+    assert say(hearing).seen.own_hosts == ("m",)
+    assert say(hearing, own=["m", "m.2"]).seen.own_hosts == ("m", "m.2")
+    assert say(hearing, alive=False, own=["m", "m.2"]).seen.own_hosts == ("m", "m.2")
+
+
 def test_machines_may_be_missed_until_silence_tells_something(hearing: Hearing) -> None:
     """As long as a live machine may not have been heard over this connection, and while there is none."""
     assert hearing.listener.misses_machines()

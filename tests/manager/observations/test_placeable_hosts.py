@@ -39,6 +39,12 @@ def test_the_local_host_is_placeable_before_it_runs() -> None:
     assert here.tags == placeable([seen("local", tags="old")], here)[0].tags
 
 
+def test_hosts_say_which_machine_carries_them() -> None:
+    """So that its cores are counted once."""
+    found = placeable([replace(seen(name, cores=1.0), machine="m") for name in ("a", "b")], Host(name="b", cores=4.0))
+    assert [("a", 1.0, "m"), ("b", 1.0, "m")] == [(each.name, each.cores, each.machine) for each in found]
+
+
 def test_hosts_that_are_away_keep_their_root() -> None:
     """They are listed as away, so that what their jobs run is not taken to another root."""
     here = Host(name="local", cores=4.0)

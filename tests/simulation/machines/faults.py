@@ -15,7 +15,10 @@ class Faults:
     def __init__(self, world: World) -> None:
         self.world = world
         self.often = world.numbers.choice([0.02, 0.05, 0.1])
-        self.kinds = (self.crash, self.lose, self.pause, self.part, self.cut, self.broker, self.leader, self.drain)
+        self.kinds = (
+            *(self.crash, self.lose, self.pause, self.part, self.cut, self.broker, self.leader, self.drain),
+            self.shift,
+        )
         self.weights = [world.numbers.choice([0, 1, 3]) for _ in self.kinds]
         self.weights[1] += 2
         self.troubled: dict[str, float] = {}
@@ -42,6 +45,13 @@ class Faults:
         for name in self.returning:
             world.start(name)
         self.returning = {}
+
+    def forget(self) -> None:
+        """An operator forgets the machines that never return, and drains none any more."""
+        world = self.world
+        world.draining.clear()
+        for name in world.gone:
+            world.database.ring = world.database.ring.left(name)
 
     def crash(self) -> None:
         """A process, or all of them, end and return with their disks."""
@@ -105,6 +115,20 @@ class Faults:
     def drain(self) -> None:
         """An operator wants a machine empty, or not any more."""
         self.world.draining ^= {self.world.numbers.choice(sorted(self.world.machines))}
+
+    def shift(self) -> None:
+        """Hosts have more or less to do than before."""
+        numbers = self.world.numbers
+        for host in sorted(self.world.loads):
+            if numbers.randint(0, 1):
+                self.world.loads[host] = numbers.choice([0.0, 0.0, 0.1, 0.5, 1.0])
+
+    def skew(self) -> None:
+        """The hosts of one machine have most to do."""
+        numbers, ring = self.world.numbers, self.world.database.ring
+        busy = numbers.choice(sorted(self.world.machines))
+        for host, each in sorted(self.world.database.carriages.items()):
+            self.world.loads[host] = numbers.choice([0.5, 1.0] if ring.owner(each.point) == busy else [0.0, 0.1])
 
     def _up(self) -> list[str]:
         """Machines to which something may happen, in any order."""

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ring.balance import next_ring
 from ring.carriage import Carriage, MachineSeen
 from ring.decision import decide
+from ring.fleet import Fleet
 from ring.tokens import Ring
 from tests.simulation.machines.broker import Client
 
@@ -20,6 +22,7 @@ class Database:
     """What is committed, and who leads."""
 
     carriages: dict[str, Carriage] = field(default_factory=dict)
+    ring: Ring = field(default_factory=Ring)
     leads: int = 0
 
 
@@ -40,6 +43,7 @@ class Leader:
         self.outbox: list[Carriage] = []
         self.session: Client | None = None
         self.connected_since = world.now
+        self.uneven_since: float | None = None
         self.next_decision = 0.0
         self.next_word = 0.0
 
@@ -78,8 +82,9 @@ class Leader:
                 self.alive_since[name] = self.world.now
 
     def _miss(self) -> None:
-        carrying = {each.machine for each in self.world.database.carriages.values()}
-        for name in sorted({*self.heard, *carrying}):
+        carriages = self.world.database.carriages.values()
+        named = set().union(*({each.machine, each.heir, *each.peers} for each in carriages)) - {""}
+        for name in sorted({*self.heard, *named}):
             silent = self.world.now - max(self.heard.get(name, 0.0), self.connected_since)
             if silent >= SILENT_AFTER and name not in self.lost_since:
                 self.lost_since[name] = self.world.now
@@ -89,18 +94,25 @@ class Leader:
 
     def _decide(self) -> None:
         database = self.world.database
-        turns = decide(
-            database.carriages,
-            self.seen,
-            ring=Ring(),
+        fleet = Fleet(
+            machines=self.seen,
+            ring=database.ring,
             replicas=self.world.replicas,
-            draining=self.world.draining,
+            draining=frozenset(self.world.draining),
             now=self.world.now,
             lost_since=self.lost_since,
             alive_since=self.alive_since,
+            settled_after=self.world.settled_after,
+            loads=self.world.loads,
         )
+        turned = next_ring(database.carriages, fleet, self.uneven_since)
+        turns = decide(database.carriages, replace(fleet, ring=turned.ring))
         if database.leads != self.number:
             return
+        self.uneven_since = turned.uneven_since
+        if turned.why:
+            self.world.balanced(turned.ring)
+        database.ring = turned.ring
         for turn in turns:
             database.carriages[turn.carriage.host] = turn.carriage
             self.outbox.append(turn.carriage)

@@ -50,6 +50,7 @@ class Machine:
             zone=self.world.zones[self.name],
             root=self.disk.root,
             at=f"{self.name}:1",
+            own=self.world.own[self.name],
             hosts={host: carrier.report() for host, carrier in self.carriers.items()},
         )
 

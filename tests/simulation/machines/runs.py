@@ -1,5 +1,6 @@
 """A run: one seed's machines and faults, played until all is well again, and the judgement of it."""
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
 
@@ -48,6 +49,22 @@ def _play(world: World, faults: Faults) -> None:
     faults.heal()
     while unfinished(world) and world.now < LONGEST:
         world.pass_on(0.5)
+    if len(world.sources) > len(world.machines) and not unfinished(world):
+        _balance(world, faults)
+
+
+def _balance(world: World, faults: Faults) -> None:
+    """All is calm, loads are uneven and stay so: hosts move until that does not help any more, and then stay."""
+    faults.forget()
+    faults.skew()
+    begun, before, until = world.now, len(world.turns), world.now + 3 * min(world.settled_after, 10) + 10
+    while world.now < until or (unfinished(world) and world.now < begun + LONGEST):
+        world.pass_on(0.5)
+    balances = [at for at, _ in world.balances if at > begun]
+    moved = Counter(turn.carriage.host for _, turn in world.turns[before:] if "released" in turn.why)
+    # Hosts of forgotten machines have a new home, and go there once.
+    if any(each > len(balances) + 1 for each in moved.values()):
+        raise Trouble(f"hosts move to and fro: {moved}, after {len(balances)} balances")
 
 
 def unfinished(world: World) -> str:
@@ -65,6 +82,9 @@ def unfinished(world: World) -> str:
             world.replicas, len(there - world.draining - {carriage.machine})
         ):
             return f"{host} has all its copies"
+        home = world.database.ring.owner(carriage.point)
+        if home in there - world.draining and carriage.machine != home:
+            return f"{host} is at home"
         if source.unacknowledged or carrier.files.unread() or carrier.waiting:
             return f"all events of {host} are worked off"
     return ""

@@ -47,7 +47,7 @@ def test_hosts_survive_their_machines_for_long() -> None:
         (defects.Ungated, 20),
         (defects.Hasty, 20),
         (defects.Tentative, 20),
-        (defects.Forgetful, 20),
+        (defects.Forgetful, 100),
         (defects.Lenient, 50),
         (defects.Trusting, 100),
         (defects.Eager, 100),
@@ -62,7 +62,7 @@ def test_a_broken_rule_is_noticed(make: type[Machine], runs: int) -> None:
 
 
 def test_runs_are_hard() -> None:
-    """Machines lose their disks, also two at once; hosts are taken over, handed over, fenced and brought home."""
+    """Machines lose their disks, two at once too; hosts are taken over, handed over, fenced, brought home, balanced."""
     seen: Counter[str] = Counter()
 
     class Observed(Machine):
@@ -75,10 +75,10 @@ def test_runs_are_hard() -> None:
             seen.update(late=known is not None and known.version > order.version)
             super().ordered(order)
 
-    for seed in range(60):
+    for seed in range(80):
         run = played(seed, Observed)
         seen.update(gone=len(run.world.gone), lost=sum(run.together), several=sum(each > 1 for each in run.together))
-        seen.update(led_anew=run.world.database.leads - 1)
+        seen.update(led_anew=run.world.database.leads - 1, balanced=len(run.world.balances))
         for _, turn in run.world.turns:
             words = ("is lost", "released", "can't take", "can't reach", "now has everything", "no copies")
             seen.update({word: word in turn.why for word in words})

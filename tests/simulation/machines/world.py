@@ -4,8 +4,10 @@ import random
 from collections import deque
 from collections.abc import Iterator
 
+from engine.machines.machine_figures import own_hosts
 from ring.carriage import Carriage
 from ring.fleet import CarriageTurn
+from ring.tokens import Ring
 from tests.simulation.machines.broker import Broker
 from tests.simulation.machines.files import Disk, Files, Record
 from tests.simulation.machines.leader import Database, Leader
@@ -43,6 +45,11 @@ class World:
         names = "abcde"[: numbers.choice([2, 3, 3, 4, 4, 5])]
         self.make = make
         self.now = 0.0
+        most = numbers.choice([1, 1, 3])
+        self.own = {name: own_hosts(name, numbers.randint(most - most // 2, most)) for name in names}
+        self.loads = {host: 0.0 for own in self.own.values() for host in own}
+        """The cores that each host takes."""
+        self.settled_after = numbers.choice([3.0, 10.0, 60.0])
         self.replicas = numbers.choice([1, 1, 2, 2, 0]) if len(names) > 2 else 1
         self.zones = {name: numbers.choice(["", "x", "y"]) for name in names}
         self.draining: set[str] = set()
@@ -55,11 +62,12 @@ class World:
         self.broker = Broker(self)
         self.database = Database()
         self.leaders: list[Leader] = []
-        self.sources = {name: Source() for name in names}
+        self.sources = {host: Source() for host in self.loads}
         self.connections: list[Connection] = []
         self.sent = 0
-        self.acks: dict[str, set[int]] = {name: set() for name in names}
-        self.outputs: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in names}
+        self.acks: dict[str, set[int]] = {host: set() for host in self.loads}
+        self.outputs: dict[str, dict[int, tuple[int, ...]]] = {host: {} for host in self.loads}
+        self.balances: list[tuple[float, Ring]] = []
         self.turns: list[tuple[float, CarriageTurn]] = []
         for name in names:
             self.start(name)
@@ -138,6 +146,20 @@ class World:
     def committed(self, turn: CarriageTurn) -> None:
         self.turns.append((self.now, turn))
         self.check(turn.carriage.host)
+
+    def highest(self, ring: Ring) -> float:
+        """The highest load of a machine, if each host is at home."""
+        loads = dict.fromkeys(ring.tokens, 0.0)
+        for each in self.database.carriages.values():
+            loads[ring.owner(each.point)] += self.loads[each.host]
+        return max(loads.values())
+
+    def balanced(self, ring: Ring) -> None:
+        """Tokens are moved only where that makes the highest load lower, so it comes to an end."""
+        before = self.highest(self.database.ring)
+        if self.highest(ring) >= before:
+            raise Trouble(f"the highest load does not fall from {before} by {ring}")
+        self.balances.append((self.now, ring))
 
     def holders(self, carriage: Carriage) -> Iterator[tuple[str, Files]]:
         """The machines that are counted upon, as far as they have their disks, with what they have."""

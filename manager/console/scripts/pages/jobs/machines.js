@@ -50,6 +50,8 @@ export function machineSection({ signal, say }) {
       { title: "Machine", cell: (machine) => machine.name },
       { title: "State", cell: (machine) => badge(stateOf(machine)) },
       { title: "Zone", cell: (machine) => machine.zone || "–" },
+      { title: "Load of cores", number: true, cell: loadOf },
+      { title: "Of the ring", number: true, cell: (machine) => part(machine.share) },
       { title: "Shares root with", cell: (machine) => list(machine.shares_root_with) },
       { title: "Carries", cell: (machine) => lines(machine.hosts.map(hostOf)) },
       { title: "Keeps", cell: (machine) => list(machine.keeps) },
@@ -62,6 +64,19 @@ export function machineSection({ signal, say }) {
   }
 
   return { node, look };
+}
+
+/** The cores that its hosts take, of those that it has. */
+function loadOf(machine) {
+  return `${cores(machine.load)} of ${cores(machine.cores)}`;
+}
+
+function cores(value) {
+  return value === null ? "–" : value.toFixed(2);
+}
+
+function part(share) {
+  return share === null ? "–" : `${Math.round(share * 100)} %`;
 }
 
 function stateOf(machine) {
@@ -86,7 +101,8 @@ function troubles(machines) {
 
 function hostOf(host) {
   const copies = host.kept_by.length > 0 ? `copied to ${host.kept_by.join(", ")}` : "no copies";
-  return `${host.name}: ${copies}${host.heir ? `, on its way to ${host.heir}` : ""}`;
+  const load = host.load === null ? "" : `, ${cores(host.load)} cores`;
+  return `${host.name}: ${copies}${load}${host.heir ? `, on its way to ${host.heir}` : ""}`;
 }
 
 function behindOf(host) {

@@ -1,0 +1,158 @@
+"""Balance: where the machines' tokens should be, so that none has much more to do than the others.
+
+One rule holds homes, ring and balance together: **a host is at home at the machine that owns its point**, and hosts go
+home. The point stays as long as the host exists; what moves is tokens.
+
+- A new machine is placed behind all points that are used there, so that nothing moves because it came. Its own hosts
+  then get points of its arc. So each begins at home.
+- A host whose machine is lost is carried elsewhere, and goes home as soon as that machine is back for a while. A
+  machine that is forgotten leaves its points to its neighbour, and with them its hosts.
+- Balance moves tokens, and nothing else. The hosts whose points have another owner then go home, one at a time, by the
+  same hand-over as any. So going home cannot undo it, and there is nothing else to remember.
+
+Tokens are moved only while every host is at home. What was moved last is there by then, and no load counts that is at
+a machine for a while only.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ring.carriage import Carriage
+from ring.fleet import Fleet
+from ring.hand_over import may_have
+from ring.relief import RingLoad, balancing
+from ring.tokens import Ring
+
+BURDENED = 1.3
+"""So many times the mean load is too much for a machine."""
+RELIEVED = 1.15
+"""Up to so many times the mean load it is not any more."""
+WORTH = 0.1
+"""By such a part of the mean load the highest one has to fall, so that hosts are moved."""
+IDLE = 0.1
+"""A machine with less than such a part of its cores to do needs no relief."""
+_NEARLY = 0.02
+"""A ring is as good as the best one if its highest load is higher by such a part of the mean load."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingTurn:
+    """The ring from now on."""
+
+    ring: Ring
+    why: str = ""
+    """Why hosts go elsewhere; empty if none does."""
+    uneven_since: float | None = None
+    """Since when loads are uneven, or were last found to be as even as can be; for the next decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How the load is spread over the machines that can have hosts, each for its cores."""
+
+    machine: str
+    """The one with most to do."""
+    highest: float
+    mean: float
+
+    @property
+    def ratio(self) -> float:
+        """The highest load over the mean one."""
+        return self.highest / self.mean if self.mean else 1.0
+
+
+def next_ring(carriages: Mapping[str, Carriage], fleet: Fleet, uneven_since: float | None = None) -> RingTurn:
+    """The ring with all machines that are there, on which tokens were moved if that has been worth it for a while."""
+    ring = _with_newcomers(carriages, fleet)
+    able = _able(fleet)
+    if ring is not fleet.ring or not able or not _is_calm(carriages, fleet):
+        return RingTurn(ring=ring)
+    load = _load(carriages, fleet, able)
+    now = _spread(ring, load, able)
+    if now.highest < IDLE or now.ratio <= (BURDENED if uneven_since is None else RELIEVED):
+        return RingTurn(ring=ring)
+    since = fleet.now if uneven_since is None else uneven_since
+    if fleet.now - since < fleet.settled_after:
+        return RingTurn(ring=ring, uneven_since=since)
+    after, then = _best(ring, load, able, now)
+    if now.highest - then.highest < WORTH * now.mean:
+        return RingTurn(ring=ring, uneven_since=fleet.now)
+    going = [
+        f"{host} to {after.owner(each.point)}"
+        for host, each in sorted(carriages.items())
+        if after.owner(each.point) != each.machine
+    ]
+    why = (
+        f"machine {now.machine} has {now.ratio:.2f} times the mean load; the highest will be {then.ratio:.2f} times, "
+        f"once these hosts have moved: {', '.join(going)}"
+    )
+    return RingTurn(ring=after, why=why)
+
+
+def joined(machine: str, ring: Ring, carriages: Mapping[str, Carriage], loads: Mapping[str, float]) -> Ring:
+    """The ring with a new machine, behind the one with most to do, if that has several hosts."""
+    hosts: dict[str, list[float]] = {}
+    for host, each in carriages.items():
+        hosts.setdefault(ring.owner(each.point), []).append(loads.get(host, 0.0))
+    several = {name: sum(found) for name, found in sorted(hosts.items()) if len(found) > 1 and any(found)}
+    burdened = max(several, key=several.__getitem__, default="")
+    return ring.joined(machine, burdened, [each.point for each in carriages.values()])
+
+
+def _with_newcomers(carriages: Mapping[str, Carriage], fleet: Fleet) -> Ring:
+    ring = fleet.ring
+    for name, seen in sorted(fleet.machines.items()):
+        if seen.alive and name not in ring.tokens:
+            ring = joined(name, ring, carriages, fleet.loads)
+    return ring
+
+
+def _able(fleet: Fleet) -> frozenset[str]:
+    """The machines that hosts may be moved to."""
+    there = {name for name, seen in fleet.machines.items() if seen.alive and fleet.settled(name)}
+    return frozenset(there & fleet.ring.tokens.keys() - fleet.draining)
+
+
+def _is_calm(carriages: Mapping[str, Carriage], fleet: Fleet) -> bool:
+    """Whether no machine came a moment ago, and every host is at home, where it is wanted."""
+    if not all(fleet.settled(name) for name, seen in fleet.machines.items() if seen.alive):
+        return False
+    return all(
+        not each.heir
+        and fleet.home(each) == each.machine
+        and fleet.alive(each.machine, each.root)
+        and each.machine not in fleet.draining
+        for each in carriages.values()
+    )
+
+
+def _load(carriages: Mapping[str, Carriage], fleet: Fleet, able: Collection[str]) -> RingLoad:
+    at: dict[int, list[Carriage]] = {}
+    for each in carriages.values():
+        at.setdefault(each.point, []).append(each)
+
+    def may_own(machine: str, point: int) -> bool:
+        return machine in able and all(
+            may_have(machine, each, fleet) and fleet.suits(machine, each) for each in at[point]
+        )
+
+    return RingLoad(
+        loads={point: sum(fleet.loads.get(each.host, 0.0) for each in there) for point, there in at.items()},
+        # A machine that has just begun may not have counted its cores.
+        sizes={name: max(1.0, seen.cores) for name, seen in fleet.machines.items()},
+        may_own=may_own,
+    )
+
+
+def _spread(ring: Ring, load: RingLoad, able: Collection[str]) -> Spread:
+    found = load.of(ring)
+    machine = max(sorted(able), key=found.__getitem__)
+    mean = sum(load.loads.values()) / sum(map(load.size, able))
+    return Spread(machine=machine, highest=found[machine], mean=mean)
+
+
+def _best(ring: Ring, load: RingLoad, able: Collection[str], now: Spread) -> tuple[Ring, Spread]:
+    """The first ring on the way that is nearly as good as the best one, so that few hosts move."""
+    way = [(each, _spread(each, load, able)) for each in balancing(ring, load)]
+    best = min(spread.highest for _, spread in way)
+    return next((each, spread) for each, spread in way if spread.highest <= best + _NEARLY * now.mean)
