@@ -8,7 +8,7 @@ from benchmarks.reconfiguration.steady_events import SteadyEvents
 
 Found = dict[str, Any]
 NONE, THRESHOLDS, BRAID = "none", "thresholds", "braid"
-WAYS = (NONE, THRESHOLDS, BRAID)
+CONTENDERS = (NONE, THRESHOLDS, BRAID)
 LOWEST, HIGHEST = 20.0, 200.0
 """Events a second in the trough and on the crest of the wave."""
 

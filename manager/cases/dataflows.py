@@ -179,8 +179,7 @@ class Dataflows(Base):
         """A preview of the submission of a plain document, with the plan that it was made by."""
         preview = self._changes.dataflows.explain(owner, document, start=start)
         explanation, types = preview.explanation, types_in(document)
-        jobs = (plan.job for plan in preview.plans)
-        seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
+        seen = {each.job: found for each in preview.plans if (found := self._seeing.job(each.job)) is not None}
         only = {each for each in preview.instances if each is not None}
         measured = measured_costs(preview.plans, seen, preview.sources, time.monotonic(), only=only)
         return ExplainAnswer(

@@ -60,7 +60,9 @@ def measure(service: ConsoleService, dataflow: str) -> None:
     known = adapted_dataflow(dynamic, adapted_row(row, dynamic))
     cost = TaskMeasure(cost=0.000_04, selectivity=1.0)
     metrics = {MetricKey("rate", None): 1_000.0, MetricKey("throughput", None): 0.9}
-    known.measured = FlowMeasured(rates={"in": 1_000.0}, tasks={"smooth": cost}, metrics=metrics, cores=0.7)
+    known.measured = FlowMeasured(
+        rates={"in": 1_000.0}, waiting={}, tasks={"smooth": cost}, metrics=metrics, cores=0.7, got=None
+    )
     known.learnt = {("smooth", "fine"): cost}
     known.standing = replace(known.standing, since={"smooth": 1_772_350_200.0})
     board = service.tools.adaptations
