@@ -132,7 +132,7 @@ class Program:
             if origin in stream.origins:
                 begin, end = ids[origin.task], ids[number]
                 if between[origin.task, number] > 1:
-                    # Two paths between the same tasks are told apart by their ports.
+                    # Two paths between the same tasks differ by their ports.
                     begin, end = f"{begin}.{origin.port or 'out'}", f"{end}.{port or 'in'}"
                 found.append(f"{begin}>{end}")
         if not found:

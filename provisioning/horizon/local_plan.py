@@ -26,7 +26,7 @@ class HorizonStep:
     gamma: float
     """Its value."""
     omega: float
-    """Its relative throughput, as far as can be told: at most 1."""
+    """Its relative throughput as far as it is known, at most 1."""
     cores: float
     """The reference cores that would serve all its events."""
 

@@ -337,7 +337,7 @@ def _at_store(**facts: object) -> Carriage:
 
 
 def test_a_store_counts_and_breaks_like_a_peer() -> None:
-    """Whoever gets copies, and however often the host changes its machine, until its carrier can't reach it."""
+    """Whichever machine gets copies, and however often the carrier changes, until that can't reach it."""
     scene = Scene.of(carriage())
     scene.report(scene.carriages["a"], in_sync=frozenset({STORE}))
     counted = scene.next()

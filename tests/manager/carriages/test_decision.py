@@ -105,7 +105,7 @@ def test_a_machine_that_drains_hands_its_hosts_over(deciding: Deciding) -> None:
 
 
 def test_a_machine_with_too_much_to_do_hands_a_host_over(deciding: Deciding) -> None:
-    """After its load was uneven for a minute: tokens move, with an entry in the journal, and its heir is told."""
+    """After its load was uneven for a minute: tokens move, with an entry in the journal, and its heir is published."""
     deciding.say_machine("a", root="root of a", own=["a", "a.2"])
     deciding.settle()
     for step in range(2 * 20):
