@@ -28,6 +28,7 @@ DETAIL = DATAFLOW | {
     "tasks": [REUSED, STARTED],
     "document": {"name": "Schools"},
     "pipeline": None,
+    "dynamic": None,
     "given_up": [],
     "unplanned": "",
 }

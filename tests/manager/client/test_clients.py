@@ -30,7 +30,7 @@ from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused,
 from manager.client.http_options import uses_proxies
 from manager.client.retry import REQUEST_ATTEMPTS, RETRY_PATIENCE
 from manager.client.stream_reader import STREAM_ATTEMPTS
-from manager.rest.openapi_examples.adaptations import ADAPTATION
+from manager.rest.openapi_examples import adaptations
 from planning.shape import ModuleShape
 from tests.manager.client.samples import (
     BILL,
@@ -83,6 +83,7 @@ BOTH = pytest.mark.parametrize("ask", [synchronously, asynchronously])
 SOURCE_FORM = SourceForm.model_validate(
     {"name": "city", "connection": {"kind": "topic", "topic": "city"}, "schema": {"f": "float"}}
 )
+ADAPTED = adaptations.ADAPTATION.model_dump(mode="json", by_alias=True, exclude_unset=True)
 TENANT_FORM = TenantForm(name="school", quota=Quota(tasks=2))
 
 ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
@@ -121,9 +122,9 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("cancel_reconfiguration", ("d1", "7"), "DELETE", "/v1/dataflows/d1/reconfigurations/7", None, RECONFIGURATION),
     ("undo_reconfiguration", ("d1", "7"), "POST", "/v1/dataflows/d1/reconfigurations/7/undo", None, RECONFIGURATION),
     ("replan", ("d1", ReplanForm()), "POST", "/v1/dataflows/d1/replan", {}, REPLANNED),
-    ("adaptation", ("d1",), "GET", "/v1/dataflows/d1/adaptation", None, ADAPTATION),
-    ("set_policy", ("d1", {"cores": 1}), "PUT", "/v1/dataflows/d1/policy", {"cores": 1}, ADAPTATION),
-    ("choose", ("d1", {"a": "b"}), "PUT", "/v1/dataflows/d1/choice", {"choose": {"a": "b"}}, ADAPTATION),
+    ("adaptation", ("d1",), "GET", "/v1/dataflows/d1/adaptation", None, ADAPTED),
+    ("set_policy", ("d1", {"cores": 1}), "PUT", "/v1/dataflows/d1/policy", {"cores": 1}, ADAPTED),
+    ("choose", ("d1", {"a": "b"}), "PUT", "/v1/dataflows/d1/choice", {"choose": {"a": "b"}}, ADAPTED),
     ("explain", ({"name": "x"},), "POST", "/v1/explain", {"name": "x"}, EXPLAINED),
     ("dataflow", ("a/b?",), "GET", "/v1/dataflows/a%2Fb%3F", None, DETAIL),
     ("register_source", (SOURCE_FORM,), "POST", "/v1/sources", SOURCE_FORM, SOURCE),
