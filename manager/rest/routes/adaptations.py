@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v1/dataflows/{id}", tags=["dataflows"])
 _CHANGED = (Conflict, NotFound, StateNotReady, TooLarge, UnsupportedMediaType)
 
 
-@router.get("/adaptation", **documented(ADAPTATION, Conflict, NotFound, StateNotReady))
+@router.get("/adaptation", **documented(ADAPTATION, Conflict, NotFound))
 def adaptation(service: TheService, caller: TheCaller, id: Named) -> AdaptationAnswer:  # noqa: A002 - its public name
     """Show what a dynamic dataflow has chosen, and by which figures."""
     return service.adaptations.get(caller, id)

@@ -142,6 +142,30 @@ ROUTES: dict[str, Route] = {
         waits=True,
         is_document=True,
     ),
+    "adaptation": Route(
+        well=_ask("ann", "/v1/dataflows/{adaptive}/adaptation"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{running}/adaptation"),
+            "not-found": _ask("bob", "/v1/dataflows/{adaptive}/adaptation"),
+        },
+    ),
+    "set_policy": Route(
+        well=_ask("ann", "/v1/dataflows/{adaptive}/policy", {"latency": 10}),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{running}/policy", {}),
+            "not-found": _ask("bob", "/v1/dataflows/{adaptive}/policy", {}),
+        },
+        waits=True,
+        most=MOST_DOCUMENT_BYTES,
+    ),
+    "choose": Route(
+        well=_ask("ann", "/v1/dataflows/{adaptive}/choice", {"choose": {}}),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{running}/choice", {"choose": {}}),
+            "not-found": _ask("bob", "/v1/dataflows/{adaptive}/choice", {"choose": {}}),
+        },
+        waits=True,
+    ),
     "reconfigure": Route(
         well=_ask("ann", "/v1/dataflows/{alone}/reconfigurations?dry_run=true", _PATCH),
         own={

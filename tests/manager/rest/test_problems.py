@@ -34,7 +34,7 @@ ROUTES = [
     if isinstance(route, APIRoute) and route.path.startswith("/v1") and route.name != "begin_session"
     for method in sorted(route.methods or ())
 ]
-BODILESS = ("credentials", "replay", "defragmentations", "drain", "undo", "deprecate", "vouch")
+BODILESS = ("admit", "credentials", "replay", "defragmentations", "drain", "undo", "deprecate", "vouch")
 BODIES = [(method, path) for method, path in ROUTES if method in {"POST", "PUT"} and not path.endswith(BODILESS)]
 
 

@@ -141,6 +141,7 @@ def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
     places = {name: service.dataflows.submit(ann, raw).id for name in ("running", "edited", "drained")}
     places |= {name: service.dataflows.submit(ann, own).id for name in ("alone", "removed")}
     planned = json.dumps(resources.DOCUMENT | {"goals": []}).encode()
+    places["adaptive"] = service.dataflows.submit(ann, json.dumps(OWN | {"policy": {}}).encode()).id
     places["poors"] = service.dataflows.submit(callers["poor"], planned).id
     service.dataflows.submit(callers["bob"], raw)
     service.dataflows.submit(callers["bob"], raw.replace(b"city:street", b"bob:quiet"))

@@ -17,8 +17,8 @@ export const KINDS = [
   "replay dead letters", "restore backup", "move tasks", "rescale job", "repace job", "would repace job", "reconfigure",
   "replan", "adapt", "set policy", "choose", "publish module",
   "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "put wheel",
-  "remove wheel", "take over host", "hand over host", "balance load", "machine waits",
-  "admit machine", "drain machine", "undrain machine", "forget machine",
+  "remove wheel", "take over host", "hand over host", "machine waits",
+  "admit machine", "drain machine", "undrain machine", "forget machine", "balance load",
 ];
 const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan", "adapt", "set policy", "choose"];
 
