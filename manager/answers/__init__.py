@@ -9,6 +9,7 @@ from manager.answers.adaptations import (
     AlternateAnswer,
     ChoiceForm,
     GuardedStreamAnswer,
+    PolicyForm,
 )
 from manager.answers.administration import (
     BrokerCredentials,
@@ -185,6 +186,7 @@ __all__ = [
     "PlaceAnswer",
     "PlanAnswer",
     "PointAnswer",
+    "PolicyForm",
     "ProblemAnswer",
     "ProducerAnswer",
     "ProducerName",

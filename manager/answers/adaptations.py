@@ -75,3 +75,14 @@ class ChoiceForm(Form):
 
     choose: dict[str, str | bool] = Field(max_length=1_000)
     """The alternate of a task, by its id, or whether a stream is open, by its name; what is left out is free again."""
+
+
+class PolicyForm(Form):
+    """A policy as REST describes it; `adaptation` reads the whole of it. The recursion of conditions is left out."""
+
+    throughput: float = Field(default=0.8, gt=0, le=1)
+    tolerance: float = Field(default=0.05, ge=0, lt=1)
+    latency: float | None = Field(default=None, gt=0)
+    cores: float | None = Field(default=None, gt=0)
+    events: dict[str, Any] = Field(default_factory=dict, max_length=100)
+    rules: list[dict[str, Any]] = Field(default_factory=list, max_length=100)

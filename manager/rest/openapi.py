@@ -7,12 +7,12 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from adaptation.documents.dynamic_form import Policy
 from dags import Document
 from manager.answers import (
     BundleForm,
     ChoiceForm,
     KeyForm,
+    PolicyForm,
     ProblemAnswer,
     PublishingForm,
     Quota,
@@ -37,7 +37,7 @@ _BODY_MODELS: tuple[type[BaseModel], ...] = (
     Document,
     KeyForm,
     ModuleForm,
-    Policy,
+    PolicyForm,
     PublishingForm,
     Quota,
     ReconfigurationForm,

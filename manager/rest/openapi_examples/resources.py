@@ -5,7 +5,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from adaptation.documents.dynamic_form import Policy
 from dags import Document, Kind, Visibility
 from manager.answers import (
     BrokerCredentials,
@@ -28,6 +27,7 @@ from manager.answers import (
     OperationKind,
     OutputAnswer,
     Page,
+    PolicyForm,
     PublishingForm,
     Quota,
     ReconfigurationForm,
@@ -192,7 +192,7 @@ BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
     Document: DOCUMENT,
     KeyForm: {"tenant": "ann", "note": "for the dashboard"},
     ModuleForm: MODULE_FORM,
-    Policy: {
+    PolicyForm: {
         "throughput": 0.9,
         "latency": 5.0,
         "events": {"peak": {"output": "peaks"}},

@@ -4,8 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from adaptation.documents.dynamic_form import Policy
-from manager.answers import AdaptationAnswer, ChoiceForm
+from manager.answers import AdaptationAnswer, ChoiceForm, PolicyForm
 from manager.problem import Conflict, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
 from manager.rest.bodies import document, form
 from manager.rest.dependencies import Named, TheCaller, TheService
@@ -22,7 +21,7 @@ def adaptation(service: TheService, caller: TheCaller, id: Named) -> AdaptationA
     return service.adaptations.get(caller, id)
 
 
-@router.put("/policy", **documented(ADAPTATION, *_CHANGED, body=Policy))
+@router.put("/policy", **documented(ADAPTATION, *_CHANGED, body=PolicyForm))
 def set_policy(
     service: TheService,
     caller: TheCaller,
