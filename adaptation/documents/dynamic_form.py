@@ -68,7 +68,7 @@ class DynamicTaskForm(_Form):
     first: Name | None = None
     """The alternate with which it begins; the first one if left out."""
     switch: Literal["consistent", "fast"] = "consistent"
-    """Whether a switch happens at one cut of the whole dataflow, or at each job's next batch."""
+    """What a switch may cost: consistency, or time. Both are one reconfiguration today, which is consistent."""
 
 
 class GuardedStreamForm(StreamForm):

@@ -1,4 +1,4 @@
-"""The layouts of dynamic dataflows: where they run at the moment of one look."""
+"""The layouts of dynamic dataflows: the jobs, streams and cores of each at the moment of one look."""
 
 from manager.cases.adaptive.adapted_dataflow import AdaptedDataflow
 from manager.cases.adaptive.flow_measurement import FlowLayout
