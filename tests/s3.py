@@ -20,7 +20,9 @@ def serving_s3() -> Iterator[str]:
         patch.setenv("AWS_SECRET_ACCESS_KEY", "a secret of these tests")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         try:
-            s3fs.S3FileSystem(skip_instance_cache=True).mkdir("braid-tests")
-            yield "s3://braid-tests/copies"
+            # All servers of a process share what they keep, so each one's bucket has another name.
+            bucket = f"braid-tests-{port}"
+            s3fs.S3FileSystem(skip_instance_cache=True).mkdir(bucket)
+            yield f"s3://{bucket}/copies"
         finally:
             server.stop()

@@ -135,7 +135,7 @@ def test_jobs_that_read_one_source_switch_at_one_event(bridged: Served) -> None:
         assert 900 == len(left)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_kills_around_a_switch_leave_it_whole(bridged: Served) -> None:
     """Whatever dies while jobs switch, each event meets all old or all new, none is lost, and no count restarts."""
     with bridged.admit("ann-kill") as ann:

@@ -8,7 +8,7 @@ from ring.carriage import STORE
 from tests.integration.machines import ManyMachines, counted_on
 from tests.s3 import serving_s3
 
-pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mosquitto]
 
 
 def test_a_host_whose_only_machine_is_lost_goes_on_from_its_store(tmp_path: Path) -> None:

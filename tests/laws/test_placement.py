@@ -155,7 +155,7 @@ def test_graft_bridges_only_into_new_jobs(walk: Walk, terms: Terms) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(walk=walks(), terms=terms())
 def test_placement_agrees_with_its_definition(strategy: str, walk: Walk, terms: Terms) -> None:
-    """Jobs and hosts are chosen as the strategies are defined, told by trying out each choice on all that runs."""
+    """Jobs and hosts are chosen as the strategies are defined, found by trying out each choice on all that runs."""
     for move in placements(moves(walk, terms)):
         homes, hosts = by_definition(strategy, move)
         assignment = replace(move, by=strategy).assignment
@@ -225,12 +225,10 @@ def by_definition(strategy: str, move: Move) -> tuple[dict[Instance, JobId], dic
     def open_job(group: frozenset[Instance]) -> None:
         offering = [host for host in move.hosts if tags(group, move.running) <= host.tags]
         batch = move.costs.batch / move.costs.pace
-        spare = {
-            host.name: host.cores - sum(batch + busy(job) for job in hosts if hosts[job] == host.name)
-            for host in offering
-        }
+        taken = {host.name: sum(batch + busy(job) for job in hosts if hosts[job] == host.name) for host in move.hosts}
+        spare = {host.name: host.cores - taken[host.name] for host in offering}
         job = JobId(1 + max((move.before.next_job - 1, *hosts)))
-        hosts[job] = min(spare, key=lambda name: (-spare[name], name))
+        hosts[job] = min(spare, key=lambda name: (-spare[name], taken[name], name))
         homes.update(dict.fromkeys(group, job))
 
     for group in groups if residue else []:
