@@ -72,6 +72,8 @@ class Task:
     json_fields: tuple[JsonField, ...] = ()
     schemas: Schemas = field(default_factory=dict, hash=False)
     """The schema at each input port that a stream enters. The signature determines them."""
+    tags: frozenset[str] = frozenset()
+    """Tags that a host must offer to run it. They are no part of what it computes."""
 
     @property
     def config(self) -> dict[str, Any]:

@@ -13,12 +13,17 @@ from dags.ports import LONGEST_PORT
 
 MOST_TASKS = 10_000
 MOST_DOCUMENT_STREAMS = 100_000
+MOST_TAGS = 50
 
 # A task's id names its output topic, so it may contain no control character and none that is special in MQTT.
 TaskId = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^/+#\x00-\x1f\x7f-\x9f]+$", strict=True)
 ]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", strict=True)]
+HostTag = Annotated[
+    str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\s,\x00-\x1f\x7f-\x9f]+$", strict=True)
+]
+"""What a host must offer; the command line joins several by commas."""
 PortName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PORT, strict=True)]
 
 
@@ -39,6 +44,9 @@ class TaskForm(_Form):
     """As the task type's schema requires. Fields with a default may be left out."""
     module: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     """The module that planning chose for it. It has no effect on sharing."""
+    # Not strict, because JSON has no tuples.
+    tags: Annotated[tuple[HostTag, ...], Field(max_length=MOST_TAGS, strict=False)] = ()
+    """Tags that a host must offer to run it, besides those of its type. They have no effect on sharing."""
     fresh: bool = False
     """Start this task and all tasks after it anew, instead of sharing tasks that already run."""
 

@@ -133,7 +133,9 @@ class TaskType(Generic[C]):
     joins: bool = False
     """True if it works once per complete set of events, one from each input port, instead of once per event."""
     tags: frozenset[str] = frozenset()
-    """Tags that a host must have to run it."""
+    """Tags that a host must offer to run it."""
+    config_tags: Callable[[C], frozenset[str]] | None = None
+    """Further tags of a task by its config. Pure."""
     normalise: Callable[[C], C] | None = None
     """Maps configs that mean the same to one of them. Pure; a change of it raises the version."""
     gathers: str = ""
@@ -173,13 +175,24 @@ class TaskType(Generic[C]):
             )
 
     def of(self, config: C) -> Self:
-        """The type with the ports that a task of that config has."""
-        if self.ports is None:
-            return self
-        found = self.ports(config)
-        if not isinstance(found, Ports):
-            raise TypeError(f"ports returned {type(found).__name__}, not Ports")
-        return replace(self, ports=None, inputs=found.inputs, outputs=found.outputs, optional=found.optional)
+        """The type with the ports and tags that a task of that config has."""
+        own = self
+        if self.config_tags is not None:
+            tags = self.config_tags(config)
+            if not isinstance(tags, frozenset):
+                raise TypeError(f"config_tags returned {type(tags).__name__}, not frozenset")
+            own = replace(own, config_tags=None, tags=self.tags | tags)
+        if self.ports is not None:
+            found = self.ports(config)
+            if not isinstance(found, Ports):
+                raise TypeError(f"ports returned {type(found).__name__}, not Ports")
+            own = replace(own, ports=None, inputs=found.inputs, outputs=found.outputs, optional=found.optional)
+        return own
+
+    @property
+    def varies(self) -> bool:
+        """True if its ports or tags depend on the config."""
+        return self.ports is not None or self.config_tags is not None
 
     @property
     def is_source(self) -> bool:

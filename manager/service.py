@@ -18,6 +18,7 @@ from manager.cases.planned.modules import Modules
 from manager.cases.planned.pipelines import Pipelines
 from manager.cases.planned.wheels import Wheels
 from manager.cases.reconfigurations import Reconfigurations
+from manager.cases.runtime.images import Images
 from manager.cases.runtime.jobs import RunningJobs
 from manager.cases.runtime.machines import Machines
 from manager.cases.savings import Savings
@@ -41,6 +42,7 @@ class Service:
     dataflows: Dataflows
     dead_letters: DeadLetters
     defragmentation: Defragmentation
+    images: Images
     machines: Machines
     metrics: Metrics
     modules: Modules
@@ -68,6 +70,7 @@ def service_of(tools: Tools) -> Service:
         dataflows=Dataflows(tools),
         dead_letters=DeadLetters(tools),
         defragmentation=Defragmentation(tools),
+        images=Images(tools),
         machines=Machines(tools),
         metrics=Metrics(tools),
         modules=Modules(tools),

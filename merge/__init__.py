@@ -21,11 +21,12 @@ from merge.covering import Component, components
 from merge.errors import DataflowExists, NoHost, NoSuchDataflow, RootsApart, SignatureCollision, StaleChange
 from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
 from merge.explanation import Explanation, Reuse, explain, explained
+from merge.grouping.images import Image
 from merge.jobs import Assignment, Bridge, Home, Job, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.paces import LONGEST_PACE, Repace, repaced
 from merge.pauses import MOST_PAUSED, release
-from merge.placement.hosts import Host
+from merge.placement.hosts import Host, with_image_tags
 from merge.placement.strategies import STRATEGIES, place
 from merge.reconfiguration.serialisability import Cycle, History, Precedence, Processed, Transaction, violation
 from merge.running_dags import DagId, RunningDags
@@ -62,6 +63,7 @@ __all__ = [
     "History",
     "Home",
     "Host",
+    "Image",
     "Instance",
     "Job",
     "JobId",
@@ -122,6 +124,7 @@ __all__ = [
     "swap",
     "unmerge",
     "violation",
+    "with_image_tags",
     "work_saved",
     "works",
     "worth",

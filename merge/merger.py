@@ -42,6 +42,7 @@ def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
                 inputs=tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs),
                 json_fields=task.json_fields,
                 since=now,
+                tags=task.tags,
             )
         )
     parts = tuple(tuple(sorted(places[source] for source in part)) for part in dataflow.parts)

@@ -15,6 +15,7 @@ from dags import Dataflow
 from merge.capacity import Costs
 from merge.change import Change
 from merge.estimates import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
+from merge.grouping.images import Image
 from merge.jobs import Assignment, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.pauses import release, trimmed
@@ -61,6 +62,8 @@ class Conditions:
 
     now: datetime
     hosts: tuple[Host, ...]
+    images: tuple[Image, ...] = ()
+    """Those that are registered, with hosts or without."""
     strategy: str = "pack"
     pace: float = 1.0
     """Seconds from one batch of a new job to the next."""

@@ -26,6 +26,8 @@ class RunningTask:
     json_fields: tuple[JsonField, ...] = ()
     since: datetime
     """When it was started."""
+    tags: frozenset[str] = frozenset()
+    """Tags that its host must offer: those it was started with, not those of dataflows that share it since."""
 
     @property
     def config(self) -> dict[str, Any]:

@@ -68,6 +68,8 @@ class MachineSeen:
     zone: str = ""
     """The failure zone; machines of one zone may be lost together."""
     tags: frozenset[str] = frozenset()
+    image: str = ""
+    """The image that its hosts were made from; empty if it names none."""
     types: frozenset[str] | None = None
     """The task types that it runs; None if that is unknown."""
     root: str = ""

@@ -85,13 +85,16 @@ class Fleet:
         return any(self.shares(machine, root) for root in (carriage.root, *map(carriage.root_of, carriage.kept_by)))
 
     def suits(self, machine: str, carriage: Carriage) -> bool:
-        """Whether a machine offers all tags and types that the host's own machine offers, or its carrier did."""
+        """Whether a machine offers all tags and types that the host's own machine offers, or its carrier did.
+
+        It is of the same image, if that one is of any.
+        """
         seen = self.machines.get(machine)
         like = self._begun_by(carriage.host) or self.machines.get(carriage.machine)
         if seen is None or like is None:
             return True
         types = seen.types is None or like.types is None or like.types <= seen.types
-        return types and like.tags <= seen.tags
+        return types and like.tags <= seen.tags and like.image in {"", seen.image}
 
     def _begun_by(self, host: str) -> MachineSeen | None:
         """The machine that begins with a host; the one of its name, if there is one."""

@@ -121,6 +121,12 @@ TYPES: tuple[AnyTaskType, ...] = (
     ),
     TaskType(name="gpu", config=TagsConfig, tags=frozenset({"gpu"})),
     TaskType(name="fpga", config=TagsConfig, tags=frozenset({"fpga"})),
+    TaskType(
+        name="either",
+        config=TagsConfig,
+        tags=frozenset({"gpu"}),
+        config_tags=lambda config: frozenset({config.needs} - {""}),
+    ),
     TaskType(name="sink", config=NoConfig, outputs=()),
     TaskType(name="file", config=NoConfig, outputs=(), effect=Effect.WRITES_OUTSIDE),
 )

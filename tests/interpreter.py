@@ -262,6 +262,7 @@ BEHAVIOURS: Mapping[str, Callable[[Node[Any], State, str, Event], Emitted]] = {
     "anyorder": _pass_on,
     "gpu": _pass_on,
     "fpga": _pass_on,
+    "either": _pass_on,
     "lab": _pass_on,
     "sink": _pass_on,
     "file": _pass_on,

@@ -2,7 +2,8 @@
 
 `s:source > a:map{'add': 1} > k:sink` names tasks by id and type, with a config where one is needed. `>` is a stream; a
 chain goes on as long as `>` does, and a task that was named before is named again by its id alone. Ports stand behind a
-dot: `a.even > b.left`. A `!` behind the id asks for a fresh task. A source without config reads `weather`.
+dot: `a.even > b.left`. A `!` behind the id asks for a fresh task, and `a:map[gpu,big]` names tags. A source without
+config reads `weather`.
 """
 
 import ast
@@ -16,7 +17,7 @@ from dags.document_reader import read
 from tests.catalogue import CATALOGUE, SOURCES
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<arrow>>)|(?P<id>[\w-]+)(?P<fresh>!)?(?::(?P<type>[\w:]+))?(?P<config>\{.*?\}+)?(?:\.(?P<port>\w+))?(?:\.\.(?P<out>\w+))?)"
+    r"\s*(?:(?P<arrow>>)|(?P<id>[\w-]+)(?P<fresh>!)?(?::(?P<type>[\w:]+))?(?:\[(?P<tags>[\w,]+)\])?(?P<config>\{.*?\}+)?(?:\.(?P<port>\w+))?(?:\.\.(?P<out>\w+))?)"
 )
 
 
@@ -38,6 +39,8 @@ def document(text: str, name: str = "flow") -> dict[str, Any]:
             tasks[task] = {"id": task, "type": match["type"], "config": config}
             if match["fresh"]:
                 tasks[task]["fresh"] = True
+            if match["tags"]:
+                tasks[task]["tags"] = match["tags"].split(",")
         follows = text[match.end() :].lstrip().startswith(">")
         port, out = match["port"], match["out"]
         if not joined and follows and port and not out:

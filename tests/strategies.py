@@ -262,7 +262,11 @@ def _document(chance: Random, grown: Sequence[Vertex], *, confined: bool) -> Doc
             sinks.append({})
         chance.choice(sinks[-2:])[Stream(place, chance.choice(grown[place].outputs), "in")] = None
     ends = [Vertex("file" if confined and chance.random() < 0.4 else "sink", {}, tuple(sink)) for sink in sinks if sink]
-    return written((*grown, *ends), chance)
+    document = written((*grown, *ends), chance)
+    for task in document["tasks"]:
+        if chance.random() < 0.1:
+            task["tags"] = ["gpu"]
+    return document
 
 
 def written(grown: Sequence[Vertex], chance: Random) -> Document:

@@ -22,6 +22,8 @@ class Alternate:
     """Microseconds of CPU an event, as declared."""
     selectivity: float
     when: Guard | None
+    tags: frozenset[str] = frozenset()
+    """The tags that its module needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class DynamicTask:
     first: str
     is_fast: bool
     """Whether it switches at each job's next batch rather than at one cut."""
+    tags: frozenset[str] = frozenset()
+    """The tags that its host must offer: it stays there, so those of all alternates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

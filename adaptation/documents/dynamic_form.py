@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from adaptation.guards.conditions import Guard, ValueGuard
-from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS, Name, StreamForm, TaskForm, TaskId
+from dags.document import MOST_DOCUMENT_STREAMS, MOST_TAGS, MOST_TASKS, HostTag, Name, StreamForm, TaskForm, TaskId
 
 MOST_ALTERNATES = 20
 MOST_RULES = MOST_EVENTS = 100
@@ -69,6 +69,8 @@ class DynamicTaskForm(_Form):
     """The alternate with which it begins; the first one if left out."""
     switch: Literal["consistent", "fast"] = "consistent"
     """What a switch may cost: consistency, or time. Both are one reconfiguration today, which is consistent."""
+    tags: Annotated[tuple[HostTag, ...], Field(max_length=MOST_TAGS, strict=False)] = ()
+    """Tags that a host must offer to run it, whichever alternate is active."""
 
 
 class GuardedStreamForm(StreamForm):

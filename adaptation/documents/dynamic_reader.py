@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -33,8 +33,8 @@ FEWEST_ALTERNATES = 2
 _WORDS = tuple(f'"{word}"'.encode() for word in sorted(DYNAMIC_FIELDS | {"alternates", "when"}))
 _OPEN = frozenset({"point", "gap"})
 
-ModuleOf = Callable[[str, Mapping[str, Any]], tuple[str, Mapping[str, Any]] | None]
-"""The type and config of a module, by `name@version` and what it leaves open; None if there is none."""
+ModuleOf = Callable[[str, Mapping[str, Any]], tuple[str, Mapping[str, Any], Collection[str]] | None]
+"""The type, config and tags of a module, by `name@version` and what it leaves open; None if there is none."""
 
 
 def no_modules(_name: str, _config: Mapping[str, Any]) -> None:
@@ -169,18 +169,25 @@ def _task(form: DynamicTaskForm, at: int, module: ModuleOf, problems: list[Probl
     if alternates and first not in alternates:
         remedy = suggestion(first, alternates, f"there are {listed(alternates)}")
         problems.append(_problem((*place, "first"), "unknown-alternate", f"unknown alternate {quoted(first)}", remedy))
-    return DynamicTask(id=form.id, at=at, alternates=alternates, first=first, is_fast=form.switch == "fast")
+    return DynamicTask(
+        id=form.id,
+        at=at,
+        alternates=alternates,
+        first=first,
+        is_fast=form.switch == "fast",
+        tags=frozenset(form.tags).union(*(each.tags for each in alternates.values())),
+    )
 
 
 def _alternate(form: AlternateForm, at: Place, module: ModuleOf, problems: list[Problem]) -> Alternate:
-    found: tuple[str, Mapping[str, Any]] | None = (form.type or "", form.config)
+    found: tuple[str, Mapping[str, Any], Collection[str]] | None = (form.type or "", form.config, ())
     if form.module is not None:
         found = module(form.module, form.config)
         if found is None:
             message = f"unknown module {quoted(form.module)}"
             remedy = "publish it, or name one that there is, with its version, as in clean@2"
             problems.append(_problem((*at, "module"), "unknown-module", message, remedy))
-    kind, config = found or (form.module or "", form.config)
+    kind, config, tags = found or (form.module or "", form.config, ())
     return Alternate(
         name=form.name,
         type=kind,
@@ -190,6 +197,7 @@ def _alternate(form: AlternateForm, at: Place, module: ModuleOf, problems: list[
         cost=form.cost,
         selectivity=form.selectivity,
         when=form.when,
+        tags=frozenset(tags),
     )
 
 

@@ -49,7 +49,8 @@ def implementation_text(alternate: Alternate) -> str:
 def _resolved(task: DynamicTask, name: str) -> dict[str, Any]:
     chosen = task.alternates[name]
     module = {} if chosen.module is None else {"module": chosen.module}
-    return {"id": task.id, "type": chosen.type, "config": dict(chosen.config), **module}
+    tags = {"tags": sorted(task.tags)} if task.tags else {}
+    return {"id": task.id, "type": chosen.type, "config": dict(chosen.config), **module, **tags}
 
 
 def _halves(stream: Mapping[str, Any], gate: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Streams of a document under construction, each with the operators that go on from it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -98,7 +98,7 @@ class BuiltStream:
             stream=self, number=number, step=step, events=events, time=time, seconds=seconds or 0.0, lateness=lateness
         )
 
-    def process(
+    def process(  # noqa: PLR0913 - a task has as many parts
         self,
         type: AnyTaskType | str,  # noqa: A002 - what documents call it
         config: Mapping[str, object] | Config | None = None,
@@ -106,9 +106,10 @@ class BuiltStream:
         ports: "Mapping[str, BuiltStream] | None" = None,
         name: str | None = None,
         fresh: bool = False,
+        tags: Iterable[str] = (),
     ) -> "BuiltStream":
         """A task of any type. Streams for further input ports are given by these; this stream enters at `in` then."""
-        return self._then("process", type, config or {}, ports=ports or {}, name=name, fresh=fresh)
+        return self._then("process", type, config or {}, ports=ports or {}, name=name, fresh=fresh, tags=tags)
 
     def dynamic(
         self,
@@ -168,9 +169,11 @@ class BuiltStream:
         ports: "Mapping[str, BuiltStream] | None" = None,
         name: str | None = None,
         fresh: bool = False,
+        tags: Iterable[str] = (),
     ) -> "BuiltStream":
-        form = type_and_config(self.draft.step(operator, name), kind, config)
-        return self._add(operator, form["type"], form | ({"fresh": True} if fresh else {}), ports=ports, name=name)
+        form: dict[str, Any] = type_and_config(self.draft.step(operator, name), kind, config)
+        form |= {key: given for key, given in (("fresh", fresh), ("tags", sorted(set(tags)))) if given}
+        return self._add(operator, form["type"], form, ports=ports, name=name)
 
     def _add(  # noqa: PLR0913 - likewise
         self,

@@ -1,6 +1,6 @@
 """Pass: make one task of equivalent ones, and put the tasks in canonical order."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import networkx as nx
 
@@ -11,6 +11,8 @@ from dags.dataflow import Dataflow, Input, Key, Task
 def collapse(accepted: Accepted) -> Dataflow:
     """Make one task of those with equal keys. Streams that become one are counted as its multiplicity.
 
+    It needs the tags of them all.
+
     >>> flow = collapse(sign(settle_scopes(accepted("s:source > a:map > k:sink s > b:map > k"))))
     >>> flow.places
     {'a': 1, 'b': 1, 'k': 2, 's': 0}
@@ -20,9 +22,11 @@ def collapse(accepted: Accepted) -> Dataflow:
     keys = [Key(*pair) for pair in zip(accepted.signatures, accepted.scopes, strict=True)]
     depths: dict[Key, int] = {}
     first: dict[Key, int] = {}
+    tags: defaultdict[Key, frozenset[str]] = defaultdict(frozenset)
     for i in accepted.order:
         depths[keys[i]] = 1 + max((depths[keys[wire.origin]] for wire in accepted.inputs[i]), default=0)
         first.setdefault(keys[i], i)
+        tags[keys[i]] |= accepted.types[i].tags | accepted.tags[i]
     # Scopes within a dataflow differ by task id only. So this order depends on nothing but the computation and, among
     # tasks that may not be shared, their ids.
     ordered = sorted(first, key=lambda key: (depths[key], key.signature, key.scope or ("", "")))
@@ -34,6 +38,7 @@ def collapse(accepted: Accepted) -> Dataflow:
             type=accepted.types[first[key]],
             json_fields=accepted.json_fields.get(first[key], ()),
             schemas=accepted.schemas.get(first[key], {}),
+            tags=tags[key],
             inputs=tuple(
                 Input(*edge, count)
                 for edge, count in sorted(

@@ -18,7 +18,7 @@ from dags.task_type import AnyTaskType, Unsuitable
 
 
 def fill_configs(draft: DraftDocument) -> DraftDocument:
-    """Give every task its complete config, as a record and as canonical JSON (RFC 8785), and the ports for that config.
+    """Give every task its complete config, as a record and as canonical JSON (RFC 8785), and its type for that.
 
     >>> fill_configs(find_types(draft("s:source > a:map > k:sink"))).config_texts[1]
     b'{"add":0}'
@@ -33,8 +33,8 @@ def fill_configs(draft: DraftDocument) -> DraftDocument:
         config, text = None, None
         if form is not None and kind is not None:
             filled = ask(i, kind.name, complete, kind, form.config, draft.tenant)
-            if kind.ports is not None:
-                # Without a config its ports are unknown.
+            if kind.varies:
+                # Without a config its ports and tags are unknown.
                 types[i] = None
             if isinstance(filled, Problem):
                 problems.append(filled)
@@ -43,8 +43,8 @@ def fill_configs(draft: DraftDocument) -> DraftDocument:
                     problems += _problems(i, form.config, kind, filled)
             else:
                 config, text = filled
-                if kind.ports is not None:
-                    found = ask(i, kind.name, _with_ports, i, kind, config)
+                if kind.varies:
+                    found = ask(i, kind.name, _for_config, i, kind, config)
                     if isinstance(found, Problem):
                         problems.append(found)
                     else:
@@ -60,7 +60,7 @@ def fill_configs(draft: DraftDocument) -> DraftDocument:
     )
 
 
-def _with_ports(i: int, kind: AnyTaskType, config: Config) -> AnyTaskType | Problem:
+def _for_config(i: int, kind: AnyTaskType, config: Config) -> AnyTaskType | Problem:
     try:
         return kind.of(config)
     except Unsuitable as error:

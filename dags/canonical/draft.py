@@ -57,6 +57,8 @@ class Accepted:
     name: str
     ids: tuple[str, ...]
     fresh: tuple[bool, ...]
+    tags: tuple[frozenset[str], ...]
+    """The tags that the document names at each task."""
     types: tuple[AnyTaskType, ...]
     config_texts: tuple[bytes, ...]
     registered: tuple[Source | None, ...]
@@ -86,6 +88,7 @@ def accept(draft: DraftDocument) -> Accepted:
         name=draft.reading.name,
         ids=tuple(form.id for form in forms),
         fresh=tuple(form.fresh for form in forms),
+        tags=tuple(frozenset(form.tags) for form in forms),
         types=tuple(kind for kind in draft.types if kind is not None),
         config_texts=tuple(text for text in draft.config_texts if text is not None),
         registered=draft.registered,

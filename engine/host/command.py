@@ -45,6 +45,10 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     tag: Annotated[
         list[str] | None, typer.Option(help="An offer to tasks that need it, such as gpu; may be given again.")
     ] = None,
+    image: Annotated[
+        str,
+        typer.Option(help="The registered image that it was made from; it offers the tags of that, too."),
+    ] = "",
     zone: Annotated[
         str, typer.Option(help="The failure zone: machines of one zone may be lost together, so copies go to others.")
     ] = "",
@@ -139,6 +143,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
                 address,
                 master=master,
                 tags=tag or (),
+                image=image,
                 zone=zone,
                 hosts=hosts,
                 copies=copies,

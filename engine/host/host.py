@@ -44,7 +44,7 @@ log = logging.getLogger("braid.host")
 class SparkHost:
     """One host; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and files, its broker, its session, and what it offers are ten things
+    def __init__(  # noqa: PLR0913 - its name and files, its broker, its session, and what it offers are eleven things
         self,
         name: str,
         root: Path,
@@ -53,6 +53,7 @@ class SparkHost:
         *,
         behaviours: Mapping[str, str],
         tags: Iterable[str] = (),
+        image: str = "",
         figures: Callable[[], Mapping[str, Any]] = dict,
         files: str = "",
         copies: Copies = NO_COPIES,
@@ -60,12 +61,15 @@ class SparkHost:
     ) -> None:
         """`tags` are what the host offers to tasks that need something special, such as a GPU.
 
+        `image` is what it was made from: what that offers, managers know.
+
         `figures` returns the CPU and the cores that its status shows, and `permit` whether it may connect again. Hosts
         with equal `files` share them.
         """
         self.name = name
         self._offers = {
             "tags": sorted(set(tags)),
+            "image": image,
             "types": sorted(behaviours),
             "release": version("braid"),
             "root": files,

@@ -27,7 +27,7 @@ log = logging.getLogger("braid.keeper")
 class HostKeeper:
     """Keeps one host running until it is stopped."""
 
-    def __init__(  # noqa: PLR0913 - the machine's name, folder, broker, master, what it offers, where, what it stores and its environment are eleven things
+    def __init__(  # noqa: PLR0913 - the machine's name, folder, broker, master, what it offers, where, what it stores and its environment are twelve things
         self,
         name: str,
         root: Path,
@@ -35,6 +35,7 @@ class HostKeeper:
         *,
         master: str | None = None,
         tags: Iterable[str] = (),
+        image: str = "",
         zone: str = "",
         hosts: int = 1,
         copies: CopyAddress | None = None,
@@ -54,6 +55,7 @@ class HostKeeper:
         self._address = address
         self._master = master
         self._tags = tuple(tags)
+        self._image = image
         self._zone = zone
         self._hosts = hosts
         self._copies = copies
@@ -110,6 +112,7 @@ class HostKeeper:
                     str(self._root),
                     *([self._master] if self._master else []),
                     *(f"--tag={tag}" for tag in self._tags),
+                    *([f"--image={self._image}"] if self._image else []),
                     *([f"--zone={self._zone}"] if self._zone else []),
                     *([f"--hosts={self._hosts}"] if self._hosts > 1 else []),
                     *(self._copies.options() if self._copies else ()),

@@ -53,7 +53,7 @@ class CarriedElsewhere(RuntimeError):
 class Machine:
     """One machine; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers, where and what it stores are eleven things
+    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers, where and what it stores are twelve things
         self,
         name: str,
         root: Path,
@@ -62,6 +62,7 @@ class Machine:
         *,
         behaviours: Mapping[str, str],
         tags: Iterable[str] = (),
+        image: str = "",
         zone: str = "",
         hosts: int = 1,
         copies: CopyAddress | None = None,
@@ -78,7 +79,9 @@ class Machine:
         self._own = own_hosts(name, hosts)
         self._root = MachineRoot(root, name, common=common, is_shared=copies is None and not store)
         self._session = session
-        self._new_host = partial(SparkHost, address=address, session=session, behaviours=behaviours, tags=tags)
+        self._new_host = partial(
+            SparkHost, address=address, session=session, behaviours=behaviours, tags=tags, image=image
+        )
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._news: SimpleQueue[CarrierOrder] = SimpleQueue()
         """Orders that were not obeyed yet."""
@@ -108,6 +111,7 @@ class Machine:
             self._count_cores,
             zone=zone,
             tags=sorted(set(tags)),
+            image=image,
             types=sorted(behaviours),
             root=self._root.identity,
             at=copies.reached_at(self._copy_server.at) if copies and self._copy_server else "",

@@ -1,7 +1,8 @@
 """The process of a machine: `python -m engine.machines.process NAME ROOT [MASTER] [OPTION ...]`.
 
-Options are `--tag=TAG`, `--zone=ZONE`, `--hosts=N`, `--copies-at=HOST:PORT`, `--copies-listen=HOST:PORT`,
-`--copies-certificate=FILE`, `--copies-key=FILE`, `--copies-ca=FILE`, `--store=URL` and `--common=FOLDER`.
+Options are `--tag=TAG`, `--image=NAME`, `--zone=ZONE`, `--hosts=N`, `--copies-at=HOST:PORT`,
+`--copies-listen=HOST:PORT`, `--copies-certificate=FILE`, `--copies-key=FILE`, `--copies-ca=FILE`, `--store=URL` and
+`--common=FOLDER`.
 
 The broker's URL is the first line of its input: it may hold a password, and every user of the machine can read the
 arguments. The process ends when its input does, and at once if the JVM dies or hangs. Then its keeper starts it again.
@@ -52,6 +53,7 @@ def main() -> None:
         session,
         behaviours=installed_behaviours(),
         tags=_values("--tag"),
+        image="".join(_values("--image")),
         zone="".join(_values("--zone")),
         hosts=int("".join(_values("--hosts")) or 1),
         copies=CopyAddress.parse(

@@ -26,6 +26,7 @@ from manager.answers.administration import (
 )
 from manager.answers.base import (
     FieldProblem,
+    ImageName,
     Page,
     ProblemAnswer,
     SecretName,
@@ -64,6 +65,7 @@ from manager.answers.dead_letters import (
     Replayed,
 )
 from manager.answers.defragmentation import FragmentationAnswer, MoveAnswer, SavesAnswer
+from manager.answers.images import ImageAnswer, ImageForm
 from manager.answers.jobs import (
     HostAnswer,
     JobAnswer,
@@ -167,6 +169,9 @@ __all__ = [
     "GoalAnswer",
     "GuardedStreamAnswer",
     "HostAnswer",
+    "ImageAnswer",
+    "ImageForm",
+    "ImageName",
     "JobAnswer",
     "JobsOverview",
     "KeyAnswer",

@@ -14,6 +14,10 @@ SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._
 """Documents refer to it."""
 
 
+ImageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+"""Hosts name it when they are started."""
+
+
 class Form(BaseModel):
     """The base of bodies that callers send. Unknown fields are refused."""
 

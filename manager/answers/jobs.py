@@ -103,7 +103,11 @@ class HostAnswer(Answer):
     cores: float | None = None
     """The number of tasks that its Spark runs at once."""
     tags: tuple[str, ...] = ()
-    """The tags that tasks may require."""
+    """The tags that tasks may require: its own, and those of its image."""
+    image: str = ""
+    """The image that it was made from; empty if it names none."""
+    trouble: str = ""
+    """Why it offers less than it should, and what to do."""
     release: str = ""
     """The release of Braid that it runs."""
     seen: datetime | None

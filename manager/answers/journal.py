@@ -51,6 +51,8 @@ class OperationKind(StrEnum):
     UNDRAIN_MACHINE = "undrain machine"
     FORGET_MACHINE = "forget machine"
     BALANCE = "balance load"
+    PUT_IMAGE = "put image"
+    REMOVE_IMAGE = "remove image"
 
 
 class OperationAnswer(Answer):
@@ -62,7 +64,7 @@ class OperationAnswer(Answer):
     who: str
     """A tenant, or "operator"."""
     subject: str
-    """The dataflow, source, module, wheel, tenant, key, secret, host or machine."""
+    """The dataflow, source, module, wheel, tenant, key, secret, host, machine or image."""
     started: int = 0
     reused: int = 0
     paused: int = 0

@@ -57,6 +57,8 @@ class MachineAnswer(Answer):
     load: float | None = None
     """The cores that its hosts' jobs took in the last minute; None if none of them has reported."""
     tags: tuple[str, ...] = ()
+    image: str = ""
+    """The image that its hosts were made from; they offer the tags of that, too."""
     hosts: tuple[CarriedHostAnswer, ...] = ()
     """The hosts that it carries."""
     keeps: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
-"""The part of a client that is about machines, and the hosts that they carry."""
+"""The part of a client that is about machines, the hosts that they carry, and the images of these."""
 
 from collections.abc import AsyncIterator
 
-from manager.answers import MachineAnswer
+from manager.answers import ImageAnswer, ImageForm, MachineAnswer
 from manager.client.async_connection import AsyncServiceConnection
 from manager.client.requests import machines
 
@@ -29,3 +29,15 @@ class AsyncMachineClient(AsyncServiceConnection):
     async def forget_machine(self, name: str) -> MachineAnswer:
         """Forget a machine that is gone for good; operators only. The machine as it was."""
         return await self.send(machines.forget_machine(name))
+
+    def images(self) -> AsyncIterator[ImageAnswer]:
+        """The registered images with their hosts; operators only."""
+        return self._items(machines.images())
+
+    async def put_image(self, name: str, form: ImageForm) -> ImageAnswer:
+        """Register an image, or change it; operators only."""
+        return await self.send(machines.put_image(name, form))
+
+    async def remove_image(self, name: str) -> ImageAnswer:
+        """Remove an image; operators only. Its hosts run on with tags of their own. The image as it was."""
+        return await self.send(machines.remove_image(name))

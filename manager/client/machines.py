@@ -1,9 +1,9 @@
 # Generated from async_machines.py by `make client`: edit that file.
-"""The part of a client that is about machines, and the hosts that they carry."""
+"""The part of a client that is about machines, the hosts that they carry, and the images of these."""
 
 from collections.abc import Iterator
 
-from manager.answers import MachineAnswer
+from manager.answers import ImageAnswer, ImageForm, MachineAnswer
 from manager.client.connection import ServiceConnection
 from manager.client.requests import machines
 
@@ -30,3 +30,15 @@ class MachineClient(ServiceConnection):
     def forget_machine(self, name: str) -> MachineAnswer:
         """Forget a machine that is gone for good; operators only. The machine as it was."""
         return self.send(machines.forget_machine(name))
+
+    def images(self) -> Iterator[ImageAnswer]:
+        """The registered images with their hosts; operators only."""
+        return self._items(machines.images())
+
+    def put_image(self, name: str, form: ImageForm) -> ImageAnswer:
+        """Register an image, or change it; operators only."""
+        return self.send(machines.put_image(name, form))
+
+    def remove_image(self, name: str) -> ImageAnswer:
+        """Remove an image; operators only. Its hosts run on with tags of their own. The image as it was."""
+        return self.send(machines.remove_image(name))

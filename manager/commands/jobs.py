@@ -58,13 +58,18 @@ def hosts(client: Client) -> Shown:
             each.dropped,
             [f"{name} {seconds:.2f}" for name, seconds in each.cpu.items()],
             each.cores,
+            each.image,
             each.tags,
             each.release,
             each.seen,
+            each.trouble,
         )
         for each in found
     )
-    columns = ("host", "alive", "jobs", "spools", "dropped", "CPU seconds", "cores", "tags", "release", "seen")
+    columns = (
+        *("host", "alive", "jobs", "spools", "dropped", "CPU seconds", "cores"),
+        *("image", "tags", "release", "seen", "trouble"),
+    )
     return Shown(data=found, text=table(*columns, rows=rows, empty="no hosts"))
 
 

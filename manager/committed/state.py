@@ -15,7 +15,7 @@ from manager.planner import Delivered, Made
 from manager.transitions.drain import Drain
 from manager.transitions.move import Ended, Move
 from manager.transitions.reconfiguration import Reconfiguration
-from merge import Instance, JobId, Jobs, RunningGraph, RunningTask
+from merge import Image, Instance, JobId, Jobs, RunningGraph, RunningTask
 
 if TYPE_CHECKING:
     from manager.transitions.scope import Transition
@@ -34,6 +34,8 @@ class CommittedState:
     """The last plan of each job that was stopped, until its host has said that it is."""
     sources: HashTrieMap[str, Registered] = field(default_factory=HashTrieMap)
     """The registered sources by name. Persistent, so that documents are read against a snapshot."""
+    images: HashTrieMap[str, Image] = field(default_factory=HashTrieMap)
+    """The registered images by name. Persistent, so that what was decided by them can be compared."""
     readers: dict[str, set[str]] = field(default_factory=dict)
     """For each source that is read the dataflows that read it, by the running graph's ids."""
     epochs: dict[Delivered, int] = field(default_factory=dict)

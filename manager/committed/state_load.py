@@ -22,6 +22,7 @@ from manager.committed.state import CommittedState, running_id, stands_apart
 from manager.planner import Delivered
 from manager.store.tables import (
     DataflowRow,
+    ImageRow,
     JobRow,
     Leadership,
     MoveRow,
@@ -35,7 +36,7 @@ from manager.transitions.drain import Drain
 from manager.transitions.life import Phase
 from manager.transitions.move import Move, MoveStep
 from manager.transitions.reconfiguration import Reconfiguration
-from merge import Home, Instance, Job, JobId, Jobs, RunningDags, RunningGraph, RunningTask, Submitted
+from merge import Home, Image, Instance, Job, JobId, Jobs, RunningDags, RunningGraph, RunningTask, Submitted
 from merge.jobs import crossings
 from merge.users import with_user
 
@@ -61,6 +62,7 @@ def load(session: Session, catalogue: Catalogue) -> CommittedState:
         plans={job: plans[job] for job in alive},
         stopped={job: plan for job, plan in plans.items() if job not in alive},
         sources=HashTrieMap({row.name: registered(row) for row in session.scalars(select(SourceRow))}),
+        images=HashTrieMap({row.name: image_of(row) for row in session.scalars(select(ImageRow))}),
         apart={job for job in alive if stands_apart(plans[job])},
         moved=moved,
         moves={move.id: move for move in map(move_of, session.scalars(select(MoveRow).order_by(col(MoveRow.id))))},
@@ -83,19 +85,34 @@ def _tasks(
     feeding = {parent for row in rows for _, parent, *_ in row.inputs}
     for row in rows:
         instance = Instance(row.instance)
+        kind = types.find(row.type, row.version, fed=bool(row.inputs), feeds=instance in feeding)
         tasks[instance] = RunningTask(
             instance=instance,
             key=Key(row.signature, None if row.scope_task is None else Scope(row.scope_dataflow, row.scope_task)),
             text=row.text,
-            type=types.find(row.type, row.version, fed=bool(row.inputs), feeds=instance in feeding),
+            type=kind,
             inputs=tuple(Input(*each) for each in row.inputs),
             json_fields=tuple(JsonField(*each) for each in row.json_fields or ()),
             since=datetime.fromtimestamp(row.since, UTC),
+            # In rows of old, those of the type are not written down.
+            tags=kind.tags.union(row.tags),
         )
         homes[instance] = Home(JobId(row.job), row.busy)
         if row.moves:
             moved[instance] = row.moves
     return tasks, homes, moved
+
+
+def image_of(row: ImageRow) -> Image:
+    """The image of a row."""
+    return Image(
+        name=row.name,
+        tags=frozenset(row.tags),
+        cores=row.cores,
+        start=row.start,
+        price=row.price,
+        most=row.most,
+    )
 
 
 def move_of(row: MoveRow) -> Move:
@@ -239,7 +256,7 @@ class _Types:
                 inputs=("in",) if fed else (),
                 outputs=("out",) if feeds else (),
             )
-        if known.ports is not None:
+        if known.varies:
             # Its config decides them; what a task that runs has of them is as good, and needs no config to be read.
             inputs, outputs = ("in",) if fed else (), ("out",) if feeds else ()
             return replace(known, version=version, ports=None, inputs=inputs, outputs=outputs, optional=frozenset())

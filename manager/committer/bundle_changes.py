@@ -136,7 +136,7 @@ class BundleChanges:
         conditions = self._committer.ground.conditions(state, now)
         touched = frozenset[JobId]()
         for at, (dataflow, each) in enumerate(zip(read.dataflows, bundle.documents, strict=True)):
-            with of_document(at), unhosted_refused(dataflow, each.document, conditions.hosts):
+            with of_document(at), unhosted_refused(dataflow, each.document, conditions):
                 touched |= decide(state.running, state.jobs, _request(dataflow, state, bundle), conditions).touches
         return touched
 

@@ -8,6 +8,7 @@ from manager.committer.bundle_changes import BundleChanges
 from manager.committer.committer import Committer
 from manager.committer.dataflow_changes import DataflowChanges
 from manager.committer.drain_changes import DrainChanges
+from manager.committer.image_changes import ImageChanges
 from manager.committer.job_changes import JobChanges
 from manager.committer.move_changes import MoveChanges
 from manager.committer.pipeline_changes import PipelineChanges
@@ -23,6 +24,7 @@ class Changes:
     dataflows: DataflowChanges
     bundles: BundleChanges
     sources: SourceChanges
+    images: ImageChanges
     pipelines: PipelineChanges
     adaptations: AdaptationChanges
     jobs: JobChanges
@@ -38,6 +40,7 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
         dataflows=dataflows,
         bundles=BundleChanges(committer, store, catalogue),
         sources=SourceChanges(committer, store),
+        images=ImageChanges(committer),
         pipelines=PipelineChanges(committer, store),
         adaptations=AdaptationChanges(committer, store),
         jobs=JobChanges(committer),

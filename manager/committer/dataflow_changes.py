@@ -197,7 +197,7 @@ class DataflowChanges:
                     raise _Stale
                 asked = request(confined(read.dataflow, state, document.start))
                 conditions = self._committer.ground.conditions(state, now)
-                with unhosted_refused(read.dataflow, document.raw, conditions.hosts):
+                with unhosted_refused(read.dataflow, document.raw, conditions):
                     step = decide(state.running, state.jobs, asked, conditions)
                 return _Decided(asked.dataflow if isinstance(asked, Submit) else asked.by, step)
 

@@ -17,6 +17,7 @@ from manager.transitions.life import Phase
 from merge import (
     Conditions,
     Host,
+    Image,
     Instance,
     JobId,
     Jobs,
@@ -28,6 +29,7 @@ from merge import (
     RunningTask,
     Step,
     decide,
+    with_image_tags,
 )
 from merge.reconfiguration.alteration import Alteration, alter, altered
 from merge.step import Settled
@@ -38,6 +40,7 @@ class DecisionGround:
     """The ground that decisions stand on: hosts, settings, and what was measured."""
 
     hosts: Callable[[], tuple[Host, ...]]
+    """Those that were seen, with their own tags."""
     strategy: str = "pack"
     pace: float = 1.0
     measured: Callable[[], MeasuredCosts] = MeasuredCosts
@@ -47,12 +50,17 @@ class DecisionGround:
         still = (move.concerned for move in state.moves.values() if move.phase is not Phase.PREPARING)
         return Conditions(
             now=now,
-            hosts=self.hosts(),
+            hosts=self.offering(state),
+            images=tuple(state.images[name] for name in sorted(state.images)),
             strategy=self.strategy,
             pace=self.pace,
             apart=state.apart.union(*still),
             measured=self.measured(),
         )
+
+    def offering(self, state: CommittedState) -> tuple[Host, ...]:
+        """The hosts with all that they offer, as their images are registered."""
+        return with_image_tags(self.hosts(), state.images)
 
 
 @dataclass(kw_only=True)
@@ -225,6 +233,16 @@ class Draft:
         """Let a source go that nothing reads any more."""
         self.moved = True
         self.state.sources = self.state.sources.remove(source)
+
+    def know_image(self, image: Image) -> None:
+        """Take up an image, new or changed."""
+        self.moved = True
+        self.state.images = self.state.images.insert(image.name, image)
+
+    def forget_image(self, image: str) -> None:
+        """Let an image go."""
+        self.moved = True
+        self.state.images = self.state.images.remove(image)
 
     def drain(self, drain: Drain) -> None:
         """Begin a drain."""

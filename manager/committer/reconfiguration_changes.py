@@ -113,7 +113,7 @@ class ReconfigurationChanges:
     def _decided(
         self, state: CommittedState, now: datetime, snapshot: ReconfigurationSnapshot, wanted: ReconfigurationRequest
     ) -> ReconfigurationDecision:
-        return decided_on(state, now, snapshot, wanted, self._committer.ground.hosts())
+        return decided_on(state, now, snapshot, wanted, self._committer.ground.offering(state))
 
     def undoing(self, reconfiguration: int) -> ReconfigurationRequest:
         """The request that undoes a reconfiguration: back to its configs, with the states as they are by now."""

@@ -132,6 +132,7 @@ def _task(task: RunningTask, home: Home) -> dict[str, object]:
         "inputs": [list(each) for each in task.inputs],
         "json_fields": [list(each) for each in task.json_fields],
         "since": task.since.timestamp(),
+        "tags": sorted(task.tags),
         "job": home.job,
         "busy": home.busy,
     }

@@ -32,6 +32,7 @@ from merge import (
     Assignment,
     Costs,
     Fragmentation,
+    Host,
     JobId,
     Jobs,
     MeasuredCosts,
@@ -62,7 +63,7 @@ class PlacementSnapshot:
     running: RunningGraph
     jobs: Jobs
     apart: frozenset[JobId]
-    ground: DecisionGround
+    hosts: tuple[Host, ...]
     seen: Mapping[str, JobSeen]
     costs: Costs
     now: float
@@ -76,20 +77,19 @@ class PlacementSnapshot:
     def isolated(self) -> Assignment | None:
         """The assignment that would relieve an overloaded job, if there is one."""
         measured = batch_seconds(self.jobs, self.seen, self.now)
-        return isolate(self.running, self.jobs, self.ground.hosts(), self.costs, measured, apart=self.apart)
+        return isolate(self.running, self.jobs, self.hosts, self.costs, measured, apart=self.apart)
 
     @property
     def rescaled(self) -> tuple[Rescale, ...]:
         """The jobs that should have another number of shards, or other key groups in them."""
         measured = batch_seconds(self.jobs, self.seen, self.now)
         groups = {job: group_events(self.seen[str(job)].measured, self.now) for job in measured}
-        hosts = self.ground.hosts()
-        return rescaled(self.running, self.jobs, hosts, self.costs, measured, apart=self.apart, groups=groups)
+        return rescaled(self.running, self.jobs, self.hosts, self.costs, measured, apart=self.apart, groups=groups)
 
     @property
     def fragmentation(self) -> Fragmentation:
         """The fragmentation of all jobs."""
-        return fragmentation(self.running, self.jobs, self.ground.hosts(), self.costs, self.apart)
+        return fragmentation(self.running, self.jobs, self.hosts, self.costs, self.apart)
 
     def worth(self, horizon: float) -> Worth:
         """Weigh the gain of the consolidation against its disruption over a horizon."""
@@ -98,10 +98,9 @@ class PlacementSnapshot:
     @cached_property
     def _next(self) -> tuple[Region, Assignment]:
         """The first region worth consolidating, otherwise the first scattered one, with its assignment."""
-        hosts = self.ground.hosts()
-        whole = Region(running=self.running, jobs=self.jobs, shared=frozenset(), hosts=hosts)
+        whole = Region(running=self.running, jobs=self.jobs, shared=frozenset(), hosts=self.hosts)
         found = whole, Assignment(base=self.jobs.version)
-        for region in regions(self.running, self.jobs, hosts, self.costs, most=MOST_TOGETHER):
+        for region in regions(self.running, self.jobs, self.hosts, self.costs, most=MOST_TOGETHER):
             target = consolidate(
                 region.running, region.jobs, region.hosts, self.costs, self.apart, shared=region.shared
             )
@@ -217,7 +216,7 @@ class Chooser:
             running=replace(running, tasks=dict(running.tasks), index={}, users={}, dataflows={}),
             jobs=state.jobs,
             apart=frozenset(state.apart),
-            ground=ground,
+            hosts=ground.offering(state),
             seen=seen,
             costs=costs(ground.pace, paid, disturbs, busy(running, state.jobs, seen, now)),
             now=now,

@@ -81,6 +81,7 @@ class _HostStatus:
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None
     tags: frozenset[str] = frozenset()
+    image: str = ""
     types: frozenset[str] | None = None
     release: str = ""
     root: str = ""
@@ -168,6 +169,7 @@ def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
         cpu=status.cpu,
         cores=status.cores,
         tags=status.tags,
+        image=status.image,
         types=status.types,
         release=status.release,
         root=status.root,

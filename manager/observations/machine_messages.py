@@ -29,6 +29,7 @@ class _Status:
     key: str = ""
     zone: str = ""
     tags: frozenset[str] = frozenset()
+    image: str = ""
     types: frozenset[str] | None = None
     root: str = ""
     at: str = ""
@@ -54,6 +55,7 @@ def read_machine_status(machine: str, payload: bytes) -> MachineStatus:
         alive=status.alive,
         zone=status.zone,
         tags=status.tags,
+        image=status.image,
         types=status.types,
         root=status.root,
         at=status.at,

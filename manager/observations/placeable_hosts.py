@@ -22,6 +22,7 @@ def placeable(seen: Iterable[HostSeen], here: Host | None) -> tuple[Host, ...]:
             name=name,
             cores=cores if host.cores is None else host.cores,
             tags=host.tags,
+            image=host.image,
             types=host.types,
             root=host.root,
             away=not host.alive,

@@ -107,6 +107,9 @@ class HostSeen:
     cores: float | None = None
     """Tasks that its Spark runs at once, on the executors that are there; None if the host does not report it."""
     tags: frozenset[str] = frozenset()
+    """Its own, beside those of its image."""
+    image: str = ""
+    """The image that it says it was made from."""
     types: frozenset[str] | None = None
     """The task types that it has implementations of; None if the host does not report them."""
     release: str = ""

@@ -11,6 +11,7 @@ from dags import Document
 from manager.answers import (
     BundleForm,
     ChoiceForm,
+    ImageForm,
     KeyForm,
     PolicyForm,
     ProblemAnswer,
@@ -35,6 +36,7 @@ _BODY_MODELS: tuple[type[BaseModel], ...] = (
     BundleForm,
     ChoiceForm,
     Document,
+    ImageForm,
     KeyForm,
     ModuleForm,
     PolicyForm,

@@ -1,7 +1,7 @@
 """A preview of a submission: what it would reuse and start, and the jobs that it would open; nothing is changed."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,7 +16,6 @@ from merge import (
     BATCH_SECONDS,
     Conditions,
     Explanation,
-    Host,
     Instance,
     NoHost,
     RootsApart,
@@ -51,7 +50,7 @@ def preview(
     """The outcome of submitting a dataflow now, by the same decision; refused where no host could run it."""
     asked = Submit(dataflow=dataflow, from_earliest=start is Start.EARLIEST)
     try:
-        with unhosted_refused(dataflow, raw, conditions.hosts):
+        with unhosted_refused(dataflow, raw, conditions):
             step = decide(state.running, state.jobs, asked, conditions)
     except NoHost:
         # There is no host at all for now: it would open a job once there is.
@@ -71,7 +70,7 @@ def preview(
 
 
 @contextmanager
-def unhosted_refused(dataflow: Dataflow, raw: bytes, hosts: Iterable[Host]) -> Iterator[None]:
+def unhosted_refused(dataflow: Dataflow, raw: bytes, conditions: Conditions) -> Iterator[None]:
     """Refuse a document that cannot be placed, for each of its tasks because of which it cannot.
 
     Such a task needs what no host offers, or reads streams that cannot come to one host.
@@ -81,23 +80,33 @@ def unhosted_refused(dataflow: Dataflow, raw: bytes, hosts: Iterable[Host]) -> I
     except RootsApart as error:
         raise InvalidDataflow(list(_apart(dataflow, raw, error))) from error
     except NoHost as error:
-        problems = list(_unhosted(dataflow, raw, [host.tags for host in hosts if not host.away]))
+        problems = list(_unhosted(dataflow, raw, conditions))
         if problems:
             raise InvalidDataflow(problems) from error
         raise
 
 
-def _unhosted(dataflow: Dataflow, raw: bytes, offered: list[frozenset[str]]) -> Iterator[Problem]:
+def _unhosted(dataflow: Dataflow, raw: bytes, conditions: Conditions) -> Iterator[Problem]:
+    offered = [host.tags for host in conditions.hosts if not host.away]
     # Where there is no host at all, one may come that offers everything.
     for number, task in enumerate(json.loads(raw)["tasks"] if offered else ()):
-        needs = dataflow.tasks[dataflow.places[task["id"]]].type.tags
-        if needs and not any(needs <= tags for tags in offered):
-            yield Problem(
-                pointer=pointer("tasks", number, "type"),
-                code="no-host",
-                message=f"a task of this type needs a host that offers {listed(sorted(needs))}, and no host does",
-                remedy="leave the task out, or have an operator start such a host, with `braid host --tag`",
-            )
+        found = dataflow.tasks[dataflow.places[task["id"]]]
+        if not found.tags or any(found.tags <= tags for tags in offered):
+            continue
+        nowhere = found.tags.difference(*offered)
+        missing = (
+            "no host does" if nowhere == found.tags else f"no host offers {listed(sorted(nowhere)) or 'all of it'}"
+        )
+        image = next((each.name for each in conditions.images if found.tags <= each.tags), None)
+        yield Problem(
+            pointer=pointer("tasks", number, "tags" if found.tags - found.type.tags and "tags" in task else "type"),
+            code="no-host",
+            message=f"the task needs a host that offers {listed(sorted(found.tags))}, and {missing}",
+            remedy=_OTHER_HOST if image is None else f"have an operator start one, with `braid host --image {image}`",
+        )
+
+
+_OTHER_HOST = "leave it out, or have an operator start such a host, with `braid host --tag`, or of a registered image"
 
 
 def _apart(dataflow: Dataflow, raw: bytes, error: RootsApart) -> Iterator[Problem]:

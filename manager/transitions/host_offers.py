@@ -9,23 +9,30 @@ from merge import Host
 
 
 def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterator[Problem]:
-    """A problem for each task whose new type the host of its job cannot run. A host that is away may offer anything."""
+    """A problem for each task that the host of its job cannot run with its new type or tags.
+
+    A host that is away may offer anything.
+    """
     known = {host.name: host for host in hosts if not host.away}
     jobs = decided.settled.jobs
     _, new = decided.alteration.swaps[0]
     names = {instance: task for task, instance in new.places.items()}
-    changed = (each.becomes for each in decided.tasks if each.becomes.type.name != each.was.type.name)
+    changed = (
+        each.becomes
+        for each in decided.tasks
+        if each.becomes.type.name != each.was.type.name or not each.becomes.tags <= each.was.tags
+    )
     for task in (*changed, *decided.alteration.inserted):
         kind = task.type
         host = known.get(jobs.jobs[jobs.homes[task.instance].job].host)
         if host is None:
             continue
         at = pointer("tasks", names.get(task.instance, ""), "type")
-        if lacking := kind.tags - host.tags:
+        if lacking := task.tags - host.tags:
             yield Problem(
                 pointer=at,
                 code="no-host",
-                message=f"a task of this type needs a host that offers {listed(sorted(lacking))}; this one runs on "
+                message=f"it needs a host that offers {listed(sorted(lacking))}; this one runs on "
                 f"{host.name!r}, which does not",
                 remedy="replace the document instead; the task is then placed anew",
             )

@@ -24,10 +24,10 @@ def pieces(group: Group, ground: PlacementBoard) -> tuple[Group, ...]:
     work, busiest, tags = 0.0, 0.0, frozenset[str]()
     for task in group:
         more = ground.costs.busy[task.instance]
-        work, busiest, tags = work + more, max(busiest, more), tags | task.type.tags
+        work, busiest, tags = work + more, max(busiest, more), tags | task.tags
         if run and not _held(work, busiest, tags, ground):
             found.append(tuple(run))
-            run, work, busiest, tags = [], more, more, task.type.tags
+            run, work, busiest, tags = [], more, more, task.tags
         run.append(task)
     # One job with shards needs no bridges between them.
     return (group,) if found and ground.splits(group) else (*found, tuple(run))

@@ -156,10 +156,10 @@ class PlacementBoard:
         work, tags = 0.0, frozenset[str]()
         for task in group:
             more = self.costs.busy[task.instance]
-            work, tags = work + more, tags | task.type.tags
+            work, tags = work + more, tags | task.tags
             if run and not self.suits(work, tags, root):
                 yield tuple(run)
-                run, work, tags = [], more, task.type.tags
+                run, work, tags = [], more, task.tags
             run.append(task)
         yield tuple(run)
 
@@ -188,7 +188,7 @@ class PlacementBoard:
 
 def tags_of(group: Iterable[RunningTask]) -> frozenset[str]:
     """The tags that a host needs to run every task of a group."""
-    return frozenset[str]().union(*(task.type.tags for task in group))
+    return frozenset[str]().union(*(task.tags for task in group))
 
 
 def streams_into(group: Group) -> set[Stream]:

@@ -1,7 +1,9 @@
 """Hosts: what can run jobs, with what each offers, and with which others it shares cores."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from merge.grouping.images import Image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,8 @@ class Host:
     """Whether it is not there: no job is opened on it, but what its jobs run keeps its root."""
     machine: str = ""
     """The machine that carries it, with whose other hosts it shares cores; empty if it has its cores to itself."""
+    image: str = ""
+    """The image that it says it was made from; empty if it names none."""
 
     @property
     def shares_cores_with(self) -> str:
@@ -34,6 +38,18 @@ class Host:
         if self.types is None or type_name in self.types:
             return True
         return any(each.endswith("*") and type_name.startswith(each[:-1]) for each in self.types)
+
+
+def with_image_tags(hosts: Iterable[Host], images: Mapping[str, Image]) -> tuple[Host, ...]:
+    """The hosts, each with the tags of its image beside its own; one of an image that is not registered has its own.
+
+    >>> gpu = Image(name="gpu", tags=frozenset({"cuda"}), cores=4.0)
+    >>> [host.tags for host in with_image_tags([Host(name=i, cores=1.0, image=i) for i in ("gpu", "cpu")], {"gpu": gpu})]
+    [frozenset({'cuda'}), frozenset()]
+    """
+    return tuple(
+        replace(host, tags=host.tags | images[host.image].tags) if host.image in images else host for host in hosts
+    )
 
 
 def machine_cores(hosts: Iterable[Host]) -> dict[str, float]:

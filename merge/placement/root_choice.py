@@ -66,13 +66,13 @@ def refusal(ground: PlacementBoard, group: Group) -> NoHost:
 
 def _unoffered(ground: PlacementBoard, group: Group, roots: tuple[str, ...]) -> NoHost:
     for task in group:
-        if not any(task.type.tags <= host.tags for host in ground.hosts):
-            return NoHost(task.type.name, task.type.tags)
+        if not any(task.tags <= host.tags for host in ground.hosts):
+            return NoHost(task.type.name, task.tags)
     if not roots:
         return NoHost(group[0].type.name, tags_of(group), "hosts that share their files")
     lacking = next(task for task in group if not _offers(ground, (task,), roots[0]))
     sharing = ", ".join(ground.roots.hosts_of(roots[0])) or "those that run what it reads"
-    return NoHost(lacking.type.name, lacking.type.tags, f"a host that shares its files with {sharing}")
+    return NoHost(lacking.type.name, lacking.tags, f"a host that shares its files with {sharing}")
 
 
 def _cut(ground: PlacementBoard, group: Group) -> Iterator[Group]:
@@ -106,7 +106,7 @@ def _opens(ground: PlacementBoard, group: Group, root: str) -> bool:
 def _offers(ground: PlacementBoard, group: Group, root: str) -> bool:
     """Whether each task finds its tags on some host of a root."""
     offered = [host.tags for host in ground.roots.there(root)]
-    return all(any(task.type.tags <= tags for tags in offered) for task in group)
+    return all(any(task.tags <= tags for tags in offered) for task in group)
 
 
 def _roomiest(ground: PlacementBoard, group: Group) -> tuple[str, ...]:

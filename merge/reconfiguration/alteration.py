@@ -266,6 +266,7 @@ class _Making:
             inputs=tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs),
             json_fields=task.json_fields,
             since=since,
+            tags=task.tags,
         )
 
     def _forked(self, task: RunningTask, origin: Instance | None) -> Instance:

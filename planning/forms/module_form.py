@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from dags.document import MOST_TAGS, HostTag
 from planning.shape import ModuleShape
 
 MODULE_NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
@@ -88,3 +89,5 @@ class ModuleForm(_Form):
     """A figure of its author's; more is better."""
     tags: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] = Field(default_factory=list)
     """Tags by which points may name it."""
+    host_tags: Annotated[list[HostTag], Field(max_length=MOST_TAGS)] = Field(default_factory=list)
+    """Tags that a host must offer to run it."""

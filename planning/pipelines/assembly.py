@@ -89,7 +89,14 @@ def _task(pipeline: Pipeline, spot: Spot, options: Mapping[str, str]) -> Mapping
     if spot.task is not None:
         return _written(spot.task)
     candidate = pipeline.candidates[spot.id][options[spot.id]]
-    return {"id": spot.id, "type": candidate.type.name, "config": dict(candidate.config), "module": candidate.name}
+    tags = [] if candidate.module is None else sorted({*candidate.module.form.host_tags})
+    return {
+        "id": spot.id,
+        "type": candidate.type.name,
+        "config": dict(candidate.config),
+        "module": candidate.name,
+        **({"tags": tags} if tags else {}),
+    }
 
 
 def _written(task: TaskForm) -> Mapping[str, Any]:

@@ -31,9 +31,9 @@ def read(value: Any, **options: Any) -> DynamicDocument:
     return read_dynamic(json.dumps(value), canonical=canonical, **options)
 
 
-def module(name: str, config: Any) -> tuple[str, dict[str, Any]] | None:
-    """The type and config of the one module that there is."""
-    return ("range_filter", {"field": "kw", "min": 0, **config}) if name == "plausible@1" else None
+def module(name: str, config: Any) -> tuple[str, dict[str, Any], list[str]] | None:
+    """The type, config and tags of the one module that there is."""
+    return ("range_filter", {"field": "kw", "min": 0, **config}, ["fpga"]) if name == "plausible@1" else None
 
 
 def metrics() -> st.SearchStrategy[dict[str, Any]]:

@@ -174,7 +174,7 @@ def test_an_unknown_field_lists_the_known_ones() -> None:
             "/tasks/0/zzz",
             "unknown-field",
             unknown,
-            "remove it; the known fields are 'id', 'type', 'config', 'module', 'fresh'",
+            "remove it; the known fields are 'id', 'type', 'config', 'module', 'tags', 'fresh'",
         ),
         problem(
             "/streams/0/zzz",

@@ -162,7 +162,7 @@ def has_room_or_none_helps(active: frozenset[Instance], costs: Costs) -> bool:
 
 
 def tags(instances: frozenset[Instance], running: RunningGraph) -> frozenset[str]:
-    return frozenset[str]().union(*(running.tasks[instance].type.tags for instance in instances))
+    return frozenset[str]().union(*(running.tasks[instance].tags for instance in instances))
 
 
 def parts(instances: tuple[Instance, ...], running: RunningGraph) -> list[frozenset[Instance]]:

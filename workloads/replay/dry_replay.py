@@ -71,7 +71,7 @@ def dry_rows(  # noqa: PLR0913 - a replay has these settings
     scales = scales_of(workload, rate=rate, cost=cost)
     # Fresh tasks keep their duplicates within a dataflow, so the baseline is that of reuse.
     alone = {name: scales.load(each) for name, each in _checked(workload, names, "reuse").items()}
-    tags = frozenset[str]().union(*(task.type.tags for each in dataflows.values() for task in each.tasks))
+    tags = frozenset[str]().union(*(task.tags for each in dataflows.values() for task in each.tasks))
     host = Host(name="dry", cores=1.0, tags=tags)
     state = _State(Conditions(now=_NOW, hosts=(host,), strategy=placement, pace=pace), scales)
     submitted = Load()

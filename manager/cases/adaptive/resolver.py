@@ -1,7 +1,7 @@
 """The resolver of dynamic documents: the plain document that runs, for what is chosen."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,9 +85,9 @@ class Resolver:
         with self._store.read() as session:
             found = {each.name: each for each in modules_of(session, tenant, named)}
 
-        def module(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+        def module(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Collection[str]] | None:
             made = found.get(name)
-            return None if made is None else (made.type, made.config(config, {}))
+            return None if made is None else (made.type, made.config(config, {}), made.form.host_tags)
 
         return module
 

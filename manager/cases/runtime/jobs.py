@@ -16,6 +16,7 @@ from manager.answers import (
     StreamAnswer,
 )
 from manager.cases.base import Base, Caller, Paging, number_in, operators_only, paged
+from manager.cases.runtime.images import registered_images
 from manager.committed.state import CommittedState
 from manager.observations.figures import figures_of
 from manager.observations.shard_figures import shard_figures
@@ -92,6 +93,7 @@ class RunningJobs(Base):
         """The hosts; operators only."""
         operators_only(caller)
         seen = [host for host in self._seeing.hosts() if host.host > (paging.after or "")]
+        images = registered_images(self._store)
         return paged(
             sorted(seen, key=lambda host: host.host)[: paging.limit + 1],
             paging.limit,
@@ -104,7 +106,9 @@ class RunningJobs(Base):
                 dropped=host.dropped,
                 cpu=dict(host.cpu),
                 cores=host.cores,
-                tags=tuple(sorted(host.tags)),
+                tags=tuple(sorted(host.tags.union(images[host.image].tags if host.image in images else ()))),
+                image=host.image,
+                trouble=_UNKNOWN_IMAGE.format(host.image) if host.image and host.image not in images else "",
                 release=host.release,
                 seen=host.seen.astimezone(UTC),
             ),
@@ -157,6 +161,12 @@ class RunningJobs(Base):
             restarts=seen.restarts,
             seen=seen.seen,
         )
+
+
+_UNKNOWN_IMAGE = (
+    "its image {0!r} is not registered, so it offers nothing but tags of its own; register it, with "
+    "`braid images add {0}`, or start the host with another one"
+)
 
 
 def _active(state: CommittedState, job: str) -> Collection[Instance]:

@@ -124,6 +124,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there, what i
         share=ring.arc(name) / RING_SIZE if name in ring.tokens else None,
         load=sum(found) if (found := [loads[host] for host in here if host in loads]) else None,
         tags=tuple(sorted(seen.tags)),
+        image=seen.image,
         hosts=tuple(_carried(each, ring, loads) for each in safe if each.carriage.host in here),
         keeps=tuple(each.carriage.host for each in safe if name in each.carriage.kept_by),
     )

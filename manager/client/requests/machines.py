@@ -1,7 +1,7 @@
-"""The requests about machines."""
+"""The requests about machines, and the images that their hosts are made from."""
 
-from manager.answers import MachineAnswer, Page
-from manager.client.requests.request import Request, given, list_request, path_to
+from manager.answers import ImageAnswer, ImageForm, MachineAnswer, Page
+from manager.client.requests.request import Request, form_body, given, list_request, path_to
 
 
 def machines() -> Request[Page[MachineAnswer]]:
@@ -28,3 +28,18 @@ def undrain_machine(name: str) -> Request[MachineAnswer]:
 def forget_machine(name: str) -> Request[MachineAnswer]:
     """Forget a machine that is gone for good."""
     return Request(method="DELETE", path=path_to("machines", name), answer=MachineAnswer)
+
+
+def images() -> Request[Page[ImageAnswer]]:
+    """The registered images."""
+    return list_request("/v1/images", Page[ImageAnswer])
+
+
+def put_image(name: str, form: ImageForm) -> Request[ImageAnswer]:
+    """Register or change an image."""
+    return Request(method="PUT", path=path_to("images", name), answer=ImageAnswer, body=form_body(form))
+
+
+def remove_image(name: str) -> Request[ImageAnswer]:
+    """Remove an image."""
+    return Request(method="DELETE", path=path_to("images", name), answer=ImageAnswer)

@@ -1,6 +1,6 @@
-"""Examples of machines."""
+"""Examples of machines, and of the images that their hosts are made from."""
 
-from manager.answers import CarriedHostAnswer, MachineAnswer, Page
+from manager.answers import CarriedHostAnswer, ImageAnswer, MachineAnswer, Page
 
 _HOST = CarriedHostAnswer(
     name="north",
@@ -22,6 +22,7 @@ MACHINE = MachineAnswer(
     share=0.5,
     load=1.25,
     tags=("gpu",),
+    image="gpu-large",
     hosts=(_HOST,),
     keeps=("south",),
 )
@@ -38,3 +39,5 @@ NEWCOMER = MachineAnswer(
 )
 GONE = MachineAnswer(name="north", alive=False)
 MACHINE_PAGE = Page[MachineAnswer](items=(NEWCOMER, MACHINE))
+IMAGE = ImageAnswer(name="gpu-large", tags=("gpu",), cores=8.0, start=90.0, price=2.4, most=4, hosts=("north",))
+IMAGE_PAGE = Page[ImageAnswer](items=(IMAGE,))

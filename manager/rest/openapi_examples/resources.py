@@ -20,6 +20,7 @@ from manager.answers import (
     Discarded,
     EventAnswer,
     ExplainAnswer,
+    ImageForm,
     KeyAnswer,
     KeyForm,
     NewKeyAnswer,
@@ -190,6 +191,7 @@ EVENT_ANSWER = EventAnswer(id=17, kind="operation", told=OPERATION.model_dump(mo
 
 BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
     Document: DOCUMENT,
+    ImageForm: {"tags": ["gpu"], "cores": 8.0, "start": 90.0, "price": 2.4, "most": 4},
     KeyForm: {"tenant": "ann", "note": "for the dashboard"},
     ModuleForm: MODULE_FORM,
     PolicyForm: {

@@ -67,6 +67,7 @@ HOST_PAGE = Page[HostAnswer](
             cpu={},
             cores=8.0,
             tags=("gpu",),
+            image="gpu-large",
             release="1.0",
             seen=_THEN,
         ),

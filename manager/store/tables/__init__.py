@@ -8,6 +8,7 @@ from manager.store.tables.columns import table_of
 from manager.store.tables.costs import LearntRow, MeteredRow, MeteredTenantRow
 from manager.store.tables.dataflows import DataflowRow, IdempotencyRow, JobRow, MoveRow, TaskRow
 from manager.store.tables.dead_letters import DeadLetterDropRow, DeadLetterReaderRow, DeadLetterReplayRow, DeadLetterRow
+from manager.store.tables.images import ImageRow
 from manager.store.tables.journal import OperationRow
 from manager.store.tables.leadership import Leadership
 from manager.store.tables.modules import ModuleRow
@@ -25,6 +26,7 @@ __all__ = [
     "DeadLetterReplayRow",
     "DeadLetterRow",
     "IdempotencyRow",
+    "ImageRow",
     "JobRow",
     "KeyRow",
     "Leadership",

@@ -187,8 +187,19 @@ HOST = {
     "cpu": {"workers": 0.5},
     "cores": 2.0,
     "tags": ["gpu"],
+    "image": "gpu-large",
+    "trouble": "",
     "release": "1.0",
     "seen": AT,
+}
+IMAGE = {
+    "name": "gpu-large",
+    "tags": ["gpu"],
+    "cores": 8.0,
+    "start": 90.0,
+    "price": 2.4,
+    "most": 4,
+    "hosts": ["north"],
 }
 MACHINE = {
     "name": "north",
@@ -205,6 +216,7 @@ MACHINE = {
     "share": 0.5,
     "load": 1.25,
     "tags": ["gpu"],
+    "image": "gpu-large",
     "hosts": [
         {
             "name": "north",

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from manager.answers import (
+    ImageForm,
     KeyForm,
     PublishingForm,
     Quota,
@@ -41,6 +42,7 @@ from tests.manager.client.samples import (
     EXPLAINED,
     FRAGMENTATION,
     HOST,
+    IMAGE,
     JOB,
     KEY_ANSWER,
     MACHINE,
@@ -202,6 +204,15 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("drain_machine", ("north",), "POST", "/v1/machines/north/drain", None, MACHINE),
     ("undrain_machine", ("north/1",), "DELETE", "/v1/machines/north%2F1/drain", None, MACHINE),
     ("forget_machine", ("north",), "DELETE", "/v1/machines/north", None, MACHINE),
+    (
+        "put_image",
+        ("gpu-large", ImageForm(tags=frozenset({"gpu"}), cores=8.0)),
+        "PUT",
+        "/v1/images/gpu-large",
+        {"tags": ["gpu"], "cores": 8.0},
+        IMAGE,
+    ),
+    ("remove_image", ("gpu-large",), "DELETE", "/v1/images/gpu-large", None, IMAGE),
     ("savings_series", (), "GET", "/v1/reports/savings/series", None, SERIES),
     ("bill", (), "GET", "/v1/reports/bills", None, BILL),
 ]
@@ -220,6 +231,7 @@ LISTS = {
     "streams": ("/v1/streams", STREAM),
     "hosts": ("/v1/hosts", HOST),
     "machines": ("/v1/machines", MACHINE),
+    "images": ("/v1/images", IMAGE),
     "operations": ("/v1/operations", OPERATION),
     "dead_letters": ("/v1/dead-letters", DEAD_LETTER),
 }

@@ -6,7 +6,17 @@ import pytest
 import typer.main
 
 from manager.command import COMMANDS, app
-from manager.commands import adaptations, dead_letters, keys, machines, modules, sources, tenant_secrets, tenants
+from manager.commands import (
+    adaptations,
+    dead_letters,
+    images,
+    keys,
+    machines,
+    modules,
+    sources,
+    tenant_secrets,
+    tenants,
+)
 from manager.commands.exit_codes import ExitCode
 from manager.process.settings import SECRET_SETTINGS, ClientSettings, Settings
 from tests.documentation.pages import page
@@ -19,6 +29,7 @@ GROUPS = {
     "sources": sources.app,
     "modules": modules.app,
     "machines": machines.app,
+    "images": images.app,
     "tenants": tenants.app,
     "keys": keys.app,
     "secrets": tenant_secrets.app,

@@ -62,9 +62,9 @@ def picture(state: CommittedState) -> dict[str, Any]:
 
 
 def _told(task: RunningTask) -> tuple[Any, ...]:
-    """A running task; where its config decides its ports, a manager that starts anew does not name them."""
+    """A running task. What its config decides of its type, a manager that starts anew does not name."""
     ends = (task.type.is_source, task.type.is_sink)
-    return replace(task, type=replace(task.type, ports=None, **_PORTS)), ends
+    return replace(task, type=replace(task.type, ports=None, config_tags=None, tags=frozenset(), **_PORTS)), ends
 
 
 _PORTS: dict[str, Any] = {"inputs": ("in",), "outputs": ("out",), "optional": frozenset()}

@@ -89,7 +89,11 @@ def _send(who: str, content: bytes) -> Ask:
 
 
 def _operators(path: str) -> Route:
-    return Route(well=_ask("operator", path), own={"forbidden": _ask("ann", path)}, waits=path != "/v1/hosts")
+    return Route(
+        well=_ask("operator", path),
+        own={"forbidden": _ask("ann", path)},
+        waits=path not in {"/v1/hosts", "/v1/images"},
+    )
 
 
 ROUTES: dict[str, Route] = {
@@ -464,6 +468,17 @@ ROUTES: dict[str, Route] = {
             "forbidden": _ask("ann", "/v1/machines/south"),
             "not-found": _ask("operator", "/v1/machines/nowhere"),
         },
+        waits=True,
+    ),
+    "images": _operators("/v1/images"),
+    "put_image": Route(
+        well=_ask("operator", "/v1/images/gpu", {"tags": ["gpu"], "cores": 8}),
+        own={"forbidden": _ask("ann", "/v1/images/gpu", {"tags": ["gpu"]})},
+        waits=True,
+    ),
+    "remove_image": Route(
+        well=_ask("operator", "/v1/images/gpu"),
+        own={"forbidden": _ask("ann", "/v1/images/gpu"), "not-found": _ask("operator", "/v1/images/nothing")},
         waits=True,
     ),
     "fragmentation": _operators("/v1/fragmentation"),

@@ -24,6 +24,8 @@ from manager.answers import (
     ExplainAnswer,
     FragmentationAnswer,
     HostAnswer,
+    ImageAnswer,
+    ImageForm,
     JobAnswer,
     KeyAnswer,
     KeyForm,
@@ -77,6 +79,7 @@ from manager.cases.planned.modules import Modules
 from manager.cases.planned.pipelines import Pipelines
 from manager.cases.planned.wheels import Wheels
 from manager.cases.reconfigurations import Reconfigurations
+from manager.cases.runtime.images import Images
 from manager.cases.runtime.jobs import RunningJobs
 from manager.cases.runtime.machines import Machines
 from manager.cases.savings import Savings
@@ -140,6 +143,7 @@ class FakeService:
             dataflows=_FakeDataflows(self),
             dead_letters=_FakeDeadLetters(self),
             defragmentation=_FakeDefragmentation(self),
+            images=_FakeImages(self),
             machines=_FakeMachines(self),
             metrics=_FakeMetrics(self),
             modules=Modules(_NO_TOOLS),
@@ -492,6 +496,25 @@ class _FakeMachines(Machines):
     def forget(self, caller: Caller, machine: str) -> MachineAnswer:
         self.drain(caller, machine)
         return machines.GONE
+
+
+class _FakeImages(Images):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def page(self, caller: Caller, paging: Paging) -> Page[ImageAnswer]:
+        _operators_only(caller)
+        return _paged(machines.IMAGE_PAGE.items, paging)
+
+    def put(self, caller: Caller, name: str, form: ImageForm) -> ImageAnswer:
+        _operators_only(caller)
+        return ImageAnswer(name=name, **form.model_dump(exclude={"tags"}), tags=tuple(sorted(form.tags)))
+
+    def remove(self, caller: Caller, name: str) -> ImageAnswer:
+        _operators_only(caller)
+        if name != machines.IMAGE.name:
+            raise NotFound("image", name)
+        return machines.IMAGE
 
 
 class _FakeMetrics(Metrics):

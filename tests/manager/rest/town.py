@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from bridge.transport.memory_broker import MemoryBroker
 from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
-from manager.answers import KeyForm, PublishingForm, Quota, ReconfigurationForm, SourceForm, Stop, TenantForm
+from manager.answers import ImageForm, KeyForm, PublishingForm, Quota, ReconfigurationForm, SourceForm, Stop, TenantForm
 from manager.cases.api_keys import parse_key
 from manager.cases.base import Caller
 from manager.cases.tools import Tools
@@ -100,6 +100,7 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         service.sources.register(callers["bob"], SourceForm.model_validate(quiet))
         ticks = {"name": "ticks", "connection": {"kind": "timer", "seconds": 60.0}}
         service.sources.register(callers["city"], SourceForm.model_validate(ticks))
+        service.images.put(operator, "gpu", ImageForm(tags=frozenset({"gpu"})))
         _modules(service, callers)
         places = _dataflows(service, callers)
         places |= _reconfigurations(service, made.tools, callers, places)

@@ -18,7 +18,8 @@ export const KINDS = [
   "replan", "adapt", "set policy", "choose", "publish module",
   "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "put wheel",
   "remove wheel", "take over host", "hand over host", "machine waits",
-  "admit machine", "drain machine", "undrain machine", "forget machine", "balance load",
+  "admit machine", "drain machine", "undrain machine", "forget machine", "balance load", "put image",
+  "remove image",
 ];
 const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan", "adapt", "set policy", "choose"];
 
@@ -31,7 +32,7 @@ export async function show(main, { parameters, session, signal, say }) {
   kind.value = KINDS.includes(parameters.kind) ? parameters.kind : "";
   const subject = element("input", { type: "search", value: parameters.subject ?? "", spellcheck: "false", autocomplete: "off" });
   const filters = element("form", { class: "toolbar", role: "search" },
-    field("Kind", kind), field("Subject: a dataflow, source, module, tenant, key, secret, host or machine", subject),
+    field("Kind", kind), field("Subject: a dataflow, source, module, tenant, key, secret, host, machine or image", subject),
     element("button", { class: "button", type: "submit" }, "Show"));
   const list = element("div", {});
   const older = element("button", { class: "button", type: "button", hidden: true }, "Show older");

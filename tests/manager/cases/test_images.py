@@ -1,0 +1,145 @@
+"""Images: registered, changed, removed, and what their hosts offer by them."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from manager.answers import ImageForm, OperationKind
+from manager.cases.base import Paging
+from manager.observations.reports import HostSeen
+from manager.problem import Forbidden, InvalidDataflow, NotFound
+from merge import Host
+from tests.manager.managers import OPERATOR, Manager, caller, raw
+
+ANN = caller("ann")
+GPU = ImageForm(tags=frozenset({"gpu"}), cores=8.0, start=90.0, price=2.4, most=4)
+NEEDY = "s:source > a:map[gpu] > k:sink"
+
+
+def hosts_of(manager: Manager) -> dict[str, str]:
+    """The host of each running task."""
+    with manager.committer.looking() as state:
+        return {
+            task.type.name: state.jobs.jobs[state.jobs.homes[instance].job].host
+            for instance, task in state.running.tasks.items()
+        }
+
+
+def test_images_are_registered_changed_and_removed(manager: Manager) -> None:
+    """Each with its hosts that are alive, also by a manager that starts later; the journal says who did it."""
+    images = manager.service.images
+    manager.seen.every_host = tuple(
+        HostSeen(host=name, alive=name != "c", image="gpu", seen=datetime(2026, 1, 1, tzinfo=UTC)) for name in "abc"
+    )
+    made = images.put(OPERATOR, "gpu", GPU)
+    assert (("gpu",), 8.0, 90.0, 2.4, 4, ("a", "b")) == (
+        *(made.tags, made.cores, made.start, made.price, made.most),
+        made.hosts,
+    )
+    images.put(OPERATOR, "cpu", ImageForm())
+    changed = images.put(OPERATOR, "gpu", GPU.model_copy(update={"cores": 4.0}))
+    later = Manager(manager.url, "two")
+    try:
+        assert 4.0 == changed.cores
+        assert ["cpu", "gpu"] == [each.name for each in images.page(OPERATOR, Paging()).items]
+        assert images.page(OPERATOR, Paging()) == images.page(OPERATOR, Paging())
+        later.seen.every_host = manager.seen.every_host
+        assert images.page(OPERATOR, Paging()) == later.service.images.page(OPERATOR, Paging())
+    finally:
+        later.close()
+    assert changed == images.remove(OPERATOR, "gpu")
+    with pytest.raises(NotFound):
+        images.remove(OPERATOR, "gpu")
+    done = [each.kind for each in manager.service.operations.page(OPERATOR, Paging()).items]
+    assert [OperationKind.REMOVE_IMAGE, *[OperationKind.PUT_IMAGE] * 3] == done[:4]
+
+
+def test_images_are_for_operators(manager: Manager) -> None:
+    """Tenants neither see nor change them."""
+    for ask in (
+        lambda: manager.service.images.page(ANN, Paging()),
+        lambda: manager.service.images.put(ANN, "gpu", GPU),
+        lambda: manager.service.images.remove(ANN, "gpu"),
+    ):
+        with pytest.raises(Forbidden):
+            ask()
+
+
+def test_a_host_offers_the_tags_of_its_image(manager: Manager) -> None:
+    """Beside its own, from the moment when the image is registered, and no longer than that."""
+    manager.hosts = (Host(name="plain", cores=64.0), Host(name="made", cores=1.0, image="gpu"))
+    with pytest.raises(InvalidDataflow, match="needs a host that offers 'gpu', and no host does"):
+        manager.submit("ann", NEEDY)
+    manager.service.images.put(OPERATOR, "gpu", GPU)
+    dataflow = manager.submit("ann", NEEDY)
+    assert "made" == hosts_of(manager)["map"]
+    manager.service.images.remove(OPERATOR, "gpu")
+    assert "made" == hosts_of(manager)["map"]
+    with pytest.raises(InvalidDataflow, match="no host does"):
+        manager.service.dataflows.replace(ANN, dataflow, raw("s:source > a:map[gpu]{'add': 7} > k:sink"))
+
+
+def test_a_refusal_names_the_image_that_would_help(manager: Manager) -> None:
+    """For each task that no host can run, at the field that asks for it; the image is one that offers all it needs."""
+    manager.hosts = (Host(name="plain", cores=8.0), Host(name="fpga", cores=8.0, tags=frozenset({"fpga"})))
+    manager.service.images.put(OPERATOR, "small", ImageForm(tags=frozenset({"gpu"})))
+    manager.service.images.put(OPERATOR, "large", ImageForm(tags=frozenset({"gpu", "fpga"})))
+    text = "s:source > a:gpu > b:map[fpga] > c:map[gpu,fpga]{'add': 1} > d:map[big]{'add': 2} > k:sink"
+    with pytest.raises(InvalidDataflow) as refused:
+        manager.submit("ann", text)
+    tasks = json.loads(raw(text))["tasks"]
+    told = {tasks[int(each.pointer.split("/")[2])]["id"]: each for each in refused.value.errors}
+    assert {"a": "type", "c": "tags", "d": "tags"} == {name: each.pointer.split("/")[3] for name, each in told.items()}
+    assert "`braid host --image large`" in told["a"].remedy
+    assert "`braid host --image large`" in told["c"].remedy
+    assert "of a registered image" in told["d"].remedy
+    assert "offers 'fpga', 'gpu', and no host offers 'gpu'" in told["c"].message
+
+
+def test_tags_that_no_host_offers_together_are_named(manager: Manager) -> None:
+    """Each of them is offered, but not by one host."""
+    manager.hosts = tuple(Host(name=tag, cores=8.0, tags=frozenset({tag})) for tag in ("fpga", "gpu"))
+    with pytest.raises(InvalidDataflow, match="'fpga', 'gpu', and no host offers all of it"):
+        manager.submit("ann", "s:source > a:map[gpu,fpga] > k:sink")
+
+
+def test_a_dataflow_is_cut_where_no_host_offers_all_its_tags(manager: Manager) -> None:
+    """Its author names tags only; each task runs where they are offered."""
+    manager.hosts = tuple(Host(name=tag, cores=8.0, tags=frozenset({tag})) for tag in ("fpga", "gpu"))
+    manager.submit("ann", "s:source > a:map[gpu] > b:count[fpga] > k:sink")
+    assert {"map": "gpu", "count": "fpga"}.items() <= hosts_of(manager).items()
+
+
+def test_a_running_task_keeps_the_tags_that_it_was_started_with(manager: Manager) -> None:
+    """Whoever shares it, it runs where it is; a manager that starts anew knows its tags."""
+    manager.hosts = (
+        Host(name="gpu", cores=1.0, tags=frozenset({"gpu"})),
+        Host(name="fpga", cores=64.0, tags=frozenset({"fpga"})),
+    )
+    manager.submit("ann", NEEDY)
+    manager.submit("ann", "s:source > a:map[fpga] > k:sink")
+    assert "gpu" == hosts_of(manager)["map"]
+    later = Manager(manager.url, "two").lead()
+    try:
+        with later.committer.looking() as state:
+            assert {"map": {"gpu"}, "source": set(), "sink": set()} == {
+                task.type.name: set(task.tags) for task in state.running.tasks.values()
+            }
+    finally:
+        later.close()
+
+
+def test_hosts_show_their_image_and_what_is_wrong_with_it(manager: Manager) -> None:
+    """A host of an image that is not registered offers its own tags, and says what to do."""
+    seen = HostSeen(host="a", alive=True, tags=frozenset({"big"}), image="gpu", seen=datetime(2026, 1, 1, tzinfo=UTC))
+    manager.seen.every_host = (seen, replace(seen, host="b", image=""))
+    one, two = manager.service.running.hosts(OPERATOR, Paging()).items
+    assert ("gpu", ("big",)) == (one.image, one.tags)
+    assert "its image 'gpu' is not registered" in one.trouble
+    assert "`braid images add gpu`" in one.trouble
+    assert ("", ("big",), "") == (two.image, two.tags, two.trouble)
+    manager.service.images.put(OPERATOR, "gpu", GPU)
+    one, _ = manager.service.running.hosts(OPERATOR, Paging()).items
+    assert ("gpu", ("big", "gpu"), "") == (one.image, one.tags, one.trouble)
