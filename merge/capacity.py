@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from merge.task import Instance
 
-
 BEARABLE = 0.8
 """The part of its pace that a job's batches may take where it cannot be helped. A half is what it should take; the rest
 is for catching up, and is no reserve any more where most of it is taken all the time."""

@@ -1,8 +1,8 @@
 """Groups: tasks cut into jobs by the tags that they need, the images that offer them, and what things cost.
 
 A `GroupingProblem` says which tasks there are, what they take from each other, which images there may be hosts of, and
-which groups are there already. Each of the `STRATEGIES` answers with a `Grouping`, or raises `Ungroupable` with the
-task and the tags to blame. `cost_of` and `problems_of` say of any groups what they cost and what is wrong with them.
+which groups are there already. Each of the `GROUPING_STRATEGIES` answers with a `Grouping`, or raises `Ungroupable`
+with the task and the tags to blame. `cost_of` and `problems_of` say of any groups what they cost and what is wrong.
 Nothing here knows jobs, hosts or running tasks.
 """
 
@@ -18,11 +18,11 @@ from merge.grouping.grouping_problem import (
 )
 from merge.grouping.groups import Expense, Group, Grouping, Ungroupable
 from merge.grouping.images import Image
-from merge.grouping.strategy_table import STRATEGIES, Effort
+from merge.grouping.strategy_table import GROUPING_STRATEGIES, Effort
 from merge.grouping.validity import problems_of
 
 __all__ = [
-    "STRATEGIES",
+    "GROUPING_STRATEGIES",
     "Effort",
     "Expense",
     "Group",

@@ -19,6 +19,8 @@ MICROCORES = 1_000_000
 """Of a core, what is counted in."""
 _ROUNDING = 1e-3
 """What is not worth another unit, because decimal fractions are rounded."""
+_MANY_TAKERS = 16
+"""Of what has more takers, these are not near each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,14 @@ class NodeLayout:
         for parent, child, _ in self.streams:
             self.parents[child].add(parent)
             self.children[parent].add(child)
+        self.base = round(self.costs.bridge * MICROCORES) * sum(
+            len({child for child in flow.children if child >= self.count} - {flow.parent})
+            for flow in self.flows
+            if flow.parent >= self.count and not flow.raw
+        )
+        """What bridges cost that are there anyway, in units."""
+        self.near = self._near()
+        """For each node those that it gives to, takes from, or takes the same with."""
         self.order = self._order()
         """The nodes, each after its parents."""
         self.batch = units(self.costs.cores(0.0))
@@ -135,6 +145,14 @@ class NodeLayout:
             PortFlow(parent=parent, children=tuple(sorted(children)), raw=raw)
             for (_, _, raw, parent), children in sorted(found.items())
         )
+
+    def _near(self) -> list[set[int]]:
+        found = [self.parents[node] | self.children[node] for node in range(self.nodes)]
+        for flow in self.flows:
+            if len(flow.children) <= _MANY_TAKERS:
+                for child in flow.children:
+                    found[child].update(flow.children)
+        return found
 
     def _order(self) -> tuple[int, ...]:
         graph: nx.DiGraph[int] = nx.DiGraph()

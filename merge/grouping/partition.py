@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 
 from merge.grouping.layout import NodeLayout
 
@@ -25,8 +26,11 @@ class Partition:
         self.before: defaultdict[int, Counter[int]] = defaultdict(Counter)
         self.load = [0] * len(layout.images)
         """The cores taken of each image."""
+        self.paid = 0
+        """The groups that cost a batch of their own, because they would not run otherwise."""
         self.bridges = 0
         self.moves = 0
+        self._anchors = {node: node for node in range(layout.count, layout.nodes)}
         self._next = layout.nodes
         self._takers: list[Counter[int]] = [Counter() for _ in layout.flows]
         self._sent: list[list[int]] = [[] for _ in range(layout.nodes)]
@@ -44,16 +48,12 @@ class Partition:
                 self._count(node, child, 1)
             self.members[node], self.work[node] = {node}, layout.work[node]
             self.image[node] = next(layout.images_in(layout.may[node]), 0)
-            self.load[self.image[node]] += self.cores(node)
+            self._tally(node, 1)
             self.moves += layout.home[node] >= 0
 
     def runs(self, group: int) -> bool:
         """Whether a group runs at all: one that is there with nothing that stays may be empty."""
-        return any(node < self.layout.count or self.layout.stays(node) for node in self.members[group])
-
-    def is_paid(self, group: int) -> bool:
-        """Whether a group costs a batch of its own, because it would not run otherwise."""
-        return self.runs(group) and not any(self.layout.stays(node) for node in self.members[group])
+        return len(self.members[group]) > (group in self._anchors) or self._stays(group)
 
     def cores(self, group: int) -> int:
         """The cores that a group takes."""
@@ -61,7 +61,7 @@ class Partition:
 
     def anchor(self, group: int) -> int | None:
         """The node of the present group that a group is; None if it is a new one."""
-        return next((node for node in self.members[group] if node >= self.layout.count), None)
+        return self._anchors.get(group)
 
     def overload(self) -> int:
         """The cores by which images are beyond their limits."""
@@ -139,7 +139,7 @@ class Partition:
         touched = {to, *(self.of[node] for node in moved)}
         for group in touched:
             if group in self.image:
-                self.load[self.image[group]] -= self.cores(group)
+                self._tally(group, -1)
         for node in moved:
             self._shift(node, to)
         for group in touched:
@@ -148,7 +148,7 @@ class Partition:
                 image = self.image.get(group)
                 if image is None or not mask >> image & 1 or not self._has_room(image, self.cores(group)):
                     self.image[group] = self.roomiest(mask, self.cores(group))
-                self.load[self.image[group]] += self.cores(group)
+                self._tally(group, 1)
             else:
                 del self.members[group], self.work[group]
                 self.image.pop(group, None)
@@ -165,6 +165,17 @@ class Partition:
     def roomiest(self, mask: int, cores: int) -> int:
         """Of some images the one that is least beyond its limit with so many cores more; the cheapest of equals."""
         return min(self.layout.images_in(mask), key=lambda image: self._strain(image, cores))
+
+    def copy(self) -> "Partition":
+        """Another one, which changes apart from this."""
+        return deepcopy(self, {id(self.layout): self.layout})
+
+    def _stays(self, group: int) -> bool:
+        return group in self._anchors and self.layout.stays(self._anchors[group])
+
+    def _tally(self, group: int, sign: int) -> None:
+        self.load[self.image[group]] += sign * self.cores(group)
+        self.paid += sign * (self.runs(group) and not self._stays(group))
 
     def _has_room(self, image: int, cores: int) -> bool:
         limit = self.layout.limits[image]
@@ -198,6 +209,8 @@ class Partition:
             home = self.of[layout.home[node]]
             self.moves += (old == home) - (to == home)
         elif node >= layout.count:
+            del self._anchors[old]
+            self._anchors[to] = node
             settled = [task for task in range(layout.count) if layout.home[task] == node]
             self.moves += sum((self.of[task] == old) - (self.of[task] == to) for task in settled)
         self.members[old].remove(node)

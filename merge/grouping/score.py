@@ -19,10 +19,9 @@ def score(partition: Partition) -> tuple[int, int]:
 def linear(partition: Partition) -> int:
     """All costs but that of the slowest path, in units."""
     layout = partition.layout
-    paid = sum(1 for group in partition.members if partition.is_paid(group))
     hosts = sum(layout.host_cost(image, load) for image, load in enumerate(partition.load) if load)
     bridges, moves = round(layout.costs.bridge * MICROCORES), round(layout.costs.move * MICROCORES)
-    return paid * layout.batch + partition.bridges * bridges + partition.moves * moves + hosts
+    return partition.paid * layout.batch + partition.bridges * bridges + partition.moves * moves + hosts
 
 
 def latency(partition: Partition) -> int:
