@@ -11,13 +11,35 @@ is for catching up, and is no reserve any more where most of it is taken all the
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
-    """The costs that placement goes by."""
+class Beat:
+    """The figures that capacity goes by."""
 
     pace: float
     """Seconds between two batches of a job."""
     batch: float
     """Seconds that a batch takes whatever it holds."""
+
+    def fits(self, busy: float) -> bool:
+        """Whether a job so busy is within capacity: its predicted batch time is at most half the pace."""
+        return self.batch_of(busy) <= self.pace / 2
+
+    def bears(self, seconds: float) -> bool:
+        """Whether the pace bears batches that take so long, if with little left for catching up."""
+        return seconds <= BEARABLE * self.pace
+
+    def batch_of(self, busy: float) -> float:
+        """The seconds that a batch of a job so busy is predicted to take."""
+        return self.batch + self.pace * busy
+
+    def cores(self, busy: float) -> float:
+        """The cores that a job so busy takes of its host."""
+        return self.batch / self.pace + busy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs(Beat):
+    """The costs that placement goes by."""
+
     busy: Mapping[Instance, float]
     """For each instance the part of a second that it works in a second: cost per event times rate."""
     bridge: float = 0.0
@@ -31,10 +53,6 @@ class Costs:
     moving: float = 0.0
     """Seconds of CPU to move a byte of state."""
 
-    def fits(self, busy: float) -> bool:
-        """Whether a job so busy is within capacity: its predicted batch time is at most half the pace."""
-        return self.batch_of(busy) <= self.pace / 2
-
     def holds(self, work: float, busiest: float) -> bool:
         """Whether one job shall run tasks so busy together, of which the busiest is so busy.
 
@@ -42,15 +60,3 @@ class Costs:
         or its pace bears them: to have them run elsewhere would cost jobs and bridges, and help little.
         """
         return self.fits(work) or (not self.fits(busiest) and (work <= busiest or self.bears(self.batch_of(work))))
-
-    def bears(self, seconds: float) -> bool:
-        """Whether the pace bears batches that take so long, if with little left for catching up."""
-        return seconds <= BEARABLE * self.pace
-
-    def batch_of(self, busy: float) -> float:
-        """The seconds that a batch of a job so busy is predicted to take."""
-        return self.batch + self.pace * busy
-
-    def cores(self, busy: float) -> float:
-        """The cores that a job so busy takes of its host."""
-        return self.batch / self.pace + busy

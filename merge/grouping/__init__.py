@@ -1,1 +1,41 @@
-"""Placeholder."""
+"""Groups: tasks cut into jobs by the tags that they need, the images that offer them, and what things cost.
+
+A `GroupingProblem` says which tasks there are, what they take from each other, which images there may be hosts of, and
+which groups are there already. Each of the `GROUPING_STRATEGIES` answers with a `Grouping`, or raises `Ungroupable`
+with the task and the tags to blame. `cost_of` and `problems_of` say of any groups what they cost and what is wrong.
+Nothing here knows jobs, hosts or running tasks.
+"""
+
+from merge.grouping.expense import cost_of
+from merge.grouping.grouping_problem import (
+    GroupedStream,
+    GroupedTask,
+    GroupId,
+    GroupingCosts,
+    GroupingProblem,
+    PresentGroup,
+    TaskId,
+)
+from merge.grouping.groups import Expense, Group, Grouping, Ungroupable
+from merge.grouping.images import Image
+from merge.grouping.strategy_table import GROUPING_STRATEGIES, Effort
+from merge.grouping.validity import problems_of
+
+__all__ = [
+    "GROUPING_STRATEGIES",
+    "Effort",
+    "Expense",
+    "Group",
+    "GroupId",
+    "GroupedStream",
+    "GroupedTask",
+    "Grouping",
+    "GroupingCosts",
+    "GroupingProblem",
+    "Image",
+    "PresentGroup",
+    "TaskId",
+    "Ungroupable",
+    "cost_of",
+    "problems_of",
+]

@@ -1,0 +1,166 @@
+"""The layout of a problem: everything by number, in order of ids, so that the order of what is given decides nothing.
+
+Nodes are the tasks, and after them a node for each present group: for what stays there, or for the group itself. Work
+is counted in whole millionths of a core, rounded up, so that what fits here fits.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import networkx as nx
+
+from merge.grouping.grouping_problem import GroupedTask, GroupingProblem, PresentGroup, in_order
+from merge.grouping.groups import Ungroupable
+from merge.grouping.images import Image
+
+MICROCORES = 1_000_000
+"""Of a core, what is counted in."""
+_ROUNDING = 1e-3
+"""What is not worth another unit, because decimal fractions are rounded."""
+_MANY_TAKERS = 16
+"""Of what has more takers, these are not near each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortFlow:
+    """What leaves one port of a task: who sends it, and who takes it, by node."""
+
+    parent: int
+    children: tuple[int, ...]
+    raw: bool
+
+
+class NodeLayout:
+    """A problem by number."""
+
+    def __init__(self, problem: GroupingProblem) -> None:
+        """Number everything, and find which images may run each node. Raises `Ungroupable` if none may."""
+        self.problem = problem
+        self.costs = problem.costs
+        self.images: tuple[Image, ...] = tuple(sorted(problem.images, key=lambda image: image.name))
+        self.tasks = tuple(sorted(problem.tasks, key=lambda task: in_order(task.id)))
+        self.present: tuple[PresentGroup, ...] = tuple(sorted(problem.present, key=lambda group: in_order(group.id)))
+        self.count = len(self.tasks)
+        self.nodes = self.count + len(self.present)
+        numbers = {task.id: at for at, task in enumerate(self.tasks)}
+        self.home = [-1] * self.nodes
+        """The node of the present group that a task may stay in; -1 if it is new."""
+        for at, group in enumerate(self.present):
+            for id_ in group.tasks & numbers.keys():
+                self.home[numbers[id_]] = self.count + at
+        for at, group in enumerate(self.present):
+            numbers |= dict.fromkeys(group.tasks - numbers.keys(), self.count + at)
+        self.work = [units(task.work) for task in self.tasks]
+        self.work += [units(group.work) if group.stays else 0 for group in self.present]
+        self.owner = [task.owner for task in self.tasks]
+        self.owner += [group.owner if group.stays else "" for group in self.present]
+        self.may = [self._offering(task.tags) for task in self.tasks]
+        """For each node its possible images, as bits."""
+        self.may += [1 << self._image(group.image) for group in self.present]
+        for task, may in zip(self.tasks, self.may, strict=False):
+            if not may:
+                raise self._blamed(task)
+        self.flows = self._flows(numbers)
+        self.streams = [(numbers[each.parent], numbers[each.child], each.raw) for each in problem.streams]
+        """Parent, child and whether it is raw, one for each stream between nodes."""
+        self.streams = sorted(each for each in self.streams if each[0] != each[1])
+        self.parents: list[set[int]] = [set() for _ in range(self.nodes)]
+        self.children: list[set[int]] = [set() for _ in range(self.nodes)]
+        for parent, child, _ in self.streams:
+            self.parents[child].add(parent)
+            self.children[parent].add(child)
+        self.base = round(self.costs.bridge * MICROCORES) * sum(
+            len({child for child in flow.children if child >= self.count} - {flow.parent})
+            for flow in self.flows
+            if flow.parent >= self.count and not flow.raw
+        )
+        """What bridges cost that are there anyway, in units."""
+        self.near = self._near()
+        """For each node those that it gives to, takes from, or takes the same with."""
+        self.order = self._order()
+        """The nodes, each after its parents."""
+        self.batch = units(self.costs.cores(0.0))
+        self.capacity = math.floor((0.5 - self.costs.batch / self.costs.pace) * MICROCORES + _ROUNDING)
+        """The work of a group within capacity."""
+        self.limits = [self._limit(at) for at in range(len(self.images))]
+        """The cores of each image; None if any number."""
+
+    def stays(self, node: int) -> bool:
+        """Whether a node is a present group that runs something that stays."""
+        return node >= self.count and self.present[node - self.count].stays
+
+    def fits(self, work: int, nodes: int) -> bool:
+        """Whether one group can do so much work, of so many nodes that work."""
+        return work <= self.capacity or nodes <= 1
+
+    def host_cost(self, image: int, load: int) -> int:
+        """What the new hosts of an image cost, in units, that so many cores need."""
+        offered = self.images[image]
+        hosts = -(-load // round(offered.cores * MICROCORES))
+        return max(0, hosts - offered.there) * self.host_price(image)
+
+    def host_price(self, image: int) -> int:
+        """What a new host of an image costs, in units."""
+        offered = self.images[image]
+        return units(offered.start * self.costs.start + offered.price * self.costs.price)
+
+    def images_in(self, mask: int) -> Iterator[int]:
+        """The images of a set."""
+        return (at for at in range(len(self.images)) if mask >> at & 1)
+
+    def _image(self, name: str) -> int:
+        return next(at for at, image in enumerate(self.images) if image.name == name)
+
+    def _offering(self, tags: frozenset[str]) -> int:
+        """The images that offer tags and of which there may be hosts."""
+        return sum(1 << at for at, image in enumerate(self.images) if tags <= image.tags and image.limit != 0)
+
+    def _blamed(self, task: GroupedTask) -> Ungroupable:
+        """The tags that no image offers; where each is offered by some, all of them."""
+        images = [image for image in self.images if image.limit != 0]
+        nowhere = task.tags.difference(*(image.tags for image in images))
+        if not images:
+            return Ungroupable(task.id, task.tags, "there is none; register one")
+        said = ", ".join(sorted(nowhere or task.tags))
+        if nowhere:
+            return Ungroupable(task.id, nowhere, f"none offers {said}; register one that does")
+        return Ungroupable(task.id, task.tags, f"none offers {said} together; register one that does")
+
+    def _limit(self, at: int) -> int | None:
+        image = self.images[at]
+        if image.limit is None:
+            return None
+        stays = [node for node in range(self.count, self.nodes) if self.may[node] == 1 << at and self.stays(node)]
+        return max(
+            math.floor(image.limit * MICROCORES + _ROUNDING), sum(self.work[node] + self.batch for node in stays)
+        )
+
+    def _flows(self, numbers: dict[int | str, int]) -> tuple[PortFlow, ...]:
+        found: defaultdict[tuple[tuple[bool, int, str], str, bool, int], set[int]] = defaultdict(set)
+        for each in self.problem.streams:
+            found[in_order(each.parent), each.port, each.raw, numbers[each.parent]].add(numbers[each.child])
+        return tuple(
+            PortFlow(parent=parent, children=tuple(sorted(children)), raw=raw)
+            for (_, _, raw, parent), children in sorted(found.items())
+        )
+
+    def _near(self) -> list[set[int]]:
+        found = [self.parents[node] | self.children[node] for node in range(self.nodes)]
+        for flow in self.flows:
+            if len(flow.children) <= _MANY_TAKERS:
+                for child in flow.children:
+                    found[child].update(flow.children)
+        return found
+
+    def _order(self) -> tuple[int, ...]:
+        graph: nx.DiGraph[int] = nx.DiGraph()
+        graph.add_nodes_from(range(self.nodes))
+        graph.add_edges_from((parent, child) for parent, child, _ in self.streams)
+        return tuple(nx.lexicographical_topological_sort(graph))
+
+
+def units(cores: float) -> int:
+    """Cores in units, rounded up."""
+    return math.ceil(cores * MICROCORES - _ROUNDING)

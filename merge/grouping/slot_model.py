@@ -1,0 +1,237 @@
+"""The slot model: a grouping problem in CP-SAT, exactly.
+
+Groups are slots, in an order in which streams only lead onwards, so that no groups can wait for each other. A node is
+at a slot if it is up to that slot, and not up to the one before; so said, the order of streams is implied by clauses.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ortools.sat.python import cp_model
+
+from merge.grouping.layout import MICROCORES, NodeLayout
+from merge.grouping.partition import NEW, Partition
+from merge.grouping.score import ordered
+
+Literal = cp_model.IntVar
+
+
+class SlotModel:
+    """A problem in CP-SAT with so many slots, and what its answers mean."""
+
+    def __init__(self, layout: NodeLayout, slots: int) -> None:
+        """Lay out what can be decided, and what it costs."""
+        self.layout = layout
+        self.solver_model = cp_model.CpModel()
+        self._slots = range(slots)
+        self._new = self.solver_model.new_bool_var
+        self._upto: list[list[cp_model.LiteralT]] = []
+        self._at = [self._positions() for _ in range(layout.nodes)]
+        self._running = [node for node in range(layout.nodes) if node < layout.count or layout.stays(node)]
+        self._runs = [self._any(self._at[node][k] for node in self._running) for k in self._slots]
+        self._images = [[self._new("") for _ in layout.images] for _ in self._slots]
+        self._orders()
+        self._offers()
+        self._keeps_owners_apart()
+        self._bounds_work()
+        self._keeps_present_apart()
+        self.cost = sum(self._costs())
+        self.solver_model.minimize(self.cost)
+
+    def hint(self, partition: Partition) -> None:
+        """Begin with a partition."""
+        groups = ordered(partition)
+        for node in range(self.layout.nodes):
+            slot = groups.index(partition.of[node])
+            for k in self._slots:
+                self.solver_model.add_hint(self._at[node][k], k == slot)
+        for k in self._slots:
+            for image, literal in enumerate(self._images[k]):
+                self.solver_model.add_hint(literal, k < len(groups) and partition.image[groups[k]] == image)
+
+    def partition(self, solver: cp_model.CpSolver) -> Partition:
+        """What the solver found."""
+        found = Partition(self.layout)
+        for k in self._slots:
+            nodes = [node for node in range(self.layout.nodes) if solver.boolean_value(self._at[node][k])]
+            if nodes:
+                anchor = next((node for node in nodes if node >= self.layout.count), None)
+                group = found.move(nodes, NEW if anchor is None else found.of[anchor])
+                images = [at for at, each in enumerate(self._images[k]) if solver.boolean_value(each)]
+                found.set_image(group, images[0])
+        return found
+
+    def _positions(self) -> list[cp_model.IntVar]:
+        model, last = self.solver_model, self._slots[-1]
+        at = [self._new("") for _ in self._slots]
+        upto: list[cp_model.LiteralT] = [*(self._new("") for _ in self._slots[:-1]), True]
+        model.add_exactly_one(at)
+        for k in self._slots:
+            before = upto[k - 1] if k else False
+            # At a slot is up to it, and not up to the one before.
+            if k < last:
+                model.add_implication(at[k], upto[k])
+                if k:
+                    model.add_implication(before, upto[k])
+            if k:
+                model.add_implication(at[k], ~before)
+                model.add_bool_or([at[k], before, *([] if k == last else [~upto[k]])])
+            elif k < last:
+                model.add_implication(upto[k], at[k])
+        self._upto.append(upto)
+        return at
+
+    def _any(self, literals: Iterable[cp_model.IntVar]) -> cp_model.IntVar:
+        found, each = self._new(""), list(literals)
+        self.solver_model.add_bool_or([*each, ~found])
+        for literal in each:
+            self.solver_model.add_implication(literal, found)
+        return found
+
+    def _orders(self) -> None:
+        model, layout = self.solver_model, self.layout
+        for node in range(layout.nodes):
+            for child in layout.children[node]:
+                for k in self._slots[:-1]:
+                    model.add_implication(self._upto[child][k], self._upto[node][k])
+        occupied = (
+            self._runs
+            if not layout.present
+            else [self._any(self._at[node][k] for node in range(layout.nodes)) for k in self._slots]
+        )
+        for k in self._slots[1:]:
+            # Slots that are not needed are the last ones.
+            model.add_implication(occupied[k], occupied[k - 1])
+
+    def _offers(self) -> None:
+        layout, everywhere = self.layout, (1 << len(self.layout.images)) - 1
+        for k in self._slots:
+            self.solver_model.add_exactly_one(self._images[k])
+            for mask in sorted(set(layout.may) - {everywhere}):
+                offering = [self._images[k][image] for image in layout.images_in(mask)]
+                for node in range(layout.nodes):
+                    if layout.may[node] == mask:
+                        self.solver_model.add_bool_or([*offering, ~self._at[node][k]])
+
+    def _keeps_owners_apart(self) -> None:
+        layout = self.layout
+        owners = sorted(set(layout.owner) - {""})
+        if len(owners) > 1:
+            for k in self._slots:
+                literals = {owner: self._new("") for owner in owners}
+                self.solver_model.add_at_most_one(literals.values())
+                for node, owner in enumerate(layout.owner):
+                    if owner:
+                        self.solver_model.add_implication(self._at[node][k], literals[owner])
+
+    def _bounds_work(self) -> None:
+        layout, running = self.layout, self._running
+        large = [node for node in running if layout.work[node] > layout.capacity]
+        for k in self._slots:
+            self.solver_model.add(
+                sum(min(layout.work[node], layout.capacity) * self._at[node][k] for node in running) <= layout.capacity
+            )
+            for node in large:
+                for other in running:
+                    if other != node:
+                        self.solver_model.add_bool_or([~self._at[node][k], ~self._at[other][k]])
+
+    def _keeps_present_apart(self) -> None:
+        layout = self.layout
+        anchors = range(layout.count, layout.nodes)
+        for k in self._slots:
+            self.solver_model.add_at_most_one(self._at[anchor][k] for anchor in anchors)
+            for anchor in anchors:
+                if not layout.present[anchor - layout.count].takes_more:
+                    for node in range(layout.count):
+                        if layout.home[node] != anchor:
+                            self.solver_model.add_bool_or([~self._at[node][k], ~self._at[anchor][k]])
+
+    def _costs(self) -> Sequence[cp_model.LinearExprT]:
+        return (*self._batches(), *self._bridges(), *self._moves(), *self._hosts(), *self._latency())
+
+    def _batches(self) -> Iterable[cp_model.LinearExprT]:
+        layout = self.layout
+        staying = list(filter(layout.stays, range(layout.nodes)))
+        for k in self._slots:
+            if not staying:
+                yield layout.batch * self._runs[k]
+                continue
+            paid = self._new("")
+            self.solver_model.add_bool_or([~self._runs[k], paid, *(self._at[node][k] for node in staying)])
+            yield layout.batch * paid
+
+    def _bridges(self) -> Iterable[cp_model.LinearExprT]:
+        cost = round(self.layout.costs.bridge * MICROCORES)
+        if not cost:
+            return
+        for flow in self.layout.flows:
+            children = [child for child in flow.children if child != flow.parent]
+            if flow.raw or not children:
+                continue
+            if len(children) == 1:
+                yield cost * self.cut(flow.parent, children[0])
+                continue
+            for k in self._slots:
+                bridge = self._new("")
+                for child in children:
+                    self.solver_model.add_bool_or([bridge, ~self._at[child][k], self._at[flow.parent][k]])
+                yield cost * bridge
+
+    def cut(self, parent: int, child: int) -> cp_model.IntVar:
+        """Whether two nodes are in different groups."""
+        found = self._new("")
+        for k in self._slots:
+            self.solver_model.add_bool_or([found, ~self._at[child][k], self._at[parent][k]])
+        return found
+
+    def _moves(self) -> Iterable[cp_model.LinearExprT]:
+        cost = round(self.layout.costs.move * MICROCORES)
+        for node in range(self.layout.count):
+            if cost and self.layout.home[node] >= 0:
+                yield cost * self.cut(self.layout.home[node], node)
+
+    def _hosts(self) -> Iterable[cp_model.LinearExprT]:
+        model, layout = self.solver_model, self.layout
+        everything = sum(layout.work) + layout.batch * len(self._slots)
+        for image, offered in enumerate(layout.images):
+            limit, price = layout.limits[image], layout.host_price(image)
+            if limit is None and not price:
+                continue
+            loads = []
+            for k in self._slots:
+                load = model.new_int_var(0, everything, "")
+                working = sum(layout.work[node] * self._at[node][k] for node in range(layout.nodes))
+                model.add(load >= working + layout.batch * self._runs[k]).only_enforce_if(self._images[k][image])
+                loads.append(load)
+            if limit is not None:
+                model.add(sum(loads) <= limit)
+            if price:
+                cores = round(offered.cores * MICROCORES)
+                hosts = model.new_int_var(0, -(-everything * len(loads) // cores), "")
+                model.add(cores * (hosts + offered.there) >= sum(loads))
+                yield price * hosts
+
+    def _latency(self) -> Iterable[cp_model.LinearExprT]:
+        model, layout = self.solver_model, self.layout
+        hop, second, pace = round(layout.costs.hop * MICROCORES), layout.costs.second, layout.costs.pace
+        if not hop and not second:
+            return
+        most = sum(round(second * pace * work) for work in layout.work)
+        most += (hop + round(second * layout.costs.batch * MICROCORES)) * len(self._slots)
+        slowest = model.new_int_var(0, most, "")
+        begins, ends = [model.new_int_var(0, most, "") for _ in self._slots], []
+        for k in self._slots:
+            work = sum(round(second * pace * layout.work[node]) * self._at[node][k] for node in range(layout.nodes))
+            ends.append(begins[k] + work + round(second * layout.costs.batch * MICROCORES) * self._runs[k])
+            model.add(slowest >= ends[k])
+        after = [model.new_int_var(0, most, "") for _ in range(layout.nodes)]
+        for parent, child in sorted({(parent, child) for parent, child, raw in layout.streams if not raw}):
+            cut = self.cut(parent, child)
+            arrival = model.new_int_var(0, most, "")
+            model.add(arrival >= after[parent] + hop).only_enforce_if(cut)
+            for k in self._slots:
+                model.add(begins[k] >= arrival).only_enforce_if(self._at[child][k])
+        for node in {parent for parent, _, raw in layout.streams if not raw}:
+            for k in self._slots:
+                model.add(after[node] >= ends[k]).only_enforce_if(self._at[node][k])
+        yield slowest

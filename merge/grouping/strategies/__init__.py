@@ -1,0 +1,1 @@
+"""The strategies by which tasks are cut into groups, a file each."""

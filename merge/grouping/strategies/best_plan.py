@@ -1,0 +1,14 @@
+"""`plan`: what the service goes by: `optimal` within its time, and `hybrid` where the problem is too large for it."""
+
+from merge.grouping.grouping_problem import GroupingProblem
+from merge.grouping.groups import Grouping
+from merge.grouping.strategies.hybrid import hybrid
+from merge.grouping.strategies.optimal import optimal
+
+_LARGE = 500
+"""From so many tasks on the solver takes longer to read a problem than it has to improve on it."""
+
+
+def best_plan(problem: GroupingProblem, seconds: float) -> Grouping:
+    """Groups that are never dearer than those of `connection`."""
+    return hybrid(problem) if len(problem.tasks) > _LARGE else optimal(problem, seconds)

@@ -1,0 +1,34 @@
+"""The table of strategies."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from merge.grouping.grouping_problem import GroupingProblem
+from merge.grouping.groups import Grouping
+from merge.grouping.strategies.at_random import at_random
+from merge.grouping.strategies.best_plan import best_plan
+from merge.grouping.strategies.connection import connection
+from merge.grouping.strategies.hybrid import hybrid
+from merge.grouping.strategies.node import node
+from merge.grouping.strategies.optimal import optimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How a strategy may go about it."""
+
+    seconds: float = 2.0
+    """How long `optimal` and `plan` may search."""
+    seed: int = 1
+    """What `random` draws by."""
+
+
+GROUPING_STRATEGIES: Mapping[str, Callable[[GroupingProblem, Effort], Grouping]] = {
+    "random": lambda problem, effort: at_random(problem, effort.seed),
+    "node": lambda problem, _: node(problem),
+    "connection": lambda problem, _: connection(problem),
+    "hybrid": lambda problem, _: hybrid(problem),
+    "optimal": lambda problem, effort: optimal(problem, effort.seconds),
+    "plan": lambda problem, effort: best_plan(problem, effort.seconds),
+}
+"""What answers a problem, by name."""
