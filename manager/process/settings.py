@@ -29,7 +29,7 @@ KEY_FILE = "key"
 _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-Placement = Literal["launch", "graft", "pack"]
+Placement = Literal["launch", "graft", "pack", "plan"]
 """The strategies of `merge.place`."""
 AdmissionMode = Literal["operator", "open"]
 """Who admits a new machine: an operator, or nobody has to."""

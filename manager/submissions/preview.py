@@ -94,9 +94,8 @@ def _unhosted(dataflow: Dataflow, raw: bytes, conditions: Conditions) -> Iterato
         if not found.tags or any(found.tags <= tags for tags in offered):
             continue
         nowhere = found.tags.difference(*offered)
-        missing = (
-            "no host does" if nowhere == found.tags else f"no host offers {listed(sorted(nowhere)) or 'all of it'}"
-        )
+        lacking = listed(sorted(nowhere)) if nowhere else "all of it"
+        missing = "no host does" if nowhere == found.tags else f"no host offers {lacking}"
         image = next((each.name for each in conditions.images if found.tags <= each.tags), None)
         yield Problem(
             pointer=pointer("tasks", number, "tags" if found.tags - found.type.tags and "tags" in task else "type"),

@@ -32,10 +32,11 @@ class PlacementBoard:
         costs: Costs,
         apart: Container[JobId] = frozenset(),
     ) -> None:
+        hosts = sorted(hosts, key=lambda host: host.name)
         self.running = running
         self.jobs = jobs
         self.apart = apart
-        hosts = sorted(hosts, key=lambda host: host.name)
+        self._every_host = hosts
         self.roots = Roots(hosts)
         self.hosts = self.roots.there()
         self.costs = costs
@@ -50,6 +51,10 @@ class PlacementBoard:
         self._feeding: defaultdict[JobId, set[JobId]] = defaultdict(set)
         self.readers: defaultdict[Stream, set[str]] = defaultdict(set)
         """The roots on which what was placed reads streams of other jobs."""
+
+    def anew(self) -> "PlacementBoard":
+        """Another board, on which nothing was placed yet."""
+        return PlacementBoard(self.running, self.jobs, self._every_host, self.costs, self.apart)
 
     def job_of(self, instance: Instance) -> JobId:
         """The job that runs an instance."""
@@ -80,6 +85,10 @@ class PlacementBoard:
         """Whether a host is there and offers the tags."""
         return host in self._tags_of and tags <= self._tags_of[host]
 
+    def tags_offered(self, host: str) -> frozenset[str]:
+        """The tags that a host offers; none where it is not there."""
+        return self._tags_of.get(host, frozenset())
+
     def first(self, jobs: Iterable[JobId], group: Group, root: str | None = None) -> JobId | None:
         """The first of the jobs that can run a group: its room, its host's tags, and the graph of jobs allow it.
 
@@ -96,7 +105,7 @@ class PlacementBoard:
                 continue
             if entering <= {job}:
                 return job
-            upstream = self._upstream(entering) if upstream is None else upstream
+            upstream = self.upstream(entering) if upstream is None else upstream
             if job not in upstream:
                 return job
         return None
@@ -174,7 +183,7 @@ class PlacementBoard:
         tasks = (*(self.running[each] for each in sorted(present.active)), *group)
         return self.costs.fits(divided_work(tasks, self.running, loads).fullest(present.shards))
 
-    def _upstream(self, jobs: Iterable[JobId]) -> frozenset[JobId]:
+    def upstream(self, jobs: Iterable[JobId]) -> frozenset[JobId]:
         """The jobs from which streams reach any of these, over however many bridges."""
         found: set[JobId] = set()
         ends = list(jobs)

@@ -44,7 +44,8 @@ def with_image_tags(hosts: Iterable[Host], images: Mapping[str, Image]) -> tuple
     """The hosts, each with the tags of its image beside its own; one of an image that is not registered has its own.
 
     >>> gpu = Image(name="gpu", tags=frozenset({"cuda"}), cores=4.0)
-    >>> [host.tags for host in with_image_tags([Host(name=i, cores=1.0, image=i) for i in ("gpu", "cpu")], {"gpu": gpu})]
+    >>> hosts = [Host(name=name, cores=1.0, image=name) for name in ("gpu", "cpu")]
+    >>> [host.tags for host in with_image_tags(hosts, {"gpu": gpu})]
     [frozenset({'cuda'}), frozenset()]
     """
     return tuple(

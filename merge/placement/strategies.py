@@ -1,4 +1,4 @@
-"""The strategies of placement, and the frame that they share.
+"""The strategies of placement, and the frame that most share; `plan` has one of its own.
 
 The residue is cut into groups; for each the strategy names the jobs it would like,
 best first, and the first that has room, offers the tags and keeps the graph of jobs acyclic takes the whole group.
@@ -11,6 +11,7 @@ Where hosts do not share all files, a group is placed on one root, and `merge.pl
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,13 +19,14 @@ from merge.capacity import Costs
 from merge.jobs import Assignment, Home, JobId, Jobs, crossings, parents
 from merge.placement.board import Group, PlacementBoard, connected_parts
 from merge.placement.hosts import Host
+from merge.placement.planned import planned
 from merge.placement.root_choice import by_root, choices, refusal
 from merge.task import Instance, RunningTask
 from merge.task_order import downwards
 
 
 class Strategy(NamedTuple):
-    """The difference between one placement and another."""
+    """The difference between one placement, group by group, and another."""
 
     groups: Callable[[Group], Iterable[Group]]
     """How a residue is cut into groups."""
@@ -43,10 +45,8 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
     apart: Container[JobId] = frozenset(),
 ) -> Assignment:
     """Place the residue; `running` are all tasks that run, with it already. Jobs that are apart take none."""
-    ground = PlacementBoard(running, jobs, hosts, costs, apart)
     started = downwards(running[instance] for instance in residue)
-    for group in by_root(ground, STRATEGIES[strategy].groups(started)):
-        _place(ground, group, STRATEGIES[strategy].likes)
+    ground = STRATEGIES[strategy](PlacementBoard(running, jobs, hosts, costs, apart), started)
     homes = {parent: ground.job_of(parent) for task in started for parent in parents(task)}
     return Assignment(
         base=jobs.version,
@@ -57,6 +57,13 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
         crossings=crossings(started, homes | ground.placed),
         shards=tuple((job, shards, ()) for job, shards in ground.shards.items()),
     )
+
+
+def _by(strategy: Strategy, ground: PlacementBoard, started: Group) -> PlacementBoard:
+    """The board with a residue on it, placed group by group."""
+    for group in by_root(ground, strategy.groups(started)):
+        _place(ground, group, strategy.likes)
+    return ground
 
 
 def _place(ground: PlacementBoard, group: Group, likes: Callable[[PlacementBoard, Group], Iterable[JobId]]) -> None:
@@ -94,10 +101,12 @@ def _likes_company(ground: PlacementBoard, group: Group) -> Iterable[JobId]:
     yield from (job for _, job in sorted(roomy))
 
 
-STRATEGIES = MappingProxyType(
+_pack = partial(_by, Strategy(connected_parts, _likes_company))
+STRATEGIES: Mapping[str, Callable[[PlacementBoard, Group], PlacementBoard]] = MappingProxyType(
     {
-        "launch": Strategy(_whole, _likes_new),
-        "graft": Strategy(connected_parts, _likes_its_inputs_job),
-        "pack": Strategy(connected_parts, _likes_company),
+        "launch": partial(_by, Strategy(_whole, _likes_new)),
+        "graft": partial(_by, Strategy(connected_parts, _likes_its_inputs_job)),
+        "pack": _pack,
+        "plan": partial(planned, pack=_pack),
     }
 )

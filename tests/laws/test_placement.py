@@ -11,6 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merge import STRATEGIES, Instance, JobId, place
+from merge.grouping import cost_of, problems_of
+from merge.placement.board import Group, PlacementBoard
+from merge.placement.planned import groups_on, problem_of
+from merge.task_order import downwards
 from tests.laws.moves import (
     HOSTS,
     Move,
@@ -152,7 +156,7 @@ def test_graft_bridges_only_into_new_jobs(walk: Walk, terms: Terms) -> None:
         assert not new
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", ["launch", "graft", "pack"])
 @given(walk=walks(), terms=terms())
 def test_placement_agrees_with_its_definition(strategy: str, walk: Walk, terms: Terms) -> None:
     """Jobs and hosts are chosen as the strategies are defined, found by trying out each choice on all that runs."""
@@ -161,6 +165,33 @@ def test_placement_agrees_with_its_definition(strategy: str, walk: Walk, terms: 
         assignment = replace(move, by=strategy).assignment
         assert homes == {instance: home.job for instance, home in assignment.places}
         assert hosts == dict(assignment.opens)
+
+
+@given(walk=walks(), terms=terms())
+def test_a_plan_costs_no_more_than_packing(walk: Walk, terms: Terms) -> None:
+    """By the costs that it plans with: jobs, bridges, and the slowest path."""
+    for move in placements(moves(walk, terms, "plan")):
+        ground, started = board_of(move)
+        packed = STRATEGIES["pack"](ground.anew(), started)
+        if started and not packed.shards:
+            problem = problem_of(ground, started, packed)
+            one, other = (
+                cost_of(problem, groups_on(board, started, problem)).total
+                for board in (STRATEGIES["plan"](ground.anew(), started), packed)
+            )
+            assert one <= other + 1e-9
+
+
+@given(walk=walks(), terms=terms())
+def test_a_plan_is_sound(walk: Walk, terms: Terms) -> None:
+    """By the checks that any answer to its problem has to pass; so no job runs the code of two owners."""
+    for move in placements(moves(walk, terms, "plan")):
+        ground, started = board_of(move)
+        packed = STRATEGIES["pack"](ground.anew(), started)
+        if started and not packed.shards:
+            problem = problem_of(ground, started, packed)
+            board = STRATEGIES["plan"](ground.anew(), started)
+            assert () == problems_of(problem, groups_on(board, started, problem))
 
 
 @pytest.mark.parametrize("strategy", ["launch", "graft"])
@@ -198,6 +229,12 @@ class Counted(dict[Instance, Any]):
         raise AssertionError("all that runs was gone through")
 
     keys = values = items = __iter__
+
+
+def board_of(move: Move) -> tuple[PlacementBoard, Group]:
+    """The board of a move before it, and the residue."""
+    ground = PlacementBoard(move.running.tasks, move.before, move.hosts, move.costs)
+    return ground, downwards(move.running.tasks[instance] for instance in move.change.residue)
 
 
 def placements(steps: Iterable[Move]) -> Iterable[Move]:

@@ -15,7 +15,7 @@ def homes(job: JobId, *instances: int, busy: float = IDLE) -> tuple[tuple[Instan
 
 def test_strategies() -> None:
     """There are three ways to place."""
-    assert ["launch", "graft", "pack"] == list(STRATEGIES)
+    assert ["launch", "graft", "pack", "plan"] == list(STRATEGIES)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

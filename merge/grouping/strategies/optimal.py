@@ -6,14 +6,11 @@ better ones and a bound.
 
 from dataclasses import replace
 
-from ortools.sat.python import cp_model
-
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import MICROCORES, NodeLayout
 from merge.grouping.partition import Partition
 from merge.grouping.score import grouping_of, score
-from merge.grouping.slot_model import SlotModel
 from merge.grouping.strategies.hybrid import improved
 
 _SEED = 1
@@ -21,6 +18,11 @@ _SEED = 1
 
 def optimal(problem: GroupingProblem, seconds: float) -> Grouping:
     """The cheapest groups that were found in time, and a bound for cheaper ones."""
+    # Loading the solver takes a second, and most that imports this never solves anything.
+    from ortools.sat.python import cp_model  # noqa: PLC0415 - as above
+
+    from merge.grouping.slot_model import SlotModel  # noqa: PLC0415 - as above
+
     layout = NodeLayout(problem)
     begin = improved(layout)
     model = SlotModel(layout, _slots(layout, begin))

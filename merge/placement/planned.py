@@ -1,0 +1,200 @@
+"""The strategy `plan`: groups of tasks that are planned together, in place of one part after the other.
+
+The residue becomes a grouping problem: with the jobs that its inputs come from, those that `pack` would have it join,
+and some with room. The images of the problem are the sets of tags that hosts offer. The answer is placed on a board, by
+the same rules as any other, so whatever it says, capacity, tags, and the order of jobs are kept.
+
+What `pack` does stands where it costs no more by the same costs, where the board does not take the answer, and where
+there is something to decide that groups know nothing of: several roots, and shards.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from graphlib import TopologicalSorter
+from itertools import islice
+
+from merge.grouping import (
+    GROUPING_STRATEGIES,
+    Effort,
+    GroupedStream,
+    GroupedTask,
+    GroupId,
+    GroupingCosts,
+    GroupingProblem,
+    PresentGroup,
+    Ungroupable,
+    cost_of,
+    problems_of,
+)
+from merge.grouping.groups import Group as TaskGroup
+from merge.grouping.images import Image
+from merge.jobs import JobId
+from merge.placement.board import Group, PlacementBoard, streams_into
+from merge.task import Instance, RunningTask
+
+MOST_ROOMY = 8
+"""The jobs with room that a residue may join although nothing that it reads is there."""
+SECONDS = 0.5
+"""How long the search may take; others wait for it."""
+ASSUMED_BRIDGE = 0.01
+"""Cores that a bridge takes, where that was not measured."""
+HOP = 0.01
+"""What one more bridge on the slowest path is worth, in cores."""
+CODE_TYPES = frozenset({"code", "connecting_code"})
+"""The types whose tasks run what tenants wrote."""
+_ROUNDING = 1e-9
+
+
+def planned(
+    ground: PlacementBoard, started: Group, pack: Callable[[PlacementBoard, Group], PlacementBoard]
+) -> PlacementBoard:
+    """The board with a residue on it: as planned, or as packed where that is as good."""
+    packed = pack(ground.anew(), started)
+    if not started or ground.roots.several or packed.shards:
+        return packed
+    problem = problem_of(ground, started, packed)
+    before = groups_on(packed, started, problem)
+    is_sound = not problems_of(problem, before)
+    if is_sound and cost_of(problem, before).total <= _ROUNDING:
+        return packed
+    try:
+        found = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=SECONDS))
+    except Ungroupable:
+        return packed
+    if is_sound and found.cost.total >= cost_of(problem, before).total - _ROUNDING:
+        return packed
+    return _placed(ground.anew(), started, found.groups) or packed
+
+
+def problem_of(ground: PlacementBoard, started: Group, packed: PlacementBoard) -> GroupingProblem:
+    """The problem that a residue is, given where `pack` would have it."""
+    feeding = {job for job, _ in _streams_from_jobs(ground, started)}
+    joined = {packed.placed[task.instance] for task in started} - packed.opened.keys()
+    present = sorted({*feeding, *joined, *_roomy(ground, feeding | joined)})
+    streams = [
+        GroupedStream(parent=edge.parent, child=task.instance, port=edge.parent_port, raw=_is_raw(ground, edge.parent))
+        for task in started
+        for edge in task.inputs
+    ]
+    upstream = {job: ground.upstream((job,)) for job in present}
+    # Where jobs feed each other, if over other jobs, groups must not make a cycle of it.
+    streams += [
+        GroupedStream(parent=_standing(one), child=_standing(other), raw=True)
+        for other in present
+        for one in present
+        if one != other and one in upstream[other]
+    ]
+    parents: defaultdict[JobId, set[Instance]] = defaultdict(set)
+    for job, instance in _streams_from_jobs(ground, started):
+        parents[job].add(instance)
+    costs = ground.costs
+    return GroupingProblem(
+        tasks=tuple(
+            GroupedTask(id=task.instance, tags=task.tags, work=costs.busy[task.instance], owner=owner_of(task))
+            for task in started
+        ),
+        streams=tuple(dict.fromkeys(streams)),
+        images=images_of(ground),
+        costs=GroupingCosts(pace=costs.pace, batch=costs.batch, bridge=costs.bridge or ASSUMED_BRIDGE, hop=HOP),
+        present=tuple(_present(ground, job, parents[job]) for job in present),
+    )
+
+
+def groups_on(board: PlacementBoard, started: Group, problem: GroupingProblem) -> tuple[TaskGroup, ...]:
+    """The groups as which a residue stands on a board, each after those that feed it."""
+    tasks: defaultdict[JobId, list[Instance]] = defaultdict(list)
+    for task in started:
+        tasks[board.placed[task.instance]].append(task.instance)
+    there = {group.id: group.image for group in problem.present}
+    homes = {task: group.id for group in problem.present for task in group.tasks}
+    homes |= {instance: job for job, instances in tasks.items() for instance in instances}
+    order: TopologicalSorter[GroupId] = TopologicalSorter(dict.fromkeys(tasks, ()))
+    for each in problem.streams:
+        if homes[each.parent] != homes[each.child]:
+            order.add(homes[each.child], homes[each.parent])
+    return tuple(
+        TaskGroup(
+            image=_name(board.tags_offered(board.host_of(job))),
+            tasks=tuple(sorted(tasks[job])),
+            present=job if job in there else None,
+        )
+        for job in map(_job, order.static_order())
+        if job in tasks
+    )
+
+
+def images_of(ground: PlacementBoard) -> tuple[Image, ...]:
+    """The sets of tags that hosts offer, as images; where a job begins among them, the board decides."""
+    cores: defaultdict[frozenset[str], list[float]] = defaultdict(list)
+    for host in ground.hosts:
+        cores[host.tags].append(host.cores)
+    # A job may also run where nothing is opened any more.
+    for job in ground.jobs.jobs.values():
+        cores.setdefault(ground.tags_offered(job.host), [])
+    return tuple(
+        Image(name=_name(tags), tags=tags, cores=max(each, default=1.0), there=len(each))
+        for tags, each in sorted(cores.items(), key=lambda item: sorted(item[0]))
+    )
+
+
+def owner_of(task: RunningTask) -> str:
+    """Whose code a task runs; empty if nobody's, or an operator's."""
+    return str(task.config["owner"]) if task.type.name in CODE_TYPES else ""
+
+
+def _placed(board: PlacementBoard, started: Group, groups: Iterable[TaskGroup]) -> PlacementBoard | None:
+    """A board with planned groups on it; None if one of them cannot be there."""
+    order = {task.instance: (at, task) for at, task in enumerate(started)}
+    for each in groups:
+        group = tuple(task for _, task in sorted((order[Instance(int(id_))] for id_ in each.tasks), key=lambda e: e[0]))
+        if each.present is None:
+            board.open(group)
+            continue
+        job = _job(each.present)
+        if board.first((job,), group) is None:
+            return None
+        board.put(group, job)
+    return board
+
+
+def _present(ground: PlacementBoard, job: JobId, parents: Iterable[Instance]) -> PresentGroup:
+    there = ground.jobs.jobs[job]
+    owners = {owner_of(ground.running[each]) for each in there.active} - {""}
+    offered = ground.tags_offered(there.host)
+    return PresentGroup(
+        id=job,
+        image=_name(offered),
+        tasks=frozenset({*parents, _standing(job)}),
+        work=there.busy,
+        owner=min(owners, default=""),
+        takes_more=len(owners) <= 1 and job not in ground.apart and ground.offers(there.host, frozenset()),
+    )
+
+
+def _streams_from_jobs(ground: PlacementBoard, started: Group) -> list[tuple[JobId, Instance]]:
+    """The jobs and tasks that a residue reads from."""
+    return [(ground.job_of(instance), instance) for instance, _ in streams_into(started)]
+
+
+def _roomy(ground: PlacementBoard, others: set[JobId]) -> Iterable[JobId]:
+    """Some jobs with room, the fullest first, as `pack` likes them."""
+    fits = ground.costs.fits
+    roomy = sorted((-busy, job) for job, busy in ground.loads.items() if fits(busy) and job not in others)
+    return islice((job for _, job in roomy), MOST_ROOMY)
+
+
+def _is_raw(ground: PlacementBoard, instance: int) -> bool:
+    return not ground.running[Instance(instance)].inputs
+
+
+def _job(group: GroupId) -> JobId:
+    return JobId(int(group))
+
+
+def _standing(job: JobId) -> str:
+    """The name of all that stays in a job."""
+    return f"job {job}"
+
+
+def _name(tags: frozenset[str]) -> str:
+    return " ".join(sorted(tags)) or "no tags"
