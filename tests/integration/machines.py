@@ -77,7 +77,9 @@ class ManyMachines(Served):
             self._watching.stop()
         self.close()
 
-    def add(self, name: str, zone: str = "", *, hosts: int = 1, restore: bool = False) -> MachineProcess:
+    def add(
+        self, name: str, zone: str = "", *, hosts: int = 1, image: str = "", restore: bool = False
+    ) -> MachineProcess:
         """Start a machine."""
         root = self._folder / "disks" / name if self._copies or self._store else self.root
         broker = Address.parse(self.broker)
@@ -92,6 +94,7 @@ class ManyMachines(Served):
             options += [f"--copies-at=127.0.0.1:{free_port()}"]
         options += [f"--store={self._store}"] if self._store else []
         options += ["--restore"] if restore else []
+        options += [f"--image={image}"] if image else []
         machine = MachineProcess(name, root, broker.url, options=options)
         self.machines[name] = machine
         return machine
