@@ -71,12 +71,24 @@ class _Descent:
         found = sorted(near - {here})
         return [*found, NEW] if len(nodes) < len(partition.members[here]) else found
 
+    def _may_help(self, nodes: tuple[int, ...], here: int, to: int) -> bool:
+        """Whether a move may make anything cheaper; what only shortens a path or saves a host is not looked for."""
+        partition, layout = self._partition, self._partition.layout
+        return (
+            bool(self._overload or layout.costs.second)
+            or len(nodes) >= len(partition.members[here]) - 1
+            or any(layout.home[node] >= 0 for node in nodes)
+            or partition.more_bridges(nodes, to) < 0
+        )
+
     def _moved(self, nodes: tuple[int, ...], to: int) -> bool:
         """Whether a move is possible and helps; if so, it is made."""
         self._left -= 1
         partition = self._partition
         here = partition.of[nodes[0]]
-        if not partition.holds([*(partition.members[to] if to != NEW else ()), *nodes]):
+        if not self._may_help(nodes, here, to) or not partition.holds(
+            [*(partition.members[to] if to != NEW else ()), *nodes]
+        ):
             return False
         images = {group: partition.image[group] for group in (here, to) if group != NEW}
         moved = partition.move(nodes, to)

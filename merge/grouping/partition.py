@@ -166,6 +166,17 @@ class Partition:
         """Of some images the one that is least beyond its limit with so many cores more; the cheapest of equals."""
         return min(self.layout.images_in(mask), key=lambda image: self._strain(image, cores))
 
+    def more_bridges(self, nodes: Iterable[int], to: int) -> int:
+        """How many more bridges there would be with nodes in another group."""
+        moved, flows = set(nodes), self.layout.flows
+        change = 0
+        for at in {at for node in moved for at in (*self._sent[node], *self._taken[node])}:
+            parent = flows[at].parent
+            home = to if parent in moved else self.of[parent]
+            change += len({to if child in moved else self.of[child] for child in flows[at].children} - {home})
+            change -= len(self._takers[at].keys() - {self.of[parent]})
+        return change
+
     def copy(self) -> "Partition":
         """Another one, which changes apart from this."""
         return deepcopy(self, {id(self.layout): self.layout})

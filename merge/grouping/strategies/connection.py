@@ -5,6 +5,7 @@ where no stream does. Groups that have most streams between them become one, as 
 """
 
 import heapq
+import math
 
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
@@ -27,13 +28,17 @@ def connected(layout: NodeLayout) -> Partition:
     return partition
 
 
-def join_connected(partition: Partition) -> None:
-    """Join groups that have streams between them, those with most first."""
+def join_connected(partition: Partition, *, most_work: float = math.inf, with_present: bool = True) -> None:
+    """Join groups that have streams between them, those with most first, up to so much work."""
     heap = [entry for group in partition.members for entry in _entries(partition, group)]
     heapq.heapify(heap)
     while heap:
         count, one, other = heapq.heappop(heap)
-        if partition.after[one][other] == -count and partition.joins(one, other):
+        if partition.after[one][other] != -count or partition.work[one] + partition.work[other] > most_work:
+            continue
+        if not with_present and (partition.anchor(one) is not None or partition.anchor(other) is not None):
+            continue
+        if partition.joins(one, other):
             joined = partition.join(one, other)
             for entry in _entries(partition, joined):
                 heapq.heappush(heap, entry)

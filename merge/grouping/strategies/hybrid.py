@@ -1,7 +1,8 @@
 """`hybrid`: few streams between groups, and branches apart where that is cheaper.
 
-It begins with the groups of `connection`, with those of `node`, and with what is there as it is. Each is improved by
-what the model says: branches run side by side where images have the cores, tasks go where they cost less.
+It begins with the cheapest of the groups of `connection`, those of `node`, some that are packed, and what is there as
+it is. They are improved by what the model says: branches run side by side where images have the cores, and tasks go
+where they cost less.
 """
 
 from merge.grouping.branches import part_branches
@@ -9,13 +10,16 @@ from merge.grouping.descent import descend
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import NodeLayout
+from merge.grouping.packing import packed
 from merge.grouping.partition import Partition
 from merge.grouping.score import grouping_of, score, settle_images
 from merge.grouping.strategies.connection import connected, join_connected, join_others
 from merge.grouping.strategies.node import filled
 
-_TRIES = 40_000
-"""The steps that are tried at most from each beginning; a few seconds."""
+_TRIES = 20_000
+"""The steps that are tried at most; a few seconds."""
+_PARTS = (0.5, 0.25, 0.1)
+"""What parts of the capacity clusters have that groups are packed with."""
 
 
 def hybrid(problem: GroupingProblem) -> Grouping:
@@ -26,8 +30,15 @@ def hybrid(problem: GroupingProblem) -> Grouping:
 def improved(layout: NodeLayout) -> Partition:
     """The same, as a partition."""
     begin = connected(layout)
-    candidates = [begin, *(_improved(each) for each in (begin.copy(), filled(layout), present(layout)))]
-    return min(candidates, key=score)
+    candidates = [begin, filled(layout), *(packed(layout, part) for part in _PARTS)]
+    if layout.present:
+        candidates.append(present(layout))
+    best = min(candidates, key=score).copy()
+    descend(best, most=_TRIES)
+    best = part_branches(best)
+    descend(best, most=_TRIES)
+    settle_images(best)
+    return min(begin, best, key=score)
 
 
 def present(layout: NodeLayout) -> Partition:
@@ -40,11 +51,3 @@ def present(layout: NodeLayout) -> Partition:
     join_others(partition)
     settle_images(partition)
     return partition
-
-
-def _improved(partition: Partition) -> Partition:
-    descend(partition, most=_TRIES)
-    parted = part_branches(partition)
-    descend(parted, most=_TRIES)
-    settle_images(parted)
-    return parted

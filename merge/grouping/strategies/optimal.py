@@ -1,50 +1,86 @@
 """`optimal`: the cheapest groups, by CP-SAT, with a bound that proves how near they are to it.
 
-The search begins with the best groups that heuristics found. In the time allowed it ends with the cheapest, or with
-better ones and a bound.
+It begins with the best groups that heuristics found, and ends at once if they cost no more than the bound. A problem
+that is small enough is solved exactly. In a larger one the solver decides for clusters of tasks: whether there may be
+as few groups as are proved to be needed, and if that is not found, one more; the bound is what small models of parts of
+the problem prove.
 """
 
 from dataclasses import replace
 
+from ortools.sat.python import cp_model
+
+from merge.grouping.bound import LowerBound, lower_bound
+from merge.grouping.contraction import Contraction
+from merge.grouping.descent import descend
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import MICROCORES, NodeLayout
+from merge.grouping.packing import clustered
 from merge.grouping.partition import Partition
-from merge.grouping.score import grouping_of, score
+from merge.grouping.score import grouping_of, score, settle_images
+from merge.grouping.slot_model import SlotModel
+from merge.grouping.solver import new_solver
 from merge.grouping.strategies.hybrid import improved
 
-_SEED = 1
+_EXACT = 1200
+"""For so many tasks times groups the solver decides for tasks."""
+_MANY = 6000
+"""For so many clusters times groups it takes longer to read the model than there is time."""
+_PART = 0.35
+"""What part of the capacity clusters have: with smaller ones less is found in the same time, larger ones fit badly."""
+_TRIES = 4_000
+"""The steps that are tried at most to improve what was found for clusters."""
 
 
 def optimal(problem: GroupingProblem, seconds: float) -> Grouping:
     """The cheapest groups that were found in time, and a bound for cheaper ones."""
-    # Loading the solver takes a second, and most that imports this never solves anything.
-    from ortools.sat.python import cp_model  # noqa: PLC0415 - as above
-
-    from merge.grouping.slot_model import SlotModel  # noqa: PLC0415 - as above
-
     layout = NodeLayout(problem)
-    begin = improved(layout)
-    model = SlotModel(layout, _slots(layout, begin))
-    model.hint(begin)
-    solver = cp_model.CpSolver()
-    # One worker: the same problem then has the same answer.
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = _SEED
-    solver.parameters.max_time_in_seconds = seconds
-    # Else the solver takes the signal over, and a process that has planned once dies of the next one.
-    solver.parameters.catch_sigint_signal = False
+    best = improved(layout)
+    proved = lower_bound(layout)
+    bound = proved.cost
+    if score(best) > (0, bound):
+        if layout.nodes * _slots(layout, best) <= _EXACT:
+            best, bound = _exact(best, bound, seconds)
+        else:
+            best = _by_clusters(best, proved, seconds)
+    found = grouping_of(best)
+    return replace(found, bound=min(found.cost.total, max(0.0, (bound - layout.base) / MICROCORES)))
+
+
+def _exact(best: Partition, bound: int, seconds: float) -> tuple[Partition, int]:
+    """The cheapest partition that was found, and a bound."""
+    model = SlotModel(best.layout, _slots(best.layout, best))
+    model.solver_model.add(model.cost >= bound)
+    model.hint(best)
+    solver = new_solver(seconds)
     status = solver.solve(model.solver_model)
     if status == cp_model.MODEL_INVALID:
         raise RuntimeError(solver.solution_info())
-    best = begin
     if status in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
         best = min(best, model.partition(solver), key=score)
-    found = grouping_of(best)
-    bound = (solver.best_objective_bound - layout.base) / MICROCORES
-    return replace(
-        found, bound=found.cost.total if status == cp_model.OPTIMAL else min(found.cost.total, max(0.0, bound))
-    )
+    return best, score(best)[1] if status == cp_model.OPTIMAL else max(bound, int(solver.best_objective_bound))
+
+
+def _by_clusters(best: Partition, proved: LowerBound, seconds: float) -> Partition:
+    """The best partition, or a better one that has clusters in one piece, improved."""
+    contraction = Contraction(clustered(best.layout, _PART))
+    fewest = max(1, proved.groups + len(best.layout.present))
+    for slots, share in ((fewest, 0.6), (fewest + 1, 0.4)):
+        if contraction.layout.nodes * slots > _MANY:
+            return best
+        model = SlotModel(contraction.layout, slots)
+        solver = new_solver(share * seconds)
+        # The relaxation says little of so few groups, and takes most of the time.
+        solver.parameters.linearization_level = 0
+        if solver.solve(model.solver_model) in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
+            found = contraction.expanded(model.partition(solver))
+            descend(found, most=_TRIES)
+            settle_images(found)
+            best = min(best, found, key=score)
+        if score(best)[1] <= proved.cost + best.layout.batch:
+            break
+    return best
 
 
 def _slots(layout: NodeLayout, begin: Partition) -> int:

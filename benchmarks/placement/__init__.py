@@ -1,0 +1,1 @@
+"""The benchmark of placement: how groups are planned, and what they cost on hosts."""
