@@ -61,6 +61,7 @@ COMMANDS = (
     _command("Jobs and reports", "hosts", "manager.commands.jobs:hosts"),
     _command("Jobs and reports", "machines", "manager.commands.machines:app"),
     _command("Jobs and reports", "images", "manager.commands.images:app"),
+    _command("Jobs and reports", "placement", "manager.commands.placement:app"),
     _command("Jobs and reports", "operations", "manager.commands.jobs:operations"),
     _command("Jobs and reports", "defragment", "manager.commands.defragmentation:defragment"),
     _command("Jobs and reports", "savings", "manager.commands.savings:savings"),

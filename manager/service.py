@@ -21,6 +21,7 @@ from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.runtime.images import Images
 from manager.cases.runtime.jobs import RunningJobs
 from manager.cases.runtime.machines import Machines
+from manager.cases.runtime.placements import Placements
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
 from manager.cases.source_events import SourceEvents
@@ -49,6 +50,7 @@ class Service:
     operations: Operations
     overview: Overview
     pipelines: Pipelines
+    placements: Placements
     reconfigurations: Reconfigurations
     running: RunningJobs
     savings: Savings
@@ -77,6 +79,7 @@ def service_of(tools: Tools) -> Service:
         operations=Operations(tools),
         overview=Overview(tools),
         pipelines=Pipelines(tools),
+        placements=Placements(tools),
         reconfigurations=Reconfigurations(tools),
         running=RunningJobs(tools),
         savings=Savings(tools),

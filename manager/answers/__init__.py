@@ -81,6 +81,7 @@ from manager.answers.journal import (
 from manager.answers.machines import CarriedHostAnswer, MachineAnswer
 from manager.answers.modules import ModuleAnswer, ModuleDetail, WheelAnswer
 from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
+from manager.answers.placements import PlacedTaskAnswer, PlacementAnswer
 from manager.answers.plans import (
     FallbackAnswer,
     FigureAnswer,
@@ -189,6 +190,8 @@ __all__ = [
     "OverviewAnswer",
     "Page",
     "PlaceAnswer",
+    "PlacedTaskAnswer",
+    "PlacementAnswer",
     "PlanAnswer",
     "PointAnswer",
     "PolicyForm",

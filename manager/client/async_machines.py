@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from manager.answers import ImageAnswer, ImageForm, MachineAnswer
+from manager.answers import ImageAnswer, ImageForm, MachineAnswer, PlacementAnswer
 from manager.client.async_connection import AsyncServiceConnection
 from manager.client.requests import machines
 
@@ -41,3 +41,7 @@ class AsyncMachineClient(AsyncServiceConnection):
     async def remove_image(self, name: str) -> ImageAnswer:
         """Remove an image; operators only. Its hosts run on with tags of their own. The image as it was."""
         return await self.send(machines.remove_image(name))
+
+    async def explain_placement(self, dataflow: str) -> PlacementAnswer:
+        """Where each task of a dataflow runs and why, what that costs, and what would cost less; operators only."""
+        return await self.send(machines.explain_placement(dataflow))

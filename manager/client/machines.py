@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from manager.answers import ImageAnswer, ImageForm, MachineAnswer
+from manager.answers import ImageAnswer, ImageForm, MachineAnswer, PlacementAnswer
 from manager.client.connection import ServiceConnection
 from manager.client.requests import machines
 
@@ -42,3 +42,7 @@ class MachineClient(ServiceConnection):
     def remove_image(self, name: str) -> ImageAnswer:
         """Remove an image; operators only. Its hosts run on with tags of their own. The image as it was."""
         return self.send(machines.remove_image(name))
+
+    def explain_placement(self, dataflow: str) -> PlacementAnswer:
+        """Where each task of a dataflow runs and why, what that costs, and what would cost less; operators only."""
+        return self.send(machines.explain_placement(dataflow))

@@ -1,6 +1,6 @@
 """The requests about machines, and the images that their hosts are made from."""
 
-from manager.answers import ImageAnswer, ImageForm, MachineAnswer, Page
+from manager.answers import ImageAnswer, ImageForm, MachineAnswer, Page, PlacementAnswer
 from manager.client.requests.request import Request, form_body, given, list_request, path_to
 
 
@@ -43,3 +43,8 @@ def put_image(name: str, form: ImageForm) -> Request[ImageAnswer]:
 def remove_image(name: str) -> Request[ImageAnswer]:
     """Remove an image."""
     return Request(method="DELETE", path=path_to("images", name), answer=ImageAnswer)
+
+
+def explain_placement(dataflow: str) -> Request[PlacementAnswer]:
+    """Where a dataflow runs, and why."""
+    return Request(path=path_to("dataflows", dataflow, "placement"), answer=PlacementAnswer)

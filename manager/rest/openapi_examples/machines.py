@@ -1,6 +1,6 @@
 """Examples of machines, and of the images that their hosts are made from."""
 
-from manager.answers import CarriedHostAnswer, ImageAnswer, MachineAnswer, Page
+from manager.answers import CarriedHostAnswer, ImageAnswer, MachineAnswer, Page, PlacedTaskAnswer, PlacementAnswer
 
 _HOST = CarriedHostAnswer(
     name="north",
@@ -41,3 +41,21 @@ GONE = MachineAnswer(name="north", alive=False)
 MACHINE_PAGE = Page[MachineAnswer](items=(NEWCOMER, MACHINE))
 IMAGE = ImageAnswer(name="gpu-large", tags=("gpu",), cores=8.0, start=90.0, price=2.4, most=4, hosts=("north",))
 IMAGE_PAGE = Page[ImageAnswer](items=(IMAGE,))
+PLACEMENT = PlacementAnswer(
+    dataflow="3f1c9a52",
+    tasks=(
+        PlacedTaskAnswer(
+            task="average",
+            instance=3,
+            job="2",
+            host="north",
+            image="gpu-large",
+            tags=("gpu",),
+            why="its host offers gpu; bridges bring what feeds it, from job 1",
+        ),
+    ),
+    cost=0.08,
+    cheapest=0.07,
+    bound=0.07,
+    saves={"gpu-huge": 0.01},
+)

@@ -1,13 +1,13 @@
-"""Routes of images, for operators: list, put, remove."""
+"""Routes of images and of what runs on their hosts, for operators: list, put, remove, explain a placement."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path
 
-from manager.answers import ImageAnswer, ImageForm, ImageName, Page
-from manager.problem import Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
+from manager.answers import ImageAnswer, ImageForm, ImageName, Page, PlacementAnswer
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
 from manager.rest.bodies import form
-from manager.rest.dependencies import TheCaller, ThePage, TheService
+from manager.rest.dependencies import Named, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import machines as machine_examples
 
@@ -36,3 +36,12 @@ def put_image(
 def remove_image(service: TheService, caller: TheCaller, name: _Named) -> ImageAnswer:
     """Remove an image; operators only. Its hosts run on, and offer nothing but tags of their own."""
     return service.images.remove(caller, name)
+
+
+@router.get(
+    "/dataflows/{dataflow}/placement",
+    **documented(machine_examples.PLACEMENT, Conflict, Forbidden, NotFound, StateNotReady),
+)
+def explain_placement(service: TheService, caller: TheCaller, dataflow: Named) -> PlacementAnswer:
+    """Explain where each task of a dataflow runs, what that costs, and what would cost less; operators only."""
+    return service.placements.explain(caller, dataflow)

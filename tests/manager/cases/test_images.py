@@ -143,3 +143,23 @@ def test_hosts_show_their_image_and_what_is_wrong_with_it(manager: Manager) -> N
     manager.service.images.put(OPERATOR, "gpu", GPU)
     one, _ = manager.service.running.hosts(OPERATOR, Paging()).items
     assert ("gpu", ("big", "gpu"), "") == (one.image, one.tags, one.trouble)
+
+
+def test_a_placement_says_where_tasks_run_and_what_that_costs(manager: Manager) -> None:
+    """Of what a dataflow uses alone; of an image without a host, what one would save; for operators only."""
+    manager.hosts = tuple(Host(name=tag, cores=8.0, tags=frozenset({tag}), image=tag) for tag in ("fpga", "gpu"))
+    dataflow = manager.submit("ann", "s:source > a:map[gpu] > b:count[fpga] > k:sink")
+    found = manager.service.placements.explain(OPERATOR, dataflow)
+    tasks = {each.task: each for each in found.tasks}
+    assert ("gpu", "gpu", ("gpu",), True) == (*(tasks["a"].host, tasks["a"].image), tasks["a"].tags, tasks["a"].own)
+    assert f"its host offers fpga; bridges bring what feeds it, from job {tasks['a'].job}" == tasks["b"].why
+    assert "it is with what feeds it" == tasks["k"].why
+    assert found.cost == found.cheapest > 0.0
+    assert {} == found.saves
+    manager.service.images.put(OPERATOR, "both", ImageForm(tags=frozenset({"gpu", "fpga"})))
+    saving = manager.service.placements.explain(OPERATOR, dataflow).saves["both"]
+    assert 0.0 < saving < found.cost
+    with pytest.raises(Forbidden):
+        manager.service.placements.explain(ANN, dataflow)
+    with pytest.raises(NotFound):
+        manager.service.placements.explain(OPERATOR, "nothing")

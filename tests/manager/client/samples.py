@@ -192,6 +192,25 @@ HOST = {
     "release": "1.0",
     "seen": AT,
 }
+PLACEMENT = {
+    "dataflow": "d1",
+    "tasks": [
+        {
+            "task": "a",
+            "instance": 3,
+            "job": "2",
+            "host": "north",
+            "image": "gpu-large",
+            "tags": ["gpu"],
+            "own": False,
+            "why": "its host offers gpu",
+        }
+    ],
+    "cost": 0.08,
+    "cheapest": 0.07,
+    "bound": 0.065,
+    "saves": {"gpu-huge": 0.01},
+}
 IMAGE = {
     "name": "gpu-large",
     "tags": ["gpu"],

@@ -28,6 +28,7 @@ from tests.manager.client.samples import (
     MODULE,
     MODULE_DETAIL,
     OPERATION,
+    PLACEMENT,
     QUOTA,
     RECONFIGURATION,
     REMOVAL,
@@ -118,6 +119,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["GET /v1/images?limit=100"],
         [IMAGE],
         ["gpu-large", "gpu", "8", "90", "2.4", "north"],
+    ),
+    (
+        "placement explain d1",
+        [ok(PLACEMENT)],
+        ["GET /v1/dataflows/d1/placement"],
+        PLACEMENT,
+        ["north", "its host offers gpu", "costs 0.080 cores", "cost 0.070, and none less than 0.065", "gpu-huge"],
     ),
     ("images list", [page()], ["GET /v1/images?limit=100"], [], ["no images"]),
     (

@@ -481,6 +481,15 @@ ROUTES: dict[str, Route] = {
         own={"forbidden": _ask("ann", "/v1/images/gpu"), "not-found": _ask("operator", "/v1/images/nothing")},
         waits=True,
     ),
+    "explain_placement": Route(
+        well=_ask("operator", "/v1/dataflows/{dataflow}/placement"),
+        own={
+            "conflict": _ask("operator", "/v1/dataflows/{removed}/placement"),
+            "forbidden": _ask("ann", "/v1/dataflows/{dataflow}/placement"),
+            "not-found": _ask("operator", "/v1/dataflows/nothing/placement"),
+        },
+        waits=True,
+    ),
     "fragmentation": _operators("/v1/fragmentation"),
     "defragment": Route(
         well=_ask("operator", "/v1/defragmentations"),

@@ -36,6 +36,7 @@ from manager.answers import (
     OperationKind,
     OverviewAnswer,
     Page,
+    PlacementAnswer,
     Quota,
     ReconfigurationAnswer,
     ReconfigurationForm,
@@ -82,6 +83,7 @@ from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.runtime.images import Images
 from manager.cases.runtime.jobs import RunningJobs
 from manager.cases.runtime.machines import Machines
+from manager.cases.runtime.placements import Placements
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
 from manager.cases.source_events import SourceEvents
@@ -144,6 +146,7 @@ class FakeService:
             dead_letters=_FakeDeadLetters(self),
             defragmentation=_FakeDefragmentation(self),
             images=_FakeImages(self),
+            placements=_FakePlacements(self),
             machines=_FakeMachines(self),
             metrics=_FakeMetrics(self),
             modules=Modules(_NO_TOOLS),
@@ -515,6 +518,15 @@ class _FakeImages(Images):
         if name != machines.IMAGE.name:
             raise NotFound("image", name)
         return machines.IMAGE
+
+
+class _FakePlacements(Placements):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def explain(self, caller: Caller, dataflow: str) -> PlacementAnswer:
+        _operators_only(caller)
+        return machines.PLACEMENT.model_copy(update={"dataflow": dataflow})
 
 
 class _FakeMetrics(Metrics):

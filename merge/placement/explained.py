@@ -1,0 +1,98 @@
+"""An explanation of where tasks run: why each is there, what that costs, and what would cost less.
+
+It asks about the tasks that one dataflow uses alone, as if they were placed anew beside all that stays. So the cheapest
+groups say how much the present ones cost too much, and an image without a host what a host of it would save.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from merge.capacity import Costs
+from merge.grouping import GROUPING_STRATEGIES, Effort, Grouping, GroupingProblem, Ungroupable, cost_of
+from merge.grouping.groups import Group as TaskGroup
+from merge.grouping.images import Image
+from merge.jobs import Jobs
+from merge.pauses import release
+from merge.placement.board import PlacementBoard
+from merge.placement.hosts import Host
+from merge.placement.planned import groups_on, problem_of
+from merge.task import Instance, RunningTask
+from merge.task_order import downwards
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementQuestion:
+    """Tasks that could be elsewhere, and the groups in which they are; made by `placement_question`."""
+
+    problem: GroupingProblem
+    now: tuple[TaskGroup, ...]
+    absent: tuple[Image, ...]
+    """The registered images that no host is of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementVerdict:
+    """What the present groups cost, and what others would, in cores; made by `placement_verdict`."""
+
+    cost: float
+    cheapest: float
+    """What the cheapest groups cost that were found."""
+    bound: float | None
+    """What no groups cost less than, as was proven."""
+    saves: Mapping[str, float]
+    """What one host would save of each image that has none, if it does."""
+
+
+def placement_question(  # noqa: PLR0913, PLR0917 - what runs, where, at what costs, and whom it is about are six things
+    running: Mapping[Instance, RunningTask],
+    jobs: Jobs,
+    hosts: Iterable[Host],
+    costs: Costs,
+    own: Iterable[Instance],
+    absent: Iterable[Image] = (),
+) -> PlacementQuestion:
+    """The question about some running tasks, below which nothing runs that is not among them."""
+    tasks = downwards(running[instance] for instance in own)
+    without = jobs.apply(release(tasks, jobs))
+    board = PlacementBoard(running, without, hosts, costs)
+    board.opened |= {job: each.host for job, each in jobs.jobs.items() if job not in without.jobs}
+    board.placed |= {task.instance: jobs.homes[task.instance].job for task in tasks}
+    problem = problem_of(board.anew(), tasks, board)
+    return PlacementQuestion(problem=problem, now=groups_on(board, tasks, problem), absent=tuple(absent))
+
+
+def placement_verdict(asked: PlacementQuestion, *, seconds: float) -> PlacementVerdict:
+    """What groups cost now, and what would cost less; each search takes so many seconds at most."""
+    cost = cost_of(asked.problem, asked.now).total
+    if not asked.problem.tasks:
+        return PlacementVerdict(cost=cost, cheapest=cost, bound=cost, saves={})
+    found = _best(asked.problem, seconds)
+    cheapest = cost if found is None else min(cost, found.cost.total)
+    saves: dict[str, float] = {}
+    for image in asked.absent:
+        more = _best(replace(asked.problem, images=(*asked.problem.images, image)), seconds)
+        if more is not None and more.cost.total < cheapest - _ROUNDING:
+            saves[image.name] = cheapest - more.cost.total
+    return PlacementVerdict(cost=cost, cheapest=cheapest, bound=None if found is None else found.bound, saves=saves)
+
+
+def placement_reason(running: Mapping[Instance, RunningTask], jobs: Jobs, task: RunningTask) -> str:
+    """Why a task may be where it is, in words."""
+    here = jobs.homes[task.instance].job
+    parents = (running[Instance(edge.parent)] for edge in task.inputs)
+    others = sorted({jobs.homes[each.instance].job for each in parents if each.inputs} - {here})
+    offers = [f"its host offers {', '.join(sorted(task.tags))}"] if task.tags else []
+    if not task.inputs:
+        return "; ".join([*offers, "any job can read a source"])
+    if others:
+        return "; ".join([*offers, f"bridges bring what feeds it, from job {', '.join(map(str, others))}"])
+    return "; ".join([*offers, "it is with what feeds it"])
+
+
+def _best(problem: GroupingProblem, seconds: float) -> Grouping | None:
+    try:
+        return GROUPING_STRATEGIES["plan"](problem, Effort(seconds=seconds))
+    except Ungroupable:
+        return None
