@@ -65,10 +65,11 @@ from manager.answers.dead_letters import (
     Replayed,
 )
 from manager.answers.defragmentation import FragmentationAnswer, MoveAnswer, SavesAnswer
-from manager.answers.images import ImageAnswer, ImageForm
 from manager.answers.jobs import (
     HostAnswer,
     JobAnswer,
+    PlacedTaskAnswer,
+    PlacementAnswer,
     RunningDagAnswer,
     RunningTaskAnswer,
     StreamAnswer,
@@ -78,10 +79,9 @@ from manager.answers.journal import (
     OperationAnswer,
     OperationKind,
 )
-from manager.answers.machines import CarriedHostAnswer, MachineAnswer
+from manager.answers.machines import CarriedHostAnswer, ImageAnswer, ImageForm, MachineAnswer
 from manager.answers.modules import ModuleAnswer, ModuleDetail, WheelAnswer
 from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
-from manager.answers.placements import PlacedTaskAnswer, PlacementAnswer
 from manager.answers.plans import (
     FallbackAnswer,
     FigureAnswer,

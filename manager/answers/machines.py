@@ -1,8 +1,11 @@
-"""Machines and the hosts that they carry; for operators."""
+"""Machines, the hosts that they carry, and the images that these are made from; for operators."""
+
+from typing import Annotated
 
 from pydantic import Field
 
-from manager.answers.base import Answer
+from dags.document import MOST_TAGS, HostTag
+from manager.answers.base import Answer, Form
 
 
 class CarriedHostAnswer(Answer):
@@ -63,3 +66,29 @@ class MachineAnswer(Answer):
     """The hosts that it carries."""
     keeps: tuple[str, ...] = ()
     """The hosts of others that it has everything of."""
+
+
+class ImageForm(Form):
+    """An image: what each of its hosts offers, has and costs."""
+
+    tags: Annotated[frozenset[HostTag], Field(max_length=MOST_TAGS)] = frozenset()
+    cores: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    start: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Seconds until a new host is there."""
+    price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Of a host for an hour, in any currency."""
+    most: Annotated[int | None, Field(ge=0)] = None
+    """How many hosts there may be; any number if it is left out."""
+
+
+class ImageAnswer(Answer):
+    """A registered image, and the hosts that were made from it."""
+
+    name: str
+    tags: tuple[str, ...]
+    cores: float
+    start: float
+    price: float
+    most: int | None
+    hosts: tuple[str, ...] = ()
+    """Those that are alive."""

@@ -17,7 +17,6 @@ from manager.transitions.life import Phase
 from merge import (
     Conditions,
     Host,
-    Image,
     Instance,
     JobId,
     Jobs,
@@ -233,16 +232,6 @@ class Draft:
         """Let a source go that nothing reads any more."""
         self.moved = True
         self.state.sources = self.state.sources.remove(source)
-
-    def know_image(self, image: Image) -> None:
-        """Take up an image, new or changed."""
-        self.moved = True
-        self.state.images = self.state.images.insert(image.name, image)
-
-    def forget_image(self, image: str) -> None:
-        """Let an image go."""
-        self.moved = True
-        self.state.images = self.state.images.remove(image)
 
     def drain(self, drain: Drain) -> None:
         """Begin a drain."""

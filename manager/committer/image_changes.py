@@ -3,9 +3,13 @@
 What runs stays where it is. A change counts for whatever is placed from then on.
 """
 
+# rpds's classes take no parameters at run time.
+from __future__ import annotations
+
 import time
 from datetime import datetime
 
+from rpds import HashTrieMap
 from sqlmodel import Session
 
 from manager.answers import OperationKind
@@ -32,7 +36,7 @@ class ImageChanges:
 
         def write(session: Session, draft: Draft, _decided: None) -> Image:
             made = image_of(session.merge(row))
-            draft.know_image(made)
+            _keep(draft, draft.state.images.insert(made.name, made))
             write_down(session, draft, OperationKind.PUT_IMAGE, who=who, subject=row.name, begun=begun)
             return made
 
@@ -49,11 +53,16 @@ class ImageChanges:
 
         def write(session: Session, draft: Draft, image: Image) -> Image:
             session.delete(session.get_one(ImageRow, name))
-            draft.forget_image(name)
+            _keep(draft, draft.state.images.remove(name))
             write_down(session, draft, OperationKind.REMOVE_IMAGE, who=who, subject=name, begun=begun)
             return image
 
         return self._committer.commit(decide, write, scope=_nothing)
+
+
+def _keep(draft: Draft, images: HashTrieMap[str, Image]) -> None:
+    draft.moved = True
+    draft.state.images = images
 
 
 def _nothing(_state: CommittedState, _decided: object) -> TransitionScope:

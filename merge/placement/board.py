@@ -36,7 +36,7 @@ class PlacementBoard:
         self.running = running
         self.jobs = jobs
         self.apart = apart
-        self._every_host = hosts
+        self.every_host = hosts
         self.roots = Roots(hosts)
         self.hosts = self.roots.there()
         self.costs = costs
@@ -46,15 +46,11 @@ class PlacementBoard:
         """The shards of each job that was opened with several."""
         self.cores = machine_cores(self.hosts)
         """The cores of each host's machine."""
-        self._tags_of = {host.name: host.tags for host in self.hosts}
+        self.tags_of_hosts = {host.name: host.tags for host in self.hosts}
         self._added: defaultdict[JobId, float] = defaultdict(float)
         self._feeding: defaultdict[JobId, set[JobId]] = defaultdict(set)
         self.readers: defaultdict[Stream, set[str]] = defaultdict(set)
         """The roots on which what was placed reads streams of other jobs."""
-
-    def anew(self) -> "PlacementBoard":
-        """Another board, on which nothing was placed yet."""
-        return PlacementBoard(self.running, self.jobs, self._every_host, self.costs, self.apart)
 
     def job_of(self, instance: Instance) -> JobId:
         """The job that runs an instance."""
@@ -83,11 +79,7 @@ class PlacementBoard:
 
     def offers(self, host: str, tags: frozenset[str]) -> bool:
         """Whether a host is there and offers the tags."""
-        return host in self._tags_of and tags <= self._tags_of[host]
-
-    def tags_offered(self, host: str) -> frozenset[str]:
-        """The tags that a host offers; none where it is not there."""
-        return self._tags_of.get(host, frozenset())
+        return host in self.tags_of_hosts and tags <= self.tags_of_hosts[host]
 
     def first(self, jobs: Iterable[JobId], group: Group, root: str | None = None) -> JobId | None:
         """The first of the jobs that can run a group: its room, its host's tags, and the graph of jobs allow it.
@@ -193,6 +185,11 @@ class PlacementBoard:
             found |= above
             ends += above
         return frozenset(found)
+
+
+def anew(ground: PlacementBoard) -> PlacementBoard:
+    """Another board for the same, on which nothing was placed yet."""
+    return PlacementBoard(ground.running, ground.jobs, ground.every_host, ground.costs, ground.apart)
 
 
 def tags_of(group: Iterable[RunningTask]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from merge.grouping.groups import Group as TaskGroup
 from merge.grouping.images import Image
 from merge.jobs import Jobs
 from merge.pauses import release
-from merge.placement.board import PlacementBoard
+from merge.placement.board import PlacementBoard, anew
 from merge.placement.hosts import Host
 from merge.placement.planned import groups_on, problem_of
 from merge.task import Instance, RunningTask
@@ -59,7 +59,7 @@ def placement_question(  # noqa: PLR0913, PLR0917 - what runs, where, at what co
     board = PlacementBoard(running, without, hosts, costs)
     board.opened |= {job: each.host for job, each in jobs.jobs.items() if job not in without.jobs}
     board.placed |= {task.instance: jobs.homes[task.instance].job for task in tasks}
-    problem = problem_of(board.anew(), tasks, board)
+    problem = problem_of(anew(board), tasks, board)
     return PlacementQuestion(problem=problem, now=groups_on(board, tasks, problem), absent=tuple(absent))
 
 

@@ -29,7 +29,7 @@ from merge.grouping import (
 from merge.grouping.groups import Group as TaskGroup
 from merge.grouping.images import Image
 from merge.jobs import JobId
-from merge.placement.board import Group, PlacementBoard, streams_into
+from merge.placement.board import Group, PlacementBoard, anew, streams_into
 from merge.task import Instance, RunningTask
 
 MOST_ROOMY = 8
@@ -40,7 +40,7 @@ ASSUMED_BRIDGE = 0.01
 """Cores that a bridge takes, where that was not measured."""
 HOP = 0.01
 """What one more bridge on the slowest path is worth, in cores."""
-CODE_TYPES = frozenset({"code", "connecting_code"})
+OWNED_TYPES = frozenset({"code", "connecting_code"})
 """The types whose tasks run what tenants wrote."""
 _ROUNDING = 1e-9
 
@@ -49,7 +49,7 @@ def planned(
     ground: PlacementBoard, started: Group, pack: Callable[[PlacementBoard, Group], PlacementBoard]
 ) -> PlacementBoard:
     """The board with a residue on it: as planned, or as packed where that is as good."""
-    packed = pack(ground.anew(), started)
+    packed = pack(anew(ground), started)
     if not started or ground.roots.several or packed.shards:
         return packed
     problem = problem_of(ground, started, packed)
@@ -63,7 +63,7 @@ def planned(
         return packed
     if is_sound and found.cost.total >= cost_of(problem, before).total - _ROUNDING:
         return packed
-    return _placed(ground.anew(), started, found.groups) or packed
+    return _placed(anew(ground), started, found.groups) or packed
 
 
 def problem_of(ground: PlacementBoard, started: Group, packed: PlacementBoard) -> GroupingProblem:
@@ -114,7 +114,7 @@ def groups_on(board: PlacementBoard, started: Group, problem: GroupingProblem) -
             order.add(homes[each.child], homes[each.parent])
     return tuple(
         TaskGroup(
-            image=_name(board.tags_offered(board.host_of(job))),
+            image=_name(_offered(board, board.host_of(job))),
             tasks=tuple(sorted(tasks[job])),
             present=job if job in there else None,
         )
@@ -130,7 +130,7 @@ def images_of(ground: PlacementBoard) -> tuple[Image, ...]:
         cores[host.tags].append(host.cores)
     # A job may also run where nothing is opened any more.
     for job in ground.jobs.jobs.values():
-        cores.setdefault(ground.tags_offered(job.host), [])
+        cores.setdefault(_offered(ground, job.host), [])
     return tuple(
         Image(name=_name(tags), tags=tags, cores=max(each, default=1.0), there=len(each))
         for tags, each in sorted(cores.items(), key=lambda item: sorted(item[0]))
@@ -139,7 +139,7 @@ def images_of(ground: PlacementBoard) -> tuple[Image, ...]:
 
 def owner_of(task: RunningTask) -> str:
     """Whose code a task runs; empty if nobody's, or an operator's."""
-    return str(task.config["owner"]) if task.type.name in CODE_TYPES else ""
+    return str(task.config["owner"]) if task.type.name in OWNED_TYPES else ""
 
 
 def _placed(board: PlacementBoard, started: Group, groups: Iterable[TaskGroup]) -> PlacementBoard | None:
@@ -160,7 +160,7 @@ def _placed(board: PlacementBoard, started: Group, groups: Iterable[TaskGroup]) 
 def _present(ground: PlacementBoard, job: JobId, parents: Iterable[Instance]) -> PresentGroup:
     there = ground.jobs.jobs[job]
     owners = {owner_of(ground.running[each]) for each in there.active} - {""}
-    offered = ground.tags_offered(there.host)
+    offered = _offered(ground, there.host)
     return PresentGroup(
         id=job,
         image=_name(offered),
@@ -194,6 +194,11 @@ def _job(group: GroupId) -> JobId:
 def _standing(job: JobId) -> str:
     """The name of all that stays in a job."""
     return f"job {job}"
+
+
+def _offered(ground: PlacementBoard, host: str) -> frozenset[str]:
+    """The tags of a host; none of one that is not there."""
+    return ground.tags_of_hosts.get(host, frozenset())
 
 
 def _name(tags: frozenset[str]) -> str:

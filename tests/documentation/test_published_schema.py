@@ -34,5 +34,5 @@ def test_the_published_schema_describes_every_field_by_its_name() -> None:
     assert ["version", "name", "tasks", "streams"] == list(published["properties"])
     assert {
         "StreamForm": ["from", "from_port", "to", "to_port"],
-        "TaskForm": ["id", "type", "config", "module", "fresh"],
+        "TaskForm": ["id", "type", "config", "module", "tags", "fresh"],
     } == fields

@@ -46,7 +46,6 @@ def test_a_dataflow_over_two_images_has_the_outputs_of_one_host(tmp_path: Path) 
             assert 2 == len(list(operator.jobs()))
             for answer in (over_two, on_one):
                 served.until_state(ann, answer.id, DataflowState.RUNNING)
-            assert served.line
             served.publish("city/street", ({"n": number, "k": "abc"[number % 3]} for number in range(MANY)))
             one, other = (served.until_delivered(answer, "out", MANY) for answer in (over_two, on_one))
             assert one == other

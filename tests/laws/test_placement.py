@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from merge import STRATEGIES, Instance, JobId, place
 from merge.grouping import cost_of, problems_of
-from merge.placement.board import Group, PlacementBoard
+from merge.placement.board import Group, PlacementBoard, anew
 from merge.placement.planned import groups_on, problem_of
 from merge.task_order import downwards
 from tests.laws.moves import (
@@ -172,12 +172,12 @@ def test_a_plan_costs_no_more_than_packing(walk: Walk, terms: Terms) -> None:
     """By the costs that it plans with: jobs, bridges, and the slowest path."""
     for move in placements(moves(walk, terms, "plan")):
         ground, started = board_of(move)
-        packed = STRATEGIES["pack"](ground.anew(), started)
+        packed = STRATEGIES["pack"](anew(ground), started)
         if started and not packed.shards:
             problem = problem_of(ground, started, packed)
             one, other = (
                 cost_of(problem, groups_on(board, started, problem)).total
-                for board in (STRATEGIES["plan"](ground.anew(), started), packed)
+                for board in (STRATEGIES["plan"](anew(ground), started), packed)
             )
             assert one <= other + 1e-9
 
@@ -187,10 +187,10 @@ def test_a_plan_is_sound(walk: Walk, terms: Terms) -> None:
     """By the checks that any answer to its problem has to pass; so no job runs the code of two owners."""
     for move in placements(moves(walk, terms, "plan")):
         ground, started = board_of(move)
-        packed = STRATEGIES["pack"](ground.anew(), started)
+        packed = STRATEGIES["pack"](anew(ground), started)
         if started and not packed.shards:
             problem = problem_of(ground, started, packed)
-            board = STRATEGIES["plan"](ground.anew(), started)
+            board = STRATEGIES["plan"](anew(ground), started)
             assert () == problems_of(problem, groups_on(board, started, problem))
 
 

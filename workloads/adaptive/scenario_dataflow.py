@@ -20,9 +20,9 @@ def dynamic_document(scenario: AdaptiveScenario) -> DynamicDocument:
     catalogue = installed_catalogue()
     modules = {each.name: each for each in (read_module(json.dumps(form), catalogue) for form in scenario.modules)}
 
-    def implementation(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    def implementation(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], list[str]] | None:
         found = modules.get(name)
-        return None if found is None else (found.type, found.config(config, {}))
+        return None if found is None else (found.type, found.config(config, {}), found.form.host_tags)
 
     return read_dynamic(
         json.dumps(scenario.document),

@@ -1,25 +1,31 @@
-"""Routes of what runs, for operators: running tasks and DAGs, jobs, derived streams, hosts, machines."""
+"""Routes of what runs, for operators: running tasks and DAGs, jobs, derived streams, hosts, machines, images."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Path, Query
 
 from manager.answers import (
     HostAnswer,
+    ImageAnswer,
+    ImageForm,
+    ImageName,
     JobAnswer,
     MachineAnswer,
     Page,
+    PlacementAnswer,
     RunningDagAnswer,
     RunningTaskAnswer,
     StreamAnswer,
 )
-from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
+from manager.rest.bodies import form
 from manager.rest.dependencies import Named, Text, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import machines as machine_examples
 from manager.rest.openapi_examples import running_jobs
 
 router = APIRouter(prefix="/v1", tags=["running"])
+_NamedImage = Annotated[ImageName, Path(description="The name by which hosts are made from it.")]
 
 
 @router.get("/running/tasks", **documented(running_jobs.RUNNING_TASK_PAGE, Forbidden, StateNotReady))
@@ -108,3 +114,35 @@ def forget_machine(service: TheService, caller: TheCaller, machine: Named) -> Ma
     nobody else has. One that comes back is new.
     """
     return service.machines.forget(caller, machine)
+
+
+@router.get("/images", **documented(machine_examples.IMAGE_PAGE, Forbidden))
+def images(service: TheService, caller: TheCaller, page: ThePage) -> Page[ImageAnswer]:
+    """List the registered images, each with its hosts; operators only."""
+    return service.images.page(caller, page)
+
+
+@router.put(
+    "/images/{name}",
+    **documented(machine_examples.IMAGE, Forbidden, StateNotReady, TooLarge, UnsupportedMediaType, body=ImageForm),
+)
+def put_image(
+    service: TheService, caller: TheCaller, name: _NamedImage, sent: Annotated[ImageForm, Depends(form(ImageForm))]
+) -> ImageAnswer:
+    """Register an image, or change it; operators only. What is placed from then on goes by it."""
+    return service.images.put(caller, name, sent)
+
+
+@router.delete("/images/{name}", **documented(machine_examples.IMAGE, Forbidden, NotFound, StateNotReady))
+def remove_image(service: TheService, caller: TheCaller, name: _NamedImage) -> ImageAnswer:
+    """Remove an image; operators only. Its hosts run on, and offer nothing but tags of their own."""
+    return service.images.remove(caller, name)
+
+
+@router.get(
+    "/dataflows/{dataflow}/placement",
+    **documented(machine_examples.PLACEMENT, Conflict, Forbidden, NotFound, StateNotReady),
+)
+def explain_placement(service: TheService, caller: TheCaller, dataflow: Named) -> PlacementAnswer:
+    """Explain where each task of a dataflow runs, what that costs, and what would cost less; operators only."""
+    return service.placements.explain(caller, dataflow)

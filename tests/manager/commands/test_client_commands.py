@@ -10,9 +10,10 @@ import httpx
 import pytest
 from rich.console import Console
 
-from manager.commands import machines, reconfigurations
+from manager.commands import reconfigurations
 from manager.commands.display import table
 from manager.commands.exit_codes import ExitCode
+from manager.commands.placed import machines
 from tests.manager.client.samples import (
     AT,
     CREDENTIALS,

@@ -6,19 +6,9 @@ import pytest
 import typer.main
 
 from manager.command import COMMANDS, app
-from manager.commands import (
-    adaptations,
-    dead_letters,
-    images,
-    keys,
-    machines,
-    modules,
-    placement,
-    sources,
-    tenant_secrets,
-    tenants,
-)
+from manager.commands import adaptations, dead_letters, keys, modules, sources, tenant_secrets, tenants
 from manager.commands.exit_codes import ExitCode
+from manager.commands.placed import images, machines, placement
 from manager.process.settings import SECRET_SETTINGS, ClientSettings, Settings
 from tests.documentation.pages import page
 
