@@ -34,9 +34,7 @@ class Contraction:
                 images=layout.problem.images,
                 costs=replace(layout.costs, hop=0.0, second=0.0, start=0.0, price=0.0),
                 present=tuple(
-                    replace(
-                        group, tasks=frozenset({f"stays {layout.count + at}"} if group.stays else ()) | self._home(at)
-                    )
+                    replace(group, tasks=self._home(at, f"stays {layout.count + at}", stays=group.stays))
                     for at, group in enumerate(layout.present)
                 ),
             )
@@ -61,12 +59,8 @@ class Contraction:
         """A partition of the clusters as one of the tasks."""
         result = Partition(self._of)
         for group, nodes in found.members.items():
-            members = [
-                node
-                for each in nodes
-                if each < self.layout.count
-                for node in self._clusters[self.layout.tasks[each].id]
-            ]
+            clusters = [self.layout.tasks[each].id for each in nodes if each < self.layout.count]
+            members = [node for cluster in clusters for node in self._clusters[cluster]]
             anchor = found.anchor(group)
             if members:
                 to = NEW if anchor is None else result.of[self._of.count + anchor - self.layout.count]

@@ -113,7 +113,8 @@ class GroupingProblem:
             if ends[0] != ends[1] or ends[0][0] == "task":
                 graph.add_edge(*ends)
         if not nx.is_directed_acyclic_graph(graph):
-            cycle = " > ".join(str(name) for (_, name), _ in nx.find_cycle(graph))
+            names = [name for (_, name), *_ in nx.find_cycle(graph)]
+            cycle = " > ".join(map(str, [*names, names[0]]))
             raise ValueError(f"this is no grouping problem: streams make a cycle, {cycle}")
 
 

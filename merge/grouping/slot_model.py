@@ -5,6 +5,7 @@ at a slot if it is up to that slot, and not up to the one before; so said, the o
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations, pairwise
 
 from ortools.sat.python import cp_model
 
@@ -47,6 +48,24 @@ class SlotModel:
         for k in self._slots:
             for image, literal in enumerate(self._images[k]):
                 self.solver_model.add_hint(literal, k < len(groups) and partition.image[groups[k]] == image)
+
+    def exclude(self, partition: Partition) -> None:
+        """Have the nodes cut otherwise: some that are together apart, or some that are apart together."""
+        model, ways = self.solver_model, []
+        firsts = []
+        for nodes in map(sorted, partition.members.values()):
+            firsts.append(nodes[0])
+            for one, other in pairwise(nodes):
+                apart = self.cut(one, other)
+                for k in self._slots:
+                    model.add_bool_or([~apart, ~self._at[one][k], ~self._at[other][k]])
+                ways.append(apart)
+        for one, other in combinations(firsts, 2):
+            together = self._new("")
+            for k in self._slots:
+                model.add_bool_or([~together, ~self._at[one][k], self._at[other][k]])
+            ways.append(together)
+        model.add_bool_or(ways)
 
     def partition(self, solver: cp_model.CpSolver) -> Partition:
         """What the solver found."""

@@ -52,10 +52,10 @@ def _within(problem: GroupingProblem, group: Group, tasks: Sequence[GroupedTask]
     lacking = frozenset[str]().union(*(task.tags for task in tasks)) - image.tags
     if lacking:
         yield f"{shown} lacks {', '.join(sorted(lacking))}"
-    owners = {task.owner for task in tasks} | ({present.owner} if present else set())
+    stays = present is not None and present.stays
+    owners = {task.owner for task in tasks} | ({present.owner} if present and stays else set())
     if len(owners - {""}) > 1:
         yield f"{shown} mixes code of {', '.join(sorted(owners - {''}))}"
-    stays = present is not None and present.stays
     work = math.fsum(task.work for task in tasks) + (present.work if present and stays else 0.0)
     if (len(tasks) > 1 or stays) and not problem.costs.fits(work - _ROUNDING):
         yield f"{shown} is beyond capacity with {work:g} cores of work"

@@ -1,11 +1,12 @@
 """Export: a planning problem as PDDL, in the form that the package describes."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from dags.pddl.names import name, parts
+from dags.pddl.texts import Pddl, PddlError, action, block
 from planning.constraint import UNSET, affected
 from planning.pddl.expressions import carried, holds_at, named, said, same_at
-from planning.pddl.names import name, parts, place_name, value_name, variable_name
+from planning.pddl.names import place_name, value_name, variable_name
 from planning.places import Junction, Place, base, entry, inlet, meetings
 from planning.planning_problem import Meeting, Option, PlanningProblem, Vertex
 
@@ -35,18 +36,6 @@ _CHOICES = """\
     :precondition (and (open ?p ?x) (may ?x ?v))
     :effect (and (is ?p ?x ?v) (not (open ?p ?x))))
 """
-
-
-class PddlError(ValueError):
-    """What PDDL cannot say, or a text that says no planning problem."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pddl:
-    """The two texts of a problem; made by `exported`."""
-
-    domain: str
-    problem: str
 
 
 def exported(problem: PlanningProblem) -> Pddl:
@@ -83,7 +72,7 @@ class _Export:
             "(define (domain braid)\n"
             "  (:requirements :adl :action-costs)\n"
             "  (:types place variable value vertex option port stage)\n"
-            f"{_lines('(:constants', self._constants())}\n"
+            f"{block('(:constants', self._constants())}\n"
             f"{_PREDICATES}{_CHOICES}{actions})\n"
         )
 
@@ -99,8 +88,8 @@ class _Export:
         return (
             "(define (problem braid)\n"
             "  (:domain braid)\n"
-            f"{_lines('(:init', self._facts())}\n"
-            f"{_lines('(:goal (and', ['(done)', *goals])})\n"
+            f"{block('(:init', self._facts())}\n"
+            f"{block('(:goal (and', ['(done)', *goals])})\n"
             "  (:metric minimize (total-cost)))\n"
         )
 
@@ -164,20 +153,18 @@ class _Export:
             ]
             copied = [carried(first, met, each) for each in self._variables if each not in mixed]
             choices = [f"(mixed {met} {variable_name(each)})" for each in mixed]
-            yield _action(
+            yield action(
                 name("meet", *place),
                 [f"(now {now} ready)", f"(not (met {met}))", *ready, *equal],
                 [f"(met {met})", *copied, *choices],
             )
             ready += [f"(met {met})", *(f"(not {each})" for each in choices)]
         required = said(vertex.requires, place_name(entry(vertex)))
-        yield _action(
-            name("enter", vertex.id), [f"(now {now} ready)", *ready, required], _turn(now, "ready", "entered")
-        )
+        yield action(name("enter", vertex.id), [f"(now {now} ready)", *ready, required], _turn(now, "ready", "entered"))
         for option in vertex.options:
             yield from self._filling(vertex, option)
         wanted = [said(vertex.ensures, place_name(each)) for each in vertex.streams()]
-        yield _action(name("leave", vertex.id), [f"(now {now} settled)", *wanted], [f"(not (now {now} settled))", then])
+        yield action(name("leave", vertex.id), [f"(now {now} settled)", *wanted], [f"(not (now {now} settled))", then])
 
     def _filling(self, vertex: Vertex, option: Option) -> Iterator[str]:
         now, held = _vertex(vertex), _held(vertex, option)
@@ -196,13 +183,13 @@ class _Export:
                     before = base(vertex, option) if each in self._types else entry(vertex)
                     copied.append(carried(place_name(before), after, each))
         cost = [f"(increase (total-cost) {option.cost})"] if option.cost else []
-        yield _action(
+        yield action(
             name("fill", vertex.id, option.name),
             [f"(now {now} entered)", *required],
             [*_turn(now, "entered", "filled"), held, *copied, *opened, *cost],
         )
         ensured = [said(option.ensured(each.port), place_name(each)) for each in vertex.streams()]
-        yield _action(
+        yield action(
             name("settle", vertex.id, option.name),
             [f"(now {now} filled)", held, *(f"(not {each})" for each in opened), *ensured],
             _turn(now, "filled", "settled"),
@@ -228,21 +215,6 @@ def _structure(vertex: Vertex) -> Iterator[str]:
 
 def _turn(vertex: str, before: str, after: str) -> list[str]:
     return [f"(not (now {vertex} {before}))", f"(now {vertex} {after})"]
-
-
-def _action(named: str, conditions: Iterable[str], effects: Iterable[str]) -> str:
-    # What always holds need not be said.
-    asked = [each for each in conditions if each != "(and)"]
-    said = [f"  (:action {named}", "    :parameters ()", "    :precondition (and"]
-    said += [f"      {each}" for each in asked]
-    said[-1] += ")"
-    said += ["    :effect (and", *(f"      {each}" for each in effects)]
-    said[-1] += "))"
-    return "\n".join(said) + "\n"
-
-
-def _lines(opening: str, lines: Iterable[str]) -> str:
-    return "\n".join([f"  {opening}", *(f"    {each}" for each in lines if each != "(and)")]) + ")"
 
 
 def _held(vertex: Vertex, option: Option) -> str:

@@ -13,9 +13,10 @@ try:
 except ImportError as error:
     raise ImportError(f"reading PDDL needs unified-planning ({error}); install braid[pddl]") from error
 
+from dags.pddl.names import parts
+from dags.pddl.texts import Pddl, PddlError
 from planning.constraint import NOTHING, All, Constraint, Equals, Not, Same, Some, affected
-from planning.pddl.names import outlet, parts, value
-from planning.pddl.pddl_export import Pddl, PddlError
+from planning.pddl.names import outlet, value
 from planning.planning_problem import Goal, Inflow, Meeting, Option, Outlet, PlanningProblem, StateVariable, Vertex
 
 _BROKEN = (AssertionError, AttributeError, IndexError, KeyError, SyntaxError, TypeError, ValueError)

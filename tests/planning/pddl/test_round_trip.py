@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from planning.pddl.names import name, parts
-from planning.pddl.pddl_export import Pddl, PddlError, exported
+from dags.pddl.names import name, parts
+from dags.pddl.texts import Pddl, PddlError
+from planning.pddl.pddl_export import exported
 from planning.pddl.pddl_import import imported
 from planning.planning_problem import (
     Criterion,

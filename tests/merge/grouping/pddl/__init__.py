@@ -1,0 +1,1 @@
+"""Tests of grouping problems as PDDL."""
