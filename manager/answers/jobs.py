@@ -143,6 +143,8 @@ class PlacementAnswer(Answer):
     """Of the tasks that no other dataflow uses, where they are."""
     cheapest: float
     """Of the same, in the cheapest groups that were found."""
+    second: float | None = None
+    """Of the same, in the cheapest other groups; None if none were found."""
     bound: float | None = None
     """What no groups cost less than; None if nothing was proven."""
     saves: dict[str, float] = Field(default_factory=dict)

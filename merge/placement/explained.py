@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from merge.capacity import Costs
 from merge.grouping import GROUPING_STRATEGIES, Effort, Grouping, GroupingProblem, Ungroupable, cost_of
+from merge.grouping.explanation import second_best
 from merge.grouping.groups import Group as TaskGroup
 from merge.grouping.images import Image
 from merge.jobs import Jobs
@@ -39,6 +40,8 @@ class PlacementVerdict:
     cost: float
     cheapest: float
     """What the cheapest groups cost that were found."""
+    second: float | None
+    """What the cheapest other groups cost that were found."""
     bound: float | None
     """What no groups cost less than, as was proven."""
     saves: Mapping[str, float]
@@ -67,15 +70,22 @@ def placement_verdict(asked: PlacementQuestion, *, seconds: float) -> PlacementV
     """What groups cost now, and what would cost less; each search takes so many seconds at most."""
     cost = cost_of(asked.problem, asked.now).total
     if not asked.problem.tasks:
-        return PlacementVerdict(cost=cost, cheapest=cost, bound=cost, saves={})
+        return PlacementVerdict(cost=cost, cheapest=cost, second=None, bound=cost, saves={})
     found = _best(asked.problem, seconds)
     cheapest = cost if found is None else min(cost, found.cost.total)
+    second = None if found is None else second_best(asked.problem, found, seconds)
     saves: dict[str, float] = {}
     for image in asked.absent:
         more = _best(replace(asked.problem, images=(*asked.problem.images, image)), seconds)
         if more is not None and more.cost.total < cheapest - _ROUNDING:
             saves[image.name] = cheapest - more.cost.total
-    return PlacementVerdict(cost=cost, cheapest=cheapest, bound=None if found is None else found.bound, saves=saves)
+    return PlacementVerdict(
+        cost=cost,
+        cheapest=cheapest,
+        second=None if second is None else second.cost.total,
+        bound=None if found is None else found.bound,
+        saves=saves,
+    )
 
 
 def placement_reason(running: Mapping[Instance, RunningTask], jobs: Jobs, task: RunningTask) -> str:

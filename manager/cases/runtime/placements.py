@@ -33,6 +33,7 @@ class Placements(Base):
             tasks=tasks,
             cost=round(found.cost, 6),
             cheapest=round(found.cheapest, 6),
+            second=None if found.second is None else round(found.second, 6),
             bound=None if found.bound is None else round(found.bound, 6),
             saves={name: round(saved, 6) for name, saved in found.saves.items()},
         )

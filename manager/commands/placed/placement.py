@@ -25,12 +25,14 @@ def explain(client: Client, dataflow: Id) -> Shown:
         for each in answer.tasks
     )
     columns = ("task", "job", "host", "image", "tags", "shared", "why")
+    second = "" if answer.second is None else f", and the next cheapest {answer.second:.3f}"
     bound = "" if answer.bound is None else f", and none less than {answer.bound:.3f}"
     return Shown(
         data=answer,
         text=lines(
             table(*columns, rows=rows, empty="no tasks"),
-            f"what is not shared costs {answer.cost:.3f} cores; the cheapest groups cost {answer.cheapest:.3f}{bound}",
+            f"what is not shared costs {answer.cost:.3f} cores",
+            f"the cheapest groups cost {answer.cheapest:.3f}{second}{bound}",
             *(f"a host of image {name} would save {saved:.3f} cores" for name, saved in answer.saves.items()),
         ),
     )

@@ -56,6 +56,7 @@ PLACEMENT = PlacementAnswer(
     ),
     cost=0.08,
     cheapest=0.07,
+    second=0.075,
     bound=0.07,
     saves={"gpu-huge": 0.01},
 )

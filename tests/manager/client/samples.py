@@ -208,6 +208,7 @@ PLACEMENT = {
     ],
     "cost": 0.08,
     "cheapest": 0.07,
+    "second": 0.075,
     "bound": 0.065,
     "saves": {"gpu-huge": 0.01},
 }

@@ -126,7 +126,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [ok(PLACEMENT)],
         ["GET /v1/dataflows/d1/placement"],
         PLACEMENT,
-        ["north", "its host offers gpu", "costs 0.080 cores", "cost 0.070, and none less than 0.065", "gpu-huge"],
+        [
+            "north",
+            "its host offers gpu",
+            "costs 0.080 cores",
+            "cost 0.070, and the next cheapest 0.075, and none less than 0.065",
+            "gpu-huge",
+        ],
     ),
     ("images list", [page()], ["GET /v1/images?limit=100"], [], ["no images"]),
     (
