@@ -482,10 +482,10 @@ ROUTES: dict[str, Route] = {
         waits=True,
     ),
     "explain_placement": Route(
-        well=_ask("operator", "/v1/dataflows/{dataflow}/placement"),
+        well=_ask("operator", "/v1/dataflows/{running}/placement"),
         own={
             "conflict": _ask("operator", "/v1/dataflows/{removed}/placement"),
-            "forbidden": _ask("ann", "/v1/dataflows/{dataflow}/placement"),
+            "forbidden": _ask("ann", "/v1/dataflows/{running}/placement"),
             "not-found": _ask("operator", "/v1/dataflows/nothing/placement"),
         },
         waits=True,
