@@ -43,7 +43,7 @@ STORED_DATAFLOWS = (1_000, 10_000)
 _SHAPE = drawn_dataflows.Shape(sources=2_000)
 _OPERATOR = Caller(key="operator", role=Role.OPERATOR, tenant=None)
 _TENANTS = tuple(Caller(key=name, role=Role.TENANT, tenant=name) for name in (f"tenant-{i}" for i in range(20)))
-_PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
+_PLENTY = Quota(**dict.fromkeys(Quota.model_fields, 10**9))
 
 
 class Unseen:

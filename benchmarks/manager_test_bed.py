@@ -31,7 +31,7 @@ T = TypeVar("T")
 _BOUND = 120.0
 """Seconds within which whatever is awaited has to come."""
 SERVICE_PACE = 1.0
-_PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
+_PLENTY = Quota(**dict.fromkeys(Quota.model_fields, 10**9))
 
 
 class MeasuredService:

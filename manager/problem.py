@@ -208,13 +208,28 @@ class QuotaExceeded(Trouble):
     code = "quota-exceeded"
     title = "Quota exceeded"
     about = (
-        "The request would exceed the tenant's quota of dataflows, tasks, submissions per minute or wheels, or "
+        "The request would exceed the tenant's quota, as of dataflows, tasks, submissions per minute or wheels, or "
         "too many of its requests that send events or watch outputs are under way. If waiting helps, `Retry-After` "
         "says for how many seconds; otherwise remove something, or ask an operator for more."
     )
 
     def __init__(self, why: str, retry_after: float | None = None) -> None:
         super().__init__(why, retry_after=retry_after)
+
+
+class TooManyRequests(Trouble):
+    """Requests, or wrong keys, come too fast."""
+
+    status = 429
+    code = "too-many-requests"
+    title = "Too many requests"
+    about = (
+        "The tenant sends more requests than its quota allows, or too many wrong keys come from one address. "
+        "`Retry-After` says for how many seconds to wait."
+    )
+
+    def __init__(self, why: str, retry_after: float) -> None:
+        super().__init__(why, retry_after=retry_after or None)
 
 
 class Unexpected(Trouble):

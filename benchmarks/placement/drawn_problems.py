@@ -42,7 +42,7 @@ def lines(count: int, special: int, seed: int) -> GroupingProblem:
     draw = random.Random(seed)
     needing = draw.sample(range(1, 13), special)
     made = [
-        GroupedTask(id=at, tags=frozenset({f"spt-{draw.randint(1, 3)}"} if at in needing else ()), work=0.02)
+        GroupedTask(id=at, tags=frozenset({f"spt-{3 - needing.index(at) % 3}"} if at in needing else ()), work=0.02)
         for at in range(14)
     ]
     each = 12 // count

@@ -20,6 +20,14 @@ class Quota(Form):
     submits_per_minute: _Count = 600
     wheel_bytes: _Count = 64 * 1024 * 1024
     """In all."""
+    sources: _Count = 200
+    secrets: _Count = 200
+    modules: _Count = 1_000
+    """Versions, of all its modules."""
+    keys: _Count = 100
+    """API keys that are valid."""
+    requests_per_minute: _Count = 6_000
+    """Of all its keys and sessions together."""
 
 
 class PublishingForm(Form):

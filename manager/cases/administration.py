@@ -26,10 +26,14 @@ from manager.cases.base import Base, Caller, Paging, moment, operators_only, pag
 from manager.committer.rows import OPERATOR
 from manager.problem import Conflict, Forbidden, NotFound, Unauthenticated
 from manager.store.tables import CredentialRow, KeyRow, OperationRow, SourceRow, TenantRow, table_of
-from manager.submissions.quota import used
+from manager.submissions.quota import Kept, check_another, used
 
-_KEYS = table_of(KeyRow).c
-_KEY = select(_KEYS.id, _KEYS.hash, _KEYS.role, _KEYS.tenant, _KEYS.revoked).where(_KEYS.id == bindparam("id"))
+_KEYS, _TENANTS = table_of(KeyRow).c, table_of(TenantRow).c
+_KEY = (
+    select(_KEYS.id, _KEYS.hash, _KEYS.role, _KEYS.tenant, _KEYS.revoked, _TENANTS.requests_per_minute)
+    .join_from(table_of(KeyRow), table_of(TenantRow), _KEYS.tenant == _TENANTS.name, isouter=True)
+    .where(_KEYS.id == bindparam("id"))
+)
 """Asked for at every request."""
 
 
@@ -44,7 +48,7 @@ class Administration(Base):
             row = session.execute(_KEY, {"id": parsed[0]}).one_or_none()
         if row is None or not matches(parsed[1], row.hash) or row.revoked is not None:
             raise Unauthenticated
-        return Caller(key=row.id, role=Role(row.role), tenant=row.tenant)
+        return Caller(key=row.id, role=Role(row.role), tenant=row.tenant, requests_per_minute=row.requests_per_minute)
 
     def first_key(self) -> str | None:
         """An operator's key where there is none at all, so that somebody can begin; else nothing."""
@@ -85,8 +89,8 @@ class Administration(Base):
             row = session.get(TenantRow, tenant)
             if row is None:
                 raise NotFound("tenant", tenant)
-            row.dataflows, row.tasks, row.submits_per_minute = quota.dataflows, quota.tasks, quota.submits_per_minute
-            row.wheel_bytes = quota.wheel_bytes
+            for name, most in quota.model_dump().items():
+                setattr(row, name, most)
             session.add(row)
             _note(session, OperationKind.QUOTA, caller, tenant, begun)
         return self._tenant(tenant)
@@ -114,6 +118,8 @@ class Administration(Base):
         with self._store.write() as session:
             if tenant is not None and session.get(TenantRow, tenant) is None:
                 raise NotFound("tenant", tenant)
+            if tenant is not None:
+                check_another(session, tenant, Kept.KEYS, _valid_keys(session, tenant))
             made = self._made_key(session, tenant, form.note)
             _note(session, OperationKind.MAKE_KEY, caller, made.id, begun)
             session.flush()
@@ -211,6 +217,11 @@ def _key(row: KeyRow) -> KeyAnswer:
         created=moment(row.created),
         revoked=None if row.revoked is None else moment(row.revoked),
     )
+
+
+def _valid_keys(session: Session, tenant: str) -> int:
+    held = (col(KeyRow.tenant) == tenant, col(KeyRow.revoked).is_(None))
+    return session.scalar(select(func.count()).select_from(KeyRow).where(*held)) or 0
 
 
 def _operators(session: Session) -> int:

@@ -29,6 +29,8 @@ class Caller:
     tenant: str | None
     until: datetime | None = None
     """When its session ends; None where it came with the key itself."""
+    requests_per_minute: int | None = None
+    """How often its tenant may ask; None without bound."""
 
     @property
     def who(self) -> str:

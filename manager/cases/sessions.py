@@ -9,12 +9,15 @@ from manager.answers import Role
 from manager.cases.api_keys import hash_secret, new_token
 from manager.cases.base import Base, Caller, moment
 from manager.problem import Unauthenticated
-from manager.store.tables import KeyRow, SessionRow, table_of
+from manager.store.tables import KeyRow, SessionRow, TenantRow, table_of
 
-_SESSIONS, _KEYS = table_of(SessionRow).c, table_of(KeyRow).c
+MOST_SESSIONS = 100
+"""Sessions of one key; with one more, the oldest ends."""
+_SESSIONS, _KEYS, _TENANTS = table_of(SessionRow).c, table_of(KeyRow).c, table_of(TenantRow).c
 _SESSION = (
-    select(_SESSIONS.key, _SESSIONS.until, _KEYS.role, _KEYS.tenant)
+    select(_SESSIONS.key, _SESSIONS.until, _KEYS.role, _KEYS.tenant, _TENANTS.requests_per_minute)
     .join_from(table_of(SessionRow), table_of(KeyRow), _SESSIONS.key == _KEYS.id)
+    .outerjoin(table_of(TenantRow), _KEYS.tenant == _TENANTS.name)
     .where(_SESSIONS.hash == bindparam("hash"), _SESSIONS.until > bindparam("now"), _KEYS.revoked.is_(None))
 )
 """Asked for at every request by a cookie, with the key, so that a session ends with it."""
@@ -28,6 +31,9 @@ class Sessions(Base):
         token, now = new_token(), time.time()
         with self._store.write() as session:
             session.execute(delete(SessionRow).where(col(SessionRow.until) <= now))
+            of_key = select(col(SessionRow.hash)).where(col(SessionRow.key) == caller.key)
+            older = of_key.order_by(col(SessionRow.until).desc()).offset(MOST_SESSIONS - 1)
+            session.execute(delete(SessionRow).where(col(SessionRow.hash).in_(session.scalars(older).all())))
             session.add(SessionRow(hash=hash_secret(token), key=caller.key, until=now + seconds))
         return token, self.caller(token)
 
@@ -37,7 +43,13 @@ class Sessions(Base):
             row = session.execute(_SESSION, {"hash": hash_secret(token), "now": time.time()}).one_or_none()
         if row is None:
             raise Unauthenticated("the session is over, or its API key was revoked; sign in again")
-        return Caller(key=row.key, role=Role(row.role), tenant=row.tenant, until=moment(row.until))
+        return Caller(
+            key=row.key,
+            role=Role(row.role),
+            tenant=row.tenant,
+            until=moment(row.until),
+            requests_per_minute=row.requests_per_minute,
+        )
 
     def end(self, token: str) -> None:
         """Have a token let nobody in any more."""

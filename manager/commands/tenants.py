@@ -18,6 +18,11 @@ Dataflows = Annotated[int | None, typer.Option(help="The most dataflows it may h
 Tasks = Annotated[int | None, typer.Option(help="The most tasks its dataflows may have in all.")]
 Submits = Annotated[int | None, typer.Option(help="The most submissions in a minute.")]
 WheelBytes = Annotated[int | None, typer.Option(help="The most bytes that its wheels may have in all.")]
+Sources = Annotated[int | None, typer.Option(help="The most sources it may have.")]
+Secrets = Annotated[int | None, typer.Option(help="The most secrets it may keep.")]
+Modules = Annotated[int | None, typer.Option(help="The most versions of modules it may publish.")]
+Keys = Annotated[int | None, typer.Option(help="The most valid API keys it may have.")]
+Requests = Annotated[int | None, typer.Option(help="The most requests in a minute.")]
 
 
 @app.command("list")
@@ -49,9 +54,16 @@ def admit(  # noqa: PLR0913, PLR0917 - each is a limit
     tasks: Tasks = None,
     submits_per_minute: Submits = None,
     wheel_bytes: WheelBytes = None,
+    sources: Sources = None,
+    secrets: Secrets = None,
+    modules: Modules = None,
+    keys: Keys = None,
+    requests_per_minute: Requests = None,
 ) -> Iterator[Shown]:
     """Admit tenants. Their API keys and broker credentials are made by other commands."""
-    wanted = _given(dataflows, tasks, submits_per_minute, wheel_bytes)
+    wanted = _given(
+        dataflows, tasks, submits_per_minute, wheel_bytes, sources, secrets, modules, keys, requests_per_minute
+    )
     forms = [fill_form(TenantForm, name=each, quota=fill_form(Quota, **wanted) if wanted else None) for each in name]
     for answer in map(client.admit, forms):
         text = f"{answer.name} is admitted; make a key for it: braid keys make --tenant {answer.name}"
@@ -67,6 +79,11 @@ def quota(  # noqa: PLR0913, PLR0917 - as above
     tasks: Tasks = None,
     submits_per_minute: Submits = None,
     wheel_bytes: WheelBytes = None,
+    sources: Sources = None,
+    secrets: Secrets = None,
+    modules: Modules = None,
+    keys: Keys = None,
+    requests_per_minute: Requests = None,
 ) -> Shown:
     """Set a tenant's quota; limits that are not given stay as they are."""
     before = next((tenant.quota for tenant in client.tenants() if tenant.name == name), None)
@@ -74,7 +91,15 @@ def quota(  # noqa: PLR0913, PLR0917 - as above
         raise Refused(
             status=404, code="not-found", detail=f"There is no tenant '{name}'; list them: braid tenants list"
         )
-    wanted = fill_form(Quota, **{**before.model_dump(), **_given(dataflows, tasks, submits_per_minute, wheel_bytes)})
+    wanted = fill_form(
+        Quota,
+        **{
+            **before.model_dump(),
+            **_given(
+                dataflows, tasks, submits_per_minute, wheel_bytes, sources, secrets, modules, keys, requests_per_minute
+            ),
+        },
+    )
     answer = client.set_quota(name, wanted)
     text = ", ".join(f"{what.replace('_', ' ')} {number:,}" for what, number in answer.quota.model_dump().items())
     return Shown(data=answer, text=f"{answer.name} may use: {text}")

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlmodel import Session, col
 
 from dags import Kind
@@ -20,6 +20,7 @@ from manager.problem import Conflict, NotFound
 from manager.store.database import Store
 from manager.store.tables import SourceRow
 from manager.submissions.publish_topics import publishing
+from manager.submissions.quota import Kept, check_another
 from manager.transitions.scope import TransitionScope
 from merge import JobId
 
@@ -44,6 +45,8 @@ class SourceChanges:
                 _check_free(topic, (each for each in state.sources.values() if each.topic == topic), row, who)
 
         def write(session: Session, draft: Draft, _decided: None) -> Registered:
+            owned = select(func.count()).select_from(SourceRow).where(col(SourceRow.owner) == row.owner)
+            check_another(session, row.owner, Kept.SOURCES, session.scalar(owned) or 0)
             row.registered = draft.now.timestamp()
             grant(row, Grants(), row.visibility, row.readers, now=row.registered)
             session.add(row)

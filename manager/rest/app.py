@@ -13,6 +13,7 @@ from manager.rest.dependencies import only_known_parameters
 from manager.rest.openapi import describe, parameters
 from manager.rest.problem_responses import answer_troubles
 from manager.rest.request_log import RequestLog
+from manager.rest.request_rates import RequestRates
 from manager.rest.routes import (
     adaptations,
     administration,
@@ -79,6 +80,7 @@ def make_app(service: Service, events: EventBuffer, awaits: Callable[[], str | N
     app.state.awaits = awaits
     app.state.parameters = _parameters()
     answer_troubles(app, ROUTERS)
+    app.state.rates = RequestRates()
     app.state.requests = RequestCounts()
     app.add_middleware(RequestLog, counts=app.state.requests)
     return app

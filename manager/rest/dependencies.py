@@ -12,6 +12,7 @@ from dags.problems import listed, pointer, quoted, suggestion
 from manager.answers import TenantName
 from manager.cases.base import Caller, Paging
 from manager.problem import DatabaseAway, FieldError, InvalidRequest, Unauthenticated
+from manager.rest.request_rates import RequestRates
 from manager.rest.session_cookie import COOKIE, refuse_foreign_change, token_in
 from manager.service import Service
 
@@ -60,8 +61,22 @@ _CallerLookup = Annotated[Callable[[], Caller], Depends(_caller_lookup)]
 
 
 # Not async: looking up a key blocks.
-def _caller(look_up: _CallerLookup) -> Caller:
-    return look_up()
+def _caller(request: Request, look_up: _CallerLookup) -> Caller:
+    return let_in(request, look_up)
+
+
+def let_in(request: Request, look_up: Callable[[], Caller]) -> Caller:
+    """The caller, whose request is counted; `TooManyRequests` where it, or wrong keys of its address, come too fast."""
+    rates: RequestRates = request.app.state.rates
+    try:
+        caller = look_up()
+    except Unauthenticated:
+        if request.client is not None:
+            rates.count_wrong_key(request.client.host)
+        raise
+    if caller.tenant is not None and caller.requests_per_minute is not None:
+        rates.take(caller.tenant, caller.requests_per_minute)
+    return caller
 
 
 async def _still_let_in(look_up: _CallerLookup) -> Callable[[], bool]:

@@ -26,7 +26,15 @@ from manager.answers import (
     TenantForm,
     VisibilityForm,
 )
-from manager.problem import DatabaseAway, ForeignPage, InvalidRequest, Trouble, Unauthenticated, Unexpected
+from manager.problem import (
+    DatabaseAway,
+    ForeignPage,
+    InvalidRequest,
+    TooManyRequests,
+    Trouble,
+    Unauthenticated,
+    Unexpected,
+)
 from manager.rest.openapi_examples import resources
 from manager.rest.openapi_examples.troubles import TROUBLE_EXAMPLES
 from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE, problem
@@ -57,6 +65,10 @@ _SECONDS = {"schema": {"type": "integer", "minimum": 1}}
 REQUEST_ID = {"X-Request-Id": {"description": "The id of the request in the service's log.", **_TEXT}}
 
 
+OF_EVERY_CALLER = (Unauthenticated, TooManyRequests, InvalidRequest, Unexpected, DatabaseAway)
+"""What every request may be answered whose key is looked up in the database."""
+
+
 def documented(
     example: BaseModel | Mapping[str, Any],
     *troubles: type[Trouble],
@@ -69,8 +81,6 @@ def documented(
     `leads_to` lists for each field of the answer the operations that have a parameter of the same name.
     """
     content = example.model_dump(mode="json", by_alias=True) if isinstance(example, BaseModel) else dict(example)
-    # Every request looks up its key in the database.
-    always = (Unauthenticated, InvalidRequest, Unexpected, DatabaseAway)
     described: dict[str, Any] = {
         "status_code": status,
         "responses": {
@@ -79,7 +89,7 @@ def documented(
                 "headers": REQUEST_ID,
                 **({"links": _links(leads_to)} if leads_to else {}),
             },
-            **problems(*always, *troubles),
+            **problems(*OF_EVERY_CALLER, *troubles),
         },
     }
     if body is not None:

@@ -1,9 +1,10 @@
 """Quotas of tenants, checked against the database within the transaction of a change."""
 
 from datetime import datetime
+from enum import StrEnum
 
 from sqlalchemy import Integer, Row, bindparam, func, select
-from sqlmodel import Session
+from sqlmodel import Session, col
 
 from manager.answers import OperationKind
 from manager.problem import NotFound, QuotaExceeded
@@ -30,6 +31,24 @@ _RECENT = (
 """The last but so many."""
 
 
+class Kept(StrEnum):
+    """What a tenant keeps by number; each is a field of its quota."""
+
+    SOURCES = "sources"
+    SECRETS = "secrets"
+    MODULES = "modules"
+    KEYS = "keys"
+
+
+_REMEDIES = {
+    Kept.SOURCES: "revoke one",
+    Kept.SECRETS: "remove one",
+    # What was published stays.
+    Kept.MODULES: "publish no more",
+    Kept.KEYS: "revoke one",
+}
+
+
 def used(session: Session, tenant: str) -> tuple[int, int]:
     """The number of dataflows that a tenant has, and the number of their tasks."""
     dataflows, tasks = session.execute(_USED, {"tenant": tenant}).one()
@@ -48,6 +67,17 @@ def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int) -> 
         raise QuotaExceeded(
             f"tenant {tenant!r} has dataflows of {runs} tasks, and may have {quota.tasks}; this one would make it "
             f"{runs + tasks}: remove one, or ask for more"
+        )
+
+
+def check_another(session: Session, tenant: str, what: Kept, has: int) -> None:
+    """Refuse one more of what a tenant keeps by number where it has as many as it may."""
+    quota = session.scalar(select(getattr(TenantRow, what)).where(col(TenantRow.name) == tenant))
+    if quota is None:
+        raise NotFound("tenant", tenant)
+    if has >= quota:
+        raise QuotaExceeded(
+            f"tenant {tenant!r} has {has} {what}, and may have {quota}; {_REMEDIES[what]}, or ask for more"
         )
 
 

@@ -75,8 +75,9 @@ def _fewest_groups(layout: NodeLayout) -> tuple[int, int]:
             hosts.append(price * more)
             cores = round(offered.cores * MICROCORES)
             model.add(cores * (more + offered.there) >= load + layout.batch * counts[image])
+    at_least = max(0, -(-(sum(volumes.values()) - sum(joined)) // layout.capacity))
     # Apart, because each is solved at once and both together are not.
-    return _least(model, sum(counts)), _least(model, sum(hosts)) if hosts else 0
+    return max(at_least, _least(model, sum(counts))), _least(model, sum(hosts)) if hosts else 0
 
 
 def _least(model: cp_model.CpModel, figure: cp_model.LinearExprT) -> int:

@@ -18,19 +18,26 @@ def clustered(layout: NodeLayout, part: float) -> Partition:
 
 
 def packed(layout: NodeLayout, part: float) -> Partition:
-    """Groups of clusters: those with most work first, each where most streams join it, and then where it fits best."""
+    """Groups of clusters: those that fewest images can run first, each where most streams join it and it fits best."""
     partition = clustered(layout, part)
-    open_: list[int] = [group for group in partition.members if partition.anchor(group) is not None]
-    for group in sorted(partition.members, key=lambda each: (-partition.work[each], min(partition.members[each]))):
+    open_ = [group for group in partition.members if partition.anchor(group) is not None]
+    images = {group: partition.mask(nodes) for group, nodes in partition.members.items()}
+    for group in sorted(
+        partition.members,
+        key=lambda each: (images[each].bit_count(), -partition.work[each], min(partition.members[each])),
+    ):
         if partition.anchor(group) is not None:
             continue
         fitting = [each for each in open_ if partition.joins(group, each)]
         if not fitting:
             open_.append(group)
             continue
-        near = partition.after[group] + partition.before[group]
-        best = max(fitting, key=lambda each: (near[each], partition.work[each], -each))
+        near, mask = partition.after[group] + partition.before[group], images[group]
+        best = max(
+            fitting, key=lambda each: (near[each], (images[each] & mask).bit_count(), partition.work[each], -each)
+        )
         joined = partition.join(group, best)
+        images[joined] = images[group] & images[best]
         open_[open_.index(best)] = joined
     settle_images(partition)
     return partition

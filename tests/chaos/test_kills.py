@@ -58,7 +58,7 @@ def play(scene: Scene, kills: list[Kill], drawn: random.Random) -> None:
         scene.arena.end(job)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_few_kills_cost_nothing(arena: Arena, tmp_path: Path, seeded: random.Random) -> None:
     """Two jobs joined by a bridge agree with the oracle although JVM, driver, workers and broker were killed."""
     play(two_jobs(arena, "few", 100, tmp_path), schedule(seeded, hosts=1, workers=2, brokers=1), seeded)

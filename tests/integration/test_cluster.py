@@ -159,6 +159,7 @@ def test_the_workers_do_not_have_braid(python: Path, tmp_path: Path) -> None:
     assert b"No module named 'engine'" in ended.stderr
 
 
+@pytest.mark.slow
 def test_jobs_spread_over_the_workers(hosting: Hosting, cluster: Cluster) -> None:
     """Each of three jobs runs on both workers, with the code from the host's archive; outputs and states are right."""
     jobs = [Job(hosting) for _ in range(3)]
@@ -226,6 +227,7 @@ def test_a_package_that_a_worker_lacks_hurts_its_task_alone(hosting: Hosting) ->
     assert "install its package with all dependencies on every worker" in parked[0]["reason"]
 
 
+@pytest.mark.slow
 def test_a_task_that_waits_holds_up_no_other_job(hosting: Hosting, tmp_path: Path) -> None:
     """While a batch of one job takes long, another job goes on where a core is free."""
     gate = tmp_path / "gate"

@@ -27,7 +27,7 @@ from tests.notation import document
 
 HOSTS = (Host(name="north", cores=64.0, tags=frozenset({"gpu", "fpga"})),)
 OPERATOR = Caller(key="0", role=Role.OPERATOR, tenant=None)
-PLENTY = Quota(dataflows=1_000_000, tasks=1_000_000, submits_per_minute=1_000_000)
+PLENTY = Quota(**dict.fromkeys(Quota.model_fields, 1_000_000_000))
 FIELDS = {"place": Kind.STRING, "value": Kind.INTEGER}
 
 

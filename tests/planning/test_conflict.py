@@ -17,7 +17,7 @@ def feasible(problem: PlanningProblem) -> bool:
     return next(answers(problem), None) is not None
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(problems())
 def test_conflicts_are_minimal(problem: PlanningProblem) -> None:
     """What is in conflict cannot hold together; without any one of it, the rest can."""
@@ -29,7 +29,7 @@ def test_conflicts_are_minimal(problem: PlanningProblem) -> None:
         assert feasible(keeping(problem, [other for other in found if other != each]))
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(problems())
 def test_remedies_help(problem: PlanningProblem) -> None:
     """After any of the changes there is a plan, and a new module that ensured less would not do."""

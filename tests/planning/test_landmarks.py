@@ -10,7 +10,7 @@ from tests.planning.oracle import answers
 from tests.planning.problems import problems
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(problems())
 def test_every_plan_has_one_of_each_landmark(problem: PlanningProblem) -> None:
     """Whatever streams meet, and whatever is a type, ensured at single ports, or the same as elsewhere."""

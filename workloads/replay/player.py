@@ -30,7 +30,7 @@ _PATIENCE = 300.0
 CATCHING_UP = 60.0
 """Seconds to wait for jobs that process what arrived while they started; then the replay measures anyway."""
 _POLL_INTERVAL = 0.3
-_PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
+_PLENTY = Quota(**dict.fromkeys(Quota.model_fields, 10**9))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

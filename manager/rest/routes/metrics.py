@@ -12,9 +12,9 @@ from prometheus_client.registry import Collector
 
 from manager.metrics.catalogue import READY
 from manager.metrics.request_counts import RequestCounts
-from manager.problem import DatabaseAway, Forbidden, InvalidRequest, Unauthenticated, Unexpected
+from manager.problem import Forbidden
 from manager.rest.dependencies import TheCaller, TheService
-from manager.rest.openapi import REQUEST_ID, problems
+from manager.rest.openapi import OF_EVERY_CALLER, REQUEST_ID, problems
 
 router = APIRouter(tags=["metrics"])
 _OPENMETRICS = "application/openmetrics-text"
@@ -39,7 +39,7 @@ Collector.register(_Collected)
     response_class=PlainTextResponse,
     responses={
         200: {"content": {"text/plain": _TEXT, _OPENMETRICS: _TEXT}, "headers": REQUEST_ID},
-        **problems(Unauthenticated, Forbidden, InvalidRequest, Unexpected, DatabaseAway),
+        **problems(*OF_EVERY_CALLER, Forbidden),
     },
 )
 def metrics(request: Request, service: TheService, caller: TheCaller) -> PlainTextResponse:

@@ -1,5 +1,6 @@
 """Routes of sessions: the console trades an API key for a cookie, so that browsers do not keep the key."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -7,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from manager.answers import SessionAnswer, SessionEnded, SessionForm
 from manager.problem import ForeignPage, TooLarge, UnsupportedMediaType
 from manager.rest.bodies import open_form
-from manager.rest.dependencies import TheCaller, TheService
+from manager.rest.dependencies import TheCaller, TheService, let_in
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import resources
 from manager.rest.session_cookie import SESSION_LIFE, forget_token, keep_token, refuse_foreign_page, token_in
@@ -19,7 +20,8 @@ async def _own_page(request: Request) -> None:
     refuse_foreign_page(request)
 
 
-# No lock-out and no delay: nobody guesses a key of 256 random bits, and a lock-out could be used to keep others out.
+# No lock-out: nobody guesses a key of 256 random bits, and it could be used to keep others out. Right keys are taken
+# from every address.
 @router.post(
     "/session",
     dependencies=[Depends(_own_page)],
@@ -32,7 +34,8 @@ def begin_session(
     sent: Annotated[SessionForm, Depends(open_form(SessionForm))],
 ) -> SessionAnswer:
     """Sign in to the console: trade an API key for a cookie that is valid for eight hours."""
-    token, caller = service.sessions.begin(service.administration.caller(sent.key), SESSION_LIFE)
+    caller = let_in(request, partial(service.administration.caller, sent.key))
+    token, caller = service.sessions.begin(caller, SESSION_LIFE)
     keep_token(request, response, token)
     return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
 

@@ -10,9 +10,8 @@ from pydantic import StringConstraints
 
 from manager.answers import EventAnswer
 from manager.cases.base import Caller
-from manager.problem import DatabaseAway, InvalidRequest, Unauthenticated, Unexpected
 from manager.rest.dependencies import StillLetIn, TheCaller
-from manager.rest.openapi import problems
+from manager.rest.openapi import OF_EVERY_CALLER, problems
 from manager.rest.openapi_examples import resources
 from manager.rest.streams.signs_of_life import LONGEST_WAIT, SignsOfLife
 
@@ -99,7 +98,7 @@ def may_see(caller: Caller, event: EventAnswer) -> bool:
                 }
             },
         },
-        **problems(Unauthenticated, InvalidRequest, Unexpected, DatabaseAway),
+        **problems(*OF_EVERY_CALLER),
     },
 )
 async def events(

@@ -11,16 +11,12 @@ from fastapi.responses import StreamingResponse
 from manager.event_flow.output_look import OutputLook
 from manager.problem import (
     Conflict,
-    DatabaseAway,
-    InvalidRequest,
     NotFound,
     QuotaExceeded,
     StateNotReady,
-    Unauthenticated,
-    Unexpected,
 )
 from manager.rest.dependencies import Named, StillLetIn, Text, TheCaller, TheService
-from manager.rest.openapi import problems
+from manager.rest.openapi import OF_EVERY_CALLER, problems
 from manager.rest.openapi_examples.outputs import SAMPLE
 from manager.rest.streams.live_events import EVENT_STREAM_MEDIA_TYPE, EventFeed
 from manager.rest.streams.reader_stream import ClosingStreamResponse, read_until_over
@@ -45,7 +41,7 @@ router = APIRouter(prefix="/v1", tags=["dataflows"])
             },
         },
         **problems(
-            *(Unauthenticated, InvalidRequest, Unexpected, DatabaseAway),
+            *OF_EVERY_CALLER,
             *(Conflict, NotFound, QuotaExceeded, StateNotReady),
         ),
     },

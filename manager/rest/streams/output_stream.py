@@ -12,16 +12,12 @@ from fastapi.responses import StreamingResponse
 from manager.event_flow.tail import Tail
 from manager.problem import (
     Conflict,
-    DatabaseAway,
-    InvalidRequest,
     NotFound,
     QuotaExceeded,
     StateNotReady,
-    Unauthenticated,
-    Unexpected,
 )
 from manager.rest.dependencies import Named, StillLetIn, Text, TheCaller, TheService
-from manager.rest.openapi import problems
+from manager.rest.openapi import OF_EVERY_CALLER, problems
 from manager.rest.openapi_examples.outputs import OUTPUT_EVENT
 from manager.rest.streams.live_events import EventFeed
 from manager.rest.streams.reader_stream import ClosingStreamResponse, read_until_over
@@ -47,7 +43,7 @@ router = APIRouter(prefix="/v1", tags=["dataflows"])
             },
         },
         **problems(
-            *(Unauthenticated, InvalidRequest, Unexpected, DatabaseAway),
+            *OF_EVERY_CALLER,
             *(Conflict, NotFound, QuotaExceeded, StateNotReady),
         ),
     },

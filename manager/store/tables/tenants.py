@@ -19,6 +19,11 @@ class TenantRow(SQLModel, table=True):
     """Whether an operator allows it to publish code."""
     wheel_bytes: int = Field(default=DEFAULT_WHEEL_BYTES, sa_column_kwargs={"server_default": str(DEFAULT_WHEEL_BYTES)})
     """How large the wheels may be in all that its code imports from."""
+    sources: int = Field(default=200, sa_column_kwargs={"server_default": "200"})
+    secrets: int = Field(default=200, sa_column_kwargs={"server_default": "200"})
+    modules: int = Field(default=1_000, sa_column_kwargs={"server_default": "1000"})
+    keys: int = Field(default=100, sa_column_kwargs={"server_default": "100"})
+    requests_per_minute: int = Field(default=6_000, sa_column_kwargs={"server_default": "6000"})
 
 
 class KeyRow(SQLModel, table=True):

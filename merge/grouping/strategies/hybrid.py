@@ -7,6 +7,7 @@ where they cost less.
 
 from merge.grouping.branches import part_branches
 from merge.grouping.descent import descend
+from merge.grouping.dissolution import dissolve_groups
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import NodeLayout
@@ -18,7 +19,7 @@ from merge.grouping.strategies.node import filled
 
 _TRIES = 20_000
 """The steps that are tried at most; a few seconds."""
-_PARTS = (0.5, 0.25, 0.1)
+_PARTS = (1.0, 0.7, 0.5, 0.25)
 """What parts of the capacity clusters have that groups are packed with."""
 
 
@@ -35,7 +36,7 @@ def improved(layout: NodeLayout) -> Partition:
         candidates.append(present(layout))
     best = min(candidates, key=score).copy()
     descend(best, most=_TRIES)
-    best = part_branches(best)
+    best = part_branches(dissolve_groups(best))
     descend(best, most=_TRIES)
     settle_images(best)
     return min(begin, best, key=score)

@@ -148,7 +148,7 @@ def test_an_owner_that_is_not_killed_finishes(tmp_path: Path) -> None:
     assert acknowledged == _check(tmp_path, acknowledged)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_owner_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path, seed: int) -> None:
     """One spool survives a series of kills at random steps, each owner beginning where the one before was killed."""
     chance = random.Random(seed)

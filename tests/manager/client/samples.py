@@ -99,7 +99,17 @@ EXPLAINED = {
     "plan": None,
 }
 EVENT = {"id": 5, "kind": "operation", "told": {"kind": "submit", "subject": "d1", "paused": None}}
-QUOTA = {"dataflows": 1, "tasks": 2, "submits_per_minute": 3, "wheel_bytes": 4}
+QUOTA = {
+    "dataflows": 1,
+    "tasks": 2,
+    "submits_per_minute": 3,
+    "wheel_bytes": 4,
+    "sources": 5,
+    "secrets": 6,
+    "modules": 7,
+    "keys": 8,
+    "requests_per_minute": 9,
+}
 MODULE = {
     "name": "clean",
     "version": 2,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import count
 
 import httpx
 import pytest
@@ -9,6 +10,7 @@ from fastapi import FastAPI
 
 from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
+from manager.rest.request_rates import MINUTE, RequestRates
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import Switch, serving
 
@@ -27,7 +29,10 @@ def events() -> LiveEvents:
 
 @pytest.fixture
 def app(service: FakeService, events: LiveEvents) -> FastAPI:
-    return make_app(service.use_cases, events, lambda: None if service.leads else "another manager leads; ask that one")
+    app = make_app(service.use_cases, events, lambda: None if service.leads else "another manager leads; ask that one")
+    # A minute passes from each request to the next, so that tests may send as many as they like.
+    app.state.rates = RequestRates(map(float, count(step=int(MINUTE))).__next__)
+    return app
 
 
 @pytest.fixture(scope="session")

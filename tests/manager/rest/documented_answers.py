@@ -20,8 +20,9 @@ from manager.rest.openapi_examples.outputs import SENT_EVENTS
 from tests.engine.code.wheels import wheel
 from tests.manager.rest.town import NEEDED, UNNEEDED, USED
 
-ANNS_KEY = "the key of ann"
-"""In a body; whoever sends it puts the key there."""
+KEYS_OF = {"the key of ann": "ann", "the key of hasty": "hasty"}
+"""In a body; what sends it puts the key there."""
+ANNS_KEY, HASTYS_KEY = KEYS_OF
 WELL = ""
 """The code of an answer that is no problem."""
 
@@ -102,6 +103,7 @@ ROUTES: dict[str, Route] = {
         well=_ask(None, "/v1/session", {"key": ANNS_KEY}),
         own={
             "database-away": Ask(who=None, path="/v1/session", body={"key": ANNS_KEY}, when="away"),
+            "too-many-requests": _ask(None, "/v1/session", {"key": HASTYS_KEY}),
             "foreign-page": _ask(None, "/v1/session", {"key": ANNS_KEY}, Origin="http://elsewhere.example"),
             "unauthenticated": _ask(None, "/v1/session", {"key": "guessed"}),
             "unexpected": Ask(who=None, path="/v1/session", body={"key": ANNS_KEY}, when="broken"),
@@ -556,6 +558,7 @@ def asked(route: Route, *, changes: bool) -> Iterator[tuple[str, Ask]]:
         yield "not-ready", replace(well, when="waiting")
     if well.who is not None:
         yield "unauthenticated", replace(well, who=None)
+        yield "too-many-requests", replace(well, who="hasty")
         if changes:
             yield "foreign-page", replace(well, by_cookie=True)
         yield "database-away", replace(well, when="away")

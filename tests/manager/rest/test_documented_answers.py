@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from manager.rest.session_cookie import COOKIE
-from tests.manager.rest.documented_answers import ANNS_KEY, ROUTES, WELL, Ask, asked
+from tests.manager.rest.documented_answers import KEYS_OF, ROUTES, WELL, Ask, asked
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -89,7 +89,10 @@ def _sent(client: httpx.Client, town: Town, method: str, ask: Ask) -> tuple[int,
 def _body(ask: Ask, town: Town) -> bytes | str | None:
     if ask.body is None or isinstance(ask.body, bytes):
         return ask.body
-    return json.dumps(ask.body).replace(ANNS_KEY, town.keys["ann"])
+    body = json.dumps(ask.body)
+    for placeholder, who in KEYS_OF.items():
+        body = body.replace(placeholder, town.keys[who])
+    return body
 
 
 def _enter(town: Town, folder: Path, situation: str) -> None:

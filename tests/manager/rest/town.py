@@ -41,7 +41,7 @@ from tests.engine.code.wheels import wheel
 from tests.manager.memory_outputs import Spools, connecting
 from tests.manager.rest.real_service import NAME, in_folder, real_service
 
-TENANTS = ("ann", "bob", "city", "poor")
+TENANTS = ("ann", "bob", "city", "poor", "hasty")
 USED = "used-once"
 """An idempotency key of ann's that was used for another document than the example."""
 OTHER: dict[str, Any] = resources.DOCUMENT | {"name": "another"}
@@ -107,6 +107,7 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         service.administration.set_quota(
             operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0, wheel_bytes=0)
         )
+        service.administration.set_quota(operator, "hasty", Quota(requests_per_minute=0))
         outputs.start()
         sender.start()
         looks.callback(sender.stop)

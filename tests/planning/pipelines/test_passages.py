@@ -44,7 +44,7 @@ def _unowned(config: object) -> object:
 @pytest.mark.parametrize(
     ("kind", "config"), [pytest.param(kind, config, id=name) for name, kind, config in installed()]
 )
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_fields_leave_as_predicted(kind: AnyTaskType, config: Config, data: st.DataObject) -> None:
     """Whatever fields of whatever kinds enter: if a case takes them, those leave that the type says."""

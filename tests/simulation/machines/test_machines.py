@@ -6,7 +6,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -23,22 +23,19 @@ MANY = range(100, 10_000) if SEED is None else [int(SEED)]
 UNSAFE = r"(lost acknowledged|has not got all|and now is|are missing|are lost)(.|\n)*BRAID_SIMULATION_SEED=\d+"
 
 
-def hold(seeds: Iterable[int], make: type[Machine] = Machine) -> None:
+def hold(seeds: Iterable[int], make: type[Machine] = Machine) -> Iterator[Run]:
     for seed in seeds:
-        if found := played(seed, make).trouble:
+        run = played(seed, make)
+        if found := run.trouble:
             repeat = f"BRAID_SIMULATION_SEED={seed} .venv/bin/python -m pytest tests/simulation/machines"
             pytest.fail(f"seed {seed}: {found}\nto repeat it: {repeat}", pytrace=False)
-
-
-def test_hosts_survive_their_machines() -> None:
-    """Nothing that was acknowledged is lost, no output differs or is missing, and all hosts run in the end."""
-    hold(FEW)
+        yield run
 
 
 @pytest.mark.slow
 def test_hosts_survive_their_machines_for_long() -> None:
     """The same holds in ten thousand runs."""
-    hold(MANY)
+    assert len(MANY) == sum(1 for _ in hold(MANY))
 
 
 @pytest.mark.parametrize(
@@ -58,11 +55,15 @@ def test_hosts_survive_their_machines_for_long() -> None:
 def test_a_broken_rule_is_noticed(make: type[Machine], runs: int) -> None:
     """Whichever rule is left out, one of the first runs goes wrong, and the message says how to repeat it."""
     with pytest.raises(pytest.fail.Exception, match=UNSAFE):
-        hold(range(runs), make)
+        assert runs == sum(1 for _ in hold(range(runs), make))
 
 
-def test_runs_are_hard() -> None:
-    """Machines lose their disks, two at once too; hosts are taken over, handed over, fenced, brought home, balanced."""
+def test_hosts_survive_their_machines() -> None:
+    """Nothing that was acknowledged is lost, no output differs or is missing, and all hosts run in the end.
+
+    And the runs are hard: machines lose their disks, two at once too; hosts are taken over, handed over, fenced,
+    brought home, balanced.
+    """
     seen: Counter[str] = Counter()
 
     class Observed(Machine):
@@ -75,15 +76,15 @@ def test_runs_are_hard() -> None:
             seen.update(late=known is not None and known.version > order.version)
             super().ordered(order)
 
-    for seed in range(80):
-        run = played(seed, Observed)
+    for run in hold(FEW, Observed):
         seen.update(gone=len(run.world.gone), lost=sum(run.together), several=sum(each > 1 for each in run.together))
         seen.update(led_anew=run.world.database.leads - 1, balanced=len(run.world.balances))
         for _, turn in run.world.turns:
             words = ("is lost", "released", "can't take", "can't reach", "now has everything", "no copies")
             seen.update({word: word in turn.why for word in words})
             seen.update(home="released" in turn.why and turn.carriage.machine == turn.carriage.host)
-    assert {} == {thing: count for thing, count in seen.items() if count < 3}
+    if SEED is None:
+        assert {} == {thing: count for thing, count in seen.items() if count < 3}
 
 
 def test_damage_is_noticed() -> None:

@@ -1,0 +1,90 @@
+"""Quotas of what a tenant keeps: sources, secrets, modules, API keys; and sessions, of which the oldest end."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.vault import Vault
+from manager.answers import KeyForm, Quota, SecretForm, SourceForm
+from manager.cases.sessions import MOST_SESSIONS
+from manager.problem import QuotaExceeded, Unauthenticated
+from tests.manager.managers import OPERATOR, Manager, caller
+
+ANN, BOB = caller("ann"), caller("bob")
+WHAT = ("sources", "secrets", "modules", "keys")
+
+
+@pytest.fixture
+def manager(empty_url: str, tmp_path: Path) -> Iterator[Manager]:
+    made = Manager(empty_url).lead()
+    made.admit("ann", "bob")
+    made.equip(vault=Vault(tmp_path / "root"))
+    yield made
+    made.close()
+
+
+def _keep(manager: Manager, what: str, number: int, who: str = "ann") -> str:
+    """Keep one more; what it is known by."""
+    service, mine = manager.service, caller(who)
+    name = f"kept-{number}"
+    match what:
+        case "sources":
+            form = {"name": name, "connection": {"kind": "topic", "topic": f"{who}/{name}"}, "schema": {"n": "integer"}}
+            return service.sources.register(mine, SourceForm.model_validate(form)).name
+        case "secrets":
+            return service.secrets.put(mine, name, SecretForm(secret="hush")).name  # noqa: S106 - an example
+        case "modules":
+            form = {"name": name, "version": 1, "shape": "one-to-one", "installed": {"type": "map"}}
+            return service.modules.publish(mine, json.dumps(form).encode()).name
+        case _:
+            return service.administration.make_key(mine, KeyForm()).id
+
+
+def _give_up(manager: Manager, what: str, name: str) -> None:
+    match what:
+        case "sources":
+            manager.service.sources.revoke(ANN, name)
+        case "secrets":
+            manager.service.secrets.remove(ANN, name)
+        case _:
+            manager.service.administration.revoke_key(ANN, name)
+
+
+@pytest.mark.parametrize("what", WHAT)
+def test_one_more_than_the_quota_is_refused(manager: Manager, what: str) -> None:
+    """What is there stays, the refusal names the remedy, others are not affected, and with more quota it is taken."""
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota.model_validate({what: 2}))
+    kept = [_keep(manager, what, number) for number in range(2)]
+    with pytest.raises(QuotaExceeded, match=f"has 2 {what}, and may have 2; .*, or ask for more"):
+        _keep(manager, what, 2)
+    _keep(manager, what, 0, who="bob")
+    if what != "modules":
+        _give_up(manager, what, kept[0])
+        _keep(manager, what, 2)
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota.model_validate({what: 3}))
+    _keep(manager, what, 3)
+
+
+@pytest.mark.parametrize("what", ["secrets", "modules"])
+def test_what_is_there_may_be_put_again(manager: Manager, what: str) -> None:
+    """A secret is replaced and a module published once more, idempotently, even if there may be no other."""
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota.model_validate({what: 1}))
+    assert _keep(manager, what, 0) == _keep(manager, what, 0)
+
+
+def test_the_oldest_of_too_many_sessions_ends(manager: Manager) -> None:
+    """A key has so many sessions; with one more the oldest is over, and sessions of other keys go on."""
+    administration, sessions = manager.service.administration, manager.service.sessions
+    mine, others = (
+        administration.caller(administration.make_key(OPERATOR, KeyForm(tenant=tenant)).key)
+        for tenant in ("ann", "bob")
+    )
+    kept, _ = sessions.begin(others, 50.0)
+    first, second = (sessions.begin(mine, 100.0 + number)[0] for number in range(2))
+    for number in range(MOST_SESSIONS - 1):
+        sessions.begin(mine, 200.0 + number)
+    with pytest.raises(Unauthenticated):
+        sessions.caller(first)
+    assert ("ann", "bob") == (sessions.caller(second).tenant, sessions.caller(kept).tenant)
