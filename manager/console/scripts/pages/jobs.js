@@ -8,6 +8,7 @@ import { figuresOf, perSecond } from "../graph/figures.js";
 import { refresh } from "../refresh.js";
 import { History, sparkline } from "../graph/sparkline.js";
 import { counted } from "../plurals.js";
+import { imageSection } from "./jobs/images.js";
 import { machineSection } from "./jobs/machines.js";
 
 const PACE = 3;
@@ -23,7 +24,8 @@ export async function show(main, { signal, say }) {
   const [histories, busy] = [new Map(), new Map()];
   const [trouble, jobs, hosts] = [element("div", {}), element("div", {}), element("div", {})];
   const machines = machineSection({ signal, say });
-  replace(main, element("h1", {}, title), trouble, jobs, element("h2", {}, "Hosts"), hosts, machines.node);
+  const images = imageSection({ signal });
+  replace(main, element("h1", {}, title), trouble, jobs, element("h2", {}, "Hosts"), hosts, images.node, machines.node);
 
   async function look() {
     const [allJobs, allHosts] = await Promise.all([
@@ -38,6 +40,7 @@ export async function show(main, { signal, say }) {
     refresh(jobs, jobTable(allJobs, histories));
     allHosts.forEach(noteCpu);
     refresh(hosts, hostTable(allHosts, busy));
+    await images.look();
     await machines.look();
   }
 
@@ -64,6 +67,7 @@ function brokenSpools(host) {
 function troubles(jobs, hosts) {
   const wrong = [
     ...hosts.filter((host) => !host.alive).map((host) => `Host ${host.name} is not alive.`),
+    ...hosts.filter((host) => host.trouble).map((host) => `Host ${host.name}: ${host.trouble}.`),
     ...hosts.flatMap((host) =>
       brokenSpools(host).map(([name, state]) => `The spool of ${name} on host ${host.name}: ${state}.`)),
     ...jobs.filter((job) => job.trouble).map((job) => `Job ${job.job}: ${job.trouble}`),
@@ -119,6 +123,7 @@ function hostTable(hosts, busy) {
     { title: "CPU time", cell: (host) => list(taken(host.cpu)) },
     { title: "Spools", number: true, cell: (host) => count(Object.keys(host.spools).length) },
     { title: "Dropped", number: true, cell: (host) => count(host.dropped) },
+    { title: "Image", cell: (host) => host.image || "–" },
     { title: "Tags", cell: (host) => list(host.tags) },
     { title: "Release", cell: (host) => host.release || "–" },
     { title: "Last seen", cell: (host) => (host.seen ? ago(host.seen) : "never") },
