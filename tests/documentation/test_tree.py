@@ -29,7 +29,7 @@ MODULES = sorted(
     # A migration keeps the name under which databases know it.
     if "migrations" not in path.parts
 )
-NOUNS = {"covering", "finding", "grouping", "planning", "provisioning", "ring", "sitting"}
+NOUNS = {"covering", "finding", "grouping", "packing", "planning", "provisioning", "ring", "sitting"}
 """Nouns that end like a gerund; a covering is the sub-graph of a reconfiguration, a sitting a turn at a store."""
 LONGEST = 300
 MOST_METHODS = 15
