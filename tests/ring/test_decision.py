@@ -87,6 +87,16 @@ def test_a_machine_with_all_tags_and_types_comes_first_and_one_that_drains_last(
     assert "c" == found.machine
 
 
+def test_a_host_goes_only_to_machines_of_its_image() -> None:
+    """If its own machine names none, it may go to one of any."""
+    for image, expected in (("cuda", "c"), ("", "b")):
+        scene = Scene.of(carriage(peers="bcd", kept_by="bcd"), replicas=3)
+        scene.machines |= {"a": machine("a", image=image), "b": machine("b", image="xilinx")}
+        scene.machines |= {"c": machine("c", image="cuda")}
+        scene.lose("a")
+        assert expected == scene.next().machine
+
+
 def test_a_machine_with_the_same_root_has_everything() -> None:
     """It needs no copy, and is no peer."""
     scene = Scene.of(carriage(root="shared"))
