@@ -14,11 +14,11 @@ from ring.carriage import Carriage
 from ring.fleet import Fleet
 from ring.hand_over import wanted
 
-CROWDED = 0.8
+CROWDED = 0.7
 """The part of all cores from which on more are needed; no drained machine's work may fill another one beyond it."""
-BUSY = 0.6
+BUSY = 0.5
 """The part of all cores from which on they are to blame if jobs fall behind."""
-SPARE = 0.5
+SPARE = 0.4
 """The part of the cores that are left which jobs may take when one machine goes."""
 _TIMES_LONGER = 5.0
 """How many times longer than for an addition a removal must be right, and the rest after each."""

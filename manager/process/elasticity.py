@@ -24,7 +24,7 @@ class Elasticity:
         self._supply = _supply(beside, settings, root)
         scaler = Scaler(
             tools,
-            listener,
+            listener.sight,
             self._supply,
             autoscale=settings.autoscale,
             most=settings.added_machines,

@@ -91,8 +91,8 @@ class HostProcesses:
 
     def end(self) -> None:
         """Stop all of them: their broker ends too."""
-        for record in sorted(self._folder.glob("*.json")):
-            self.stop(record.stem, "")
+        for machine in sorted({*self._children, *(record.stem for record in self._folder.glob("*.json"))}):
+            self.stop(machine, "")
 
     @property
     def _folder(self) -> Path:

@@ -18,7 +18,6 @@ from manager.committer.rows import OPERATOR
 from manager.defragmentation.autoscale import Autoscale
 from manager.observations.figures import figures_of
 from manager.observations.host_loads import host_loads
-from manager.observations.listener import Listener
 from manager.observations.machine_messages import MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import Conflict, StateNotReady
@@ -42,7 +41,7 @@ class Scaler:
     def __init__(  # noqa: PLR0913 - what is committed and heard, what starts machines, and three settings
         self,
         tools: Tools,
-        listener: Listener,
+        sight: Callable[[], Sight],
         supply: MachineSupply,
         *,
         autoscale: Autoscale,
@@ -50,9 +49,9 @@ class Scaler:
         settled_after: float = SETTLED_AFTER,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`most` is how many machines may be added."""
+        """`sight` is what was heard so far. `most` is how many machines may be added."""
         self._tools = tools
-        self._listener = listener
+        self._sight = sight
         self._supply = supply
         self._autoscale = autoscale
         self._most = most
@@ -68,7 +67,7 @@ class Scaler:
 
     def look(self) -> None:
         """Decide, commit, and do what is due."""
-        sight = self._listener.sight()
+        sight = self._sight()
         if not sight.complete or not self._tools.committer.leads:
             self._state = ScaleState()
             return

@@ -121,7 +121,7 @@ towns = st.builds(
     new_cores=st.sampled_from([1.0, 2.0, 8.0]),
     most=st.integers(0, 3),
     by_workers=st.booleans(),
-    strain=st.sampled_from([None, 0.3, 0.55, 0.65]),
+    strain=st.sampled_from([None, 0.3, 0.45, 0.55]),
     behind=st.sampled_from([(), ("7",)]),
 )
 # Loads for the cores of the machines of operators, since what matters is beside the bounds.
@@ -131,7 +131,7 @@ waves = st.lists(
 )
 
 
-@example(Town(cores={"a": 2.0}, loads={}, most=1, strain=0.55), [(0.65, (), 60)])
+@example(Town(cores={"a": 2.0}, loads={}, most=1, strain=0.45), [(0.55, (), 60)])
 @given(towns, waves)
 def test_it_comes_to_rest_under_a_constant_load(town: Town, before: list[tuple[float, tuple[str, ...], int]]) -> None:
     """Whatever came before, no machine is added after one was removed, and after a while nothing changes any more."""
@@ -166,7 +166,7 @@ def test_bounds_reasons_and_rests_are_kept(town: Town, wave: list[tuple[float, t
 
 @given(towns, waves)
 def test_what_goes_leaves_room(town: Town, wave: list[tuple[float, tuple[str, ...], int]]) -> None:
-    """Without a machine that goes, jobs take half of the cores at most, and its hosts overfill no other machine."""
+    """Without a machine that goes, jobs take two fifths of the cores at most, and its hosts fill no other one."""
     for part, town.behind, looks in wave:
         town.spread(part * sum(town.cores.values()))
         for _ in range(looks):
@@ -193,7 +193,7 @@ def test_a_machine_is_added_once_cores_have_been_short_for_a_while() -> None:
     (_, found), *_ = crowded.done
     assert ScaleAct.ADD == found.act
     assert "added-1" == found.machine
-    assert "jobs take 1.80 of 2 cores, 80% or more, for 60 s" == found.why
+    assert "jobs take 1.80 of 2 cores, 70% or more, for 60 s" == found.why
 
 
 def test_a_moment_of_load_adds_nothing() -> None:
@@ -211,10 +211,10 @@ def test_jobs_that_fall_behind_add_a_machine_only_if_cores_are_to_blame() -> Non
     """A job that one core is too slow for falls behind on an idle machine too, where another one would not help."""
     slow = town(loads={"a": 1.3}, behind=("7", "9"))
     slow.run(10 * HOLD)
-    assert ["jobs 7, 9 have fallen behind, and jobs take 1.30 of 2 cores, 60% or more, for 60 s"] == [
+    assert ["jobs 7, 9 have fallen behind, and jobs take 1.30 of 2 cores, 50% or more, for 60 s"] == [
         found.why for _, found in slow.done
     ]
-    idle = town(loads={"a": 1.0}, behind=("7",))
+    idle = town(loads={"a": 0.9}, behind=("7",))
     idle.run(10 * HOLD)
     assert [] == idle.done
 
@@ -237,7 +237,7 @@ def test_the_emptiest_and_newest_goes_first() -> None:
     ebbing.loads = {"a": 0.3}
     ebbing.run(20 * HOLD)
     assert ["added-2", "added-1"] == [found.machine for _, found in ebbing.done if found.act is ScaleAct.REMOVE]
-    assert "jobs take 0.30 cores, no more than 50% of the 2 that are left without added-1" in ebbing.done[-1][1].why
+    assert "jobs take 0.30 cores, no more than 40% of the 2 that are left without added-1" in ebbing.done[-1][1].why
 
 
 def test_a_machine_whose_host_fits_nowhere_stays() -> None:
