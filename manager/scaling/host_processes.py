@@ -21,6 +21,8 @@ from bridge.machine.process_identity import began
 from bridge.transport.address import Address
 from manager.scaling.supply import SupplyFailed
 
+_BRAID = "from manager.command import app; app()"
+"""What the console script `braid` does, wherever that lies."""
 _END_PATIENCE = 75.0
 """Seconds that a process may take to end its jobs and itself."""
 
@@ -53,7 +55,7 @@ class HostProcesses:
     def start(self, machine: str, why: str) -> None:  # noqa: ARG002 - a hook is given the reason
         """Start its process, unless it runs."""
         broker = self._broker().url
-        command = [sys.executable, "-m", "manager.command", "host", machine, "--root", str(self._root), *self._options]
+        command = [sys.executable, "-c", _BRAID, "host", machine, "--root", str(self._root), *self._options]
         order = sha256("\0".join([*command, broker]).encode()).hexdigest()
         record = self._read(machine)
         if record is not None and (process := _alive(record)) is not None:

@@ -30,7 +30,7 @@ def test_a_wave_of_load_adds_a_machine_and_its_end_removes_it(tmp_path: Path) ->
         with served.admit("ann") as ann, served.client() as operator:
             wave = [Counted(served, ann, f"street-{number}") for number in range(4)]
             served.until_carried("added-1", "added-1")
-            served.until(lambda: "added-1" in {host.host for host in operator.hosts() if host.alive}, "its host")
+            served.until(lambda: "added-1" in {host.name for host in operator.hosts() if host.alive}, "its host")
             (added,) = (each for each in psutil.Process().children(recursive=True) if "added-1" in each.cmdline())
             late = Counted(served, ann, "canal")
             assert "added-1" == late.host

@@ -12,6 +12,8 @@ from manager.scaling.supply import SupplyFailed
 from tests.integration.serving import runs
 from tests.manager.process.test_keeper import until
 
+pytestmark = [pytest.mark.full, pytest.mark.spark]
+
 # Nothing listens there: a host waits until a broker does.
 NOWHERE = Address.parse("mqtt://braid:secret@127.0.0.1:9")
 
@@ -37,6 +39,8 @@ def test_a_machine_is_one_process_whoever_looks(made: HostProcesses, tmp_path: P
     """It is started once; the next manager goes on with it; arguments do not show the broker's password."""
     made.start("added-1", "why")
     (process,) = found("added-1")
+    log = tmp_path / "added" / "added-1.log"
+    until(lambda: "host added-1 runs over" in log.read_text(), f"a host: {log.read_text()}")
     made.start("added-1", "why")
     following = processes(tmp_path)
     following.start("added-1", "why")
