@@ -31,6 +31,7 @@ from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRo
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision
 from merge import Instance
+from merge.reconfiguration.alteration import is_changed
 from merge.reconfiguration.switches import Scheduler
 
 _DROPPED = "dropped"
@@ -250,6 +251,7 @@ def _scope(state: CommittedState, decided: ReconfigurationDecision) -> Reconfigu
         for each in decided.tasks
         if each.becomes.instance == instance
     ]
+    tasks += _joined(state, decided)
     tasks += _come_and_gone(state, decided)
     switching = decided.switches
     waiting = tuple(str(job) for job, each in switching.jobs.items() if not each.is_head)
@@ -268,6 +270,23 @@ def _scope(state: CommittedState, decided: ReconfigurationDecision) -> Reconfigu
         # A head switches within a pace, and each job that waits for another needs a batch more at most.
         delay_seconds=pace * (1 + len(waiting)),
     )
+
+
+def _joined(state: CommittedState, decided: ReconfigurationDecision) -> Iterator[ChangedTaskAnswer]:
+    """The tasks that become one with equal ones."""
+    running = state.running.tasks
+    for old, new in decided.alteration.swaps:
+        for task, instance in new.places.items():
+            if task in old.places and old.places[task] != instance and instance in running and running[instance].inputs:
+                yield ChangedTaskAnswer(
+                    dataflow=public_id(new.id),
+                    task=task,
+                    in_place=False,
+                    shared=True,
+                    changed=is_changed(running[old.places[task]], running[instance]),
+                    state=str(StateFate.KEPT),
+                    job=str(state.jobs.homes[instance].job),
+                )
 
 
 def _come_and_gone(state: CommittedState, decided: ReconfigurationDecision) -> Iterator[ChangedTaskAnswer]:
