@@ -26,7 +26,7 @@ from manager.transitions.reconfiguration_decision import ReconfigurationDecision
 from manager.transitions.state_fates import unchanged, undeclared
 from merge import Host, Instance, RunningTask, Submitted
 from merge.reconfiguration.alteration import Edit, below, changed_ids, histories
-from merge.reconfiguration.joining import joined
+from merge.reconfiguration.joined_tasks import joined
 from merge.reconfiguration.switches import Scheduler
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 from manager.cases.adaptive.adapter import Adapter
 from manager.cases.tools import Tools
 from manager.event_flow.domain_event_line import DomainEventLine
+from manager.fleet.hook import ScaleHook
+from manager.fleet.host_processes import HostProcesses
+from manager.fleet.scaler import Scaler
+from manager.fleet.supply import MachineSupply
 from manager.observations.listener import Listener
 from manager.process.broker_and_host import BrokerAndHost
 from manager.process.regular_looks import RegularLooks
 from manager.process.settings import Settings
-from manager.scaling.hook import ScaleHook
-from manager.scaling.host_processes import HostProcesses
-from manager.scaling.scaler import Scaler
-from manager.scaling.supply import MachineSupply
 
 
 class Elasticity:

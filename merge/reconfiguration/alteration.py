@@ -10,7 +10,7 @@ it feeds keep their instances, and so do those that a task taken out has fed: on
 
 An altered, inserted or forked task and all below it have a history of their own. So their keys get a scope, and nothing
 that is submitted later shares them. Sources have no history, and are shared as always; neither do tasks without state
-that `merge.reconfiguration.joining` names, which may become one with equal ones.
+that `merge.reconfiguration.joined_tasks` names, which may become one with equal ones.
 """
 
 from collections import Counter

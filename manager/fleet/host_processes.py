@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from bridge.machine.files import make_folder, write_whole
 from bridge.machine.process_identity import began
 from bridge.transport.address import Address
-from manager.scaling.supply import SupplyFailed
+from manager.fleet.supply import SupplyFailed
 
 _BRAID = "from manager.command import app; app()"
 """What the console script `braid` does, wherever that lies."""

@@ -1,4 +1,4 @@
-"""Joining: which of the tasks that a reconfiguration changes need no history of their own. Pure.
+"""Joined tasks: which of the tasks that a reconfiguration changes need no history of their own. Pure.
 
 A task without state whose parents are shared as always emits what any equal task emits, whatever it was before. So it
 keeps the key that it would have if it had just been submitted. If an equal task runs in the same job, the dataflow uses

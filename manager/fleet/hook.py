@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from typing import Literal
 
-from manager.scaling.supply import SupplyFailed
+from manager.fleet.supply import SupplyFailed
 
 HOOK_PATIENCE = 120.0
 """Seconds that the command may take; what takes longer it should begin, and not wait for."""

@@ -16,12 +16,12 @@ from manager.cases.runtime.machines import Machines
 from manager.cases.tools import Tools
 from manager.committer.rows import OPERATOR
 from manager.defragmentation.autoscale import Autoscale
+from manager.fleet.supply import MachineSupply, SupplyFailed
 from manager.observations.figures import figures_of
 from manager.observations.host_loads import host_loads
 from manager.observations.machine_messages import MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import Conflict, StateNotReady
-from manager.scaling.supply import MachineSupply, SupplyFailed
 from ring.fleet import SETTLED_AFTER, Fleet
 from ring.scale import FleetUse, HostScale, ScaleAct, ScaleState, scaled
 from ring.tokens import Ring
@@ -32,7 +32,7 @@ _PACES = 1.5
 """Paces that an event waits for its batch at most, besides."""
 _AGAIN_AFTER = 300.0
 """Seconds after which what failed is tried again."""
-log = logging.getLogger("braid.scaling")
+log = logging.getLogger("braid.fleet")
 
 
 class Scaler:

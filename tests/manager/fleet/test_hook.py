@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from manager.scaling.hook import ScaleHook
-from manager.scaling.supply import SupplyFailed
+from manager.fleet.hook import ScaleHook
+from manager.fleet.supply import SupplyFailed
 
 
 def command(folder: Path, *lines: str) -> str:

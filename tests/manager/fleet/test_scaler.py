@@ -9,11 +9,11 @@ import pytest
 from manager.answers import OperationKind
 from manager.cases.base import Paging
 from manager.defragmentation.autoscale import Autoscale
+from manager.fleet.scaler import Scaler
+from manager.fleet.supply import SupplyFailed
 from manager.observations.machine_messages import MachineStatus
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.observations.sight import JobSight, Sight
-from manager.scaling.scaler import Scaler
-from manager.scaling.supply import SupplyFailed
 from ring.carriage import MachineSeen
 from ring.tokens import Ring
 from tests.manager.carriages.machines import commit, turn
