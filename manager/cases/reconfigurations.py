@@ -96,7 +96,7 @@ class Reconfigurations(Base):
             who=caller.who,
             begun=datetime.now(UTC),
             undoes=None if wanted.undoes is None else str(wanted.undoes),
-            scope=self._changes.reconfigurations.preview(wanted, _scope),
+            scope=self._changes.reconfigurations.preview(wanted, reconfiguration_scope),
         )
 
     def _wanted(
