@@ -16,7 +16,7 @@ SCALING = {
     "BRAID_HOST": "local",
     "BRAID_MASTER": "local[1,8]",
     "BRAID_PLACEMENT": "launch",
-    "BRAID_PACE": "0.1",
+    "BRAID_PACE": "0.2",
     "BRAID_AUTOSCALE": "on",
     "BRAID_ADDED_MACHINES": "1",
     # It rests for five times as long.
