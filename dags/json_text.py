@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -41,6 +41,23 @@ def parsed_object(raw: bytes | str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise refusal("not-an-object", "the document is not a JSON object", "put its fields in { … }")
     return value
+
+
+def object_naming(raw: bytes, names: Iterable[str]) -> dict[str, Any]:
+    """The JSON object of a text that has some of these strings in it; else, and of one that cannot be read, nothing.
+
+    Most documents have none of them, and are not parsed for that.
+
+    >>> object_naming(b'{"policy": 1}', ["policy"]), object_naming(b'{"name": 1}', ["policy"])
+    ({'policy': 1}, {})
+    """
+    if not any(f'"{name}"'.encode() in raw for name in names):
+        return {}
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def refusal(code: str, message: str, remedy: str) -> InvalidDocument:

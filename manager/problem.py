@@ -213,9 +213,6 @@ class QuotaExceeded(Trouble):
         "says for how many seconds; otherwise remove something, or ask an operator for more."
     )
 
-    def __init__(self, why: str, retry_after: float | None = None) -> None:
-        super().__init__(why, retry_after=retry_after)
-
 
 class TooManyRequests(Trouble):
     """Requests, or wrong keys, come too fast."""
@@ -223,13 +220,7 @@ class TooManyRequests(Trouble):
     status = 429
     code = "too-many-requests"
     title = "Too many requests"
-    about = (
-        "The tenant sends more requests than its quota allows, or too many wrong keys come from one address. "
-        "`Retry-After` says for how many seconds to wait."
-    )
-
-    def __init__(self, why: str, retry_after: float) -> None:
-        super().__init__(why, retry_after=retry_after or None)
+    about = "A tenant sends more requests than it may, or an address too many wrong keys. Wait for `Retry-After`."
 
 
 class Unexpected(Trouble):

@@ -4,7 +4,8 @@ One rule holds homes, ring and balance together: **a host is at home at the mach
 home. The point stays as long as the host exists; what moves is tokens.
 
 - A new machine is placed behind all points that are used there, so that nothing moves because it came. Its own hosts
-  then get points of its arc. So each begins at home.
+  then get points of its arc. So each begins at home. One that was forgotten, and whose host others carry since, gets
+  that back.
 - A host whose machine is lost is carried elsewhere, and goes home as soon as that machine is back for a while. A
   machine that is forgotten leaves its points to its neighbour, and with them its hosts.
 - Balance moves tokens, and nothing else. The hosts whose points have another owner then go home, one at a time, by the
@@ -90,7 +91,12 @@ def next_ring(carriages: Mapping[str, Carriage], fleet: Fleet, uneven_since: flo
 
 
 def joined(machine: str, ring: Ring, carriages: Mapping[str, Carriage], loads: Mapping[str, float]) -> Ring:
-    """The ring with a new machine, behind the one with most to do, if that has several hosts."""
+    """The ring with a new machine, behind the one with most to do, if that has several hosts.
+
+    One that was forgotten, whose host others carry since, begins where that goes home to it.
+    """
+    if machine in carriages and ring.can_begin_at(point := carriages[machine].point):
+        return ring.begun_at(machine, point, [each.point for each in carriages.values()])
     hosts: dict[str, list[float]] = {}
     for host, each in carriages.items():
         hosts.setdefault(ring.owner(each.point), []).append(loads.get(host, 0.0))

@@ -98,6 +98,18 @@ class Ring:
         before = relieves if room.get(relieves, 0) > 1 else max(room, key=room.__getitem__)
         return Ring({**self.tokens, machine: (self.tokens[before] + used[before] + room[before] // 2) % RING_SIZE})
 
+    def can_begin_at(self, point: int) -> bool:
+        """Whether a new machine can own a point without taking others: it is the token of its owner."""
+        owner = self.owner(point)
+        return bool(owner) and self.tokens[owner] == point and self.arc(owner) > 1
+
+    def begun_at(self, machine: str, point: int, points: Collection[int]) -> "Ring":
+        """The ring with a new machine at a point where it can begin; its owner keeps all others that are used."""
+        owner = self.owner(point)
+        far = self._used(owner, points)
+        back = far[1] if len(far) > 1 else max(1, self.arc(owner) // 2)
+        return Ring({**self.tokens, machine: point, owner: (point + back) % RING_SIZE})
+
     def free_point(self, machine: str, points: Collection[int]) -> int:
         """A point of a machine for a new host: its token, or else the middle of the largest gap between those used."""
         token, used = self.tokens[machine], self._used(machine, points)

@@ -23,8 +23,10 @@ they are, so that sharing them shows.
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
@@ -127,10 +129,16 @@ class Machine(Generic[N]):
         self._states: dict[N, State] = {}
         self.become(nodes)
 
-    def become(self, nodes: Mapping[N, Node[N]]) -> None:
-        """Run these tasks from now on. Those that ran before go on with their state, the others start empty."""
+    def become(self, nodes: Mapping[N, Node[N]], copies: Mapping[N, N] = MappingProxyType({})) -> None:
+        """Run these tasks from now on. Those that ran before go on with their state, the others start empty.
+
+        `copies` has for a task that starts with the state of another one that other.
+        """
         self._nodes = nodes
-        self._states = {name: self._states.get(name, {}) for name in nodes}
+        self._states = {
+            name: self._states[name] if name in self._states else deepcopy(self._states.get(copies.get(name, name), {}))
+            for name in nodes
+        }
         parents = {name: [stream.parent for stream in node.streams] for name, node in nodes.items()}
         self._order = tuple(TopologicalSorter(parents).static_order())
         self.sinks = tuple(name for name, node in nodes.items() if _type(node.type).is_sink)

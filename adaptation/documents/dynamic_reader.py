@@ -1,6 +1,5 @@
 """The reader of dynamic documents: finds every problem, each with its place, a code, a message and a remedy."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from types import MappingProxyType
@@ -23,14 +22,14 @@ from adaptation.guards.conditions import ValueGuard
 from adaptation.guards.places import Place
 from dags import InvalidDocument, Problem
 from dags.form_reader import read_form
-from dags.json_text import parsed_object, refusal
+from dags.json_text import object_naming, parsed_object, refusal
 from dags.problems import listed, pointer, quoted, suggestion
 
 DYNAMIC_FIELDS = frozenset({"policy"})
 """The fields that only dynamic documents have."""
 FEWEST_ALTERNATES = 2
 
-_WORDS = tuple(f'"{word}"'.encode() for word in sorted(DYNAMIC_FIELDS | {"alternates", "when"}))
+_NAMES = DYNAMIC_FIELDS | {"alternates", "when"}
 _OPEN = frozenset({"point", "gap"})
 
 ModuleOf = Callable[[str, Mapping[str, Any]], tuple[str, Mapping[str, Any], Collection[str]] | None]
@@ -48,14 +47,7 @@ def is_dynamic(value: Mapping[str, Any]) -> bool:
 
 def dynamic_in(raw: bytes) -> bool:
     """Whether a document adapts. One that cannot be read does not; it is refused as a document."""
-    if not any(word in raw for word in _WORDS):
-        # Most documents are plain, and are not read twice.
-        return False
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and is_dynamic(value)
+    return is_dynamic(object_naming(raw, _NAMES))
 
 
 def read_dynamic(

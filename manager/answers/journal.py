@@ -51,6 +51,11 @@ class OperationKind(StrEnum):
     UNDRAIN_MACHINE = "undrain machine"
     FORGET_MACHINE = "forget machine"
     BALANCE = "balance load"
+    ADD_MACHINE = "add machine"
+    WOULD_ADD_MACHINE = "would add machine"
+    REMOVE_MACHINE = "remove machine"
+    WOULD_REMOVE_MACHINE = "would remove machine"
+    SCALING_FAILS = "scaling fails"
     PUT_IMAGE = "put image"
     REMOVE_IMAGE = "remove image"
 

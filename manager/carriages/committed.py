@@ -37,13 +37,15 @@ class CommittedFleet:
     """The keys of these, as far as they are known."""
     draining: frozenset[str] = frozenset()
     """The machines that are to give up all hosts."""
+    added: Mapping[str, float] = field(default_factory=dict)
+    """When the service added machines by itself, by their names; they may never report, as workers of Spark do not."""
     ended: Mapping[str, Carriage] = field(default_factory=dict)
     """The hosts that were forgotten with their machines, by their last terms; no machine carries them."""
 
     @property
     def known(self) -> frozenset[str]:
         """All machines that anything is committed of."""
-        return self.named | self.tokens.keys() | self.draining
+        return self.named | self.tokens.keys() | self.draining | self.added.keys()
 
     @property
     def named(self) -> frozenset[str]:
@@ -139,13 +141,33 @@ class CommittedCarriages:
                 _write(session, OperationKind.ADMIT_MACHINE, machine, who=who, begun=begun, note=f"its key is {key}")
         self._committer.notify()
 
-    def note_waiting(self, machine: str, why: str) -> None:
-        """Write into the journal that a machine waits to be admitted."""
+    def note(self, kind: OperationKind, machine: str, why: str) -> None:
+        """Write something about a machine into the journal."""
         with self._lock:
             self.fleet()
             with self._committer.beside(self._term) as session:
-                kind = OperationKind.MACHINE_WAITS
                 _write(session, kind, machine, who=OPERATOR, begun=time.monotonic(), note=why)
+        self._committer.notify()
+
+    def add(self, machine: str, why: str) -> None:
+        """Have a machine that the service starts by itself."""
+        self._scale(OperationKind.ADD_MACHINE, machine, why, added=time.time(), draining=False)
+
+    def take_back(self, machine: str, why: str) -> None:
+        """Have a machine that was added give up all hosts, to be stopped then."""
+        added = self.fleet().added.get(machine, time.time())
+        self._scale(OperationKind.REMOVE_MACHINE, machine, why, added=added, draining=True)
+
+    def _scale(self, kind: OperationKind, machine: str, why: str, *, added: float, draining: bool) -> None:
+        begun = time.monotonic()
+        with self._lock:
+            base = self.fleet()
+            left = base.draining - {machine}
+            after = replace(base, added={**base.added, machine: added}, draining=left | {machine} if draining else left)
+            with self._changing(after) as session:
+                _machine(session, machine).added = added
+                _machine(session, machine).draining = draining
+                _write(session, kind, machine, who=OPERATOR, begun=begun, note=why)
         self._committer.notify()
 
     def drain(self, machine: str, *, draining: bool, who: str) -> None:
@@ -171,7 +193,7 @@ class CommittedCarriages:
         with self._lock:
             base = self.fleet()
             ended = {host: _ended(base.carriages[host]) for host in sorted(ending)}
-            if machine not in base.tokens.keys() | base.draining and not ended:
+            if machine not in base.tokens.keys() | base.draining | base.added.keys() and not ended:
                 return
             tokens = Ring(base.tokens).left(machine).tokens
             after = replace(
@@ -180,6 +202,7 @@ class CommittedCarriages:
                 tokens=tokens,
                 keys={name: key for name, key in base.keys.items() if name != machine},
                 draining=base.draining - {machine},
+                added={name: at for name, at in base.added.items() if name != machine},
                 ended={**base.ended, **ended},
             )
             with self._changing(after) as session:
@@ -230,6 +253,7 @@ def _read(session: Session) -> CommittedFleet:
         tokens={row.name: row.token for row in machines if row.token is not None},
         keys={row.name: row.key for row in machines if row.key},
         draining=frozenset(row.name for row in machines if row.draining),
+        added={row.name: row.added for row in machines if row.added is not None},
     )
 
 

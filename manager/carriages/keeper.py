@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bridge import topics
+from manager.answers import OperationKind
 from manager.carriages.admission import Admission, Claims, why_it_waits
 from manager.carriages.carrier_messages import read_standing, written_carrier
 from manager.carriages.committed import CommittedCarriages, CommittedFleet
@@ -135,7 +136,7 @@ class CarriageKeeper:
         for name, status in sorted(self._admission.waiting(claims, fleet).items()):
             if (name, status.key) not in self._waiting and len(self._waiting) < _MOST_WAITING:
                 why = why_it_waits(name, fleet)
-                self._committed.note_waiting(name, why)
+                self._committed.note(OperationKind.MACHINE_WAITS, name, why)
                 self._waiting.add((name, status.key))
                 log.warning("machine %s waits: %s", name, why)
 

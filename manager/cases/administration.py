@@ -26,7 +26,7 @@ from manager.cases.base import Base, Caller, Paging, moment, operators_only, pag
 from manager.committer.rows import OPERATOR
 from manager.problem import Conflict, Forbidden, NotFound, Unauthenticated
 from manager.store.tables import CredentialRow, KeyRow, OperationRow, SourceRow, TenantRow, table_of
-from manager.submissions.quota import Kept, check_another, used
+from manager.submissions.quota import Holding, check_another, used
 
 _KEYS, _TENANTS = table_of(KeyRow).c, table_of(TenantRow).c
 _KEY = (
@@ -119,7 +119,7 @@ class Administration(Base):
             if tenant is not None and session.get(TenantRow, tenant) is None:
                 raise NotFound("tenant", tenant)
             if tenant is not None:
-                check_another(session, tenant, Kept.KEYS, _valid_keys(session, tenant))
+                check_another(session, tenant, Holding.KEYS, _valid_keys(session, tenant))
             made = self._made_key(session, tenant, form.note)
             _note(session, OperationKind.MAKE_KEY, caller, made.id, begun)
             session.flush()

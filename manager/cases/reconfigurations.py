@@ -1,7 +1,7 @@
 """Reconfigurations of running dataflows: previewed, begun, watched, cancelled and undone."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -9,32 +9,25 @@ from typing import Any
 from sqlmodel import col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
-from dags import Problem, StateFate
+from dags import Problem
 from dags.problems import pointer
 from manager.answers import (
-    ChangedTaskAnswer,
-    ComponentAnswer,
     Page,
     ReconfigurationAnswer,
     ReconfigurationForm,
     ReconfigurationScope,
     ReconfigurationState,
-    TaskPresence,
 )
 from manager.cases.base import Base, Caller, Paging, moment, number_in, operators_only, paged
+from manager.cases.reconfiguration_scope import reconfiguration_scope
 from manager.committed.state import CommittedState
 from manager.committer.dataflow_rows import dataflow_of
 from manager.committer.reconfiguration_snapshot import ReconfigurationRequest
-from manager.planner import public_id
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
 from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision
-from merge import Instance
 from merge.reconfiguration.switches import Scheduler
-
-_DROPPED = "dropped"
-"""The fate of the state of a task that is taken out."""
 
 
 class Reconfigurations(Base):
@@ -103,7 +96,7 @@ class Reconfigurations(Base):
             who=caller.who,
             begun=datetime.now(UTC),
             undoes=None if wanted.undoes is None else str(wanted.undoes),
-            scope=self._changes.reconfigurations.preview(wanted, _scope),
+            scope=self._changes.reconfigurations.preview(wanted, reconfiguration_scope),
         )
 
     def _wanted(
@@ -223,70 +216,4 @@ def _both(form: ReconfigurationForm) -> Problem:
 
 
 def _report(state: CommittedState, decided: ReconfigurationDecision) -> dict[str, Any]:
-    return _scope(state, decided).model_dump(mode="json")
-
-
-def _scope(state: CommittedState, decided: ReconfigurationDecision) -> ReconfigurationScope:
-    """The scope of a decision, by the names that tasks have in its dataflows."""
-    names: dict[Instance, str] = {}
-    for old, new in decided.alteration.swaps:
-        for dataflow in (old, new):
-            for task, instance in dataflow.places.items():
-                names.setdefault(instance, task)
-    agreed = {old.id for old, _ in decided.alteration.swaps}
-    homes = decided.settled.between.homes
-    tasks = [
-        ChangedTaskAnswer(
-            dataflow=public_id(new.id),
-            task=task,
-            in_place=not each.is_forked,
-            shared=not agreed.issuperset(state.running.users[each.was.instance]),
-            changed=each.is_changed,
-            state=str(each.fate or StateFate.FRESH),
-            job=str(homes[each.becomes.instance].job),
-        )
-        for _, new in decided.alteration.swaps
-        for task, instance in sorted(new.places.items())
-        for each in decided.tasks
-        if each.becomes.instance == instance
-    ]
-    tasks += _come_and_gone(state, decided)
-    switching = decided.switches
-    waiting = tuple(str(job) for job, each in switching.jobs.items() if not each.is_head)
-    pace = max((state.plans[job].pace for job in switching.jobs if job in state.plans), default=0.0)
-    return ReconfigurationScope(
-        tasks=tuple(tasks),
-        components=tuple(
-            ComponentAnswer(
-                tasks=tuple(sorted(names.get(Instance(int(each)), each) for each in component.scope)),
-                heads=tuple(sorted(names.get(Instance(int(each)), each) for each in component.heads)),
-            )
-            for component in switching.components
-        ),
-        jobs=tuple(map(str, switching.jobs)),
-        waiting=waiting,
-        # A head switches within a pace, and each job that waits for another needs a batch more at most.
-        delay_seconds=pace * (1 + len(waiting)),
-    )
-
-
-def _come_and_gone(state: CommittedState, decided: ReconfigurationDecision) -> Iterator[ChangedTaskAnswer]:
-    """The tasks that are inserted, and those that are taken out."""
-    homes = decided.settled.between.homes
-    for old, new in decided.alteration.swaps:
-        for presence, here, there, fate in (
-            (TaskPresence.INSERTED, new, old, str(StateFate.FRESH)),
-            (TaskPresence.REMOVED, old, new, _DROPPED),
-        ):
-            for task, instance in here.places.items():
-                if task not in there.task_ids:
-                    yield ChangedTaskAnswer(
-                        dataflow=public_id(new.id),
-                        task=task,
-                        in_place=False,
-                        presence=presence,
-                        shared=len(state.running.users.get(instance, ())) > 1,
-                        changed=False,
-                        state=fate,
-                        job=str(homes[instance].job),
-                    )
+    return reconfiguration_scope(state, decided).model_dump(mode="json")

@@ -7,7 +7,7 @@ from manager.answers import OperationKind, Page, SecretAnswer, SecretForm
 from manager.cases.base import Base, Caller, Paging, paged, tenant_of
 from manager.problem import NotFound, StateNotReady
 from manager.store.tables import OperationRow, TenantRow
-from manager.submissions.quota import Kept, check_another
+from manager.submissions.quota import Holding, check_another
 
 
 class Secrets(Base):
@@ -19,7 +19,7 @@ class Secrets(Base):
         owner = self._owner_of_secrets(caller, tenant)
         with self._store.write() as session:
             if name not in (names := self._secrets.names(owner)):
-                check_another(session, owner, Kept.SECRETS, len(names))
+                check_another(session, owner, Holding.SECRETS, len(names))
             self._secrets.put(owner, name, form.secret)
         self._note_secret(OperationKind.PUT_SECRET, caller, name, begun)
         return SecretAnswer(tenant=owner, name=name)

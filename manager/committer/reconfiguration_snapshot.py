@@ -26,6 +26,7 @@ from manager.transitions.reconfiguration_decision import ReconfigurationDecision
 from manager.transitions.state_fates import unchanged, undeclared
 from merge import Host, Instance, RunningTask, Submitted
 from merge.reconfiguration.alteration import Edit, below, changed_ids, histories
+from merge.reconfiguration.joined_tasks import joined
 from merge.reconfiguration.switches import Scheduler
 
 
@@ -55,6 +56,8 @@ class DataflowReading(NamedTuple):
     by: Dataflow
     affected: frozenset[str]
     unfit: frozenset[str]
+    stateless: frozenset[str]
+    """The tasks without state that would be shared if they had just been submitted."""
 
 
 class ReconfigurationSnapshot(NamedTuple):
@@ -125,7 +128,16 @@ class ReconfigurationReader:
         affected = below(streams_of(document), changed)
         by = self._canonical(row, document, sources, known | histories(tasks, affected, token))
         unfit = self._unfit(row, sources, by, affected)
-        return DataflowReading(row, was, tasks, document, by, affected, unfit)
+        shared = self._canonical(row, document, sources, {}) if known else edited
+        stateless = frozenset(
+            task
+            for task in affected - wanted.fresh
+            if (each := shared.tasks[shared.places[task]]).key.scope is None
+            # What a sink has numbered for one dataflow is its state.
+            and each.type.state is State.NONE
+            and not each.type.is_sink
+        )
+        return DataflowReading(row, was, tasks, document, by, affected, unfit, stateless)
 
     def _unfit(
         self, row: DataflowRow, sources: Mapping[str, Registered], by: Dataflow, affected: frozenset[str]
@@ -181,10 +193,11 @@ def decided_on(
         by = confined(read.by, state, Start(read.row.start))
         by = replace(by, id=running_id(read.row.id, read.row.revision + 1))
         edits.append(Edit(read.was.id, by, read.affected, read.unfit))
+    stateless = [read.stateless for read in snapshot.readings]
     decided = decide_reconfiguration(
         state.running,
         state.jobs,
-        edits,
+        joined(state.running, state.jobs, edits, stateless),
         now,
         fresh=wanted.fresh,
         earlier=changed_lately(state),

@@ -159,7 +159,8 @@ def _rewrite(session: Session, draft: Draft, row: ReconfigurationRow, edit: Edit
     of.parts = [list(part) for part in new.parts]
     of.sources = sorted(draft.state.read_by(new.id))
     scopes = {task: edit.by.tasks[edit.by.places[task]].key.scope for task in edit.affected}
-    histories = (of.histories or {}) | {task: list(scope) for task, scope in scopes.items() if scope is not None}
+    kept = {task: scope for task, scope in (of.histories or {}).items() if task not in edit.affected}
+    histories = kept | {task: list(scope) for task, scope in scopes.items() if scope is not None}
     of.histories = {task: scope for task, scope in histories.items() if task in edit.by.places}
     session.add(of)
 

@@ -1,4 +1,4 @@
-"""How much the service changes by itself to save cores."""
+"""How much the service changes by itself to save cores, or to have enough of them."""
 
 from enum import StrEnum
 

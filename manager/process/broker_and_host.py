@@ -51,6 +51,11 @@ class BrokerAndHost:
         """The address at which tenants reach the broker that is run here; known from its first start on."""
         return self._entrance
 
+    @property
+    def address(self) -> Address:
+        """The address of the broker for Braid's own processes."""
+        return self._keeper.address if self._keeper is not None else Address.parse(self._order.broker or "")
+
     def start(self) -> None:
         """Start what is to run here, or find it running."""
         if self._order.broker is not None and self._order.host is None:
@@ -78,7 +83,7 @@ class BrokerAndHost:
 
     def connect(self, client_id: str, *, lasting: bool = False, **callbacks: Any) -> MqttClient:
         """A client of the broker that has begun to connect."""
-        address = self._keeper.address if self._keeper is not None else Address.parse(self._order.broker or "")
+        address = self.address
         client = MqttClient(address, client_id, protocol=detect_protocol(address), lasting=lasting, **callbacks)
         client.begin()
         return client

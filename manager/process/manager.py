@@ -37,9 +37,9 @@ from manager.defragmentation.watcher import Watcher
 from manager.observations.listener import Listener
 from manager.observations.placeable_hosts import placeable
 from manager.problem import DatabaseAway
-from manager.process.adaptation_keeper import AdaptationKeeper
 from manager.process.broker_and_host import BrokerAndHost
 from manager.process.drive import Drive
+from manager.process.elasticity import Elasticity
 from manager.process.keeper import KeeperDown
 from manager.process.regular_looks import look_with
 from manager.process.settings import Settings, write_key
@@ -136,7 +136,7 @@ class Manager:
             jobs_root=root,
             pricing=Pricing(per_core_hour=settings.price_per_core_hour, currency=settings.currency),
         )
-        self._adapting = AdaptationKeeper(tools, beside.connect)
+        self._elasticity = Elasticity(tools, listener, beside, settings, root)
         self._service = service_of(tools)
         self._follower = PipelineFollower(tools)
         self._fallbacks = FallbackTaker(tools) if settings.replan_failed else None
@@ -149,7 +149,7 @@ class Manager:
             by_itself=settings.defragment,
             every=settings.defragment_every,
             autoscale=settings.autoscale,
-            latencies=self._adapting.latencies,
+            latencies=self._elasticity.latencies,
         )
         self._meter = Meter(store, committer, listener, chooser, broker=beside.taken)
         self._candidate = Candidate(store, name, won=lambda term: words.put(_Word("won", term)), lost=self._step_down)
@@ -258,7 +258,7 @@ class Manager:
         self._keep_access()
         self._vouchers.keep()
         self._drive.begin()
-        self._adapting.start()
+        self._elasticity.start()
         if (key := self._service.administration.first_key()) is not None:
             kept = write_key(self._root, key)
             log.info("the first operator's API key lies in %s", kept, extra=named("key", file=str(kept)))
@@ -271,8 +271,10 @@ class Manager:
             self._meter.end()
         except (DatabaseAway, SQLAlchemyError) as error:
             log.warning("the last minute that was metered is lost: %s", error)
-        self._adapting.stop()
+        self._elasticity.stop()
         self._drive.end()
+        if not keeps:
+            self._elasticity.end()
         self._beside.end(keeps=keeps)
 
     def _step_down(self) -> None:

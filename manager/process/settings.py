@@ -6,13 +6,22 @@ no flag, since everybody on a machine can see the arguments of its processes.
 
 import os
 import re
+import shlex
 import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from dags.problems import listed, suggestion
@@ -55,6 +64,16 @@ def _broker(value: SecretStr) -> SecretStr:
 def _database(value: SecretStr) -> SecretStr:
     if not re.match(r"(postgresql|sqlite)://", value.get_secret_value()):
         raise ValueError("a database's URL begins with postgresql:// or sqlite:///")
+    return value
+
+
+def _hook(value: str, info: ValidationInfo) -> str:
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words, as a shell would: {error}") from None
+    if not words and info.data.get("added_machines") and info.data.get("replicas"):
+        raise ValueError("machines that keep copies are not added as processes here; name the command that adds them")
     return value
 
 
@@ -129,7 +148,14 @@ class Settings(_Kept):
     admission: AdmissionMode | None = None
     """Who admits a new machine; if not given, an operator where hosts have copies."""
     autoscale: Autoscale = Autoscale.OFF
-    """Whether jobs beat slower by themselves where policies allow it; `preview` only says what would be done."""
+    """Whether jobs beat slower by themselves where policies allow it, and machines come and go; `preview` only says
+    what would be done."""
+    added_machines: Annotated[int, Field(ge=0, le=64)] = 0
+    """The machines that may be added by themselves at most."""
+    scale_hook: Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_hook)] = Field(
+        default="", validate_default=True
+    )
+    """The command that adds and removes machines elsewhere; without it they are processes here."""
     replan_failed: bool = False
     """Whether a pipeline is planned by itself without a module that does nothing but fail."""
     price_per_core_hour: Annotated[float, Field(ge=0, le=1e9)] | None = None

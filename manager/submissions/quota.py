@@ -31,7 +31,7 @@ _RECENT = (
 """The last but so many."""
 
 
-class Kept(StrEnum):
+class Holding(StrEnum):
     """What a tenant keeps by number; each is a field of its quota."""
 
     SOURCES = "sources"
@@ -41,11 +41,11 @@ class Kept(StrEnum):
 
 
 _REMEDIES = {
-    Kept.SOURCES: "revoke one",
-    Kept.SECRETS: "remove one",
+    Holding.SOURCES: "revoke one",
+    Holding.SECRETS: "remove one",
     # What was published stays.
-    Kept.MODULES: "publish no more",
-    Kept.KEYS: "revoke one",
+    Holding.MODULES: "publish no more",
+    Holding.KEYS: "revoke one",
 }
 
 
@@ -70,7 +70,7 @@ def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int) -> 
         )
 
 
-def check_another(session: Session, tenant: str, what: Kept, has: int) -> None:
+def check_another(session: Session, tenant: str, what: Holding, has: int) -> None:
     """Refuse one more of what a tenant keeps by number where it has as many as it may."""
     quota = session.scalar(select(getattr(TenantRow, what)).where(col(TenantRow.name) == tenant))
     if quota is None:
@@ -92,7 +92,9 @@ def check_rate(session: Session, tenant: str, now: datetime, *, submits: int = 1
     asked = {"tenant": tenant, "since": now.timestamp() - MINUTE, "later": allowed - submits}
     if (at := session.scalar(_RECENT, asked)) is not None:
         wait = max(1.0, at + MINUTE - now.timestamp())
-        raise QuotaExceeded(f"tenant {tenant!r} may submit {allowed} times a minute; wait {wait:.0f} s", wait)
+        raise QuotaExceeded(
+            f"tenant {tenant!r} may submit {allowed} times a minute; wait {wait:.0f} s", retry_after=wait
+        )
 
 
 def _quota(session: Session, tenant: str) -> Row[tuple[int, int, int]]:

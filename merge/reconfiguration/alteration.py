@@ -9,7 +9,8 @@ Tasks may also be inserted or taken out between others. An inserted task is a ne
 it feeds keep their instances, and so do those that a task taken out has fed: only their inputs change.
 
 An altered, inserted or forked task and all below it have a history of their own. So their keys get a scope, and nothing
-that is submitted later shares them. Sources have no history, and are shared as always.
+that is submitted later shares them. Sources have no history, and are shared as always; neither do tasks without state
+that `merge.reconfiguration.joined_tasks` names, which may become one with equal ones.
 """
 
 from collections import Counter
@@ -33,7 +34,7 @@ class Edit(NamedTuple):
     old: str
     """The running graph's id of the dataflow as it is."""
     by: Dataflow
-    """The edited one, under its next id; affected tasks have the scopes of `histories`."""
+    """The edited one, under its next id; affected tasks have the scopes of `histories`, unless they have none."""
     affected: frozenset[str]
     """The ids of the tasks that are changed, inserted or fed otherwise, and of all below them."""
     unfit: frozenset[str] = frozenset()
@@ -239,7 +240,8 @@ class _Making:
         self, task: Task, origins: Mapping[int, Instance], origin: Instance, places: Sequence[Instance]
     ) -> Instance:
         """Where an affected task runs that ran before."""
-        if not task.inputs and (found := self._running.index.get(task.key)) is not None:
+        # What has no scope has no history.
+        if task.key.scope is None and (found := self._running.index.get(task.key)) is not None:
             return found
         if (known := self._made.get(task.key)) is not None:
             return known

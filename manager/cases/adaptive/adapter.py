@@ -61,7 +61,7 @@ class Adapter:
         if not self._tools.committer.leads:
             self._board.known = {}
             return
-        self._board.known = {row.id: known for row in self._rows() if (known := self._followed(row)) is not None}
+        self._board.known = self._known()
         names = self._names()
         events = self._line.take(frozenset(names))
         layouts = FlowLayouts(self._tools, self._monotonic())
@@ -92,17 +92,33 @@ class Adapter:
         self._line.stop()
         self._board.known = {}
 
-    def _rows(self) -> Sequence[DataflowRow]:
-        wanted = select(DataflowRow).where(
+    def _known(self) -> Mapping[str, AdaptedDataflow]:
+        """All dynamic dataflows as their rows are now. Of documents, only those that are new are read."""
+        is_there = (
             col(DataflowRow.dynamic).is_not(None),
             col(DataflowRow.removed).is_(None),
             col(DataflowRow.draining).is_(None),
         )
+        short = select(DataflowRow.id, DataflowRow.revision, DataflowRow.policy, DataflowRow.pinned).where(*is_there)
         with self._tools.store.read() as session:
-            return session.exec(wanted.order_by(col(DataflowRow.number))).all()
+            versions = {row[0]: _version(*row[1:]) for row in session.exec(short.order_by(col(DataflowRow.number)))}
+            changed = [
+                each
+                for each, version in versions.items()
+                if (known := self._board.known.get(each)) is None or _version_of(known.as_of.row) != version
+            ]
+            whole = select(DataflowRow).where(*is_there, col(DataflowRow.id).in_(changed))
+            rows = {row.id: row for row in session.exec(whole)} if changed else {}
+        found: dict[str, AdaptedDataflow] = {}
+        for each in versions:
+            row = rows.get(each)
+            known = self._board.known.get(each) if row is None else self._followed(row)
+            if known is not None:
+                found[each] = known
+        return found
 
     def _followed(self, row: DataflowRow) -> AdaptedDataflow | None:
-        """What is known of a row's dataflow, as the row is now; None where it can't be read any more."""
+        """What is known of the dataflow of a new or changed row; None where it can't be read any more."""
         known = self._board.known.get(row.id)
         if known is None or known.as_of.row.dynamic != row.dynamic:
             try:
@@ -111,8 +127,7 @@ class Adapter:
                 log.warning("the dataflow %s stays as it is: %s", row.id, error)
                 return None
             return adapted_dataflow(dynamic, adapted_row(row, dynamic))
-        if _version(row) != _version(known.as_of.row):
-            known.as_of = adapted_row(row, known.dynamic)
+        known.as_of = adapted_row(row, known.dynamic)
         return known
 
     def _names(self) -> Mapping[str, Sequence[tuple[str, str]]]:
@@ -182,8 +197,12 @@ class Adapter:
             self._tools.changes.adaptations.note(dataflow, why[dataflow], who=OPERATOR)
 
 
-def _version(row: DataflowRow) -> tuple[object, ...]:
-    return row.revision, row.policy, json.dumps(row.pinned, sort_keys=True)
+def _version(revision: int, policy: str | None, pinned: Mapping[str, object] | None) -> tuple[object, ...]:
+    return revision, policy, json.dumps(pinned, sort_keys=True)
+
+
+def _version_of(row: DataflowRow) -> tuple[object, ...]:
+    return _version(row.revision, row.policy, row.pinned)
 
 
 def _topic(row: DataflowRow, form: EventStreamForm, by_name: Mapping[tuple[str, str], str]) -> str | None:

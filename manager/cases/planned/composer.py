@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dags import Catalogue, InvalidDocument, Problem
+from dags.json_text import object_naming
 from manager.cases.planned.running_vertices import running_vertices, shareable
 from manager.committed.sources import Readable
 from manager.committer.committer import Committer
@@ -28,7 +29,6 @@ from planning.planning_problem import Criterion, RunningVertex
 
 _LONGEST_S = 10.0
 """A request waits no longer for the planner. What it has found by then is the plan."""
-_WORDS = tuple(f'"{field}"'.encode() for field in sorted(PLACES | OWN_FIELDS))
 TOO_LONG = Problem(
     pointer="",
     code="planning-took-too-long",
@@ -79,14 +79,7 @@ def countdown() -> TimeLeft:
 
 def pipeline_in(raw: bytes) -> bool:
     """Whether a document has open places or goals. One that cannot be read has none; it is refused as a document."""
-    if not any(word in raw for word in _WORDS):
-        # Most documents are plain, and are not read twice.
-        return False
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and is_pipeline(value)
+    return is_pipeline(object_naming(raw, PLACES | OWN_FIELDS))
 
 
 def fillings_in(document: str, pipeline: str) -> Mapping[str, str]:

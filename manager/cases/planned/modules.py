@@ -13,7 +13,7 @@ from manager.cases.base import Base, Caller, Paging, moment, operators_only, pag
 from manager.problem import Conflict, Forbidden, InvalidModule, NotFound
 from manager.store.tables import ModuleRow, OperationRow, TenantRow
 from manager.submissions.published_modules import is_vouched, visible_to
-from manager.submissions.quota import Kept, check_another
+from manager.submissions.quota import Holding, check_another
 from manager.submissions.requirements import wheels_for
 from planning.forms.module_form import ModuleForm
 from planning.pipelines.module import Module, read_module, source_digest, type_of
@@ -142,7 +142,7 @@ def _check_allowed(session: Session, caller: Caller, module: Module) -> None:
             "code is published by operators, and by tenants that an operator allows; ask one, or use an installed type"
         )
     owned = select(func.count()).select_from(ModuleRow).where(col(ModuleRow.owner) == caller.tenant)
-    check_another(session, caller.tenant, Kept.MODULES, session.exec(owned).one())
+    check_another(session, caller.tenant, Holding.MODULES, session.exec(owned).one())
     name = module.form.name
     taken = select(ModuleRow.number).where(col(ModuleRow.owner) == _OPERATORS, col(ModuleRow.name) == name)
     if session.exec(taken.limit(1)).first() is not None:

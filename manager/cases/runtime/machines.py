@@ -48,6 +48,10 @@ class Machines(Base):
     def forget(self, caller: Caller, machine: str) -> MachineAnswer:
         """Forget a machine that is gone for good, with the hosts that nobody needs; the machine as it was."""
         operators_only(caller)
+        return self.leave(machine, who=caller.who)
+
+    def leave(self, machine: str, *, who: str) -> MachineAnswer:
+        """The same, by the service itself for one that it added."""
         found = self._found(machine)
         if self._seeing.misses_machines():
             raise StateNotReady("not all machines have been heard yet that may be alive; ask again in a moment", 5.0)
@@ -63,7 +67,7 @@ class Machines(Base):
             leaving = departure(machine, self._tools.carriages.fleet(), seen, jobs)
             if leaving.refusal:
                 raise Conflict(leaving.refusal)
-            self._tools.carriages.forget(machine, ending=leaving.ending, who=caller.who)
+            self._tools.carriages.forget(machine, ending=leaving.ending, who=who)
         self._committer.notify()
         return found
 

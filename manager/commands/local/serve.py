@@ -49,7 +49,14 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
     ] = None,
     autoscale: Annotated[
         Autoscale | None,
-        typer.Option(help="Have jobs beat slower where policies allow it, or only say so. Default: off."),
+        typer.Option(help="Save and add cores by slower jobs and more machines, or only say so. Default: off."),
+    ] = None,
+    added_machines: Annotated[
+        int | None, typer.Option(help="The most machines that autoscaling adds by itself. Default: none.")
+    ] = None,
+    scale_hook: Annotated[
+        str | None,
+        typer.Option(help="The command that adds and removes them elsewhere. Default: they are processes here."),
     ] = None,
     replan_failed: Annotated[
         bool | None,
@@ -83,6 +90,8 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         "settled_after": settled_after,
         "admission": admission,
         "autoscale": autoscale,
+        "added_machines": added_machines,
+        "scale_hook": scale_hook,
         "replan_failed": replan_failed,
         "price_per_core_hour": price_per_core_hour,
         "currency": currency,

@@ -64,7 +64,7 @@ TROUBLE_EXAMPLES: dict[type[Trouble], Trouble] = {
         InvalidModule([_OUTSIDE]),
         InvalidWheel([_NO_WHEEL]),
         QuotaExceeded("60 submissions a minute are allowed; wait, or ask an operator for more", retry_after=12.0),
-        TooManyRequests("tenant 'ann' may ask 6,000 times a minute; ask less often", 1.0),
+        TooManyRequests("tenant 'ann' may ask 6,000 times a minute; ask less often", retry_after=1.0),
         Unexpected("5e1f8a2b9c3d4e6f"),
         StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads"),
         NotTaken(),

@@ -35,3 +35,5 @@ class MachineRow(SQLModel, table=True):
     """Its public key; empty if it is not known."""
     draining: bool = False
     """Whether it is to give up all hosts that it carries."""
+    added: float | None = None
+    """When the service added it by itself; None if operators started it."""

@@ -295,7 +295,7 @@ def test_events_of_a_tenants_own_output_switch(manager: Manager, played: Played)
 def test_tenants_that_want_the_same_share_and_one_that_differs_does_not_change_the_other(
     manager: Manager, played: Played
 ) -> None:
-    """They switch together to what both want; bob's choice by hand forks his alone."""
+    """They switch together to what both want; bob's choice by hand forks his alone, until he lets go."""
     ann, bob = submit(manager), submit(manager, BOB)
 
     def instances() -> list[int]:
@@ -310,6 +310,10 @@ def test_tenants_that_want_the_same_share_and_one_that_differs_does_not_change_t
     played.runs(30, per_second=2_000)
     assert ("quick", "precise") == (played.active(ann), played.active(bob))
     assert 2 == len(set(instances()))
+    manager.service.adaptations.choose(BOB, bob, {})
+    played.runs(120, per_second=2_000)
+    assert ("quick", "quick") == (played.active(ann), played.active(bob))
+    assert 1 == len(set(instances()))
 
 
 def test_of_two_gates_that_run_as_one_each_opens_for_itself(manager: Manager, played: Played) -> None:

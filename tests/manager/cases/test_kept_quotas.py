@@ -36,8 +36,8 @@ def _keep(manager: Manager, what: str, number: int, who: str = "ann") -> str:
         case "secrets":
             return service.secrets.put(mine, name, SecretForm(secret="hush")).name  # noqa: S106 - an example
         case "modules":
-            form = {"name": name, "version": 1, "shape": "one-to-one", "installed": {"type": "map"}}
-            return service.modules.publish(mine, json.dumps(form).encode()).name
+            module = {"name": name, "version": 1, "shape": "one-to-one", "installed": {"type": "map"}}
+            return service.modules.publish(mine, json.dumps(module).encode()).name
         case _:
             return service.administration.make_key(mine, KeyForm()).id
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.problem import TooManyRequests
-from manager.rest.request_rates import MINUTE, MOST_REMEMBERED, WRONG_KEYS_PER_MINUTE, RequestRates
+from manager.rest.request_rates import MOST_ALLOWANCES, WRONG_KEYS_PER_MINUTE, RequestRates
+from manager.submissions.quota import MINUTE
 
 
 class _Clock:
@@ -62,9 +63,9 @@ def test_wrong_keys_are_counted_by_address() -> None:
 def test_addresses_without_end_take_no_memory_without_end() -> None:
     """What is remembered is bounded, and who asked last is remembered."""
     rates = RequestRates(_Clock())
-    for number in range(2 * MOST_REMEMBERED):
+    for number in range(2 * MOST_ALLOWANCES):
         rates.count_wrong_key(str(number))
-    assert MOST_REMEMBERED == rates.remembered
+    assert MOST_ALLOWANCES == rates.remembered
     assert [True] * 3 + [False] == [_takes(rates, "ann", 3) for _ in range(4)]
 
 

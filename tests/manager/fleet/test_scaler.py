@@ -1,0 +1,195 @@
+"""The scaler: what is decided is committed with its reason, previews change nothing, and machines are seen to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+
+from manager.answers import OperationKind
+from manager.cases.base import Paging
+from manager.defragmentation.autoscale import Autoscale
+from manager.fleet.scaler import Scaler
+from manager.fleet.supply import SupplyFailed
+from manager.observations.machine_messages import MachineStatus
+from manager.observations.reports import InstanceMeasured, JobSeen, Measured
+from manager.observations.sight import JobSight, Sight
+from ring.carriage import MachineSeen
+from ring.tokens import Ring
+from tests.manager.carriages.machines import commit, turn
+from tests.manager.managers import OPERATOR, Manager
+
+HOLD = 60.0
+
+
+@dataclass
+class Supply:
+    """What was asked of it; it fails as long as a test says so."""
+
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    failure: str = ""
+
+    def start(self, machine: str, why: str) -> None:
+        self._call("start", machine, why)
+
+    def stop(self, machine: str, why: str) -> None:
+        self._call("stop", machine, why)
+
+    def end(self) -> None:
+        """Nothing depends on it."""
+
+    def _call(self, act: str, machine: str, why: str) -> None:
+        assert why
+        self.calls.append((act, machine))
+        if self.failure:
+            raise SupplyFailed(self.failure)
+
+    def taken(self) -> list[tuple[str, str]]:
+        """What was asked since the last time, once each."""
+        found, self.calls = list(dict.fromkeys(self.calls)), []
+        return found
+
+
+class Scaling:
+    """A scaler over a machine of two cores that carries a host with one job."""
+
+    def __init__(self, manager: Manager, autoscale: Autoscale = Autoscale.ON, most: int = 1) -> None:
+        self.manager = manager
+        self.carriages = manager.tools.carriages
+        self.supply = Supply()
+        self.now = 1_000.0
+        self.cores_taken = 0.0
+        self.machines: set[str] = set()
+        self.complete = True
+        self.scaler = Scaler(
+            manager.tools, self._sight, self.supply, autoscale=autoscale, most=most, clock=lambda: self.now
+        )
+        self.machines.add("local")
+        if not self.carriages.fleet().carriages:
+            self.come("local")
+
+    def _sight(self) -> Sight:
+        measured = tuple(
+            Measured(at=at, batch=0, instances={1: InstanceMeasured(cpu_ns=int(at * self.cores_taken * 1e9))})
+            for at in (self.now - 10, self.now)
+        )
+        job = JobSeen(job="1", host="local", state="running", measured=measured, seen=datetime.now(UTC))
+        machines = {
+            name: (MachineStatus(seen=MachineSeen(name=name, alive=True, root="shared", cores=2.0), secret=""),)
+            for name in self.machines
+        }
+        self.manager.seen.every_machine = {name: status for name, (status,) in machines.items()}
+        return Sight(complete=self.complete, connection=1, jobs={"1": JobSight(seen=job)}, machines=machines)
+
+    def come(self, name: str) -> None:
+        """Have a machine come, which begins with its host."""
+        self.machines.add(name)
+        fleet = self.carriages.fleet()
+        ring = Ring(fleet.tokens).joined(name, points=[each.point for each in fleet.carriages.values()])
+        commit(self.carriages, turn(name, name, root="shared", point=ring.tokens[name]), tokens=dict(ring.tokens))
+
+    def hand_over(self, host: str, machine: str) -> None:
+        """Have a host carried by another machine, as the keeper of carriages does once it is empty."""
+        point = self.carriages.fleet().carriages[host].point
+        commit(self.carriages, turn(host, machine, root="shared", point=point))
+
+    def run(self, seconds: float, cores: float) -> None:
+        self.cores_taken = cores
+        for _ in range(int(seconds / 10)):
+            self.now += 10
+            self.scaler.look()
+
+    def journal(self) -> list[tuple[OperationKind, str, str]]:
+        """The entries about added machines, oldest first."""
+        entries = self.manager.service.operations.page(OPERATOR, Paging()).items
+        return [(each.kind, each.subject, each.note) for each in reversed(entries) if each.subject.startswith("added")]
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    made = Manager(sqlite).lead()
+    yield made
+    made.close()
+
+
+def test_a_wave_adds_a_machine_that_is_emptied_stopped_and_forgotten(manager: Manager) -> None:
+    """It is stopped only once others carry its hosts, and forgotten once it is gone; the journal has the reasons."""
+    scaling = Scaling(manager)
+    scaling.run(7 * HOLD, cores=1.9)
+    assert [("start", "added-1")] == scaling.supply.taken()
+    scaling.come("added-1")
+    scaling.run(20 * HOLD, cores=0.5)
+    assert [("start", "added-1")] == scaling.supply.taken()
+    assert {"added-1"} == scaling.carriages.fleet().draining
+    scaling.hand_over("added-1", "local")
+    scaling.run(10, cores=0.5)
+    assert [("stop", "added-1")] == scaling.supply.taken()
+    assert {"added-1"} == scaling.carriages.fleet().added.keys()
+    scaling.machines.discard("added-1")
+    scaling.run(30, cores=0.5)
+    assert not scaling.carriages.fleet().added
+    assert {"local"} == scaling.carriages.fleet().tokens.keys()
+    assert [
+        OperationKind.ADD_MACHINE,
+        OperationKind.REMOVE_MACHINE,
+        OperationKind.TAKE_OVER,
+        OperationKind.FORGET_MACHINE,
+    ] == [kind for kind, _, _ in scaling.journal()]
+    assert "jobs take 1.90 of 2 cores, 70% or more, for 60 s" == scaling.journal()[0][2]
+
+
+def test_a_worker_that_never_reports_is_removed_without_a_drain(manager: Manager) -> None:
+    """It carries nothing, so it is stopped and forgotten at once when it is not needed any more."""
+    scaling = Scaling(manager)
+    scaling.run(7 * HOLD, cores=1.9)
+    scaling.run(20 * HOLD, cores=0.2)
+    assert [("start", "added-1"), ("stop", "added-1")] == scaling.supply.taken()
+    assert not scaling.carriages.fleet().known - {"local"}
+
+
+def test_previews_are_said_once_and_change_nothing(manager: Manager) -> None:
+    """The journal has what would be done, and again only after it was not right for a while."""
+    scaling = Scaling(manager, Autoscale.PREVIEW)
+    scaling.run(40 * HOLD, cores=1.9)
+    assert [OperationKind.WOULD_ADD_MACHINE] == [kind for kind, _, _ in scaling.journal()]
+    scaling.run(10 * HOLD, cores=0.9)
+    scaling.run(40 * HOLD, cores=1.9)
+    assert [OperationKind.WOULD_ADD_MACHINE] * 2 == [kind for kind, _, _ in scaling.journal()]
+    assert [] == scaling.supply.taken()
+    assert not scaling.carriages.fleet().added
+
+
+def test_off_decides_nothing_and_keeps_what_was_added(manager: Manager) -> None:
+    """Jobs may run there; an operator who drains it has it stopped."""
+    Scaling(manager).run(7 * HOLD, cores=1.9)
+    off = Scaling(manager, Autoscale.OFF)
+    off.run(40 * HOLD, cores=0.0)
+    assert [("start", "added-1")] == off.supply.taken()
+    off.carriages.drain("added-1", draining=True, who="operator")
+    off.run(10, cores=0.0)
+    assert [("stop", "added-1")] == off.supply.taken()
+
+
+def test_a_failure_is_noted_and_tried_again_later(manager: Manager) -> None:
+    """Once in five minutes, each time with what went wrong."""
+    scaling = Scaling(manager)
+    scaling.supply.failure = "the cloud is away"
+    scaling.run(6 * HOLD, cores=1.9)
+    assert 1 == len(scaling.supply.calls)
+    scaling.run(4 * HOLD, cores=1.9)
+    assert 1 == len(scaling.supply.calls)
+    scaling.run(2 * HOLD, cores=1.9)
+    assert 2 == len(scaling.supply.calls)
+    assert [(OperationKind.SCALING_FAILS, "added-1", "the cloud is away")] * 2 == scaling.journal()[1:]
+
+
+def test_nothing_is_done_before_everything_has_come(manager: Manager) -> None:
+    """Neither by a manager that has not heard of all machines yet, nor by one that does not lead."""
+    scaling = Scaling(manager)
+    scaling.complete = False
+    scaling.run(40 * HOLD, cores=1.9)
+    assert [] == scaling.supply.calls
+    scaling.complete = True
+    manager.committer.step_down()
+    scaling.run(40 * HOLD, cores=1.9)
+    assert [] == scaling.supply.calls
