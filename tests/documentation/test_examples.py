@@ -91,6 +91,7 @@ def test_the_pages_that_promise_examples_have_them() -> None:
         "docs/documents.md",
         "docs/how-to/merge-from-python.md",
         "docs/how-to/write-adaptive-dataflows.md",
+        "docs/placement.md",
         "docs/planning.md",
         "docs/provisioning.md",
         "docs/running.md",
