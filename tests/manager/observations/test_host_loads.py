@@ -28,6 +28,12 @@ def test_a_host_has_the_load_of_its_jobs() -> None:
     assert host_loads(jobs, 20.0) == pytest.approx({"a": 0.5 + 2 * BATCH_SECONDS + 0.1})
 
 
+def test_batches_count_from_the_first_that_has_a_number() -> None:
+    """A job that has just begun has done its tasks' work since then, and its batches since they are numbered."""
+    jobs = [seen("1", "a", did(0.0, -1, 0.0), did(10.0, 500, 1.0), did(20.0, 510, 4.0))]
+    assert host_loads(jobs, 20.0) == pytest.approx({"a": 0.2 + 1.0 * BATCH_SECONDS})
+
+
 def test_the_load_of_a_silent_job_goes() -> None:
     """As its last minute does."""
     jobs = [seen("1", "a", did(0.0, 0, 0.0), did(20.0, 0, 10.0))]
