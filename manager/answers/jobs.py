@@ -1,11 +1,11 @@
 """Running tasks and DAGs, jobs, streams between them, hosts, and where dataflows run; for operators."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from manager.answers.base import Answer
+from manager.answers.base import Answer, Form
 
 
 class RunningTaskAnswer(Answer):
@@ -149,3 +149,36 @@ class PlacementAnswer(Answer):
     """What no groups cost less than; None if nothing was proven."""
     saves: dict[str, float] = Field(default_factory=dict)
     """What one host would save of each registered image that has none, if it does."""
+
+
+class PlacementPddlAnswer(Answer):
+    """The tasks of a dataflow that no other one uses, as a planning problem in PDDL."""
+
+    dataflow: str
+    domain: str
+    problem: str
+
+
+class PlacementPlanForm(Form):
+    """A plan that some planner made for the problem of a dataflow."""
+
+    plan: Annotated[str, Field(min_length=1, max_length=1_000_000)]
+    """A step in each line, as in `(open__gpu group0)`; what stands behind a semicolon is no step."""
+
+
+class PlannedGroupAnswer(Answer):
+    """Tasks that a plan has run together."""
+
+    tags: str
+    """What hosts of it offer, as the problem names it."""
+    tasks: tuple[str, ...]
+
+
+class PlacementPlanAnswer(Answer):
+    """What a plan makes of a dataflow; nothing is moved. Costs are in cores, as if nothing else ran."""
+
+    dataflow: str
+    groups: tuple[PlannedGroupAnswer, ...]
+    cost: float
+    now: float
+    """Of the groups in which the tasks are now."""

@@ -2,7 +2,15 @@
 
 from collections.abc import AsyncIterator
 
-from manager.answers import ImageAnswer, ImageForm, MachineAnswer, PlacementAnswer
+from manager.answers import (
+    ImageAnswer,
+    ImageForm,
+    MachineAnswer,
+    PlacementAnswer,
+    PlacementPddlAnswer,
+    PlacementPlanAnswer,
+    PlacementPlanForm,
+)
 from manager.client.async_connection import AsyncServiceConnection
 from manager.client.requests import machines
 
@@ -45,3 +53,11 @@ class AsyncMachineClient(AsyncServiceConnection):
     async def explain_placement(self, dataflow: str) -> PlacementAnswer:
         """Where each task of a dataflow runs and why, what that costs, and what would cost less; operators only."""
         return await self.send(machines.explain_placement(dataflow))
+
+    async def export_placement(self, dataflow: str) -> PlacementPddlAnswer:
+        """The tasks that no other dataflow uses, as a planning problem in PDDL; operators only."""
+        return await self.send(machines.export_placement(dataflow))
+
+    async def check_placement_plan(self, dataflow: str, form: PlacementPlanForm) -> PlacementPlanAnswer:
+        """What a planner's plan for that problem makes of the dataflow; nothing is moved. Operators only."""
+        return await self.send(machines.check_placement_plan(dataflow, form))

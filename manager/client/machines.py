@@ -3,7 +3,15 @@
 
 from collections.abc import Iterator
 
-from manager.answers import ImageAnswer, ImageForm, MachineAnswer, PlacementAnswer
+from manager.answers import (
+    ImageAnswer,
+    ImageForm,
+    MachineAnswer,
+    PlacementAnswer,
+    PlacementPddlAnswer,
+    PlacementPlanAnswer,
+    PlacementPlanForm,
+)
 from manager.client.connection import ServiceConnection
 from manager.client.requests import machines
 
@@ -46,3 +54,11 @@ class MachineClient(ServiceConnection):
     def explain_placement(self, dataflow: str) -> PlacementAnswer:
         """Where each task of a dataflow runs and why, what that costs, and what would cost less; operators only."""
         return self.send(machines.explain_placement(dataflow))
+
+    def export_placement(self, dataflow: str) -> PlacementPddlAnswer:
+        """The tasks that no other dataflow uses, as a planning problem in PDDL; operators only."""
+        return self.send(machines.export_placement(dataflow))
+
+    def check_placement_plan(self, dataflow: str, form: PlacementPlanForm) -> PlacementPlanAnswer:
+        """What a planner's plan for that problem makes of the dataflow; nothing is moved. Operators only."""
+        return self.send(machines.check_placement_plan(dataflow, form))

@@ -1,16 +1,37 @@
 """The use case that explains where a dataflow runs, what that costs, and what would cost less."""
 
+from collections import defaultdict
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from manager.answers import PlacedTaskAnswer, PlacementAnswer
+from dags import Problem
+from dags.pddl.texts import PddlError
+from manager.answers import (
+    PlacedTaskAnswer,
+    PlacementAnswer,
+    PlacementPddlAnswer,
+    PlacementPlanAnswer,
+    PlacementPlanForm,
+    PlannedGroupAnswer,
+)
 from manager.cases.base import Base, Caller, operators_only
 from manager.committed.state import CommittedState, running_id
 from manager.committer.dataflow_rows import running_dataflow
+from manager.problem import Conflict, InvalidRequest
 from merge import BATCH_SECONDS, Costs, Host, Instance
 from merge.placement.explained import PlacementQuestion, placement_question, placement_reason, placement_verdict
+from merge.placement.planned_elsewhere import placement_pddl, placement_plan, present_cost
 
 _SECONDS = 1.0
 """How long each search may take."""
+
+
+class _Asked(NamedTuple):
+    """A dataflow about whose placement something is asked."""
+
+    dataflow: str
+    tasks: tuple[PlacedTaskAnswer, ...]
+    question: PlacementQuestion
 
 
 class Placements(Base):
@@ -18,6 +39,56 @@ class Placements(Base):
 
     def explain(self, caller: Caller, dataflow: str) -> PlacementAnswer:
         """Where each task runs and why, what that costs, and what would cost less."""
+        asked = self._asked(caller, dataflow)
+        found = placement_verdict(asked.question, seconds=_SECONDS)
+        return PlacementAnswer(
+            dataflow=asked.dataflow,
+            tasks=asked.tasks,
+            cost=round(found.cost, 6),
+            cheapest=round(found.cheapest, 6),
+            second=None if found.second is None else round(found.second, 6),
+            bound=None if found.bound is None else round(found.bound, 6),
+            saves={name: round(saved, 6) for name, saved in found.saves.items()},
+        )
+
+    def export(self, caller: Caller, dataflow: str) -> PlacementPddlAnswer:
+        """The tasks that no other dataflow uses, as a planning problem in PDDL."""
+        asked = self._asked(caller, dataflow)
+        try:
+            pddl = placement_pddl(asked.question)
+        except PddlError as error:
+            raise Conflict(f"PDDL cannot say where {dataflow!r} runs: {error}") from error
+        return PlacementPddlAnswer(dataflow=asked.dataflow, domain=pddl.domain, problem=pddl.problem)
+
+    def check_plan(self, caller: Caller, dataflow: str, form: PlacementPlanForm) -> PlacementPlanAnswer:
+        """What a planner's plan for that problem makes of the dataflow; nothing is moved."""
+        asked = self._asked(caller, dataflow)
+        try:
+            found = placement_plan(asked.question, form.plan)
+        except PddlError as error:
+            wrong = Problem(
+                pointer="/plan",
+                code="invalid-plan",
+                message=str(error),
+                remedy="plan the problem of this dataflow as it is exported now",
+            )
+            raise InvalidRequest([wrong]) from error
+        names: defaultdict[int, list[str]] = defaultdict(list)
+        for task in asked.tasks:
+            names[task.instance].append(task.task)
+        return PlacementPlanAnswer(
+            dataflow=asked.dataflow,
+            groups=tuple(
+                PlannedGroupAnswer(
+                    tags=group.image, tasks=tuple(sorted(name for each in group.tasks for name in names[int(each)]))
+                )
+                for group in found.groups
+            ),
+            cost=round(found.cost.total, 6),
+            now=round(present_cost(asked.question), 6),
+        )
+
+    def _asked(self, caller: Caller, dataflow: str) -> _Asked:
         operators_only(caller)
         with self._committer.looking() as state:
             with self._store.read() as session:
@@ -26,19 +97,11 @@ class Placements(Base):
             hosts = {host.name: host for host in self._committer.ground.offering(state)}
             own = frozenset(i for i in places.values() if len(state.running.users[i]) == 1)
             tasks = tuple(_placed(state, hosts, name, instance, own) for name, instance in places.items())
-            asked = self._asked(state, hosts, own)
-        found = placement_verdict(asked, seconds=_SECONDS)
-        return PlacementAnswer(
-            dataflow=row.id,
-            tasks=tasks,
-            cost=round(found.cost, 6),
-            cheapest=round(found.cheapest, 6),
-            second=None if found.second is None else round(found.second, 6),
-            bound=None if found.bound is None else round(found.bound, 6),
-            saves={name: round(saved, 6) for name, saved in found.saves.items()},
-        )
+            return _Asked(row.id, tasks, self._question(state, hosts, own))
 
-    def _asked(self, state: CommittedState, hosts: Mapping[str, Host], own: frozenset[Instance]) -> PlacementQuestion:
+    def _question(
+        self, state: CommittedState, hosts: Mapping[str, Host], own: frozenset[Instance]
+    ) -> PlacementQuestion:
         there = {host.image for host in hosts.values() if not host.away}
         busy = {instance: state.jobs.homes[instance].busy for instance in own}
         return placement_question(

@@ -1,6 +1,15 @@
 """The requests about machines, and the images that their hosts are made from."""
 
-from manager.answers import ImageAnswer, ImageForm, MachineAnswer, Page, PlacementAnswer
+from manager.answers import (
+    ImageAnswer,
+    ImageForm,
+    MachineAnswer,
+    Page,
+    PlacementAnswer,
+    PlacementPddlAnswer,
+    PlacementPlanAnswer,
+    PlacementPlanForm,
+)
 from manager.client.requests.request import Request, form_body, given, list_request, path_to
 
 
@@ -48,3 +57,14 @@ def remove_image(name: str) -> Request[ImageAnswer]:
 def explain_placement(dataflow: str) -> Request[PlacementAnswer]:
     """Where a dataflow runs, and why."""
     return Request(path=path_to("dataflows", dataflow, "placement"), answer=PlacementAnswer)
+
+
+def export_placement(dataflow: str) -> Request[PlacementPddlAnswer]:
+    """The placement of a dataflow as PDDL."""
+    return Request(path=path_to("dataflows", dataflow, "placement", "pddl"), answer=PlacementPddlAnswer)
+
+
+def check_placement_plan(dataflow: str, form: PlacementPlanForm) -> Request[PlacementPlanAnswer]:
+    """What a plan makes of a dataflow."""
+    path = path_to("dataflows", dataflow, "placement", "plan")
+    return Request(method="POST", path=path, answer=PlacementPlanAnswer, body=form_body(form))

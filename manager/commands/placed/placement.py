@@ -1,7 +1,11 @@
-"""The commands about where dataflows run: explain."""
+"""The commands about where dataflows run: explain, and have other planners plan it."""
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from manager.answers import PlacementPlanForm
 from manager.client.client import Client
 from manager.commands.client_command import client_command
 from manager.commands.dataflows import Id
@@ -36,3 +40,37 @@ def explain(client: Client, dataflow: Id) -> Shown:
             *(f"a host of image {name} would save {saved:.3f} cores" for name, saved in answer.saves.items()),
         ),
     )
+
+
+@app.command("export")
+@client_command
+def export_placement(
+    client: Client,
+    dataflow: Id,
+    folder: Annotated[Path, typer.Argument(help="The folder to write into.")] = Path(),
+) -> Shown:
+    """Write where a dataflow may run as PDDL, for other planners: `domain.pddl` and `problem.pddl`."""
+    answer = client.export_placement(dataflow)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("domain", answer.domain), ("problem", answer.problem)):
+        (folder / f"{name}.pddl").write_text(text)
+    return Shown(data=answer, text=f"{folder / 'domain.pddl'} and {folder / 'problem.pddl'} are written")
+
+
+@app.command("import")
+@client_command
+def import_plan(
+    client: Client,
+    dataflow: Id,
+    plan: Annotated[
+        Path, typer.Argument(help="A file with the plan, a step in each line.", exists=True, dir_okay=False)
+    ],
+) -> Shown:
+    """Show what a planner's plan makes of a dataflow, and what that costs; nothing is moved."""
+    answer = client.check_placement_plan(dataflow, PlacementPlanForm(plan=plan.read_text()))
+    rows = ((group.tags, group.tasks) for group in answer.groups)
+    text = lines(
+        table("tags", "tasks", rows=rows, empty="no tasks"),
+        f"as if nothing else ran, this costs {answer.cost:.3f} cores, and the present groups {answer.now:.3f}",
+    )
+    return Shown(data=answer, text=text)

@@ -1,6 +1,16 @@
 """Examples of machines, and of the images that their hosts are made from."""
 
-from manager.answers import CarriedHostAnswer, ImageAnswer, MachineAnswer, Page, PlacedTaskAnswer, PlacementAnswer
+from manager.answers import (
+    CarriedHostAnswer,
+    ImageAnswer,
+    MachineAnswer,
+    Page,
+    PlacedTaskAnswer,
+    PlacementAnswer,
+    PlacementPddlAnswer,
+    PlacementPlanAnswer,
+    PlannedGroupAnswer,
+)
 
 _HOST = CarriedHostAnswer(
     name="north",
@@ -59,4 +69,11 @@ PLACEMENT = PlacementAnswer(
     second=0.075,
     bound=0.07,
     saves={"gpu-huge": 0.01},
+)
+PLACEMENT_PDDL = PlacementPddlAnswer(dataflow="3f1c9a52", domain="(define (domain groups) ...)", problem="(define ...)")
+PLACEMENT_PLAN = PlacementPlanAnswer(
+    dataflow="3f1c9a52",
+    groups=(PlannedGroupAnswer(tags="gpu", tasks=("average", "plausible")),),
+    cost=0.07,
+    now=0.08,
 )

@@ -28,6 +28,7 @@ from manager.answers import (
     OperationKind,
     OutputAnswer,
     Page,
+    PlacementPlanForm,
     PolicyForm,
     PublishingForm,
     Quota,
@@ -194,6 +195,7 @@ BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
     ImageForm: {"tags": ["gpu"], "cores": 8.0, "start": 90.0, "price": 2.4, "most": 4},
     KeyForm: {"tenant": "ann", "note": "for the dashboard"},
     ModuleForm: MODULE_FORM,
+    PlacementPlanForm: {"plan": "(open__gpu group0)\n(put__task_3__gpu group0)\n(close group0)"},
     PolicyForm: {
         "throughput": 0.9,
         "latency": 5.0,

@@ -13,6 +13,9 @@ from manager.answers import (
     MachineAnswer,
     Page,
     PlacementAnswer,
+    PlacementPddlAnswer,
+    PlacementPlanAnswer,
+    PlacementPlanForm,
     RunningDagAnswer,
     RunningTaskAnswer,
     StreamAnswer,
@@ -146,3 +149,30 @@ def remove_image(service: TheService, caller: TheCaller, name: _NamedImage) -> I
 def explain_placement(service: TheService, caller: TheCaller, dataflow: Named) -> PlacementAnswer:
     """Explain where each task of a dataflow runs, what that costs, and what would cost less; operators only."""
     return service.placements.explain(caller, dataflow)
+
+
+@router.get(
+    "/dataflows/{dataflow}/placement/pddl",
+    **documented(machine_examples.PLACEMENT_PDDL, Conflict, Forbidden, NotFound, StateNotReady),
+)
+def export_placement(service: TheService, caller: TheCaller, dataflow: Named) -> PlacementPddlAnswer:
+    """Show the tasks that no other dataflow uses as a planning problem in PDDL; operators only."""
+    return service.placements.export(caller, dataflow)
+
+
+@router.post(
+    "/dataflows/{dataflow}/placement/plan",
+    **documented(
+        machine_examples.PLACEMENT_PLAN,
+        *(Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType),
+        body=PlacementPlanForm,
+    ),
+)
+def check_placement_plan(
+    service: TheService,
+    caller: TheCaller,
+    dataflow: Named,
+    sent: Annotated[PlacementPlanForm, Depends(form(PlacementPlanForm))],
+) -> PlacementPlanAnswer:
+    """Say what a planner's plan for that problem makes of the dataflow, and what it costs; operators only."""
+    return service.placements.check_plan(caller, dataflow, sent)

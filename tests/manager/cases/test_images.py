@@ -4,17 +4,19 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import kairos
 import pytest
 
-from manager.answers import ImageForm, OperationKind
+from manager.answers import ImageForm, OperationKind, PlacementPddlAnswer, PlacementPlanForm
 from manager.cases.base import Paging
 from manager.observations.reports import HostSeen
-from manager.problem import Forbidden, InvalidDataflow, NotFound
+from manager.problem import Forbidden, InvalidDataflow, InvalidRequest, NotFound
 from merge import Host
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 
 ANN = caller("ann")
 GPU = ImageForm(tags=frozenset({"gpu"}), cores=8.0, start=90.0, price=2.4, most=4)
+_ENGINE_SECONDS = 10
 NEEDY = "s:source > a:map[gpu] > k:sink"
 
 
@@ -164,3 +166,37 @@ def test_a_placement_says_where_tasks_run_and_what_that_costs(manager: Manager) 
         manager.service.placements.explain(ANN, dataflow)
     with pytest.raises(NotFound):
         manager.service.placements.explain(OPERATOR, "nothing")
+
+
+def test_another_planner_may_plan_a_placement(manager: Manager) -> None:
+    """What it answers is compared with what runs, a plan that cannot be carried out is refused, and nothing moves."""
+    manager.hosts = tuple(Host(name=tag, cores=8.0, tags=frozenset({tag}), image=tag) for tag in ("fpga", "gpu"))
+    dataflow = manager.submit("ann", "s:source > a:map[gpu] > b:count[fpga] > k:sink")
+    before = hosts_of(manager)
+    pddl = manager.service.placements.export(OPERATOR, dataflow)
+    checked = manager.service.placements.check_plan(OPERATOR, dataflow, PlacementPlanForm(plan=_by_kairos(pddl)))
+    assert {"s", "a", "b", "k"} == {task for group in checked.groups for task in group.tasks}
+    assert [True, True] == [
+        any(tags in group.tags and task in group.tasks for group in checked.groups)
+        for task, tags in (("a", "gpu"), ("b", "fpga"))
+    ]
+    assert checked.cost <= checked.now
+    assert before == hosts_of(manager)
+    with pytest.raises(InvalidRequest, match="nowhere"):
+        manager.service.placements.check_plan(OPERATOR, dataflow, PlacementPlanForm(plan="(put__nowhere group0)"))
+    for ask in (
+        lambda: manager.service.placements.export(ANN, dataflow),
+        lambda: manager.service.placements.check_plan(ANN, dataflow, PlacementPlanForm(plan=";")),
+    ):
+        with pytest.raises(Forbidden):
+            ask()
+
+
+def _by_kairos(pddl: PlacementPddlAnswer) -> str:
+    """The plan of an engine that knows nothing but the two texts."""
+    task = kairos.parse_problem(pddl.problem, kairos.parse_domain(pddl.domain, "domain"), "problem")
+    options = kairos.SearchOptions()
+    options.timeout = _ENGINE_SECONDS
+    found = kairos.Planner().solve(task, options)  # type: ignore[no-untyped-call]  # the library leaves it out
+    assert kairos.Status.SOLVED is found.status
+    return str(found.plan)

@@ -202,6 +202,9 @@ HOST = {
     "release": "1.0",
     "seen": AT,
 }
+PDDL = {"dataflow": "d1", "domain": "(define (domain groups))", "problem": "(define (problem groups))"}
+PLAN_FORM = {"plan": "(close group0)"}
+PLAN = {"dataflow": "d1", "groups": [{"tags": "gpu", "tasks": ["a", "b"]}], "cost": 0.07, "now": 0.08}
 PLACEMENT = {
     "dataflow": "d1",
     "tasks": [

@@ -492,6 +492,25 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
     ),
+    "export_placement": Route(
+        well=_ask("operator", "/v1/dataflows/{running}/placement/pddl"),
+        own={
+            "conflict": _ask("operator", "/v1/dataflows/{removed}/placement/pddl"),
+            "forbidden": _ask("ann", "/v1/dataflows/{running}/placement/pddl"),
+            "not-found": _ask("operator", "/v1/dataflows/nothing/placement/pddl"),
+        },
+        waits=True,
+    ),
+    # Nothing of it is its own, so the plan without steps is one.
+    "check_placement_plan": Route(
+        well=_ask("operator", "/v1/dataflows/{running}/placement/plan", {"plan": ";"}),
+        own={
+            "conflict": _ask("operator", "/v1/dataflows/{removed}/placement/plan", {"plan": ";"}),
+            "forbidden": _ask("ann", "/v1/dataflows/{running}/placement/plan", {"plan": ";"}),
+            "not-found": _ask("operator", "/v1/dataflows/nothing/placement/plan", {"plan": ";"}),
+        },
+        waits=True,
+    ),
     "fragmentation": _operators("/v1/fragmentation"),
     "defragment": Route(
         well=_ask("operator", "/v1/defragmentations"),

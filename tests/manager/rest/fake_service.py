@@ -37,6 +37,9 @@ from manager.answers import (
     OverviewAnswer,
     Page,
     PlacementAnswer,
+    PlacementPddlAnswer,
+    PlacementPlanAnswer,
+    PlacementPlanForm,
     Quota,
     ReconfigurationAnswer,
     ReconfigurationForm,
@@ -527,6 +530,15 @@ class _FakePlacements(Placements):
     def explain(self, caller: Caller, dataflow: str) -> PlacementAnswer:
         _operators_only(caller)
         return machines.PLACEMENT.model_copy(update={"dataflow": dataflow})
+
+    def export(self, caller: Caller, dataflow: str) -> PlacementPddlAnswer:
+        _operators_only(caller)
+        return machines.PLACEMENT_PDDL.model_copy(update={"dataflow": dataflow})
+
+    def check_plan(self, caller: Caller, dataflow: str, form: PlacementPlanForm) -> PlacementPlanAnswer:
+        _operators_only(caller)
+        assert form.plan
+        return machines.PLACEMENT_PLAN.model_copy(update={"dataflow": dataflow})
 
 
 class _FakeMetrics(Metrics):
