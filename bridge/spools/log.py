@@ -167,7 +167,8 @@ def read_mark(spool: Path) -> Mark:
     with damage_named(path):
         mark = json.loads(path.read_bytes())
         producers = json.loads(mark["producers"])
-        in_doubt = msgspec.convert(mark.get("in_doubt", {}), InDoubt)
+        # The very default, as files leave it out by identity.
+        in_doubt = msgspec.convert(mark["in_doubt"], InDoubt) if "in_doubt" in mark else NOTHING_IN_DOUBT
         return Mark(mark["end"], {producer: Expected(**each) for producer, each in producers.items()}, in_doubt)
 
 

@@ -95,7 +95,7 @@ def _tasks(
             json_fields=tuple(JsonField(*each) for each in row.json_fields or ()),
             since=datetime.fromtimestamp(row.since, UTC),
             # In rows of old, those of the type are not written down.
-            tags=kind.tags.union(row.tags),
+            tags=kind.tags.union(row.tags or ()),
         )
         homes[instance] = Home(JobId(row.job), row.busy)
         if row.moves:

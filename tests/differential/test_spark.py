@@ -158,7 +158,7 @@ def _multiset(events: Sequence[Any]) -> Counter[str]:
     return Counter(json.dumps(event, sort_keys=True) for event in events)
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.full), pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_spark_gives_what_the_twin_gives(hosting: Hosting, tmp_path: Path, seed: int) -> None:
     """Equal outputs, in equal order for one ingress stream, else as multisets, and equal states at the end."""
     drawn = random.Random(seed)

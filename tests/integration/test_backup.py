@@ -107,7 +107,8 @@ def gone_on(served: Served, counts: SubmitAnswer, passes: SubmitAnswer, epochs: 
     return came
 
 
-@pytest.mark.parametrize("with_spools", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("with_spools", [True, False])
 def test_what_ran_goes_on_elsewhere(served: Served, tmp_path: Path, *, with_spools: bool) -> None:
     """Backed up while it runs in many jobs, with and without its spools: outputs, dead letters and tenants go on.
 

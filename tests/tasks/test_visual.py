@@ -129,7 +129,7 @@ WINDOW = st.lists(st.tuples(st.sampled_from(["dust", "light", "warmth"]), NUMBER
 
 
 @pytest.mark.full
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(WINDOW, min_size=2, max_size=4))
 def test_a_plot_has_nothing_of_earlier_ones(windows: list[list[tuple[str, float]]]) -> None:
     """It has the same bytes as the first plot of a process."""

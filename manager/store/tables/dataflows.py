@@ -69,8 +69,8 @@ class TaskRow(SQLModel, table=True):
     json_fields: list[list[str]] | None = Field(default=None, sa_column=Column(JSON))
     """The fields of kind `json` that reach it, each with the port; None if not known yet."""
     since: float
-    tags: list[str] = Field(sa_column=Column(JSON, nullable=False, server_default="[]"))
-    """The tags that its host must offer, as it was started; those of its type may not be among them in old rows."""
+    tags: list[str] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
+    """The tags that its host must offer, as it was started; None in old rows, which have those of their types."""
     job: int = Field(index=True)
     busy: float
     moves: int = Field(default=0, sa_column_kwargs={"server_default": "0"})

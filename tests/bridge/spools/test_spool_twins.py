@@ -200,5 +200,5 @@ class Twins(RuleBasedStateMachine):
 Twins.TestCase.__doc__ = (
     "However they are used and reopened, a spool and its twin hold what a list of everything would."
 )
-Twins.TestCase.settings = settings(stateful_step_count=25)  # each step waits for the disk
+Twins.TestCase.settings = settings(max_examples=20, stateful_step_count=25)  # each step waits for the disk
 test_twins = Twins.TestCase

@@ -347,7 +347,7 @@ def test_whatever_tenants_do_the_laws_hold(migrated: Path, strategy: str, monkey
     machine: type[Tenants] = type("Machine", (Tenants,), {"template": migrated, "strategy": strategy})
     # Chance is hypothesis's alone, or it could not shrink what it finds.
     monkeypatch.setattr("secrets.token_hex", lambda _: f"{next(machine.names):012x}")
-    run_state_machine_as_test(machine, settings=settings(max_examples=12, stateful_step_count=15))
+    run_state_machine_as_test(machine, settings=settings(max_examples=8, stateful_step_count=15))
 
 
 FAMILY = (

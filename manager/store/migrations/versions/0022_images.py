@@ -11,7 +11,7 @@ depends_on = None
 
 def upgrade() -> None:
     """Add the column and the table."""
-    op.add_column("running_task", sa.Column("tags", sa.JSON(), nullable=False, server_default="[]"))
+    op.add_column("running_task", sa.Column("tags", sa.JSON(), nullable=True))
     op.create_table(
         "image",
         sa.Column("name", sa.String(), nullable=False),
