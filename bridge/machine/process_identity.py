@@ -21,6 +21,17 @@ def began(process: psutil.Process) -> str:
     return f"{int(words[_START_TIME])} of {_boot()}"
 
 
+def running(pid: int, since: str) -> psutil.Process | None:
+    """The process with an id, if it still runs and is the one that began then; `since` is what `began` said."""
+    try:
+        process = psutil.Process(pid)
+        if began(process) != since or process.status() == psutil.STATUS_ZOMBIE:
+            return None
+    except psutil.NoSuchProcess:
+        return None
+    return process
+
+
 @cache
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -6,7 +6,6 @@ They outlive a manager that is killed, and the next one finds them by their reco
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ import psutil
 from pydantic import TypeAdapter, ValidationError
 
 from bridge.machine.files import make_folder, write_whole
-from bridge.machine.process_identity import began
+from bridge.machine.process_end import end_process
+from bridge.machine.process_identity import began, running
 from bridge.transport.address import Address
 from manager.fleet.supply import SupplyFailed
 
@@ -58,10 +58,10 @@ class HostProcesses:
         command = [sys.executable, "-c", _BRAID, "host", machine, "--root", str(self._root), *self._options]
         order = sha256("\0".join([*command, broker]).encode()).hexdigest()
         record = self._read(machine)
-        if record is not None and (process := _alive(record)) is not None:
+        if record is not None and (process := running(record.pid, record.began)) is not None:
             if record.order == order:
                 return
-            _end(process)
+            end_process(process, _END_PATIENCE)
         child = self._children.pop(machine, None)
         if child is not None and child.poll() is not None:
             raise SupplyFailed(f"the process of {machine} ended with {child.returncode}; see {self._log(machine)}")
@@ -85,8 +85,8 @@ class HostProcesses:
     def stop(self, machine: str, why: str) -> None:  # noqa: ARG002 - as above
         """Stop its process, if there is one."""
         record = self._read(machine)
-        if record is not None and (process := _alive(record)) is not None:
-            _end(process)
+        if record is not None and (process := running(record.pid, record.began)) is not None:
+            end_process(process, _END_PATIENCE)
         if (child := self._children.pop(machine, None)) is not None:
             child.wait()
         self._record(machine).unlink(missing_ok=True)
@@ -111,28 +111,3 @@ class HostProcesses:
             return _RECORD.validate_json(self._record(machine).read_bytes())
         except (FileNotFoundError, ValidationError):
             return None
-
-
-def _alive(record: ProcessRecord) -> psutil.Process | None:
-    try:
-        process = psutil.Process(record.pid)
-        if began(process) != record.began or process.status() == psutil.STATUS_ZOMBIE:
-            return None
-    except psutil.NoSuchProcess:
-        return None
-    return process
-
-
-def _end(process: psutil.Process) -> None:
-    """End a process: ask, and after a while kill it with all that is below it."""
-    with suppress(psutil.NoSuchProcess):
-        below = process.children(recursive=True)
-        process.terminate()
-        deadline = time.monotonic() + _END_PATIENCE
-        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-            process.kill()
-            for each in below:
-                with suppress(psutil.NoSuchProcess):
-                    each.kill()

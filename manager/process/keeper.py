@@ -17,7 +17,8 @@ from pathlib import Path
 import psutil
 
 from bridge.machine.files import make_folder
-from bridge.machine.process_identity import began
+from bridge.machine.process_end import end_process
+from bridge.machine.process_identity import running
 from bridge.transport.address import Address
 from manager.process.keeper_process import KEEPER_TAKEN, KeeperOrder, KeeperRecord, folder, order_line, read_record
 
@@ -168,35 +169,14 @@ class KeeperHandle:
 
 def _alive(record: KeeperRecord) -> psutil.Process | None:
     """The process of a keeper, if it still runs."""
-    try:
-        process = psutil.Process(record.pid)
-        if began(process) != record.began or process.status() == psutil.STATUS_ZOMBIE:
-            return None
-    except psutil.NoSuchProcess:
-        return None
-    return process
+    return running(record.pid, record.began)
 
 
 def _end(record: KeeperRecord) -> None:
-    """End a keeper: ask, and after a while kill it with all that is below it."""
+    """End a keeper."""
     process = _alive(record)
-    if process is None:
-        return
-    below: list[psutil.Process] = []
-    with suppress(psutil.NoSuchProcess):
-        below = process.children(recursive=True)
-        process.terminate()
-    deadline = time.monotonic() + _END_PATIENCE
-    while _alive(record) is not None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if _alive(record) is not None:
-        log.warning("the keeper with the process id %d does not end and is killed", record.pid)
-        with suppress(psutil.NoSuchProcess):
-            below = process.children(recursive=True)
-            process.kill()
-        for each in below:
-            with suppress(psutil.NoSuchProcess):
-                each.kill()
+    if process is not None and end_process(process, _END_PATIENCE):
+        log.warning("the keeper with the process id %d did not end and was killed", record.pid)
 
 
 def _tail(path: Path) -> str:
