@@ -616,6 +616,13 @@ def test_a_quota_is_changed_in_part(braid: Braid) -> None:
     assert QUOTA | {"tasks": 9} == braid.sent()
 
 
+@pytest.mark.parametrize("limit", sorted(QUOTA))
+def test_each_limit_of_a_quota_has_its_option(braid: Braid, limit: str) -> None:
+    """It changes that limit, and no other."""
+    braid("tenants", "quota", "school", f"--{limit.replace('_', '-')}", "42", answers=[TENANTS, ADMITTED])
+    assert QUOTA | {limit: 42} == braid.sent()
+
+
 def test_a_tenant_is_admitted_with_the_services_own_quota(braid: Braid) -> None:
     """Limits that are not given are left to the service."""
     braid("tenants", "admit", "school", answers=ADMITTED)

@@ -1,12 +1,15 @@
 """Rates of requests: what is taken, by a clock that the test sets."""
 
+import httpx
 import pytest
+from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.problem import TooManyRequests
 from manager.rest.request_rates import MOST_ALLOWANCES, WRONG_KEYS_PER_MINUTE, RequestRates
 from manager.submissions.quota import MINUTE
+from tests.manager.rest.conftest import Asking
 
 
 class _Clock:
@@ -58,6 +61,15 @@ def test_wrong_keys_are_counted_by_address() -> None:
     with pytest.raises(TooManyRequests, match=r"10\.0\.0\.1"):
         rates.count_wrong_key("10.0.0.1")
     rates.count_wrong_key("10.0.0.2")
+
+
+def test_a_right_key_is_taken_where_too_many_wrong_ones_come_from(ask: Asking, app: FastAPI, ann: httpx.Client) -> None:
+    """Wrong keys from an address lock out nobody behind it; they themselves are answered with 429."""
+    app.state.rates = RequestRates(_Clock())
+    wrong = ask("wrong")
+    statuses = [wrong.get("/v1/keys").status_code for _ in range(WRONG_KEYS_PER_MINUTE + 1)]
+    assert [401] * WRONG_KEYS_PER_MINUTE + [429] == statuses
+    assert 200 == ann.get("/v1/keys").status_code
 
 
 def test_addresses_without_end_take_no_memory_without_end() -> None:
