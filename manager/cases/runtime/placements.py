@@ -1,4 +1,4 @@
-"""The use case that explains where a dataflow runs, what that costs, and what would cost less."""
+"""The use cases of placements: where a dataflow runs and why, and what plans of other planners would make of it."""
 
 from collections import defaultdict
 from collections.abc import Mapping

@@ -168,5 +168,5 @@ class _Export:
 
 
 def said(id_: int | str) -> str:
-    """An id as text; a number is told from a text by the sign before it."""
+    """An id as text; a sign before a number keeps it apart from a text."""
     return f"#{id_}" if isinstance(id_, int) else id_

@@ -92,12 +92,12 @@ def test_a_refusal_names_the_image_that_would_help(manager: Manager) -> None:
     with pytest.raises(InvalidDataflow) as refused:
         manager.submit("ann", text)
     tasks = json.loads(raw(text))["tasks"]
-    told = {tasks[int(each.pointer.split("/")[2])]["id"]: each for each in refused.value.errors}
-    assert {"a": "type", "c": "tags", "d": "tags"} == {name: each.pointer.split("/")[3] for name, each in told.items()}
-    assert "`braid host --image large`" in told["a"].remedy
-    assert "`braid host --image large`" in told["c"].remedy
-    assert "of a registered image" in told["d"].remedy
-    assert "offers 'fpga', 'gpu', and no host offers 'gpu'" in told["c"].message
+    found = {tasks[int(each.pointer.split("/")[2])]["id"]: each for each in refused.value.errors}
+    assert {"a": "type", "c": "tags", "d": "tags"} == {name: each.pointer.split("/")[3] for name, each in found.items()}
+    assert "`braid host --image large`" in found["a"].remedy
+    assert "`braid host --image large`" in found["c"].remedy
+    assert "of a registered image" in found["d"].remedy
+    assert "offers 'fpga', 'gpu', and no host offers 'gpu'" in found["c"].message
 
 
 def test_tags_that_no_host_offers_together_are_named(manager: Manager) -> None:
@@ -115,7 +115,7 @@ def test_a_dataflow_is_cut_where_no_host_offers_all_its_tags(manager: Manager) -
 
 
 def test_a_running_task_keeps_the_tags_that_it_was_started_with(manager: Manager) -> None:
-    """Whoever shares it, it runs where it is; a manager that starts anew knows its tags."""
+    """It runs where it is even if others share it; a manager that starts anew knows its tags."""
     manager.hosts = (
         Host(name="gpu", cores=1.0, tags=frozenset({"gpu"})),
         Host(name="fpga", cores=64.0, tags=frozenset({"fpga"})),
