@@ -17,10 +17,9 @@ export async function show(main, { parameters, signal }) {
   const { name, version, tenant } = parameters;
   const path = `/v1/modules/${encodeURIComponent(name)}`;
   const query = { tenant };
-  const [module, versions] = await Promise.all([
-    api.get(`${path}/${encodeURIComponent(version)}`, { query, signal }),
-    api.pages(path, { query, signal }),
-  ]);
+  // One after the other, so that the answer about a module that is not there names its version.
+  const module = await api.get(`${path}/${encodeURIComponent(version)}`, { query, signal });
+  const versions = await api.pages(path, { query, signal });
   const { code, ...rest } = module.form;
   const source = code?.source;
   const form = source === undefined ? module.form : { ...rest, code: { ...code, source: "…" } };
