@@ -28,6 +28,8 @@ class Quota(Form):
     """API keys that are valid."""
     requests_per_minute: _Count = 6_000
     """Of all its keys and sessions together."""
+    from_earliest: _Count = 20
+    """Dataflows that began at the earliest events, which share nothing and have jobs of their own."""
 
 
 class PublishingForm(Form):

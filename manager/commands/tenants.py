@@ -22,6 +22,7 @@ Sources = Annotated[int | None, typer.Option(help="The most sources it may have.
 Secrets = Annotated[int | None, typer.Option(help="The most secrets it may keep.")]
 Modules = Annotated[int | None, typer.Option(help="The most versions of modules it may publish.")]
 Keys = Annotated[int | None, typer.Option(help="The most valid API keys it may have.")]
+FromEarliest = Annotated[int | None, typer.Option(help="The most dataflows that began at the earliest events.")]
 Requests = Annotated[int | None, typer.Option(help="The most requests in a minute.")]
 
 
@@ -59,10 +60,20 @@ def admit(  # noqa: PLR0913, PLR0917 - each is a limit
     modules: Modules = None,
     keys: Keys = None,
     requests_per_minute: Requests = None,
+    from_earliest: FromEarliest = None,
 ) -> Iterator[Shown]:
     """Admit tenants. Their API keys and broker credentials are made by other commands."""
     wanted = _given(
-        dataflows, tasks, submits_per_minute, wheel_bytes, sources, secrets, modules, keys, requests_per_minute
+        dataflows,
+        tasks,
+        submits_per_minute,
+        wheel_bytes,
+        sources,
+        secrets,
+        modules,
+        keys,
+        requests_per_minute,
+        from_earliest,
     )
     forms = [fill_form(TenantForm, name=each, quota=fill_form(Quota, **wanted) if wanted else None) for each in name]
     for answer in map(client.admit, forms):
@@ -84,6 +95,7 @@ def quota(  # noqa: PLR0913, PLR0917 - as above
     modules: Modules = None,
     keys: Keys = None,
     requests_per_minute: Requests = None,
+    from_earliest: FromEarliest = None,
 ) -> Shown:
     """Set a tenant's quota; limits that are not given stay as they are."""
     before = next((tenant.quota for tenant in client.tenants() if tenant.name == name), None)
@@ -96,7 +108,16 @@ def quota(  # noqa: PLR0913, PLR0917 - as above
         **{
             **before.model_dump(),
             **_given(
-                dataflows, tasks, submits_per_minute, wheel_bytes, sources, secrets, modules, keys, requests_per_minute
+                dataflows,
+                tasks,
+                submits_per_minute,
+                wheel_bytes,
+                sources,
+                secrets,
+                modules,
+                keys,
+                requests_per_minute,
+                from_earliest,
             ),
         },
     )

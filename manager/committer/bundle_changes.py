@@ -33,7 +33,7 @@ from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
 from manager.submissions.preview import unhosted_refused
 from manager.submissions.published_code import published_in
-from manager.submissions.quota import check_rate, check_size
+from manager.submissions.quota import check_from_earliest, check_rate, check_size
 from manager.submissions.written_document import WrittenDocument
 from manager.transitions.scope import TransitionScope
 from merge import JobId, Step, Submit, decide
@@ -192,6 +192,8 @@ def _written(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in 
         check_rate(session, bundle.tenant, draft.now, submits=len(bundle.documents))
     tasks = sum(len(each.tasks) for each in read.dataflows)
     check_size(session, bundle.tenant, dataflows=len(bundle.documents), tasks=tasks)
+    if bundle.start is Start.EARLIEST:
+        check_from_earliest(session, bundle.tenant, len(bundle.documents))
     rows = []
     for at, (dataflow, each) in enumerate(zip(read.dataflows, bundle.documents, strict=True)):
         request = _request(dataflow, draft.state, bundle)

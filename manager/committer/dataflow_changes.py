@@ -28,7 +28,7 @@ from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
 from manager.submissions.preview import SubmissionPreview, preview, unhosted_refused
 from manager.submissions.published_code import published_in
-from manager.submissions.quota import check_rate, check_size
+from manager.submissions.quota import check_from_earliest, check_rate, check_size
 from manager.submissions.written_document import WrittenDocument
 from manager.transitions.scope import TransitionScope
 from merge import Replace, Step, Submit, decide
@@ -107,6 +107,8 @@ class DataflowChanges:
             if who != OPERATOR:
                 check_rate(session, tenant, draft.now)
             check_size(session, tenant, dataflows=1, tasks=len(decided.dataflow.tasks))
+            if start is Start.EARLIEST:
+                check_from_earliest(session, tenant)
             draft.take(decided.step, from_earliest=start is Start.EARLIEST)
             row = dataflow_row(draft, decided.dataflow, decided.step.change, raw)
             row.start = str(start)

@@ -19,6 +19,8 @@ OPERATOR = "operator"
 """The name of an operator in the journal; no tenant may have it."""
 _MOST_AT_ONCE = 10_000
 """Values in one statement; databases take some tens of thousands."""
+IDEMPOTENCY_KEPT = 86_400.0
+"""Seconds that a submission's idempotency key is known, at least."""
 _TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
 _ADD_TASKS, _ADD_JOBS = insert(_TASKS), insert(_JOBS)
 _DROP_TASKS = delete(_TASKS).where(_TASKS.c.instance.in_(bindparam("instances", expanding=True)))
@@ -27,7 +29,11 @@ _SET_LOADS = update(_TASKS).where(_TASKS.c.instance == bindparam("loaded"))
 _SET_JOBS = update(_JOBS).where(_JOBS.c.id == bindparam("job"))
 _ADD_OPERATION = insert(table_of(OperationRow))
 _ADD_DATAFLOW = insert(table_of(DataflowRow))
-_ADD_IDEMPOTENCY = insert(table_of(IdempotencyRow))
+_IDEMPOTENCY = table_of(IdempotencyRow)
+_ADD_IDEMPOTENCY = insert(_IDEMPOTENCY)
+_FORGET_IDEMPOTENCY = delete(_IDEMPOTENCY).where(
+    _IDEMPOTENCY.c.tenant == bindparam("of"), _IDEMPOTENCY.c.at < bindparam("before")
+)
 
 
 def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
@@ -94,7 +100,9 @@ def write_dataflow(session: Session, row: DataflowRow) -> None:
 
 
 def write_idempotency(session: Session, draft: Draft, row: DataflowRow, key: str, digest: str) -> None:
-    """Write down the dataflow of a submission under an idempotency key."""
+    """Write down the dataflow of a submission under an idempotency key, and forget the tenant's oldest ones."""
+    oldest = {"of": row.tenant, "before": draft.now.timestamp() - IDEMPOTENCY_KEPT}
+    session.execute(_FORGET_IDEMPOTENCY, oldest)
     known = {"tenant": row.tenant, "key": key, "digest": digest, "dataflow": row.id, "at": draft.now.timestamp()}
     session.execute(_ADD_IDEMPOTENCY, known)
 

@@ -24,9 +24,11 @@ from manager.store.tables import (
 
 T = TypeVar("T")
 MOST_LETTERS_OF_INSTANCE = 1_000
+MOST_LETTERS_OF_TENANT = 10_000
 MOST_LETTERS_IN_ALL = 100_000
 MOST_LETTER_BYTES_OF_INSTANCE = 16 * 1024 * 1024
 """The newest letter of an instance is kept even if it is larger."""
+MOST_LETTER_BYTES_OF_TENANT = 128 * 1024 * 1024
 MOST_LETTER_BYTES_IN_ALL = 1024 * 1024 * 1024
 _LATELY_REMOVED = 1_000
 """The number of latest removed dataflows that are searched for one that an instance served."""
@@ -74,15 +76,17 @@ class Letter:
         )
 
 
-def keep(  # noqa: PLR0913 - four of the arguments are limits that tests lower
+def keep(  # noqa: PLR0913 - six of the arguments are limits that tests lower
     session: Session,
     letters: Iterable[Letter],
     readers: Mapping[int, Readers],
     *,
     at: float,
     most_of_instance: int = MOST_LETTERS_OF_INSTANCE,
+    most_of_tenant: int = MOST_LETTERS_OF_TENANT,
     most_in_all: int = MOST_LETTERS_IN_ALL,
     most_bytes_of_instance: int = MOST_LETTER_BYTES_OF_INSTANCE,
+    most_bytes_of_tenant: int = MOST_LETTER_BYTES_OF_TENANT,
     most_bytes_in_all: int = MOST_LETTER_BYTES_IN_ALL,
 ) -> int:
     """Keep letters that are not there yet; return the number of older ones that were dropped for them."""
@@ -121,6 +125,8 @@ def keep(  # noqa: PLR0913 - four of the arguments are limits that tests lower
         # Letters that are being replayed do not count.
         of_it = (col(DeadLetterRow.instance) == instance) & ~_UNDER_WAY
         dropped += _drop(session, of_it, most_of_instance, most_bytes_of_instance)
+    for tenant in sorted({tenant for readers_of_it in of.values() for tenant in readers_of_it}):
+        dropped += _take_from(session, tenant, most_of_tenant, most_bytes_of_tenant)
     return dropped + _drop(session, true(), most_in_all, most_bytes_in_all)
 
 
@@ -202,6 +208,36 @@ def _last_readers(session: Session, instance: int) -> Readers:
 
 def _drop(session: Session, which: ColumnElement[bool], most: int, most_bytes: int) -> int:
     """Drop the oldest of some letters until the others are within the limits; return the number."""
+    kept = _oldest_kept(session, which, most, most_bytes)
+    return _drop_where(session, which & (col(DeadLetterRow.id) < kept)) if kept else 0
+
+
+def _take_from(session: Session, tenant: str, most: int, most_bytes: int) -> int:
+    """Take the oldest letters from a tenant until it has no more than it may; others who read them keep them.
+
+    So a tenant whose letters are many drops its own, and not those of others.
+    """
+    mine = exists().where(
+        col(DeadLetterReaderRow.letter) == col(DeadLetterRow.id), col(DeadLetterReaderRow.tenant) == tenant
+    )
+    which = mine & ~_UNDER_WAY
+    kept = _oldest_kept(session, which, most, most_bytes)
+    if not kept:
+        return 0
+    others = exists().where(
+        col(DeadLetterReaderRow.letter) == col(DeadLetterRow.id), col(DeadLetterReaderRow.tenant) != tenant
+    )
+    older = select(col(DeadLetterRow.id), others.label("by_others")).where(which, col(DeadLetterRow.id) < kept)
+    read_by_others = {row.id: row.by_others for row in session.execute(older)}
+    gone = [letter for letter, also in read_by_others.items() if not also]
+    for part in _parts(list(read_by_others)):
+        letters = col(DeadLetterReaderRow.letter).in_(part)
+        session.execute(delete(DeadLetterReaderRow).where(letters, col(DeadLetterReaderRow.tenant) == tenant))
+    return sum(_drop_where(session, col(DeadLetterRow.id).in_(part)) for part in _parts(gone))
+
+
+def _oldest_kept(session: Session, which: ColumnElement[bool], most: int, most_bytes: int) -> int:
+    """The number of the oldest letter that is within the limits with all newer ones; 0 if all are."""
     number, size = col(DeadLetterRow.id), col(DeadLetterRow.size)
     newest = select(number).where(which).order_by(number.desc())
     kept = session.scalar(newest.offset(most - 1).limit(1)) or 0
@@ -211,7 +247,7 @@ def _drop(session: Session, which: ColumnElement[bool], most: int, most_bytes: i
         parts = select(number.label("id"), summed).where(which).subquery()
         fits = session.scalar(select(func.min(parts.c.id)).where(parts.c.bytes <= most_bytes))
         kept = max(kept, fits if fits is not None else session.scalar(newest.limit(1)) or 0)
-    return _drop_where(session, which & (number < kept)) if kept else 0
+    return kept
 
 
 def _drop_where(session: Session, condition: ColumnElement[bool]) -> int:

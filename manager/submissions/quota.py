@@ -6,7 +6,7 @@ from enum import StrEnum
 from sqlalchemy import Integer, Row, bindparam, func, select
 from sqlmodel import Session, col
 
-from manager.answers import OperationKind
+from manager.answers import OperationKind, Start
 from manager.problem import NotFound, QuotaExceeded
 from manager.store.tables import DataflowRow, OperationRow, TenantRow, table_of
 
@@ -16,6 +16,10 @@ _TENANT, _DATAFLOW, _OPERATION = (table_of(rows).c for rows in (TenantRow, Dataf
 _QUOTA = select(_TENANT.dataflows, _TENANT.tasks, _TENANT.submits_per_minute).where(_TENANT.name == bindparam("tenant"))
 _USED = select(func.count(), func.coalesce(func.sum(_DATAFLOW.tasks), 0)).where(
     _DATAFLOW.tenant == bindparam("tenant"), _DATAFLOW.removed.is_(None)
+)
+_FROM_EARLIEST = select(_TENANT.from_earliest).where(_TENANT.name == bindparam("tenant"))
+_BEGUN_AT_EARLIEST = select(func.count()).where(
+    _DATAFLOW.tenant == bindparam("tenant"), _DATAFLOW.removed.is_(None), _DATAFLOW.start == Start.EARLIEST.value
 )
 _RECENT = (
     select(_OPERATION.at)
@@ -67,6 +71,19 @@ def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int) -> 
         raise QuotaExceeded(
             f"tenant {tenant!r} has dataflows of {runs} tasks, and may have {quota.tasks}; this one would make it "
             f"{runs + tasks}: remove one, or ask for more"
+        )
+
+
+def check_from_earliest(session: Session, tenant: str, dataflows: int = 1) -> None:
+    """Refuse so many more dataflows that begin at the earliest events where a tenant may not have them."""
+    quota = session.scalar(_FROM_EARLIEST, {"tenant": tenant})
+    if quota is None:
+        raise NotFound("tenant", tenant)
+    has = session.scalar(_BEGUN_AT_EARLIEST, {"tenant": tenant}) or 0
+    if has + dataflows > quota:
+        raise QuotaExceeded(
+            f"tenant {tenant!r} has {has} dataflows that began at the earliest events, and may have {quota}; "
+            "start this one at new events, remove one, or ask for more"
         )
 
 

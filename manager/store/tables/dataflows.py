@@ -113,6 +113,7 @@ class IdempotencyRow(SQLModel, table=True):
     """The result of a submission with an idempotency key."""
 
     __tablename__ = "idempotency"
+    __table_args__ = (Index("ix_idempotency_age", "tenant", "at"),)
     tenant: str = Field(primary_key=True)
     key: str = Field(primary_key=True)
     digest: str

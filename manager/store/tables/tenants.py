@@ -24,6 +24,7 @@ class TenantRow(SQLModel, table=True):
     modules: int = Field(default=1_000, sa_column_kwargs={"server_default": "1000"})
     keys: int = Field(default=100, sa_column_kwargs={"server_default": "100"})
     requests_per_minute: int = Field(default=6_000, sa_column_kwargs={"server_default": "6000"})
+    from_earliest: int = Field(default=20, sa_column_kwargs={"server_default": "20"})
 
 
 class KeyRow(SQLModel, table=True):

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from engine.vault import Vault
-from manager.answers import KeyForm, Quota, SecretForm, SourceForm
+from manager.answers import KeyForm, Quota, SecretForm, SourceForm, Start, Stop
 from manager.cases.sessions import MOST_SESSIONS
 from manager.problem import QuotaExceeded, Unauthenticated
-from tests.manager.managers import OPERATOR, Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller, raw
 
 ANN, BOB = caller("ann"), caller("bob")
+SHORT = raw("s:source > k:sink")
 WHAT = ("sources", "secrets", "modules", "keys")
 
 
@@ -72,6 +73,25 @@ def test_what_is_there_may_be_put_again(manager: Manager, what: str) -> None:
     """A secret is replaced and a module published once more, idempotently, even if there may be no other."""
     manager.service.administration.set_quota(OPERATOR, "ann", Quota.model_validate({what: 1}))
     assert _keep(manager, what, 0) == _keep(manager, what, 0)
+
+
+def test_few_dataflows_begin_at_the_earliest_events(manager: Manager) -> None:
+    """One more than the quota is refused and changes nothing, alone and in a bundle; at new events it is taken."""
+    manager.register("weather")
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(from_earliest=2))
+    submit = manager.service.dataflows.submit
+    first = submit(ANN, SHORT, start=Start.EARLIEST)
+    submit(ANN, SHORT, start=Start.EARLIEST)
+    refusal = "has 2 dataflows that began at the earliest events, and may have 2; start this one at new events"
+    with pytest.raises(QuotaExceeded, match=refusal):
+        submit(ANN, SHORT, start=Start.EARLIEST)
+    submit(ANN, SHORT)
+    submit(BOB, SHORT, start=Start.EARLIEST)
+    manager.service.dataflows.remove(ANN, first.id, Stop.NOW)
+    bundle = b'{"documents": [%b, %b]}' % (SHORT, SHORT)
+    with pytest.raises(QuotaExceeded, match="has 1 dataflows that began at the earliest"):
+        manager.service.bundles.submit(ANN, bundle, start=Start.EARLIEST)
+    submit(ANN, SHORT, start=Start.EARLIEST)
 
 
 def test_the_oldest_of_too_many_sessions_ends(manager: Manager) -> None:

@@ -109,6 +109,7 @@ QUOTA = {
     "modules": 7,
     "keys": 8,
     "requests_per_minute": 9,
+    "from_earliest": 10,
 }
 MODULE = {
     "name": "clean",

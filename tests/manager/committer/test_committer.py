@@ -5,14 +5,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import update
-from sqlmodel import Session, col
+from sqlmodel import Session, col, select
 
 from dags import Catalogue
 from engine.plan import SlotState
 from manager.answers import Quota, Stop
 from manager.committer.draft import Draft
+from manager.committer.rows import IDEMPOTENCY_KEPT
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
-from manager.store.tables import OperationRow
+from manager.store.tables import IdempotencyRow, OperationRow
 from merge import MOST_PAUSED
 from tests.manager.committer.pictures import hold, rows
 from tests.manager.managers import OPERATOR, Manager, caller, raw
@@ -145,6 +146,18 @@ def test_a_key_submits_once(manager: Manager) -> None:
     assert stored == rows(manager.store)
     assert first.id != manager.service.dataflows.submit(BOB, raw(numbered(1)), idempotency_key="k").id
     assert first.id != manager.service.dataflows.submit(ANN, raw(numbered(1)), idempotency_key="l").id
+
+
+def test_a_key_is_forgotten_after_a_day(manager: Manager) -> None:
+    """So keys take no more room than a day's submissions; those of other tenants stay."""
+    for who in (ANN, BOB):
+        manager.service.dataflows.submit(who, raw(numbered(1)), idempotency_key="k")
+    with manager.store.write() as session:
+        session.execute(update(IdempotencyRow).values(at=col(IdempotencyRow.at) - IDEMPOTENCY_KEPT - 1))
+    manager.service.dataflows.submit(ANN, raw(numbered(1)), idempotency_key="l")
+    with manager.store.read() as session:
+        kept = {(row.tenant, row.key) for row in session.exec(select(IdempotencyRow))}
+    assert {("ann", "l"), ("bob", "k")} == kept
 
 
 def test_a_key_stands_for_one_document(manager: Manager) -> None:
