@@ -123,10 +123,18 @@ class Secret(Owned):
         return self._resolved_value()
 
     def barred(self, host: str) -> str:
-        """Why a task may not connect to a host that the secret names. The task asks before each connection."""
+        """Why a task may not connect to a host that the secret names; empty if it may."""
+        return self._there.barred(host)
+
+    def addresses(self, host: str) -> Sequence[str]:
+        """The addresses of a host that the secret names, which a task may connect to. Raises OSError if it may not."""
+        return self._there.addresses(host)
+
+    @property
+    def _there(self) -> Outside:
         if self._outside is None:
             raise LookupError(f"{self} is resolved only in a host's worker, which has its plan")
-        return self._outside.barred(host)
+        return self._outside
 
     def _resolve(self, owner: str, outside: Outside) -> str:
         return outside.secret(owner, self.secret)

@@ -9,6 +9,8 @@ from collections.abc import Collection
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
+_EMBEDDING = (IPv6Network("::/96"), IPv6Network("64:ff9b::/96"))
+"""Networks whose addresses end with an IPv4 address."""
 REACHABLE = "reachable"
 """The operator's file in the root: more names, addresses and networks that tasks may connect to, one per line."""
 
@@ -55,13 +57,33 @@ def listed(path: Path) -> list[str]:
 def allowed(host: str, addresses: Collection[IPv4Address | IPv6Address], names: Collection[str]) -> bool:
     """True if a host is listed by name, or each of its addresses is listed or belongs to the internet.
 
+    An IPv6 address that stands for an IPv4 one is both.
+
     >>> [allowed("db", [ip_address("10.1.2.3")], names) for names in ([], ["db"], ["10.1.0.0/16"], ["10.2.0.0/16"])]
     [False, True, True, False]
     """
     networks = [network for name in names if (network := _network(name)) is not None]
     return host in names or all(
-        (each.is_global and not each.is_multicast) or any(each in network for network in networks) for each in addresses
+        any(form in network for network in networks for form in _forms(each)) or all(map(_is_public, _forms(each)))
+        for each in addresses
     )
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    return address.is_global and not address.is_multicast
+
+
+def _forms(address: IPv4Address | IPv6Address) -> tuple[IPv4Address | IPv6Address, ...]:
+    """An address, and the IPv4 address that it leads to: mapped, compatible, of 6to4, of Teredo, or of NAT64."""
+    if isinstance(address, IPv4Address):
+        return (address,)
+    embedded = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+    if embedded is None and any(address in network for network in _EMBEDDING):
+        embedded = IPv4Address(int(address) & 0xFFFFFFFF)
+    if embedded is None:
+        return (address,)
+    # Python counts some of these networks as private as such, so a mapped address is judged by what it stands for.
+    return (embedded,) if address.ipv4_mapped else (address, embedded)
 
 
 def _network(name: str) -> IPv4Network | IPv6Network | None:

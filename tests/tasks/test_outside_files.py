@@ -5,6 +5,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,9 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dags import Kind, Schema
+from dags import Kind, Schema, Secret
 from engine.implementations.outside.archives import zip_files
 from engine.implementations.outside.file_stores import LocalFileStore, Missing, RemoteFileStore
+from engine.implementations.outside.guarded_connections import guarded
 from engine.plan import Port
 from engine.side_effect import OutsideUnreachable
 from engine.task_watch import Unwatched
@@ -134,7 +136,8 @@ def test_a_secret_brings_its_own_credentials(tmp_path: Path, secret: Any, why: s
 def test_a_remote_store_is_like_a_local_one(tmp_path: Path, *, renames: bool) -> None:
     """It replaces files, limits their size and reports missing ones. Errors do not show the URL."""
     system = fsspec.filesystem("memory")
-    remote = RemoteFileStore(system, f"memory://{tmp_path.name}-{renames}/", "lake", renames=renames)
+    guard = partial(guarded, Secret(secret="lake"), ())  # noqa: S106 - a name
+    remote = RemoteFileStore(system, f"memory://{tmp_path.name}-{renames}/", "lake", renames=renames, guard=guard)
     for shelf in (LocalFileStore(tmp_path), remote):
         for content in (b"cold", b"warm"):
             shelf.put("a/b.txt", content)
@@ -144,7 +147,7 @@ def test_a_remote_store_is_like_a_local_one(tmp_path: Path, *, renames: bool) ->
         with pytest.raises(Missing, match="there is no file 'a/c'"):
             shelf.read("a/c", 4)
     assert ["b.txt"] == [path.rpartition("/")[2] for path in system.find(f"{tmp_path.name}-{renames}")]
-    broken = RemoteFileStore(object(), "sesame", "lake", renames=renames)
+    broken = RemoteFileStore(object(), "sesame", "lake", renames=renames, guard=guard)
     with pytest.raises(OutsideUnreachable) as error:
         broken.put("a", b"")
     assert "lake cannot be written: AttributeError" == str(error.value)

@@ -3,7 +3,7 @@
 import re
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from dags import Place
 from engine.behaviour import NoBehaviour
 from engine.implementations.outside.contents import label
 from engine.implementations.outside.disk_space import check_room
+from engine.implementations.outside.guarded_connections import guarded
+from engine.reachable_hosts import HostBarred
 from engine.side_effect import OutsideUnreachable
 from engine.tasks.outside import Where
 
@@ -60,17 +62,20 @@ class Database:
         """A connection whose work is committed as a whole, or not at all."""
         if isinstance(self._where, Place):
             make_folder(Path(self._where.path).parent)
-        elif why := self._where.barred(str(self._engine.url.host)):
-            raise OutsideUnreachable(f"the database {self.label!r} cannot be used: {why}")
         try:
-            with self._engine.begin() as connection:
+            with self._guarded(), self._engine.begin() as connection:
                 yield connection
+        except HostBarred as barred:
+            raise OutsideUnreachable(f"the database {self.label!r} cannot be used: {barred}") from None
         except (OperationalError, InterfaceError) as error:
             raise OutsideUnreachable(f"the database {self.label!r} cannot be used: {_reason(error)}") from None
         except DBAPIError as error:
             raise DatabaseRefusal(f"the database {self.label!r} refuses it: {_reason(error)}") from None
         except SQLAlchemyError as error:
             raise ValueError(f"the database {self.label!r} cannot do it: {type(error).__name__}") from None
+
+    def _guarded(self) -> AbstractContextManager[object]:
+        return nullcontext() if isinstance(self._where, Place) else guarded(self._where, [str(self._engine.url.host)])
 
 
 def _engine(where: Where) -> Engine:

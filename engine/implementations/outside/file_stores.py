@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -11,7 +12,9 @@ from bridge.machine.files import make_folder, write_whole
 from dags import Place
 from engine.implementations.outside.contents import label
 from engine.implementations.outside.disk_space import check_room
-from engine.implementations.outside.remote_folders import barred, opened
+from engine.implementations.outside.guarded_connections import ConnectionGuard, guarded
+from engine.implementations.outside.remote_folders import opened
+from engine.reachable_hosts import HostBarred
 from engine.side_effect import OutsideUnreachable
 from engine.tasks.outside import Where
 
@@ -39,11 +42,8 @@ def file_store(where: Where) -> FileStore:
     if isinstance(where, Place):
         return LocalFileStore(Path(where.path))
     found = opened(where)
-
-    def why_not() -> str:
-        return barred(where, found.hosts)
-
-    return RemoteFileStore(found.system, found.path, label(where), renames=found.renames, why_not=why_not)
+    guard = partial(guarded, where, found.hosts)
+    return RemoteFileStore(found.system, found.path, label(where), renames=found.renames, guard=guard)
 
 
 def check_name(field: str, name: str) -> str:
@@ -90,12 +90,20 @@ class LocalFileStore:
 class RemoteFileStore:
     """A folder or bucket of any file system that fsspec knows."""
 
-    def __init__(self, system: Any, path: str, label: str, *, renames: bool, why_not: Callable[[], str] = str) -> None:
+    def __init__(
+        self,
+        system: Any,
+        path: str,
+        label: str,
+        *,
+        renames: bool,
+        guard: Callable[[], AbstractContextManager[ConnectionGuard]],
+    ) -> None:
         self._system = system
         self._path = path.rstrip("/")
         self._label = label
         self._renames = renames
-        self._why_not = why_not
+        self._guard = guard
 
     def put(self, name: str, content: bytes) -> None:
         """See `FileStore`."""
@@ -125,13 +133,18 @@ class RemoteFileStore:
 
     @contextmanager
     def _reaching(self, done: str) -> Iterator[None]:
-        if why := self._why_not():
-            raise OutsideUnreachable(f"{self._label} cannot be {done}: {why}")
+        refused = ""
         try:
-            yield
+            with self._guard() as guard:
+                try:
+                    yield
+                finally:
+                    refused = guard.refused
+        except HostBarred as barred:
+            raise OutsideUnreachable(f"{self._label} cannot be {done}: {barred}") from None
         except Exception as error:  # noqa: BLE001 - each file system raises its own errors
             # The message may contain the URL.
-            raise OutsideUnreachable(f"{self._label} cannot be {done}: {type(error).__name__}") from None
+            raise OutsideUnreachable(f"{self._label} cannot be {done}: {refused or type(error).__name__}") from None
 
 
 def _bounded(name: str, content: bytes, most: int) -> bytes:

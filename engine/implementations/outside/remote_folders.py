@@ -6,7 +6,7 @@ its own for its operator's buckets, and file systems use these if none are given
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,8 @@ import fsspec
 
 from dags import Secret
 from engine.behaviour import NoBehaviour
+from engine.implementations.outside.guarded_connections import guarded
+from engine.reachable_hosts import HostBarred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,21 +77,17 @@ def opened(secret: Secret) -> OpenedFolder:
     if why := _lacking(kind, url, options):
         raise _unfit(secret, why)
     hosts = hosts_of(kind, url, options)
-    # Before the file system is made, since some connect at once.
-    if not kind.needs and (why := barred(secret, hosts)):
-        raise _unfit(secret, f"cannot be used: {why}")
     try:
-        system, path = fsspec.core.url_to_fs(url, **options, **(kind.always or {}))
+        # Some connect at once.
+        with guarded(secret, () if kind.needs else hosts):
+            system, path = fsspec.core.url_to_fs(url, **options, **(kind.always or {}))
+    except HostBarred as barred:
+        raise _unfit(secret, f"cannot be used: {barred}") from None
     except ImportError:
         raise NoBehaviour(f"the package for {name}:// is not installed; install it on every worker") from None
     except Exception as error:  # noqa: BLE001 - each file system raises its own errors, which may contain the URL
         raise _unfit(secret, f"cannot be opened: {type(error).__name__}") from None
     return OpenedFolder(system=system, path=path, renames=kind.renames, hosts=hosts)
-
-
-def barred(secret: Secret, hosts: Iterable[str]) -> str:
-    """Why a task may not connect to the hosts of a secret; empty if it may."""
-    return next((why for host in hosts if (why := secret.barred(host))), "")
 
 
 def hosts_of(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> tuple[str, ...]:
