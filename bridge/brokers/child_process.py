@@ -20,7 +20,10 @@ from bridge.transport.broker_login import set_credentials
 _OUTPUT = 2_000
 # Runs in the child before the broker. Python's own hook (`preexec_fn`) may deadlock in a program with threads.
 _LAUNCHER = """
-import ctypes, os, signal, sys
+import ctypes, os, resource, signal, sys
+# As many connections as the system allows, and not as few as a shell's default.
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 if os.getppid() != int(sys.argv[1]):

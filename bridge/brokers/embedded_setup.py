@@ -8,7 +8,7 @@ those of the last moment, or everything that waits for a host that is away.
 import sys
 from pathlib import Path
 
-from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
+from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance, most_connections
 
 # As `bridge.embedded` it would load all of `bridge`, which takes four times the memory. The folder comes last on the
 # path, so that its modules hide no others.
@@ -25,7 +25,8 @@ def command(
     entrance_arguments = []
     if entrance is not None:
         files = [str(entrance.folder / name) for name in (PASSWORDS, ACCESS_LIST)]
-        entrance_arguments = ["--entrance", entrance.host, str(entrance.port), *files]
+        limit = ["--most-connections", str(most_connections())]
+        entrance_arguments = ["--entrance", entrance.host, str(entrance.port), *files, *limit]
     listener = ["--listener", host, str(port), str(folder / PASSWORDS)]
     return [*start(), *listener, *entrance_arguments, "--most-waiting", str(max_queued_messages)]
 

@@ -1,5 +1,6 @@
 """The entrance of a broker: its listener for tenants, and the files with their passwords and rights."""
 
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,6 +8,14 @@ PASSWORDS = "passwords"
 """The file with a broker's users and the hashes of their passwords."""
 ACCESS_LIST = "acl"
 """The file with the topics that each user may read and write."""
+
+_MOST_CONNECTIONS = 10_000
+
+
+def most_connections() -> int:
+    """The most connections of tenants: never so many that Braid's own clients find no room."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return _MOST_CONNECTIONS if allowed == resource.RLIM_INFINITY else min(_MOST_CONNECTIONS, allowed // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,16 @@ import os
 import shutil
 from pathlib import Path
 
-from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
+from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance, most_connections
 
+MOST_SENT_BYTES = 64 * 1024 * 1024
+"""What a client has been sent and has not acknowledged, beyond which more waits."""
+MOST_WAITING_BYTES = 256 * 1024 * 1024
+"""What waits for a client, beyond which messages for it are dropped, and for nobody else.
+
+A subscriber that sleeps would otherwise fill everybody's memory. Mosquitto has no limit for a listener, so this one
+holds for hosts that are away, too.
+"""
 _MORE_PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
 """Folders of daemons, which are not on the path of ordinary users."""
 
@@ -40,6 +48,8 @@ def command(
         # With its default limits mosquitto drops messages that it has acknowledged.
         "max_inflight_messages": 0,
         "max_queued_messages": max_queued_messages,
+        "max_inflight_bytes": MOST_SENT_BYTES,
+        "max_queued_bytes": MOST_WAITING_BYTES,
         "set_tcp_nodelay": "true",
         "sys_interval": 1,
         "connection_messages": "false",
@@ -65,4 +75,5 @@ def _listener(entrance: Entrance) -> dict[str, object]:
         "allow_anonymous": "false",
         "password_file": entrance.folder / PASSWORDS,
         "acl_file": entrance.folder / ACCESS_LIST,
+        "max_connections": most_connections(),
     }

@@ -12,6 +12,7 @@ import sys
 from argparse import ArgumentParser
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from .access import Door, UnfitList
@@ -31,6 +32,8 @@ class Opening:
     host: str
     port: int
     door: Door
+    most: int = 0
+    """The most connections; 0 is no limit."""
 
 
 class EmbeddedBroker:
@@ -39,7 +42,7 @@ class EmbeddedBroker:
     def __init__(self, listeners: list[Opening], most_waiting: int) -> None:
         self._listeners = listeners
         self._doors = [each.door for each in listeners]
-        self._connections: set[Connection] = set()
+        self._connections: list[set[Connection]] = [set() for _ in listeners]
         self._exchange = Exchange(most_waiting=most_waiting)
         self._loop = asyncio.get_running_loop()
         self._ending = asyncio.Event()
@@ -51,9 +54,9 @@ class EmbeddedBroker:
         self._loop.add_signal_handler(signal.SIGHUP, self._reload)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._ending.set)
-        for each in self._listeners:
+        for each, connections in zip(self._listeners, self._connections, strict=True):
             await self._loop.create_server(
-                partial(Connection, self._exchange, each.door, self._connections),
+                partial(Connection, self._exchange, each.door, connections, most=each.most),
                 each.host,
                 each.port,
                 reuse_address=True,
@@ -69,7 +72,7 @@ class EmbeddedBroker:
                 await asyncio.wait_for(self._ending.wait(), _REPORT_INTERVAL)
             except TimeoutError:
                 continue
-        for connection in list(self._connections):
+        for connection in list(chain(*self._connections)):
             connection.disconnect(Code.SHUTTING_DOWN)
 
     def _reload(self) -> None:
@@ -79,7 +82,7 @@ class EmbeddedBroker:
                 door.read()
             except UnfitList as error:
                 log.error("%s; its old content stays in force", error)  # noqa: TRY400 - it says where and what to do
-        for connection in list(self._connections):
+        for connection in list(chain(*self._connections)):
             if connection.outdated():
                 connection.disconnect(Code.NOT_AUTHORIZED)
         for session in self._exchange.sessions:
@@ -122,12 +125,16 @@ def main() -> None:
     parser.add_argument(
         "--most-waiting", type=int, default=0, help="limit of the messages that wait for a client; 0 for no limit"
     )
+    parser.add_argument(
+        "--most-connections", type=int, default=0, help="limit of the connections to each entrance; 0 for no limit"
+    )
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     try:
         listeners = [
-            Opening(host=host, port=int(port), door=Door(*map(Path, files)))
-            for host, port, *files in (*given.listener, *given.entrance)
+            Opening(host=host, port=int(port), door=Door(*map(Path, files)), most=most)
+            for openings, most in ((given.listener, 0), (given.entrance, given.most_connections))
+            for host, port, *files in openings
         ]
         asyncio.run(_serve(listeners, given.most_waiting))
     except (OSError, UnfitList) as error:

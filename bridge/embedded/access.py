@@ -32,6 +32,11 @@ class Door:
         self._answers: dict[tuple[str, Access, str], bool] = {}
         self.read()
 
+    @property
+    def has_list(self) -> bool:
+        """True if it lets in tenants, whose rights are in an access list."""
+        return self._access_list is not None
+
     def read(self) -> None:
         """Read the files; if one cannot be read, nothing changes."""
         users = _read_users(self._passwords)

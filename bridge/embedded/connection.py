@@ -29,13 +29,15 @@ log = logging.getLogger("broker")
 class Connection(asyncio.Protocol):
     """One client's connection; made by a listener."""
 
-    def __init__(self, exchange: Exchange, door: Door, connections: set["Connection"]) -> None:
+    def __init__(self, exchange: Exchange, door: Door, connections: set["Connection"], *, most: int = 0) -> None:
+        """`connections` are those of the same listener, which takes `most` at once; 0 is no limit."""
         self.version = V311
         self.receive_maximum = 65_535
         self.packet_maximum = MOST_PACKET_BYTES
         self._exchange = exchange
         self._door = door
         self._connections = connections
+        self._most = most
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._buffer = bytearray()
@@ -57,6 +59,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take note of the transport."""
         self._transport = cast(asyncio.Transport, transport)
+        if self._most and len(self._connections) >= self._most:
+            self._closed = True
+            self._timer.cancel()
+            self._transport.abort()
+            return
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:

@@ -16,6 +16,10 @@ _ROUTES = 10_000
 Route = list[tuple[ClientSession, Subscription]]
 
 
+_MOST_BYTES_OF_TENANT = 256 * 1024 * 1024
+"""What waits for a tenant's client, beyond which messages for it are dropped: it might never read."""
+
+
 class Exchange:
     """Sessions, subscriptions and retained messages of one broker."""
 
@@ -54,7 +58,8 @@ class Exchange:
             if (bequest := self._bequests.pop(found, None)) is not None:
                 bequest[0].cancel()
             return found, True
-        made = self._sessions[who] = ClientSession(who, self._most_waiting, self._loop.time)
+        most_bytes = _MOST_BYTES_OF_TENANT if who.door.has_list else 0
+        made = self._sessions[who] = ClientSession(who, self._most_waiting, self._loop.time, most_bytes)
         return made, False
 
     def leave(self, session: ClientSession) -> None:

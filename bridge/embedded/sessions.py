@@ -58,7 +58,8 @@ class _Parcel:
 class ClientSession:
     """A client's session; made by the exchange."""
 
-    def __init__(self, who: Who, most_waiting: int, clock: Callable[[], float]) -> None:
+    def __init__(self, who: Who, most_waiting: int, clock: Callable[[], float], most_bytes: int = 0) -> None:
+        """It keeps so many messages and bytes that wait; 0 is no limit."""
         self.who = who
         self.link: Link | None = None
         self.expiry: int | None = 0
@@ -69,6 +70,9 @@ class ClientSession:
         self.dropped = 0
         """The number of dropped messages."""
         self._most_waiting = most_waiting
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        """Those of the messages that wait."""
         self._clock = clock
         self._waiting: deque[_Parcel] = deque()
         self._sent: dict[int, _Parcel] = {}
@@ -86,20 +90,24 @@ class ClientSession:
         for parcel in self._sent.values():
             parcel.again = True
         self._waiting.extendleft(reversed(self._sent.values()))
+        self._bytes += sum(len(parcel.publication.payload) for parcel in self._sent.values())
         self._sent.clear()
 
     def detach(self) -> None:
         """Keep messages for an absent client."""
         self.link = None
         self._waiting = deque(each for each in self._waiting if each.qos)
+        self._bytes = sum(len(parcel.publication.payload) for parcel in self._waiting)
 
     def offer(self, publication: Published, qos: int, *, retain: bool, taken: float) -> None:
         """Take a message for the client; at QoS 0 only while it is connected."""
         if self.link is None and not qos:
             return
-        if self._most_waiting and len(self._waiting) >= self._most_waiting:
+        is_full = self._most_bytes and self._bytes + len(publication.payload) > self._most_bytes
+        if is_full or (self._most_waiting and len(self._waiting) >= self._most_waiting):
             self.dropped += 1
             return
+        self._bytes += len(publication.payload)
         self._waiting.append(_Parcel(publication=publication, qos=qos, retain=retain, taken=taken))
         self.pump()
 
@@ -119,6 +127,7 @@ class ClientSession:
             if parcel.qos and (len(self._sent) >= link.receive_maximum or len(self._ids) >= _PACKET_IDS):
                 return
             self._waiting.popleft()
+            self._bytes -= len(parcel.publication.payload)
             age = self._clock() - parcel.taken
             expiry = getattr(parcel.publication.properties, "MessageExpiryInterval", None)
             if expiry is not None and age >= expiry:

@@ -3,9 +3,11 @@
 import os
 import queue
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +20,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from bridge import Message, MqttClient
+from bridge.brokers import entrance, mosquitto_setup
 from bridge.brokers.broker import Broker, BrokerDown, BrokerKind, NoAccessLists, start_broker
 from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
 from bridge.embedded import hashed
@@ -173,6 +176,14 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TenantedBr
         yield house
 
 
+def is_hung_up(line: socket.socket) -> bool:
+    """Whether the other end closes a connection without an answer."""
+    try:
+        return line.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
 def refusal(address: Address) -> str | None:
     """Why somebody is not let in, if so."""
     with Visitor(address) as visitor:
@@ -213,6 +224,52 @@ def test_a_tenant_writes_its_own_sources_only(house: TenantedBroker, protocol: M
             assert "Success" == ann.publish("raw/ann")
         assert ["raw/ann"] == braid.until("raw/ann")
     assert answers == (REFUSED if protocol is V5 else {"Success"})
+
+
+def test_connections_of_tenants_leave_room_for_braid(house: TenantedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit a tenant is not let in, with or without a packet cut in the middle; Braid connects as before."""
+    house.admit("ann")
+    assert house.broker is not None
+    monkeypatch.setattr(entrance, "_MOST_CONNECTIONS", 20)
+    house.broker.restart()
+    address = house.address("ann")
+    cut = bytes.fromhex("10ff7f00044d515454")
+    with ExitStack() as held:
+        lines = [
+            held.enter_context(socket.create_connection((address.host, address.port), timeout=BOUND)) for _ in range(21)
+        ]
+        for line in lines[:-1]:
+            line.sendall(cut)
+        assert is_hung_up(lines[-1])
+        with Visitor(house.own, "raw/#") as braid, Visitor(house.own) as other:
+            assert "Success" == other.publish("raw/ann")
+            assert ["raw/ann"] == braid.until("raw/ann")
+    house.await_let_in(address)
+
+
+@pytest.mark.mosquitto
+def test_a_subscriber_that_never_reads_fills_only_its_own_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the limit messages for it are dropped; those for others come, however long they waited."""
+    monkeypatch.setattr(mosquitto_setup, "MOST_WAITING_BYTES", 100_000)
+    house = TenantedBroker(tmp_path, "mosquitto")
+    assert house.broker is not None
+    with house.broker:
+        house.admit("ann", "bob")
+        for tenant in ("ann", "bob"):
+            with Visitor(house.address(tenant), f"braid/1/out/{tenant}/#", name=tenant, lasting=True):
+                pass
+        with Visitor(house.own) as braid:
+            braid.publish("braid/1/out/bob/d/s", b"waits")
+            for _ in range(30):
+                braid.publish("braid/1/out/ann/d/s", bytes(10_000))
+            braid.publish("braid/1/out/bob/d/end", b"waits too")
+        with Visitor(house.address("bob"), name="bob", lasting=True) as bob:
+            assert ["braid/1/out/bob/d/s", "braid/1/out/bob/d/end"] == bob.until("braid/1/out/bob/d/end")
+        with Visitor(house.address("ann"), name="ann", lasting=True) as ann, Visitor(house.own) as braid:
+            braid.publish("braid/1/out/ann/d/end")
+            assert 10 <= len(ann.until("braid/1/out/ann/d/end")) <= 12
 
 
 @PROTOCOLS
