@@ -15,7 +15,7 @@ collect_ignore = ["manager/store/migrations"]
 # Whole dataflows are slow to draw and have no natural deadline. Nothing is kept from one run for the next. All but
 # `make explore` draw the same examples each time, so that a test that fails has a reason in what was changed.
 _COMMON = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("default", _COMMON, max_examples=30, derandomize=True)
+settings.register_profile("default", _COMMON, max_examples=20, derandomize=True)
 settings.register_profile("explore", _COMMON, max_examples=500)
 settings.register_profile("mutation", _COMMON, max_examples=15, derandomize=True)
 settings.load_profile("default")

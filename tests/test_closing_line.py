@@ -1,5 +1,6 @@
 """The line before pytest's last one."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,14 +33,20 @@ def test_passing(): ...
 """
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "shared"])
+@pytest.mark.parametrize("workers", [[], ["-p", "xdist", "-n", "1"]], ids=["alone", "shared"])
 def test_a_run_ends_with_what_it_left_out_and_how_to_get_it(tmp_path: Path, workers: list[str]) -> None:
     """Each reason and each target once, in one line; pytest's own line follows."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    full\n    slow\n")
     (tmp_path / "test_some.py").write_text(TESTS)
+    # Other plugins take seconds to load.
     words = ["-m", "pytest", "-p", "tests.closing_line", "-m", "not slow and not full", "-ra", *workers]
     ran = subprocess.run(  # noqa: S603 - our own tests
-        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     line, last = ran.stdout.splitlines()[-2:]
     assert (

@@ -64,7 +64,7 @@ def test_few_kills_cost_nothing(arena: Arena, tmp_path: Path, seeded: random.Ran
     play(two_jobs(arena, "few", 100, tmp_path), schedule(seeded, hosts=1, workers=2, brokers=1), seeded)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_few_kills_cost_nothing_while_shards_change(arena: Arena, tmp_path: Path, seeded: random.Random) -> None:
     """A job that grows and shrinks agrees with the oracle although JVM, driver and workers of shards were killed."""
     play(sharded_job(arena, "few-shards", 150, tmp_path), schedule(seeded, hosts=1, workers=3, brokers=0), seeded)

@@ -150,7 +150,7 @@ def multiset(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
     return Counter(json.dumps(row, sort_keys=True) for row in rows)
 
 
-@settings(deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow], max_examples=40)
+@settings(deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow], max_examples=15)
 @given(cases())
 def test_shards_change_nothing_but_the_order_between_keys(case: Case) -> None:
     """Whatever the batches and shards over time, events are equal and in order for each key, and so are the states."""

@@ -178,6 +178,7 @@ def test_jobs_spread_over_the_workers(hosting: Hosting, cluster: Cluster) -> Non
         assert all("/braid-" in path and path.endswith(".zip/engine/__init__.py") for path in job.seen("code"))
 
 
+@pytest.mark.slow
 def test_shards_of_one_batch_run_on_several_workers(hosting: Hosting, cluster: Cluster) -> None:
     """A job that grows and shrinks counts right, also if an executor is killed with the shard that it runs."""
     job = ShardedJob(hosting)

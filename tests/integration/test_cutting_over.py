@@ -9,7 +9,7 @@ import pytest
 from engine.plan import Forward, Plan, StateImport
 from tests.integration.hosting import Hosting, bridged, counted, delivery, job, numbers, raw, slot
 
-pytestmark = [pytest.mark.full, pytest.mark.spark]
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
 class Town:

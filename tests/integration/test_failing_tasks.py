@@ -168,7 +168,7 @@ def test_a_task_that_always_raises_is_failed_and_retried(hosting: Hosting, tmp_p
     job.settle()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_replayed_dead_letters_are_taken_once_even_if_the_host_is_killed(hosting: Hosting, tmp_path: Path) -> None:
     """An event that fails again is a dead letter again; any other comes out once, after all earlier events."""
     healed = tmp_path / "healed"

@@ -207,7 +207,7 @@ def test_a_query_that_does_not_stop_restarts_its_host(hosting: Hosting, caplog: 
     assert [f"host {HOST} ended with {process.STUCK}"] == [each.split(";")[0] for each in caplog.messages]
 
 
-@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.full), True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.slow), True], ids=["stopped", "killed"])
 def test_no_process_of_a_host_is_left(hosting: Hosting, tmp_path: Path, *, killed: bool) -> None:
     """No process of its tree outlives it, whether its keeper stops it or is killed itself."""
     name = f"host{hosting.fresh()}"

@@ -135,7 +135,7 @@ def row(source: str, name: str, *chain: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_tasks_come_and_go_between_jobs(bridged: Served) -> None:
     """On a stream that crosses jobs they run with what they feed; every event meets all tasks of one document."""
     chains = {

@@ -44,6 +44,7 @@ def notes(town: Scattered) -> list[str]:
     return [each.note for each in town.operator.operations() if each.kind == "move tasks"]
 
 
+@pytest.mark.slow
 def test_an_output_beyond_a_bridge_is_as_late_as_its_raw_events_are_old(served: Within) -> None:
     """It has been through both jobs, so it is later than what the first one sends; operators and tenants are told."""
     with served.admit("eve") as eve, served.client() as operator:

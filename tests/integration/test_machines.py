@@ -27,6 +27,7 @@ def test_a_lost_machine_s_host_goes_on_from_its_copy(tmp_path: Path) -> None:
         flow.check()
 
 
+@pytest.mark.slow
 def test_a_machine_that_was_held_up_does_nothing_more_as_its_host(tmp_path: Path) -> None:
     """It is taken over while it stands still; once it goes on it neither publishes nor takes events as that host."""
     served = ManyMachines(tmp_path, replicas=1)
@@ -59,6 +60,7 @@ def test_all_machines_are_replaced_one_after_another(tmp_path: Path) -> None:
         flow.check()
 
 
+@pytest.mark.slow
 def test_machines_that_share_a_root_take_over_without_copies(tmp_path: Path) -> None:
     """What a killed machine left in the shared folder, another one goes on from at once."""
     served = ManyMachines(tmp_path, replicas=0, copies=False)

@@ -42,6 +42,7 @@ def test_of_two_managers_one_leads_and_the_other_takes_over(served: Served, tmp_
         second.close()
 
 
+@pytest.mark.slow
 def test_one_that_waits_takes_nothing_with_it(served: Served, tmp_path: Path) -> None:
     """Told to stop, it leaves broker and leader alone."""
     second = Served(tmp_path, host="none")
@@ -54,6 +55,7 @@ def test_one_that_waits_takes_nothing_with_it(served: Served, tmp_path: Path) ->
     assert runs(served.keeper)
 
 
+@pytest.mark.slow
 def test_a_dataflow_without_a_host_waits_and_its_plan_is_there(served: Served) -> None:
     """A host that is started elsewhere finds the plan retained, once it says that it is there."""
     with served.admit("ann") as ann:

@@ -67,6 +67,7 @@ def scatter_and_consolidate(town: Scattered, defragmentations: int) -> None:
     assert not any("went back" in note for note in told), told
 
 
+@pytest.mark.slow
 def test_outputs_are_those_of_dataflows_that_run_alone(served: Served) -> None:
     """However often jobs are consolidated: nothing is lost, doubled, or computed from a fresh state."""
     with scattered(served, seed=1) as town:

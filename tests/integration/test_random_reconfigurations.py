@@ -43,14 +43,13 @@ def bridged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(2))
-def test_drawn_reconfigurations_are_consistent(bridged: Served, seed: int) -> None:
+def test_drawn_reconfigurations_are_consistent(bridged: Served) -> None:
     """Some serial order of events and reconfigurations explains what each event met; nothing is lost or doubled."""
-    _hold(bridged, seed, PARTS[:1])
+    _hold(bridged, 0, PARTS[:1])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 102))
+@pytest.mark.parametrize("seed", range(1, 102))
 def test_drawn_reconfigurations_and_kills_are_consistent(bridged: Served, seed: int) -> None:
     """The same, whatever dies in whichever phase."""
     _hold(bridged, seed, PARTS)

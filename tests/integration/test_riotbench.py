@@ -182,7 +182,7 @@ def replayed(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_etl_train_and_pred(hosting: Hosting, heard: dict[str, list[Event]], replayed: Path) -> None:
     """ETL's table is what TRAIN learns from, and TRAIN's models are those that PRED predicts with."""
     expected = cleaned(readings())

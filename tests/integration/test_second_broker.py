@@ -12,7 +12,7 @@ from manager.answers import DataflowState
 from tests.integration.serving import Served, counting, free_port, street
 from tests.integration.test_sending import CHUNK, Listener, sent
 
-pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mosquitto]
 
 
 def test_nothing_that_was_answered_is_lost_with_a_broker(tmp_path: Path) -> None:

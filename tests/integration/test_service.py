@@ -334,7 +334,7 @@ def test_what_is_committed_while_the_broker_is_away_is_done_when_it_is_back(serv
         dan.remove(second.id)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [2, pytest.param(20, marks=pytest.mark.chaos)])
 def test_all_jobs_outlive_their_host_and_the_machine(served: Served, many: int) -> None:
     """Killed alone, or at once with all else, the host comes back with its jobs, and no output lacks or doubles any."""

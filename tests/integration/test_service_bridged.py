@@ -8,7 +8,7 @@ from manager.answers import DataflowState
 from tests.integration.hosting import QUICK, counted, numbers
 from tests.integration.serving import Served, counting, passing, street
 
-pytestmark = [pytest.mark.full, pytest.mark.spark]
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")

@@ -99,8 +99,11 @@ class Sharded:
 
 @pytest.mark.parametrize(
     ("how", "reason"),
-    [("kill", "killed its worker"), ("hang", f"hung for over {HANG:g} s"), ("hog", "MemoryError")],
-    ids=["kill", "hang", "hog"],
+    [
+        pytest.param("kill", "killed its worker", id="kill"),
+        pytest.param("hang", f"hung for over {HANG:g} s", id="hang", marks=pytest.mark.slow),
+        pytest.param("hog", "MemoryError", id="hog", marks=pytest.mark.slow),
+    ],
 )
 def test_an_event_that_would_end_the_worker_of_its_shard_is_a_dead_letter(
     hosting: Hosting, how: str, reason: str

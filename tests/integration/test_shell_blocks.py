@@ -6,7 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,8 @@ from tests.integration.serving import BRAID, Served
 
 pytestmark = [pytest.mark.full, pytest.mark.spark]
 BOUND = 600.0
+FIRST = ("README.md", "docs/tutorial.md")
+"""What everybody types who is new."""
 MARK = "typed what stands at line"
 ALIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 """In the text that a page shows, `...` stands for what differs each time."""
@@ -32,11 +34,22 @@ def served(tmp_path: Path) -> Iterator[Served]:
         made.close()
 
 
-def test_every_block_does_what_it_says(tmp_path: Path, served: Served) -> None:
+def test_the_blocks_for_beginners_do_what_they_say(tmp_path: Path, served: Served) -> None:
     """Each line ends well, and prints what the page shows after it; Ctrl-C then ends the service."""
-    programs = second_terminal(tmp_path)
+    hold(tmp_path, served, [page(name) for name in FIRST])
+
+
+@pytest.mark.slow
+def test_every_block_does_what_it_says(tmp_path: Path, served: Served) -> None:
+    """The same of all pages, typed in the order in which they stand."""
+    hold(tmp_path, served, every_page())
+
+
+def hold(folder: Path, served: Served, pages: Iterable[Page]) -> None:
+    """Type the blocks of pages; among them are those for beginners."""
+    programs = second_terminal(folder)
     settings = {"BRAID_ROOT": str(served.root), "BRAID_PORT": str(served.port)}
-    wrong = {str(shown): told for shown in every_page() if (told := typed(shown, tmp_path, programs, settings))}
+    wrong = {str(shown): told for shown in pages if (told := typed(shown, folder, programs, settings))}
     assert not wrong, "\n\n".join(f"{name}: {told}" for name, told in wrong.items())
     with served.client() as operator:
         # The README's is there still, and of the tutorial's two the one that stays.

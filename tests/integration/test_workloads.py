@@ -316,7 +316,11 @@ def served(tmp_path: Path, placement: str) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize(
-    ("placement", "walks"), [("pack", TOGETHER), ("launch", SCATTERED)], ids=["in one job", "over bridges"]
+    ("placement", "walks"),
+    [
+        pytest.param("pack", TOGETHER, id="in one job", marks=pytest.mark.slow),
+        pytest.param("launch", SCATTERED, id="over bridges"),
+    ],
 )
 def test_sharing_changes_nobodys_output(served: Served, placement: str, walks: Walks) -> None:
     """Each output is that of the dataflow without sharing, whose tasks with state start when those it shared did."""

@@ -106,7 +106,7 @@ def pictures(events: list[Event], config: dict[str, Any], *, line: bool) -> list
     return found
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.lists(EVENT, min_size=10, max_size=30), st.integers(2, 6), st.sampled_from([None, "at"]), st.booleans())
 def test_a_plot_shows_the_points_of_its_window(events: list[Event], window: int, x: str | None, line: bool) -> None:  # noqa: FBT001 - hypothesis calls it
     """Each point in its place, in its line and in order, with its labels."""
@@ -129,7 +129,7 @@ WINDOW = st.lists(st.tuples(st.sampled_from(["dust", "light", "warmth"]), NUMBER
 
 
 @pytest.mark.full
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(st.lists(WINDOW, min_size=2, max_size=4))
 def test_a_plot_has_nothing_of_earlier_ones(windows: list[list[tuple[str, float]]]) -> None:
     """It has the same bytes as the first plot of a process."""
