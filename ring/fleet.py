@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from ring.carriage import Carriage, HostReport, MachineSeen
 from ring.tokens import Ring
 
-LOST_AFTER = 1.0
-"""How many seconds a machine has to be gone before it is lost."""
+LOST_AFTER = 0.5
+"""How many seconds a machine has to be gone before it is lost; one that is back sooner has missed nothing."""
 SETTLED_AFTER = 60.0
 """How many seconds a machine has to be back before hosts are handed to it, unless operators say otherwise."""
 

@@ -23,7 +23,7 @@ from manager.observations.machine_messages import MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import DatabaseAway, StateNotReady
 
-_LOOK_EVERY = 0.5
+_LOOK_EVERY = 0.25
 """Seconds between two looks without news."""
 _FAILURE_PAUSE = 1.0
 """Seconds between a failed look and the next."""
