@@ -11,6 +11,7 @@ import pytest
 from dags import Kind, Secret
 from engine.host_outside import HostOutside
 from engine.implementations.outside.file_stores import LocalFileStore
+from engine.implementations.outside.place_usage import PlaceUsage
 from engine.implementations.outside.remote_folders import FILE_SYSTEMS, hosts_of
 from engine.reachable_hosts import allowed, barred, listed
 from tests.tasks.worksite import Worksite, allow, keep_secret
@@ -146,11 +147,11 @@ def test_places_leave_room_on_the_disk(
     refused: bool,  # noqa: FBT001 - it is a column of the table
 ) -> None:
     """Files and rows are parked, and files are still read."""
-    LocalFileStore(tmp_path).put("before", b"warm")
+    LocalFileStore(tmp_path, PlaceUsage(tmp_path)).put("before", b"warm")
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(total, total - free, free))
     insert = Worksite(tmp_path, "table_insert", {"n": Kind.INTEGER}, database={"place": "db"}, table="t", fields=["n"])
     sink = Worksite(tmp_path, "file_sink", {"n": Kind.INTEGER}, to={"place": "own"})
     parked = [*insert.parked([{"n": 1}]), *sink.parked([{"n": 1}])]
     assert (2 if refused else 0) == len(parked)
     assert all("must stay free; make room" in reason for reason in parked)
-    assert b"warm" == LocalFileStore(tmp_path).read("before", 4)
+    assert b"warm" == LocalFileStore(tmp_path, PlaceUsage(tmp_path)).read("before", 4)

@@ -20,6 +20,7 @@ from dags import Kind, Schema, Secret
 from engine.implementations.outside.archives import zip_files
 from engine.implementations.outside.file_stores import LocalFileStore, Missing, RemoteFileStore
 from engine.implementations.outside.guarded_connections import guarded
+from engine.implementations.outside.place_usage import PlaceUsage
 from engine.plan import Port
 from engine.side_effect import OutsideUnreachable
 from engine.task_watch import Unwatched
@@ -138,7 +139,7 @@ def test_a_remote_store_is_like_a_local_one(tmp_path: Path, *, renames: bool) ->
     system = fsspec.filesystem("memory")
     guard = partial(guarded, Secret(secret="lake"), ())  # noqa: S106 - a name
     remote = RemoteFileStore(system, f"memory://{tmp_path.name}-{renames}/", "lake", renames=renames, guard=guard)
-    for shelf in (LocalFileStore(tmp_path), remote):
+    for shelf in (LocalFileStore(tmp_path, PlaceUsage(tmp_path)), remote):
         for content in (b"cold", b"warm"):
             shelf.put("a/b.txt", content)
         assert b"warm" == shelf.read("a/b.txt", 4)

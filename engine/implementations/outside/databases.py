@@ -25,6 +25,7 @@ from engine.behaviour import NoBehaviour
 from engine.implementations.outside.contents import label
 from engine.implementations.outside.disk_space import check_room
 from engine.implementations.outside.guarded_connections import guarded
+from engine.implementations.outside.place_usage import usage_of
 from engine.reachable_hosts import HostBarred
 from engine.side_effect import OutsideUnreachable
 from engine.tasks.outside import Where
@@ -56,6 +57,8 @@ class Database:
             folder = Path(self._where.path).parent
             make_folder(folder)
             check_room(folder)
+            # The file grows by an unknown part of what is written, and is counted as it is.
+            usage_of(self._where).take(0, files=0)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:

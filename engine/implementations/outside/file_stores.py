@@ -13,6 +13,7 @@ from dags import Place
 from engine.implementations.outside.contents import label
 from engine.implementations.outside.disk_space import check_room
 from engine.implementations.outside.guarded_connections import ConnectionGuard, guarded
+from engine.implementations.outside.place_usage import PlaceUsage, usage_of
 from engine.implementations.outside.remote_folders import opened
 from engine.reachable_hosts import HostBarred
 from engine.side_effect import OutsideUnreachable
@@ -40,7 +41,7 @@ class FileStore(Protocol):
 def file_store(where: Where) -> FileStore:
     """The file store that a config names."""
     if isinstance(where, Place):
-        return LocalFileStore(Path(where.path))
+        return LocalFileStore(Path(where.path), usage_of(where))
     found = opened(where)
     guard = partial(guarded, where, found.hosts)
     return RemoteFileStore(found.system, found.path, label(where), renames=found.renames, guard=guard)
@@ -63,8 +64,9 @@ def check_name(field: str, name: str) -> str:
 class LocalFileStore:
     """A folder of this machine, or one that all machines share."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, usage: PlaceUsage) -> None:
         self._folder = folder
+        self._usage = usage
 
     def put(self, name: str, content: bytes) -> None:
         """See `FileStore`."""
@@ -72,6 +74,7 @@ class LocalFileStore:
         try:
             make_folder(path.parent)
             check_room(path.parent)
+            self._usage.take(len(content))
             write_whole(path, content)
         except OSError as error:
             raise OutsideUnreachable(f"{name} cannot be written: {error.strerror}") from None
