@@ -20,7 +20,7 @@ from manager.problem import Conflict, NotFound
 from manager.store.database import Store
 from manager.store.tables import SourceRow
 from manager.submissions.publish_topics import publishing
-from manager.submissions.quota import Holding, check_another
+from manager.submissions.quota import Holding, check_another, check_generated
 from manager.transitions.scope import TransitionScope
 from merge import JobId
 
@@ -47,6 +47,8 @@ class SourceChanges:
         def write(session: Session, draft: Draft, _decided: None) -> Registered:
             owned = select(func.count()).select_from(SourceRow).where(col(SourceRow.owner) == row.owner)
             check_another(session, row.owner, Holding.SOURCES, session.scalar(owned) or 0)
+            if row.connection["kind"] == "rate" and who != OPERATOR:
+                check_generated(session, row.owner, row.connection["per_second"])
             row.registered = draft.now.timestamp()
             grant(row, Grants(), row.visibility, row.readers, now=row.registered)
             session.add(row)

@@ -8,9 +8,11 @@ from sqlmodel import Session, col
 
 from manager.answers import OperationKind, Start
 from manager.problem import NotFound, QuotaExceeded
-from manager.store.tables import DataflowRow, OperationRow, TenantRow, table_of
+from manager.store.tables import DataflowRow, OperationRow, SourceRow, TenantRow, table_of
 
 MINUTE = 60.0
+MOST_GENERATED_PER_SECOND = 100_000
+"""Of all generated sources of a tenant together: they are made on the hosts, at everybody's cost."""
 _COUNTED = (OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.RECONFIGURE)
 _TENANT, _DATAFLOW, _OPERATION = (table_of(rows).c for rows in (TenantRow, DataflowRow, OperationRow))
 _QUOTA = select(_TENANT.dataflows, _TENANT.tasks, _TENANT.submits_per_minute).where(_TENANT.name == bindparam("tenant"))
@@ -84,6 +86,17 @@ def check_from_earliest(session: Session, tenant: str, dataflows: int = 1) -> No
         raise QuotaExceeded(
             f"tenant {tenant!r} has {has} dataflows that began at the earliest events, and may have {quota}; "
             "start this one at new events, remove one, or ask for more"
+        )
+
+
+def check_generated(session: Session, tenant: str, more: float) -> None:
+    """Refuse so many more generated events a second where those of all the tenant's sources would be too many."""
+    made = session.scalars(select(SourceRow.connection).where(col(SourceRow.owner) == tenant))
+    has = sum(float(each.get("per_second") or 0.0) for each in made if each["kind"] == "rate")
+    if has + more > MOST_GENERATED_PER_SECOND:
+        raise QuotaExceeded(
+            f"the sources of tenant {tenant!r} generate {has:,g} events a second, and may generate "
+            f"{MOST_GENERATED_PER_SECOND:,}; lower the rate, revoke one, or have an operator register it"
         )
 
 

@@ -8,8 +8,10 @@ import pytest
 
 from engine.vault import Vault
 from manager.answers import KeyForm, Quota, SecretForm, SourceForm, Start, Stop
+from manager.cases.base import Caller
 from manager.cases.sessions import MOST_SESSIONS
 from manager.problem import QuotaExceeded, Unauthenticated
+from manager.submissions.quota import MOST_GENERATED_PER_SECOND
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -92,6 +94,21 @@ def test_few_dataflows_begin_at_the_earliest_events(manager: Manager) -> None:
     with pytest.raises(QuotaExceeded, match="has 1 dataflows that began at the earliest"):
         manager.service.bundles.submit(ANN, bundle, start=Start.EARLIEST)
     submit(ANN, SHORT, start=Start.EARLIEST)
+
+
+def test_generated_events_have_a_bound(manager: Manager) -> None:
+    """A tenant's sources together generate so many a second and no more; operators may have more generated for it."""
+
+    def generate(who: Caller, name: str, per_second: float) -> None:
+        form = {"name": name, "owner": None if who == ANN else "ann"}
+        connection = {"kind": "rate", "per_second": per_second}
+        manager.service.sources.register(who, SourceForm.model_validate({**form, "connection": connection}))
+
+    generate(ANN, "half", MOST_GENERATED_PER_SECOND / 2)
+    with pytest.raises(QuotaExceeded, match="generate 50,000 events a second, and may generate 100,000; lower the"):
+        generate(ANN, "more", MOST_GENERATED_PER_SECOND / 2 + 1)
+    generate(ANN, "rest", MOST_GENERATED_PER_SECOND / 2)
+    generate(OPERATOR, "test", 1_000_000)
 
 
 def test_the_oldest_of_too_many_sessions_ends(manager: Manager) -> None:
