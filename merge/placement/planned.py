@@ -30,7 +30,8 @@ from merge.grouping.groups import Group as TaskGroup
 from merge.grouping.images import Image
 from merge.jobs import JobId
 from merge.placement.board import Group, PlacementBoard, anew, streams_into
-from merge.task import Instance, RunningTask
+from merge.placement.trust import owner_of, owners_of, trusted
+from merge.task import Instance
 
 MOST_ROOMY = 8
 """The jobs with room that a residue may join although nothing that it reads is there."""
@@ -40,8 +41,6 @@ ASSUMED_BRIDGE = 0.01
 """Cores that a bridge takes, where that was not measured."""
 HOP = 0.01
 """What one more bridge on the slowest path is worth, in cores."""
-OWNED_TYPES = frozenset({"code", "connecting_code"})
-"""The types whose tasks run what tenants wrote."""
 _ROUNDING = 1e-9
 
 
@@ -137,11 +136,6 @@ def images_of(ground: PlacementBoard) -> tuple[Image, ...]:
     )
 
 
-def owner_of(task: RunningTask) -> str:
-    """Whose code a task runs; empty if nobody's, or an operator's."""
-    return str(task.config["owner"]) if task.type.name in OWNED_TYPES else ""
-
-
 def _placed(board: PlacementBoard, started: Group, groups: Iterable[TaskGroup]) -> PlacementBoard | None:
     """A board with planned groups on it; None if one of them cannot be there."""
     order = {task.instance: (at, task) for at, task in enumerate(started)}
@@ -159,7 +153,7 @@ def _placed(board: PlacementBoard, started: Group, groups: Iterable[TaskGroup]) 
 
 def _present(ground: PlacementBoard, job: JobId, parents: Iterable[Instance]) -> PresentGroup:
     there = ground.jobs.jobs[job]
-    owners = {owner_of(ground.running[each]) for each in there.active} - {""}
+    owners = owners_of(ground.running[each] for each in there.active)
     offered = _offered(ground, there.host)
     return PresentGroup(
         id=job,
@@ -167,7 +161,7 @@ def _present(ground: PlacementBoard, job: JobId, parents: Iterable[Instance]) ->
         tasks=frozenset({*parents, _standing(job)}),
         work=there.busy,
         owner=min(owners, default=""),
-        takes_more=len(owners) <= 1 and job not in ground.apart and ground.offers(there.host, frozenset()),
+        takes_more=trusted(owners) and job not in ground.apart and ground.offers(there.host, frozenset()),
     )
 
 
