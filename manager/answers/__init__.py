@@ -64,7 +64,12 @@ from manager.answers.dead_letters import (
     Discarded,
     Replayed,
 )
-from manager.answers.defragmentation import FragmentationAnswer, MoveAnswer, SavesAnswer
+from manager.answers.defragmentation import (
+    DefragmentationPreviewAnswer,
+    FragmentationAnswer,
+    MoveAnswer,
+    SavesAnswer,
+)
 from manager.answers.jobs import (
     HostAnswer,
     JobAnswer,
@@ -160,6 +165,7 @@ __all__ = [
     "DataflowDetail",
     "DataflowState",
     "DeadLetterAnswer",
+    "DefragmentationPreviewAnswer",
     "DependentAnswer",
     "Discarded",
     "EndingStreamAnswer",

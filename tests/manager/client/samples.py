@@ -301,6 +301,15 @@ FRAGMENTATION = {
     },
     "move": MOVE,
 }
+DEFRAGMENTATION_PREVIEW = {
+    "tasks": 4,
+    "leaves": ["j1", "j2"],
+    "opens": ["north"],
+    "jobs": 1,
+    "bridges": 0,
+    "planned": True,
+    "why": "it was asked for. It is worth it",
+}
 _CPU = {"cpu_ns": 900000000, "cores": 0.25, "price": 0.0125}
 _ESTIMATE = {"low": 0.25, "likely": 0.5, "high": 0.75, "price": None}
 _SHARE = {

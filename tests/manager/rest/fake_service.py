@@ -20,6 +20,7 @@ from manager.answers import (
     DataflowDetail,
     DataflowState,
     DeadLetterAnswer,
+    DefragmentationPreviewAnswer,
     Discarded,
     ExplainAnswer,
     FragmentationAnswer,
@@ -469,6 +470,10 @@ class _FakeDefragmentation(Defragmentation):
     def fragmentation(self, caller: Caller) -> FragmentationAnswer:
         _operators_only(caller)
         return running_jobs.FRAGMENTATION
+
+    def preview(self, caller: Caller) -> DefragmentationPreviewAnswer:
+        _operators_only(caller)
+        return running_jobs.DEFRAGMENTATION_PREVIEW
 
     def begin(self, caller: Caller) -> MoveAnswer:
         _operators_only(caller)
