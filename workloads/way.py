@@ -10,7 +10,9 @@ Mode: TypeAlias = Literal["default", "reuse"]
 """Nothing is shared, or everything that can be."""
 Defragment: TypeAlias = Literal["off", "itself", "step"]
 """Never, when the service decides, or on request after each step."""
-_PLACED: Mapping[Placement, str] = MappingProxyType({"launch": "", "graft": "-grafted", "pack": "-packed"})
+_PLACED: Mapping[Placement, str] = MappingProxyType(
+    {"launch": "", "graft": "-grafted", "pack": "-packed", "plan": "-planned"}
+)
 _DEFRAGMENTED: Mapping[Defragment, str] = MappingProxyType(
     {"off": "", "step": "-defragmented", "itself": "-defragmented-by-itself"}
 )
