@@ -73,6 +73,7 @@ from manager.answers.defragmentation import (
 from manager.answers.jobs import (
     HostAnswer,
     JobAnswer,
+    OtherPlaceAnswer,
     PlacedTaskAnswer,
     PlacementAnswer,
     PlacementPddlAnswer,
@@ -82,6 +83,7 @@ from manager.answers.jobs import (
     RunningDagAnswer,
     RunningTaskAnswer,
     StreamAnswer,
+    WorthOfMoreAnswer,
 )
 from manager.answers.journal import (
     EventAnswer,
@@ -195,6 +197,7 @@ __all__ = [
     "NewKeyAnswer",
     "OperationAnswer",
     "OperationKind",
+    "OtherPlaceAnswer",
     "OutputAnswer",
     "OutputEvent",
     "OverviewAnswer",
@@ -263,4 +266,5 @@ __all__ = [
     "VisibilityForm",
     "WheelAnswer",
     "WholeAnswer",
+    "WorthOfMoreAnswer",
 ]

@@ -12,7 +12,6 @@ from merge.grouping import (
     Effort,
     GroupedStream,
     GroupedTask,
-    GroupingCosts,
     GroupingProblem,
     Ungroupable,
     cost_of,
@@ -21,7 +20,7 @@ from merge.grouping import (
 from merge.grouping.groups import Group as TaskGroup
 from merge.grouping.order import arranged
 from merge.placement.board import Group, PlacementBoard, tags_of
-from merge.placement.planned import ASSUMED_BRIDGE, HOP, SECONDS, images_of
+from merge.placement.planned import SECONDS, costs_of, images_of
 from merge.placement.trust import owner_of
 from merge.task import Instance, RunningTask
 from merge.task_order import downwards
@@ -51,7 +50,7 @@ def planned_groups(ground: PlacementBoard, present: list[Group], ruled: list[Gro
 
 def problem_anew(ground: PlacementBoard, tasks: Iterable[RunningTask]) -> GroupingProblem:
     """The problem of cutting running tasks as if no job ran; they take nothing from others."""
-    tasks, costs = tuple(tasks), ground.costs
+    tasks, images = tuple(tasks), images_of(ground)
     streams = (
         GroupedStream(
             parent=edge.parent,
@@ -64,12 +63,12 @@ def problem_anew(ground: PlacementBoard, tasks: Iterable[RunningTask]) -> Groupi
     )
     return GroupingProblem(
         tasks=tuple(
-            GroupedTask(id=task.instance, tags=task.tags, work=costs.busy[task.instance], owner=owner_of(task))
+            GroupedTask(id=task.instance, tags=task.tags, work=ground.costs.busy[task.instance], owner=owner_of(task))
             for task in tasks
         ),
         streams=tuple(dict.fromkeys(streams)),
-        images=images_of(ground),
-        costs=GroupingCosts(pace=costs.pace, batch=costs.batch, bridge=costs.bridge or ASSUMED_BRIDGE, hop=HOP),
+        images=images,
+        costs=costs_of(ground.costs, images),
     )
 
 

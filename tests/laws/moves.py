@@ -21,6 +21,7 @@ from merge import (
     Change,
     Costs,
     Host,
+    Image,
     Instance,
     JobId,
     Jobs,
@@ -34,10 +35,12 @@ from tests.strategies import Document, Walk, replay
 
 Thing = TypeVar("Thing")
 
+_FAST = Image(name="fast", tags=frozenset({"gpu"}), cores=1.5, start=90.0, price=2.0, most=2)
+_FULL = Image(name="full", tags=frozenset({"gpu", "fpga"}), cores=1.0, price=4.0)
 HOSTS = (
-    Host(name="a", cores=1.5, tags=frozenset({"gpu"})),
+    Host(name="a", cores=1.5, tags=frozenset({"gpu"}), registered=_FAST),
     Host(name="b", cores=1.0),
-    Host(name="c", cores=1.0, tags=frozenset({"gpu", "fpga"})),
+    Host(name="c", cores=1.0, tags=frozenset({"gpu", "fpga"}), registered=_FULL),
     Host(name="d", cores=1.75),
 )
 

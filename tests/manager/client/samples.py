@@ -225,6 +225,11 @@ PLACEMENT = {
     "second": 0.075,
     "bound": 0.065,
     "saves": {"gpu-huge": 0.01},
+    "more": [{"tags": "gpu", "host": 0.4, "core": 0.1}],
+    "elsewhere": [
+        {"tags": "gpu", "job": "", "joins": ["b"], "more": 0.01, "why_not": []},
+        {"tags": "no tags", "job": "7", "joins": [], "more": None, "why_not": ["it lacks gpu"]},
+    ],
 }
 IMAGE = {
     "name": "gpu-large",

@@ -369,6 +369,15 @@ def test_a_page_is_requested_when_it_is_needed() -> None:
     assert ["x"] == [asked.url.params["name"] for asked in service.asked]
 
 
+def test_a_placement_is_explained_for_a_task() -> None:
+    """The task that is given is sent as a parameter of the query."""
+    service = Service([ok(PLACEMENT), ok(PLACEMENT)])
+    with service.client() as client:
+        for task in ("a", None):
+            client.explain_placement("d1", task=task)
+    assert ["a", None] == [asked.url.params.get("task") for asked in service.asked]
+
+
 def test_running_tasks_are_filtered_by_job() -> None:
     """A filter that is given is sent as a parameter of the query."""
     service = Service([page(RUNNING_TASK), page(RUNNING_TASK)])
