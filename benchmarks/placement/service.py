@@ -2,24 +2,25 @@
 
     python -m benchmarks.placement.service [--quick]
 
-Each workload runs on two services at once, one for each strategy, which are measured in the same windows. A quarter of
-the tasks needs one of three tags, drawn by a seed. Prints a line per workload; the last is one JSON object.
+A quarter of the tasks needs one of three tags, drawn by a seed. First come the jobs and bridges that the service
+decides on, over several draws. Then each workload runs on two services at once, one for each strategy, which are
+measured in the same windows. Prints a line per workload; the last is one JSON object.
 """
 
 import json
-import random
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from benchmarks.manager_test_bed import MeasuredService, serving
+from benchmarks.placement.decided import decided
+from benchmarks.placement.tagged_workloads import IMAGES, STRATEGIES, tagged
 from engine.host.cpu_meter import CpuMeter
 from engine.host.keeper import HostKeeper
 from engine.job.lifecycle import JobState
@@ -31,11 +32,8 @@ from workloads.replay.tenant_assignment import source_form, submitted, tenant_na
 from workloads.riotbench.builtin_workload import riotbench
 from workloads.workload import Workload
 
-IMAGES = {"red": {"t1", "t2"}, "blue": {"t2", "t3"}}
-"""The hosts, each of an image of its name, with the tags of these."""
-STRATEGIES = ("pack", "plan")
-_TAGGED = 0.25
 _SEED = 1
+_DRAWS = 10
 _TENANTS = 5
 _EVENTS = 5_000
 """Of each source, again and again."""
@@ -112,7 +110,7 @@ def tagged_service(folder: Path, strategy: str) -> Iterator[TaggedService]:
         operator = held.enter_context(service.operator())
         _await(lambda: _alive(operator) == len(IMAGES), "the hosts")
         for name, tags in IMAGES.items():
-            operator.put_image(name, ImageForm(tags=frozenset(tags), cores=2.0))
+            operator.put_image(name, ImageForm(tags=tags, cores=2.0))
         yield TaggedService(service, keepers, operator)
 
 
@@ -154,26 +152,17 @@ def compared(workload: Workload, windows: int) -> Mapping[str, Any]:
     }
 
 
-def tagged(workload: Workload, most: int | None) -> Workload:
-    """The first dataflows of a workload, with random tags; equal documents get equal ones."""
-    dataflows = {}
-    for name, document in islice(workload.dataflows.items(), most):
-        draw = random.Random(f"{_SEED} {name}")
-        tasks = [
-            {**task, "tags": [draw.choice(("t1", "t2", "t3"))]}
-            if draw.random() < _TAGGED and task["type"] not in {"source", "output"}
-            else task
-            for task in document["tasks"]
-        ]
-        dataflows[name] = {**document, "tasks": tasks}
-    return replace(workload, dataflows=dataflows)
-
-
-def service(*, quick: bool) -> list[Mapping[str, Any]]:
-    """A row for each workload; quickly, a few dataflows of one."""
+def service(*, quick: bool) -> Mapping[str, Any]:
+    """A row for each workload, decided and measured; quickly, fewer draws, and a few dataflows of one."""
+    draws = []
+    for workload in (opmw(), riotbench()):
+        row = decided(workload, 2 if quick else _DRAWS)
+        draws.append(row)
+        shown = "; ".join(f"{each} {row[each]['jobs']} jobs, {row[each]['bridges']} bridges" for each in STRATEGIES)
+        print(f"{row['workload']}, decided: {shown}; modelled cores {row['modelled_cores_ratio']}", flush=True)
     rows = []
     for workload in (riotbench(),) if quick else (opmw(), riotbench()):
-        row = compared(tagged(workload, 6 if quick else None), 2 if quick else 6)
+        row = compared(tagged(workload, _SEED, 6 if quick else None), 2 if quick else 6)
         rows.append(row)
         print(
             f"{row['workload']}, {row['dataflows']} dataflows: "
@@ -181,7 +170,7 @@ def service(*, quick: bool) -> list[Mapping[str, Any]]:
             + f"; cores of plan against pack {row['cores_ratio']}",
             flush=True,
         )
-    return rows
+    return {"decided": draws, "measured": rows}
 
 
 def _shown(found: Mapping[str, Any]) -> str:
