@@ -31,6 +31,8 @@ class Way(NamedTuple):
 
         >>> Way("reuse").name, Way("default", "pack").name, Way("reuse", "launch", "step").name
         ('reuse', 'default-packed', 'reuse-defragmented')
+        >>> Way("reuse", "plan").name
+        'reuse-planned'
         """
         return self.mode + _PLACED[self.placement] + _DEFRAGMENTED[self.defragment]
 
