@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.placement.tagged_workloads import IMAGES, STRATEGIES, tagged
+from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, tagged
 from dags import Dataflow, Source, Visibility, canonicalise
 from engine import installed_catalogue
 from merge import BATCH_SECONDS, Conditions, Host, Jobs, RunningGraph, Submit, decide
@@ -20,16 +20,16 @@ _TENANT = "somebody"
 
 def decided(workload: Workload, draws: int) -> Mapping[str, Any]:
     """Jobs, bridges and cores of a workload, in the mean over draws of tags, and the cores of plan against pack."""
-    found: dict[str, list[tuple[int, int]]] = {strategy: [] for strategy in STRATEGIES}
+    found: dict[str, list[tuple[int, int]]] = {strategy: [] for strategy in COMPARED}
     for seed in range(1, draws + 1):
         dataflows = _dataflows(tagged(workload, seed))
-        for strategy in STRATEGIES:
+        for strategy in COMPARED:
             found[strategy].append(_counted(dataflows, strategy))
     cores = {
         strategy: [jobs * BATCH_SECONDS + bridges * ASSUMED_BRIDGE for jobs, bridges in counts]
         for strategy, counts in found.items()
     }
-    ratios = [plan / pack for pack, plan in zip(*(cores[each] for each in STRATEGIES), strict=True)]
+    ratios = [plan / pack for pack, plan in zip(*(cores[each] for each in COMPARED), strict=True)]
     return {
         "workload": workload.name,
         "dataflows": len(workload.dataflows),

@@ -17,11 +17,11 @@ from itertools import count, product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.placement.image_hosts import MESSAGES, ImageHosts, image_hosts
-from benchmarks.placement.pipelines import Pipeline
+from benchmarks.placement.image_hosts import SENT_IN_A_RUN, ImageHosts, image_hosts
+from benchmarks.placement.pipelines import PaperPipeline
 from merge.grouping import GROUPING_STRATEGIES, Effort, Group
 
-STRATEGIES = ("default", "random", "node", "connection", "hybrid", "optimal")
+_STRATEGIES = ("default", "random", "node", "connection", "hybrid", "optimal")
 FINDINGS = (
     "in the paper one line takes least in one group, and by connections nearly as little",
     "in the paper connections count: few of them take least in most cases",
@@ -34,7 +34,7 @@ _SECONDS = 1.0
 """For the solver; it needs far less."""
 
 
-def warm_rows(folder: Path, pipelines: Sequence[Pipeline], runs: int) -> Iterator[Mapping[str, Any]]:
+def warm_rows(folder: Path, pipelines: Sequence[PaperPipeline], runs: int) -> Iterator[Mapping[str, Any]]:
     """A row for each pipeline and strategy, on hosts that have run jobs."""
     numbers = count(1)
     with image_hosts(folder) as hosts:
@@ -52,7 +52,7 @@ def warm_rows(folder: Path, pipelines: Sequence[Pipeline], runs: int) -> Iterato
 
 
 def cold_rows(
-    folder: Path, pipelines: Sequence[Pipeline], runs: int, strategies: Collection[str] = STRATEGIES
+    folder: Path, pipelines: Sequence[PaperPipeline], runs: int, strategies: Collection[str] = _STRATEGIES
 ) -> Iterator[Mapping[str, Any]]:
     """A row for each pipeline and strategy, on hosts that are started for it."""
     numbers = count(1)
@@ -71,11 +71,11 @@ def cold_rows(
                 yield from _rows(pipeline, "cold", names, drawn, found)
 
 
-def _by_groups(pipeline: Pipeline, runs: int) -> Iterator[tuple[list[str], list[Groups]]]:
+def _by_groups(pipeline: PaperPipeline, runs: int) -> Iterator[tuple[list[str], list[Groups]]]:
     """The strategies that cut a pipeline alike, and how in each run; random ones in each run anew."""
     problem = pipeline.problem()
     ways: dict[Groups, list[str]] = {}
-    for name in STRATEGIES:
+    for name in _STRATEGIES:
         if name == "default":
             groups: Groups = (Group(image=problem.images[0].name, tasks=tuple(range(14))),)
         elif name == "random":
@@ -89,21 +89,21 @@ def _by_groups(pipeline: Pipeline, runs: int) -> Iterator[tuple[list[str], list[
 
 
 def _run(
-    hosts: ImageHosts, pipeline: Pipeline, groups: Groups, number: int, begun: float | None = None
+    hosts: ImageHosts, pipeline: PaperPipeline, groups: Groups, number: int, begun: float | None = None
 ) -> tuple[float, float]:
     """The seconds of setting up and of running."""
     plans = pipeline.plans(groups, number)
     begun = time.perf_counter() if begun is None else begun
     hosts.set_up(plans)
     ready = time.perf_counter()
-    hosts.execute(number, MESSAGES * pipeline.lines)
+    hosts.execute(number, SENT_IN_A_RUN * pipeline.lines)
     done = time.perf_counter()
     hosts.end(plans)
     return ready - begun, done - ready
 
 
 def _rows(
-    pipeline: Pipeline, state: str, strategies: list[str], drawn: list[Groups], found: list[tuple[float, float]]
+    pipeline: PaperPipeline, state: str, strategies: list[str], drawn: list[Groups], found: list[tuple[float, float]]
 ) -> Iterator[Mapping[str, Any]]:
     bridges = [_bridges(pipeline, groups) for groups in drawn]
     for name in strategies:
@@ -119,7 +119,7 @@ def _rows(
         }
 
 
-def _bridges(pipeline: Pipeline, groups: Groups) -> int:
+def _bridges(pipeline: PaperPipeline, groups: Groups) -> int:
     place = {task: at for at, group in enumerate(groups) for task in group.tasks}
     return sum(not each.raw and place[each.parent] != place[each.child] for each in pipeline.problem().streams)
 
@@ -136,20 +136,20 @@ def _host(image: str) -> str:
 
 def experiment(*, quick: bool) -> Mapping[str, Any]:
     """All rows; quickly, one run of few pipelines."""
-    busy = [Pipeline(lines=lines, special=2, each=0.03) for lines in (1, 3)]
+    busy = [PaperPipeline(lines=lines, special=2, each=0.03) for lines in (1, 3)]
     if quick:
-        warm = [Pipeline(lines=1, special=4, step=3), Pipeline(lines=3, special=4), busy[1]]
+        warm = [PaperPipeline(lines=1, special=4, step=3), PaperPipeline(lines=3, special=4), busy[1]]
     else:
         cases = product((1, 3), (2, 4), (1, 2, 3))
-        warm = [Pipeline(lines=lines, special=special, step=step) for lines, special, step in cases] + busy
-    cold = [Pipeline(lines=3, special=2)]
+        warm = [PaperPipeline(lines=lines, special=special, step=step) for lines, special, step in cases] + busy
+    cold = [PaperPipeline(lines=3, special=2)]
     runs = 1 if quick else _RUNS
     rows: list[Mapping[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as name:
         for found in (
             warm_rows(Path(name) / "warm", warm, runs),
             # Each start of hosts takes longer than everything else.
-            cold_rows(Path(name) / "cold", cold, runs, ("default", "optimal") if quick else STRATEGIES),
+            cold_rows(Path(name) / "cold", cold, runs, ("default", "optimal") if quick else _STRATEGIES),
         ):
             for row in found:
                 rows.append(row)

@@ -19,7 +19,7 @@ from engine.plan_messages import written_plan
 
 _BOUND = 120.0
 """Seconds within which whatever is awaited has to come."""
-MESSAGES = 5
+SENT_IN_A_RUN = 5
 """What the generator sends in a run."""
 APART = 0.2
 """Seconds between two of them."""
@@ -69,7 +69,7 @@ class ImageHosts:
     def execute(self, run: int, events: int) -> None:
         """Send what the generator sends, and wait until so many events have left at the end."""
         begun = time.perf_counter()
-        for number in range(MESSAGES):
+        for number in range(SENT_IN_A_RUN):
             time.sleep(max(0.0, begun + number * APART - time.perf_counter()))
             self._client.publish(topic(run), json.dumps({"n": number}).encode())
         self._wait(lambda: self._came[f"run-{run}"] >= events, "what leaves at the end")

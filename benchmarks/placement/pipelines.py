@@ -28,7 +28,7 @@ _SECONDS_PER_SQUARE = 1.2e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
+class PaperPipeline:
     """A pipeline of the experiment."""
 
     lines: int

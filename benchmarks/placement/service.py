@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.manager_test_bed import MeasuredService, serving
 from benchmarks.placement.decided import decided
-from benchmarks.placement.tagged_workloads import IMAGES, STRATEGIES, tagged
+from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, tagged
 from engine.host.cpu_meter import CpuMeter
 from engine.host.keeper import HostKeeper
 from engine.job.lifecycle import JobState
@@ -119,13 +119,13 @@ def compared(workload: Workload, windows: int) -> Mapping[str, Any]:
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as name, ExitStack() as held:
         folder = Path(name)
         files = _written(workload, folder)
-        beside = {strategy: held.enter_context(tagged_service(folder / strategy, strategy)) for strategy in STRATEGIES}
+        beside = {strategy: held.enter_context(tagged_service(folder / strategy, strategy)) for strategy in COMPARED}
         for each in beside.values():
             each.submit(workload, files)
         for each in beside.values():
             each.settle()
         time.sleep(_SETTLING)
-        cores: dict[str, list[float]] = {strategy: [] for strategy in STRATEGIES}
+        cores: dict[str, list[float]] = {strategy: [] for strategy in COMPARED}
         for _ in range(windows):
             with ExitStack() as measuring:
                 found = {strategy: measuring.enter_context(each.measured()) for strategy, each in beside.items()}
@@ -133,13 +133,13 @@ def compared(workload: Workload, windows: int) -> Mapping[str, Any]:
             for strategy, parts in found.items():
                 cores[strategy].append(sum(parts.values()))
         counts = {strategy: each.counts() for strategy, each in beside.items()}
-    ratios = [plan / pack for pack, plan in zip(*(cores[strategy] for strategy in STRATEGIES), strict=True)]
+    ratios = [plan / pack for pack, plan in zip(*(cores[strategy] for strategy in COMPARED), strict=True)]
     return {
         "workload": workload.name,
         "dataflows": len(workload.dataflows),
         **{
             strategy: {**counts[strategy], "cores": round(statistics.median(cores[strategy]), 3)}
-            for strategy in STRATEGIES
+            for strategy in COMPARED
         },
         "cores_ratio": {
             name: round(value, 3)
@@ -158,7 +158,7 @@ def service(*, quick: bool) -> Mapping[str, Any]:
     for workload in (opmw(), riotbench()):
         row = decided(workload, 2 if quick else _DRAWS)
         draws.append(row)
-        shown = "; ".join(f"{each} {row[each]['jobs']} jobs, {row[each]['bridges']} bridges" for each in STRATEGIES)
+        shown = "; ".join(f"{each} {row[each]['jobs']} jobs, {row[each]['bridges']} bridges" for each in COMPARED)
         print(f"{row['workload']}, decided: {shown}; modelled cores {row['modelled_cores_ratio']}", flush=True)
     rows = []
     for workload in (riotbench(),) if quick else (opmw(), riotbench()):
@@ -166,7 +166,7 @@ def service(*, quick: bool) -> Mapping[str, Any]:
         rows.append(row)
         print(
             f"{row['workload']}, {row['dataflows']} dataflows: "
-            + "; ".join(f"{strategy} {_shown(row[strategy])}" for strategy in STRATEGIES)
+            + "; ".join(f"{strategy} {_shown(row[strategy])}" for strategy in COMPARED)
             + f"; cores of plan against pack {row['cores_ratio']}",
             flush=True,
         )

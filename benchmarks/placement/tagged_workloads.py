@@ -9,7 +9,7 @@ from workloads.workload import Workload
 
 IMAGES: Mapping[str, frozenset[str]] = {"red": frozenset({"t1", "t2"}), "blue": frozenset({"t2", "t3"})}
 """The tags that hosts offer, by the names of their images."""
-STRATEGIES = ("pack", "plan")
+COMPARED = ("pack", "plan")
 _TAGGED = 0.25
 _TAGS = ("t1", "t2", "t3")
 

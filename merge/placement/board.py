@@ -97,7 +97,7 @@ class PlacementBoard:
                 continue
             if root is not None and (root_of(self, job) != root or tears(self, group, job, root)):
                 continue
-            if owners and not trusted(owners | self.owners_in(job)):
+            if owners and not trusted(owners | owners_in(self, job)):
                 continue
             if entering <= {job}:
                 return job
@@ -105,12 +105,6 @@ class PlacementBoard:
             if job not in upstream:
                 return job
         return None
-
-    def owners_in(self, job: JobId) -> frozenset[str]:
-        """Whose code a job runs with what was placed so far."""
-        active = () if job in self.opened else self.jobs.jobs[job].active
-        here = (instance for instance, to in self.placed.items() if to == job)
-        return owners_of(self.running[instance] for instance in (*active, *here))
 
     def put(self, group: Group, job: JobId) -> None:
         """Place a group in a job."""
@@ -205,6 +199,13 @@ class PlacementBoard:
 def anew(ground: PlacementBoard) -> PlacementBoard:
     """Another board for the same, on which nothing was placed yet."""
     return PlacementBoard(ground.running, ground.jobs, ground.every_host, ground.costs, ground.apart)
+
+
+def owners_in(ground: PlacementBoard, job: JobId) -> frozenset[str]:
+    """Whose code a job runs with what was placed so far."""
+    active = () if job in ground.opened else ground.jobs.jobs[job].active
+    here = (instance for instance, to in ground.placed.items() if to == job)
+    return owners_of(ground.running[instance] for instance in (*active, *here))
 
 
 def tags_of(group: Iterable[RunningTask]) -> frozenset[str]:
