@@ -72,8 +72,8 @@ bench-reconfigure: $(READY)  ## measure how soon reconfigurations take effect; B
 bench-planner: $(READY)  ## measure planning, what it saves by reuse, and what planned pipelines and new plans cost at run time
 	$(BIN)/python -m benchmarks.planner
 
-bench-placement: $(READY)  ## measure planning of groups: its time, how near it is to the optimum, and heuristics beside it
-	$(BIN)/python -m benchmarks.placement.planning
+bench-placement: $(READY)  ## measure planning of groups, pipelines on hosts by how they are cut, and whole services with plan and pack
+	$(BIN)/python -m benchmarks.placement
 
 bench-shards: $(READY)  ## measure what shards gain and cost, and how soon a running job has another number of them
 	$(BIN)/python -m benchmarks.shards

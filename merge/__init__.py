@@ -26,7 +26,7 @@ from merge.jobs import Assignment, Bridge, Home, Job, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.paces import LONGEST_PACE, Repace, repaced
 from merge.pauses import MOST_PAUSED, release
-from merge.placement.hosts import Host, with_image_tags
+from merge.placement.hosts import Host, as_registered
 from merge.placement.strategies import STRATEGIES, place
 from merge.reconfiguration.serialisability import Cycle, History, Precedence, Processed, Transaction, violation
 from merge.running_dags import DagId, RunningDags
@@ -96,6 +96,7 @@ __all__ = [
     "Transaction",
     "Weighed",
     "Worth",
+    "as_registered",
     "components",
     "consolidate",
     "counted",
@@ -124,7 +125,6 @@ __all__ = [
     "swap",
     "unmerge",
     "violation",
-    "with_image_tags",
     "work_saved",
     "works",
     "worth",

@@ -10,7 +10,9 @@ Mode: TypeAlias = Literal["default", "reuse"]
 """Nothing is shared, or everything that can be."""
 Defragment: TypeAlias = Literal["off", "itself", "step"]
 """Never, when the service decides, or on request after each step."""
-_PLACED: Mapping[Placement, str] = MappingProxyType({"launch": "", "graft": "-grafted", "pack": "-packed"})
+_PLACED: Mapping[Placement, str] = MappingProxyType(
+    {"launch": "", "graft": "-grafted", "pack": "-packed", "plan": "-planned"}
+)
 _DEFRAGMENTED: Mapping[Defragment, str] = MappingProxyType(
     {"off": "", "step": "-defragmented", "itself": "-defragmented-by-itself"}
 )
@@ -29,6 +31,8 @@ class Way(NamedTuple):
 
         >>> Way("reuse").name, Way("default", "pack").name, Way("reuse", "launch", "step").name
         ('reuse', 'default-packed', 'reuse-defragmented')
+        >>> Way("reuse", "plan").name
+        'reuse-planned'
         """
         return self.mode + _PLACED[self.placement] + _DEFRAGMENTED[self.defragment]
 

@@ -103,8 +103,8 @@ def _rounded(figure: float) -> float:
     return float(f"{figure:.3g}")
 
 
-def main(*, quick: bool) -> None:
-    """Measure everything; quickly, with fewer problems."""
+def planned_rows(*, quick: bool) -> list[Mapping[str, Any]]:
+    """Measure everything, and print a line for each problem; quickly, with fewer problems."""
     rows = []
     for row in planning(quick=quick):
         rows.append(row)
@@ -118,8 +118,8 @@ def main(*, quick: bool) -> None:
             + (f"; kairos {row['kairos']}" if "kairos" in row else ""),
             flush=True,
         )
-    print(json.dumps({"planning": rows}))
+    return rows
 
 
 if __name__ == "__main__":
-    main(quick="--quick" in sys.argv[1:])
+    print(json.dumps({"planning": planned_rows(quick="--quick" in sys.argv[1:])}))

@@ -64,10 +64,16 @@ from manager.answers.dead_letters import (
     Discarded,
     Replayed,
 )
-from manager.answers.defragmentation import FragmentationAnswer, MoveAnswer, SavesAnswer
+from manager.answers.defragmentation import (
+    DefragmentationPreviewAnswer,
+    FragmentationAnswer,
+    MoveAnswer,
+    SavesAnswer,
+)
 from manager.answers.jobs import (
     HostAnswer,
     JobAnswer,
+    OtherPlaceAnswer,
     PlacedTaskAnswer,
     PlacementAnswer,
     PlacementPddlAnswer,
@@ -77,6 +83,7 @@ from manager.answers.jobs import (
     RunningDagAnswer,
     RunningTaskAnswer,
     StreamAnswer,
+    WorthOfMoreAnswer,
 )
 from manager.answers.journal import (
     EventAnswer,
@@ -160,6 +167,7 @@ __all__ = [
     "DataflowDetail",
     "DataflowState",
     "DeadLetterAnswer",
+    "DefragmentationPreviewAnswer",
     "DependentAnswer",
     "Discarded",
     "EndingStreamAnswer",
@@ -189,6 +197,7 @@ __all__ = [
     "NewKeyAnswer",
     "OperationAnswer",
     "OperationKind",
+    "OtherPlaceAnswer",
     "OutputAnswer",
     "OutputEvent",
     "OverviewAnswer",
@@ -257,4 +266,5 @@ __all__ = [
     "VisibilityForm",
     "WheelAnswer",
     "WholeAnswer",
+    "WorthOfMoreAnswer",
 ]

@@ -38,6 +38,24 @@ class SavesAnswer(Answer):
     """The work per batch above which sharing saves more than packing; None if there is none."""
 
 
+class DefragmentationPreviewAnswer(Answer):
+    """What a defragmentation would do now; nothing is moved."""
+
+    tasks: int
+    """The number of instances that would move; 0 if none would be better off elsewhere."""
+    leaves: tuple[str, ...] = ()
+    """The jobs that they would leave."""
+    opens: tuple[str, ...] = ()
+    """The host of each job that would be opened."""
+    jobs: int
+    """The jobs that there would be."""
+    bridges: int
+    planned: bool
+    """Whether planning chooses which tasks run together; the strategy `plan` does that."""
+    why: str = ""
+    """Whether it is worth it, and what it saves and costs."""
+
+
 class FragmentationAnswer(Answer):
     """The fragmentation of the jobs."""
 

@@ -131,6 +131,32 @@ class PlacedTaskAnswer(Answer):
     why: str = ""
 
 
+class WorthOfMoreAnswer(Answer):
+    """What one more of something would save, in cores."""
+
+    tags: str
+    """The tags that the hosts offer."""
+    host: float
+    """One more such host."""
+    core: float
+    """One more core in each of them."""
+
+
+class OtherPlaceAnswer(Answer):
+    """Where else a task could be, all others being where they are."""
+
+    tags: str
+    """The tags that the hosts there offer."""
+    job: str = ""
+    """The job that it would join; empty if a new one, or one of other tasks of the dataflow alone."""
+    joins: tuple[str, ...] = ()
+    """The dataflow's own tasks that it would be with."""
+    more: float | None = None
+    """The cores that this costs more; None if it is not possible."""
+    why_not: tuple[str, ...] = ()
+    """Why it is not possible."""
+
+
 class PlacementAnswer(Answer):
     """Where a dataflow runs, what that costs, and what would cost less.
 
@@ -149,6 +175,11 @@ class PlacementAnswer(Answer):
     """What no groups cost less than; None if nothing was proven."""
     saves: dict[str, float] = Field(default_factory=dict)
     """What one host would save of each registered image that has none, if it does."""
+    more: tuple[WorthOfMoreAnswer, ...] = ()
+    """What one more host or core would save where there are hosts, of registered images with a price, a start or a
+    limit."""
+    elsewhere: tuple[OtherPlaceAnswer, ...] = ()
+    """Where else the task that was asked for could be: the cheapest first, and last what is not possible."""
 
 
 class PlacementPddlAnswer(Answer):

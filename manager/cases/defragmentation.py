@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from manager.answers import FragmentationAnswer, MoveAnswer, SavesAnswer
+from manager.answers import DefragmentationPreviewAnswer, FragmentationAnswer, MoveAnswer, SavesAnswer
 from manager.cases.base import Base, Caller, moment, operators_only
 from manager.defragmentation.regime import regime_here
 from manager.problem import StateNotReady
 from manager.transitions.move import Move
 from merge import Fragmentation, NoHost, Regime
+from merge.consolidation.defragmentation import forwarded
 
 
 class Defragmentation(Base):
@@ -38,6 +39,27 @@ class Defragmentation(Base):
             latency_seconds=found.latency,
             saves=_saves(regime_here(picture.costs, found, users, dataflows), found),
             move=None if move is None else _told(move),
+        )
+
+    def preview(self, caller: Caller) -> DefragmentationPreviewAnswer:
+        """What `begin` would do now; nothing is moved."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            picture = self._tools.chooser.snapshot(state, self._committer.ground)
+        try:
+            chosen = picture.on_request
+        except NoHost as error:
+            raise StateNotReady(f"{error}; ask again once one is there", retry_after=5.0) from error
+        moving = [instance for instance, _ in chosen.assignment.places]
+        after = picture.jobs.apply(chosen.assignment)
+        return DefragmentationPreviewAnswer(
+            tasks=len(moving),
+            leaves=tuple(str(job) for job in sorted({picture.jobs.homes[each].job for each in moving})),
+            opens=tuple(host for _, host in chosen.assignment.opens),
+            jobs=len(after.jobs),
+            bridges=len(forwarded(picture.running, after)),
+            planned=picture.planned,
+            why=chosen.reason if moving else "no task would be better off elsewhere",
         )
 
     def begin(self, caller: Caller) -> MoveAnswer:

@@ -12,6 +12,7 @@ from manager.answers import (
     DataflowDetail,
     DataflowState,
     DeadLetterAnswer,
+    DefragmentationPreviewAnswer,
     Discarded,
     EventAnswer,
     ExplainAnswer,
@@ -219,6 +220,10 @@ class AsyncClient(AsyncAdministrationClient, AsyncMachineClient, AsyncPlanningCl
     async def fragmentation(self) -> FragmentationAnswer:
         """The fragmentation of the jobs; operators only."""
         return await self.send(jobs.fragmentation())
+
+    async def preview_defragmentation(self) -> DefragmentationPreviewAnswer:
+        """What `defragment` would do now; nothing is moved; operators only."""
+        return await self.send(jobs.preview_defragmentation())
 
     async def defragment(self) -> MoveAnswer:
         """Consolidate the jobs now, or relieve an overloaded one; the journal has the outcome; operators only."""

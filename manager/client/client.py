@@ -13,6 +13,7 @@ from manager.answers import (
     DataflowDetail,
     DataflowState,
     DeadLetterAnswer,
+    DefragmentationPreviewAnswer,
     Discarded,
     EventAnswer,
     ExplainAnswer,
@@ -216,6 +217,10 @@ class Client(AdministrationClient, MachineClient, PlanningClient):
     def fragmentation(self) -> FragmentationAnswer:
         """The fragmentation of the jobs; operators only."""
         return self.send(jobs.fragmentation())
+
+    def preview_defragmentation(self) -> DefragmentationPreviewAnswer:
+        """What `defragment` would do now; nothing is moved; operators only."""
+        return self.send(jobs.preview_defragmentation())
 
     def defragment(self) -> MoveAnswer:
         """Consolidate the jobs now, or relieve an overloaded one; the journal has the outcome; operators only."""

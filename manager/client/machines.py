@@ -51,9 +51,12 @@ class MachineClient(ServiceConnection):
         """Remove an image; operators only. Its hosts run on with tags of their own. The image as it was."""
         return self.send(machines.remove_image(name))
 
-    def explain_placement(self, dataflow: str) -> PlacementAnswer:
-        """Where each task of a dataflow runs and why, what that costs, and what would cost less; operators only."""
-        return self.send(machines.explain_placement(dataflow))
+    def explain_placement(self, dataflow: str, *, task: str | None = None) -> PlacementAnswer:
+        """Where each task of a dataflow runs and why, what that costs, and what would cost less; operators only.
+
+        For one task that only this dataflow uses, also where else it could be.
+        """
+        return self.send(machines.explain_placement(dataflow, task))
 
     def export_placement(self, dataflow: str) -> PlacementPddlAnswer:
         """The tasks that no other dataflow uses, as a planning problem in PDDL; operators only."""

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from manager.answers import FragmentationAnswer
+from manager.answers import DefragmentationPreviewAnswer, FragmentationAnswer
 from manager.client.client import Client
 from manager.commands.client_command import client_command
 from manager.commands.display import Shown, counted, number
@@ -15,15 +15,20 @@ from manager.commands.display import Shown, counted, number
 def defragment(
     client: Client,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how scattered the jobs are.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show how scattered the jobs are, and what it would do.")
+    ] = False,
 ) -> Shown:
     """Consolidate scattered jobs, or relieve an overloaded one. No event and no state is lost.
 
     The outcome is among the operations: `braid operations`.
     """
     if dry_run:
-        found = client.fragmentation()
-        return Shown(data=found, text=Text(_text(found)))
+        found, preview = client.fragmentation(), client.preview_defragmentation()
+        return Shown(
+            data={**found.model_dump(mode="json"), "preview": preview.model_dump(mode="json")},
+            text=Text(f"{_text(found)}\n{_previewed(preview)}"),
+        )
     move = client.defragment()
     leaves, joins = ", ".join(move.leaves), ", ".join(move.joins)
     return Shown(
@@ -44,4 +49,15 @@ def _text(found: FragmentationAnswer) -> str:
         f"estimated cost: {number(found.cores)} cores, {number(found.latency_seconds)} s of latency\n"
         f"{move}sharing saves {number(saves.sharing)} cores, packing {number(saves.packing)}; "
         f"defragmenting would save {number(saves.defragmenting)}; the most: {saves.most or 'none'}"
+    )
+
+
+def _previewed(found: DefragmentationPreviewAnswer) -> str:
+    if not found.tasks:
+        return f"nothing would move: {found.why}"
+    opens = ", ".join(found.opens)
+    return (
+        f"{counted(found.tasks, 'task')} would leave jobs {', '.join(found.leaves)} for new ones on {opens}"
+        f"{', as planned' if found.planned else ''}; then there are {counted(found.jobs, 'job')} and "
+        f"{counted(found.bridges, 'bridge')}\n{found.why}"
     )

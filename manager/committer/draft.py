@@ -27,8 +27,8 @@ from merge import (
     RunningGraph,
     RunningTask,
     Step,
+    as_registered,
     decide,
-    with_image_tags,
 )
 from merge.reconfiguration.alteration import Alteration, alter, altered
 from merge.step import Settled
@@ -59,7 +59,7 @@ class DecisionGround:
 
     def offering(self, state: CommittedState) -> tuple[Host, ...]:
         """The hosts with all that they offer, as their images are registered."""
-        return with_image_tags(self.hosts(), state.images)
+        return as_registered(self.hosts(), state.images)
 
 
 @dataclass(kw_only=True)

@@ -67,6 +67,8 @@ class PlacementSnapshot:
     seen: Mapping[str, JobSeen]
     costs: Costs
     now: float
+    planned: bool = False
+    """Whether planning chooses which tasks run together."""
 
     @property
     def consolidated(self) -> Assignment:
@@ -91,6 +93,18 @@ class PlacementSnapshot:
         """The fragmentation of all jobs."""
         return fragmentation(self.running, self.jobs, self.hosts, self.costs, self.apart)
 
+    @property
+    def on_request(self) -> Chosen:
+        """The assignment for a defragmentation on request: consolidation, or relief of an overloaded job.
+
+        Consolidation splits an overloaded job too, but adds bridges, so then it is chosen only if it is worth it. If no
+        job is overloaded, it is chosen even if it is not.
+        """
+        weighed = self.worth(HORIZON)
+        if self.isolated is not None and not weighed.kept:
+            return Chosen(self.isolated, "it was asked for, and a job is overloaded")
+        return Chosen(self.consolidated, f"it was asked for. {weighed.says}")
+
     def worth(self, horizon: float) -> Worth:
         """Weigh the gain of the consolidation against its disruption over a horizon."""
         return self._worth(*self._next, horizon)
@@ -102,7 +116,13 @@ class PlacementSnapshot:
         found = whole, Assignment(base=self.jobs.version)
         for region in regions(self.running, self.jobs, self.hosts, self.costs, most=MOST_TOGETHER):
             target = consolidate(
-                region.running, region.jobs, region.hosts, self.costs, self.apart, shared=region.shared
+                region.running,
+                region.jobs,
+                region.hosts,
+                self.costs,
+                self.apart,
+                shared=region.shared,
+                planned=self.planned,
             )
             if not target.places:
                 continue
@@ -193,16 +213,8 @@ class Chooser:
         return prices(calibration), batch_range(calibration)
 
     def on_request(self, state: CommittedState, ground: DecisionGround) -> Chosen:
-        """Choose the assignment for a defragmentation on request: consolidation, or relief of an overloaded job.
-
-        Consolidation splits an overloaded job too, but adds bridges, so then it is chosen only if it is worth it. If no
-        job is overloaded, it is chosen even if it is not.
-        """
-        snapshot = self.snapshot(state, ground)
-        weighed = snapshot.worth(HORIZON)
-        if snapshot.isolated is not None and not weighed.kept:
-            return Chosen(snapshot.isolated, "it was asked for, and a job is overloaded")
-        return Chosen(snapshot.consolidated, f"it was asked for. {weighed.says}")
+        """Choose the assignment for a defragmentation on request."""
+        return self.snapshot(state, ground).on_request
 
     def snapshot(self, state: CommittedState, ground: DecisionGround) -> PlacementSnapshot:
         """Copy what is needed of the state, which must not change meanwhile; the snapshot can be used afterwards."""
@@ -220,4 +232,5 @@ class Chooser:
             seen=seen,
             costs=costs(ground.pace, paid, disturbs, busy(running, state.jobs, seen, now)),
             now=now,
+            planned=ground.strategy == "plan",
         )

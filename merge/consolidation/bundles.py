@@ -13,6 +13,7 @@ from rpds import HashTrieMap
 
 from merge.jobs import Assignment, Home, Job, JobId, crossings
 from merge.placement.board import Group, PlacementBoard, root_of, tags_of
+from merge.placement.trust import owners_of, trusted
 from merge.running_graph import RunningGraph
 from merge.task import RunningTask
 
@@ -21,13 +22,13 @@ def pieces(group: Group, ground: PlacementBoard) -> tuple[Group, ...]:
     """A group, each task after its parents, in runs that each a job shall hold; in one where one job shall hold all."""
     found: list[Group] = []
     run: list[RunningTask] = []
-    work, busiest, tags = 0.0, 0.0, frozenset[str]()
+    work, busiest, tags, owners = 0.0, 0.0, frozenset[str](), frozenset[str]()
     for task in group:
-        more = ground.costs.busy[task.instance]
-        work, busiest, tags = work + more, max(busiest, more), tags | task.tags
-        if run and not _held(work, busiest, tags, ground):
+        more, own = ground.costs.busy[task.instance], owners_of((task,))
+        work, busiest, tags, owners = work + more, max(busiest, more), tags | task.tags, owners | own
+        if run and not (trusted(owners) and _held(work, busiest, tags, ground)):
             found.append(tuple(run))
-            run, work, busiest, tags = [], more, more, task.tags
+            run, work, busiest, tags, owners = [], more, more, task.tags, own
         run.append(task)
     # One job with shards needs no bridges between them.
     return (group,) if found and ground.splits(group) else (*found, tuple(run))
@@ -35,6 +36,8 @@ def pieces(group: Group, ground: PlacementBoard) -> tuple[Group, ...]:
 
 def holds(group: Group, ground: PlacementBoard) -> bool:
     """Whether one new job shall hold a group, if need be with several shards."""
+    if not trusted(owners_of(group)):
+        return False
     busiest = max(ground.costs.busy[task.instance] for task in group)
     return _held(ground.work(group), busiest, tags_of(group), ground) or ground.splits(group)
 
@@ -48,14 +51,17 @@ def bundled(units: Iterable[Sequence[Group]], ground: PlacementBoard) -> list[Gr
     bundles: list[_Bundle] = []
     wholes: list[_Bundle] = []
     for unit in units:
-        pieces = [_Bundle(list(piece), ground.work(piece), tags_of(piece)) for piece in unit]
+        pieces = [_Bundle(list(piece), ground.work(piece), tags_of(piece), owners_of(piece)) for piece in unit]
         (wholes if len(pieces) == 1 else bundles).extend(pieces)
     for whole in sorted(wholes, key=lambda whole: (-whole.work, whole.tasks[0].instance)):
         for bundle in bundles:
+            if not trusted(bundle.owners | whole.owners):
+                continue
             if ground.suits(bundle.work + whole.work, bundle.tags | whole.tags):
                 bundle.tasks += whole.tasks
                 bundle.work += whole.work
                 bundle.tags |= whole.tags
+                bundle.owners |= whole.owners
                 break
         else:
             bundles.append(whole)
@@ -92,3 +98,4 @@ class _Bundle:
     tasks: list[RunningTask]
     work: float
     tags: frozenset[str]
+    owners: frozenset[str]

@@ -18,6 +18,7 @@ import networkx as nx
 
 from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, holds, pieces, regrouped
+from merge.consolidation.planned_groups import planned_groups
 from merge.jobs import Assignment, Bridge, Job, JobId, Jobs, crossings, parents
 from merge.placement.board import Group, PlacementBoard, root_of, tags_of
 from merge.placement.hosts import Host
@@ -73,25 +74,34 @@ def consolidate(  # noqa: PLR0913 - what runs, where, on what, at which cost, an
     apart: Container[JobId] = frozenset(),
     *,
     shared: Container[JobId] = frozenset(),
+    planned: bool = False,
 ) -> Assignment:
     """The target of a defragmentation: which instances move to which new jobs, and which jobs stop.
 
     Every running task has a home. A job that is as it should be, with nothing paused and its host there, is left alone.
     So is one that is apart, whatever it holds: it stands elsewhere in its streams than the others do. A job that is
     shared runs something else as well, which is not shown here: all that is shown leaves it, and it goes on.
+
+    If it is to be planned, tasks run together as planning finds it where that costs less; not with several roots.
     """
     ground = PlacementBoard(running.tasks, jobs, hosts, costs)
     joined = [frozenset(each) for each in nx.weakly_connected_components(jobs.streams_between())]
     apart = _with_joined(joined, apart)
-    found = _consolidated(running, ground, apart, shared)
+    planned = planned and not ground.roots.several
+    found = _consolidated(running, ground, apart, shared, planned=planned)
     if not ground.roots.several or ground.roots.keeps(running.tasks, jobs, jobs.apply(found)):
         return found
     spanning = frozenset().union(*(each for each in joined if len({root_of(ground, job) for job in each}) > 1))
-    return _consolidated(running, ground, apart | spanning, shared)
+    return _consolidated(running, ground, apart | spanning, shared, planned=planned)
 
 
 def _consolidated(
-    running: RunningGraph, ground: PlacementBoard, left_out: frozenset[JobId], shared: Container[JobId]
+    running: RunningGraph,
+    ground: PlacementBoard,
+    left_out: frozenset[JobId],
+    shared: Container[JobId],
+    *,
+    planned: bool,
 ) -> Assignment:
     """The target for all jobs but those that are left out."""
     jobs = ground.jobs
@@ -108,7 +118,7 @@ def _consolidated(
     target = {
         frozenset(task.instance for task in group): group
         for own, there in grounds
-        for group in _target(running, own, there, settled.keys())
+        for group in _target(running, own, there, settled.keys(), planned=planned)
     }
     stays = {settled[group].id: settled[group] for group in target if group in settled}
     stays |= {job: replace(each, active=frozenset(), busy=0.0) for job, each in concerned.items() if job in shared}
@@ -164,8 +174,13 @@ def _target(
     ground: PlacementBoard,
     concerned: Mapping[JobId, Job],
     settled: Container[frozenset[Instance]],
+    *,
+    planned: bool,
 ) -> list[Group]:
-    """The tasks that shall run together: by whole jobs or packed anew, as is better; of equals the smaller move."""
+    """The tasks that shall run together: by whole jobs or packed anew, as is better; of equals the smaller move.
+
+    Or as planned, if that is asked for and better still.
+    """
     present = {job: downwards(running.tasks[instance] for instance in concerned[job].active) for job in concerned}
     tasks = [task for group in present.values() for task in group]
 
@@ -190,7 +205,8 @@ def _target(
     # Where no two of them fit together these are the jobs as they are.
     merged = bundled(_whole_jobs(ground, present), ground)
     choice = [merged, packed] if does(merged) else [packed]
-    return min(choice, key=lambda groups: (*jobs_and_bridges(groups), moved(groups)))
+    ruled = min(choice, key=lambda groups: (*jobs_and_bridges(groups), moved(groups)))
+    return planned_groups(ground, [group for group in present.values() if group], ruled) if planned else ruled
 
 
 def _whole_jobs(ground: PlacementBoard, present: Mapping[JobId, Group]) -> Iterator[tuple[Group, ...]]:

@@ -1,6 +1,6 @@
 """The explanation of a grouping: why a task is where it is, what the second best costs, what more hosts would save."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 
 from ortools.sat.python import cp_model
@@ -71,9 +71,12 @@ def second_best(problem: GroupingProblem, grouping: Grouping, seconds: float = 2
 
 
 def worth_of_more(
-    problem: GroupingProblem, grouping: Grouping, planned: Callable[[GroupingProblem], Grouping]
+    problem: GroupingProblem,
+    grouping: Grouping,
+    planned: Callable[[GroupingProblem], Grouping],
+    only: Container[str] | None = None,
 ) -> tuple[WorthOfMore, ...]:
-    """What one more host or core of each image would save, as it is planned anew with that."""
+    """What one more host or core of each image would save, as it is planned anew with that; of some images `only`."""
 
     def saved(at: int, **more: float | None) -> float:
         image = replace(problem.images[at], **more)  # type: ignore[arg-type]  # fields of images by their names
@@ -90,6 +93,7 @@ def worth_of_more(
             core=saved(at, cores=image.cores + 1.0),
         )
         for at, image in enumerate(problem.images)
+        if only is None or image.name in only
     )
 
 

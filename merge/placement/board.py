@@ -11,6 +11,7 @@ from merge.errors import NoHost
 from merge.jobs import JobId, Jobs, parents
 from merge.placement.hosts import Host, machine_cores
 from merge.placement.roots import Roots, Stream
+from merge.placement.trust import owners_of, trusted
 from merge.shards import DividedWork, divided_work, shards_for, splits
 from merge.task import Instance, RunningTask
 
@@ -82,11 +83,12 @@ class PlacementBoard:
         return host in self.tags_of_hosts and tags <= self.tags_of_hosts[host]
 
     def first(self, jobs: Iterable[JobId], group: Group, root: str | None = None) -> JobId | None:
-        """The first of the jobs that can run a group: its room, its host's tags, and the graph of jobs allow it.
+        """The first of the jobs that can run a group: room, tags, trust, and the graph of jobs allow it.
 
         Where a root is given, it is on that one, and tears no stream.
         """
         work, tags, entering = self.work(group), tags_of(group), self.entering(group).keys()
+        owners = owners_of(group)
         upstream: frozenset[JobId] | None = None
         for job in jobs:
             if job in self.apart:
@@ -94,6 +96,8 @@ class PlacementBoard:
             if not self._has_room(job, group, work) or not self.offers(self.host_of(job), tags):
                 continue
             if root is not None and (root_of(self, job) != root or tears(self, group, job, root)):
+                continue
+            if owners and not trusted(owners | owners_in(self, job)):
                 continue
             if entering <= {job}:
                 return job
@@ -144,23 +148,28 @@ class PlacementBoard:
 
     def splits(self, group: Group, root: str | None = None) -> bool:
         """Whether one new job with several shards shall run a group that is too much for one core."""
+        if not trusted(owners_of(group)):
+            return False
         there = (host for host in self.roots.there(root) if tags_of(group) <= host.tags)
         cores = max((self.cores[host.name] for host in there), default=0.0)
         return cores > 1.0 and splits(self.divided(group), self.costs, cores)
 
     def runs(self, group: Group, root: str | None = None) -> Iterator[Group]:
-        """A group cut so that one new job can take each run; a task too busy for any job gets one to itself."""
+        """A group cut so that one new job can take each run; a task too busy for any job gets one to itself.
+
+        The code of two owners is in two runs.
+        """
         if not self.costs.fits(self.work(group)) and self.splits(group, root):
             yield group
             return
         run: list[RunningTask] = []
-        work, tags = 0.0, frozenset[str]()
+        work, tags, owners = 0.0, frozenset[str](), frozenset[str]()
         for task in group:
-            more = self.costs.busy[task.instance]
-            work, tags = work + more, tags | task.tags
-            if run and not self.suits(work, tags, root):
+            more, own = self.costs.busy[task.instance], owners_of((task,))
+            work, tags, owners = work + more, tags | task.tags, owners | own
+            if run and not (trusted(owners) and self.suits(work, tags, root)):
                 yield tuple(run)
-                run, work, tags = [], more, task.tags
+                run, work, tags, owners = [], more, task.tags, own
             run.append(task)
         yield tuple(run)
 
@@ -190,6 +199,13 @@ class PlacementBoard:
 def anew(ground: PlacementBoard) -> PlacementBoard:
     """Another board for the same, on which nothing was placed yet."""
     return PlacementBoard(ground.running, ground.jobs, ground.every_host, ground.costs, ground.apart)
+
+
+def owners_in(ground: PlacementBoard, job: JobId) -> frozenset[str]:
+    """Whose code a job runs with what was placed so far."""
+    active = () if job in ground.opened else ground.jobs.jobs[job].active
+    here = (instance for instance, to in ground.placed.items() if to == job)
+    return owners_of(ground.running[instance] for instance in (*active, *here))
 
 
 def tags_of(group: Iterable[RunningTask]) -> frozenset[str]:

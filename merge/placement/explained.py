@@ -4,12 +4,13 @@ It asks about the tasks that one dataflow uses alone, as if they were placed ane
 groups say how much the present ones cost too much, and an image without a host what a host of it would save.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from merge.capacity import Costs
 from merge.grouping import GROUPING_STRATEGIES, Effort, Grouping, GroupingProblem, Ungroupable, cost_of
-from merge.grouping.explanation import second_best
+from merge.grouping.explanation import OtherPlace, WorthOfMore, other_places, second_best, worth_of_more
 from merge.grouping.groups import Group as TaskGroup
 from merge.grouping.images import Image
 from merge.jobs import Jobs
@@ -46,6 +47,8 @@ class PlacementVerdict:
     """What no groups cost less than, as was proven."""
     saves: Mapping[str, float]
     """What one host would save of each image that has none, if it does."""
+    more: tuple[WorthOfMore, ...] = ()
+    """What one more host or core would save of those that there are, where one does."""
 
 
 def placement_question(  # noqa: PLR0913, PLR0917 - what runs, where, at what costs, and whom it is about are six things
@@ -76,7 +79,9 @@ def placement_verdict(asked: PlacementQuestion, *, seconds: float) -> PlacementV
     second = None if found is None else second_best(asked.problem, found, seconds)
     saves: dict[str, float] = {}
     for image in asked.absent:
-        more = _best(replace(asked.problem, images=(*asked.problem.images, image)), seconds)
+        # It may be called like the tags of others.
+        there = replace(image, name=f"a new {image.name}", there=1)
+        more = _best(replace(asked.problem, images=(*asked.problem.images, there)), seconds)
         if more is not None and more.cost.total < cheapest - _ROUNDING:
             saves[image.name] = cheapest - more.cost.total
     return PlacementVerdict(
@@ -85,7 +90,15 @@ def placement_verdict(asked: PlacementQuestion, *, seconds: float) -> PlacementV
         second=None if second is None else second.cost.total,
         bound=None if found is None else found.bound,
         saves=saves,
+        more=() if found is None else tuple(_more(asked.problem, found, seconds)),
     )
+
+
+def placement_places(asked: PlacementQuestion, task: Instance) -> tuple[OtherPlace, ...]:
+    """Where else one of the tasks could be, all others being where they are: the cheapest first."""
+    now = Grouping(groups=asked.now, cost=cost_of(asked.problem, asked.now))
+    # Jobs that are no part of the question are one group, which takes nothing.
+    return tuple(each for each in other_places(asked.problem, now, task) if not isinstance(each.present, str))
 
 
 def placement_reason(running: Mapping[Instance, RunningTask], jobs: Jobs, task: RunningTask) -> str:
@@ -101,8 +114,20 @@ def placement_reason(running: Mapping[Instance, RunningTask], jobs: Jobs, task: 
     return "; ".join([*offers, "it is with what feeds it"])
 
 
+def _more(problem: GroupingProblem, found: Grouping, seconds: float) -> Iterator[WorthOfMore]:
+    """Only of images that have a limit or cost something; of others there are enough."""
+    images = {image.name for image in problem.images if image.start or image.price or image.most is not None}
+    for each in worth_of_more(problem, found, partial(_planned, seconds=seconds), only=images):
+        if max(each.host, each.core) > _ROUNDING:
+            yield each
+
+
+def _planned(problem: GroupingProblem, *, seconds: float) -> Grouping:
+    return GROUPING_STRATEGIES["plan"](problem, Effort(seconds=seconds))
+
+
 def _best(problem: GroupingProblem, seconds: float) -> Grouping | None:
     try:
-        return GROUPING_STRATEGIES["plan"](problem, Effort(seconds=seconds))
+        return _planned(problem, seconds=seconds)
     except Ungroupable:
         return None

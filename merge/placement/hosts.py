@@ -23,6 +23,8 @@ class Host:
     """The machine that carries it, with whose other hosts it shares cores; empty if it has its cores to itself."""
     image: str = ""
     """The image that it says it was made from; empty if it names none."""
+    registered: Image | None = None
+    """That image as operators registered it; None if nobody did."""
 
     @property
     def shares_cores_with(self) -> str:
@@ -40,16 +42,19 @@ class Host:
         return any(each.endswith("*") and type_name.startswith(each[:-1]) for each in self.types)
 
 
-def with_image_tags(hosts: Iterable[Host], images: Mapping[str, Image]) -> tuple[Host, ...]:
-    """The hosts, each with the tags of its image beside its own; one of an image that is not registered has its own.
+def as_registered(hosts: Iterable[Host], images: Mapping[str, Image]) -> tuple[Host, ...]:
+    """The hosts, each with its image as it is registered, and the tags of that beside its own.
 
     >>> gpu = Image(name="gpu", tags=frozenset({"cuda"}), cores=4.0)
     >>> hosts = [Host(name=name, cores=1.0, image=name) for name in ("gpu", "cpu")]
-    >>> [host.tags for host in with_image_tags(hosts, {"gpu": gpu})]
+    >>> [host.tags for host in as_registered(hosts, {"gpu": gpu})]
     [frozenset({'cuda'}), frozenset()]
     """
     return tuple(
-        replace(host, tags=host.tags | images[host.image].tags) if host.image in images else host for host in hosts
+        replace(host, tags=host.tags | image.tags, registered=image)
+        if (image := images.get(host.image)) is not None
+        else host
+        for host in hosts
     )
 
 

@@ -9,10 +9,11 @@ there is something to decide that groups know nothing of: several roots, and sha
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from graphlib import TopologicalSorter
 from itertools import islice
 
+from merge.capacity import Costs
 from merge.grouping import (
     GROUPING_STRATEGIES,
     Effort,
@@ -30,7 +31,9 @@ from merge.grouping.groups import Group as TaskGroup
 from merge.grouping.images import Image
 from merge.jobs import JobId
 from merge.placement.board import Group, PlacementBoard, anew, streams_into
-from merge.task import Instance, RunningTask
+from merge.placement.hosts import Host
+from merge.placement.trust import owner_of, owners_of, trusted
+from merge.task import Instance
 
 MOST_ROOMY = 8
 """The jobs with room that a residue may join although nothing that it reads is there."""
@@ -40,8 +43,7 @@ ASSUMED_BRIDGE = 0.01
 """Cores that a bridge takes, where that was not measured."""
 HOP = 0.01
 """What one more bridge on the slowest path is worth, in cores."""
-OWNED_TYPES = frozenset({"code", "connecting_code"})
-"""The types whose tasks run what tenants wrote."""
+_HOUR = 3_600.0
 _ROUNDING = 1e-9
 
 
@@ -87,16 +89,19 @@ def problem_of(ground: PlacementBoard, started: Group, packed: PlacementBoard) -
     parents: defaultdict[JobId, set[Instance]] = defaultdict(set)
     for job, instance in _streams_from_jobs(ground, started):
         parents[job].add(instance)
-    costs = ground.costs
+    costs, images = ground.costs, images_of(ground)
     return GroupingProblem(
         tasks=tuple(
             GroupedTask(id=task.instance, tags=task.tags, work=costs.busy[task.instance], owner=owner_of(task))
             for task in started
         ),
         streams=tuple(dict.fromkeys(streams)),
-        images=images_of(ground),
-        costs=GroupingCosts(pace=costs.pace, batch=costs.batch, bridge=costs.bridge or ASSUMED_BRIDGE, hop=HOP),
-        present=tuple(_present(ground, job, parents[job]) for job in present),
+        images=images,
+        costs=costs_of(costs, images),
+        present=(
+            *(_present(ground, job, parents[job]) for job in present),
+            *_all_else(ground, images, frozenset(present)),
+        ),
     )
 
 
@@ -125,21 +130,44 @@ def groups_on(board: PlacementBoard, started: Group, problem: GroupingProblem) -
 
 def images_of(ground: PlacementBoard) -> tuple[Image, ...]:
     """The sets of tags that hosts offer, as images; where a job begins among them, the board decides."""
-    cores: defaultdict[frozenset[str], list[float]] = defaultdict(list)
+    hosts: defaultdict[frozenset[str], list[Host]] = defaultdict(list)
     for host in ground.hosts:
-        cores[host.tags].append(host.cores)
+        hosts[host.tags].append(host)
     # A job may also run where nothing is opened any more.
     for job in ground.jobs.jobs.values():
-        cores.setdefault(_offered(ground, job.host), [])
-    return tuple(
-        Image(name=_name(tags), tags=tags, cores=max(each, default=1.0), there=len(each))
-        for tags, each in sorted(cores.items(), key=lambda item: sorted(item[0]))
+        hosts.setdefault(_offered(ground, job.host), [])
+    return tuple(_image(tags, each) for tags, each in sorted(hosts.items(), key=lambda item: sorted(item[0])))
+
+
+def costs_of(costs: Costs, images: Iterable[Image]) -> GroupingCosts:
+    """The costs of groups on images.
+
+    What a price is worth follows from the image that has most cores for it. A new host is missed for a part of an hour.
+    """
+    return GroupingCosts(
+        pace=costs.pace,
+        batch=costs.batch,
+        bridge=costs.bridge or ASSUMED_BRIDGE,
+        hop=HOP,
+        start=1 / _HOUR,
+        price=max((image.cores / image.price for image in images if image.price), default=0.0),
     )
 
 
-def owner_of(task: RunningTask) -> str:
-    """Whose code a task runs; empty if nobody's, or an operator's."""
-    return str(task.config["owner"]) if task.type.name in OWNED_TYPES else ""
+def _image(tags: frozenset[str], hosts: list[Host]) -> Image:
+    """The image of hosts with equal tags; where one has none that is registered, there may be any number of them."""
+    known = [host.registered for host in hosts if host.registered is not None]
+    limits = [image.most for image in {image.name: image for image in known}.values() if image.most is not None]
+    is_limited = bool(limits) and len(known) == len(hosts) and len(limits) == len({image.name for image in known})
+    return Image(
+        name=_name(tags),
+        tags=tags,
+        cores=max((host.cores for host in hosts), default=1.0),
+        start=min((image.start for image in known), default=0.0),
+        price=min((image.price for image in known), default=0.0),
+        most=sum(limits) if is_limited else None,
+        there=len(hosts),
+    )
 
 
 def _placed(board: PlacementBoard, started: Group, groups: Iterable[TaskGroup]) -> PlacementBoard | None:
@@ -159,7 +187,7 @@ def _placed(board: PlacementBoard, started: Group, groups: Iterable[TaskGroup]) 
 
 def _present(ground: PlacementBoard, job: JobId, parents: Iterable[Instance]) -> PresentGroup:
     there = ground.jobs.jobs[job]
-    owners = {owner_of(ground.running[each]) for each in there.active} - {""}
+    owners = owners_of(ground.running[each] for each in there.active)
     offered = _offered(ground, there.host)
     return PresentGroup(
         id=job,
@@ -167,8 +195,19 @@ def _present(ground: PlacementBoard, job: JobId, parents: Iterable[Instance]) ->
         tasks=frozenset({*parents, _standing(job)}),
         work=there.busy,
         owner=min(owners, default=""),
-        takes_more=len(owners) <= 1 and job not in ground.apart and ground.offers(there.host, frozenset()),
+        takes_more=trusted(owners) and job not in ground.apart and ground.offers(there.host, frozenset()),
     )
+
+
+def _all_else(ground: PlacementBoard, images: Iterable[Image], present: frozenset[JobId]) -> Iterator[PresentGroup]:
+    """What all other jobs take of each image of which a new host would cost something, or there may be so many."""
+    taken: defaultdict[str, float] = defaultdict(float)
+    for job in sorted(set(ground.jobs.jobs) - present):
+        taken[_name(_offered(ground, ground.host_of(job)))] += ground.costs.cores(ground.busy(job))
+    for image in images:
+        if taken[image.name] and (image.start or image.price or image.most is not None):
+            work = max(0.0, taken[image.name] - ground.costs.cores(0.0))
+            yield PresentGroup(id=f"all else on {image.name}", image=image.name, work=work, takes_more=False)
 
 
 def _streams_from_jobs(ground: PlacementBoard, started: Group) -> list[tuple[JobId, Instance]]:

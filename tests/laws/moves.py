@@ -21,6 +21,7 @@ from merge import (
     Change,
     Costs,
     Host,
+    Image,
     Instance,
     JobId,
     Jobs,
@@ -30,16 +31,22 @@ from merge import (
     release,
 )
 from tests.graphs import streams_of
-from tests.strategies import Walk, replay
+from tests.strategies import Document, Walk, replay
 
 Thing = TypeVar("Thing")
 
+_FAST = Image(name="fast", tags=frozenset({"gpu"}), cores=1.5, start=90.0, price=2.0, most=2)
+_FULL = Image(name="full", tags=frozenset({"gpu", "fpga"}), cores=1.0, price=4.0)
 HOSTS = (
-    Host(name="a", cores=1.5, tags=frozenset({"gpu"})),
+    Host(name="a", cores=1.5, tags=frozenset({"gpu"}), registered=_FAST),
     Host(name="b", cores=1.0),
-    Host(name="c", cores=1.0, tags=frozenset({"gpu", "fpga"})),
+    Host(name="c", cores=1.0, tags=frozenset({"gpu", "fpga"}), registered=_FULL),
     Host(name="d", cores=1.75),
 )
+
+
+_PLAIN = frozenset({"map", "scale", "echo", "count", "window", "fetch", "gpu", "lab:still"})
+"""Types with one input and one output, in the place of which code may stand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +96,8 @@ class Move:
     def fits_a_job(self, instances: frozenset[Instance]) -> bool:
         """Whether a new job could hold these."""
         offered = any(tags(instances, self.running) <= host.tags for host in self.hosts)
-        return offered and self.costs.fits(work(instances, self.costs))
+        trusted = len(owners(instances, self.running)) <= 1
+        return offered and trusted and self.costs.fits(work(instances, self.costs))
 
 
 @st.composite
@@ -163,6 +171,27 @@ def has_room_or_none_helps(active: frozenset[Instance], costs: Costs) -> bool:
 
 def tags(instances: frozenset[Instance], running: RunningGraph) -> frozenset[str]:
     return frozenset[str]().union(*(running.tasks[instance].tags for instance in instances))
+
+
+def owners(instances: Iterable[Instance], running: RunningGraph) -> set[str]:
+    """Whose code is among these."""
+    tasks = (running.tasks[instance] for instance in instances)
+    return {str(task.config["owner"]) for task in tasks if task.type.name == "code"} - {""}
+
+
+def coded(walk: Walk) -> Walk:
+    """The walk with code of tenants, or of an operator, in the place of some of its tasks."""
+
+    def written(document: Document, at: int) -> Document:
+        tasks = [
+            {**task, "type": "code", "config": {"owner": ("ann", "bob", "")[(at + number) % 3]}}
+            if task["type"] in _PLAIN
+            else task
+            for number, task in enumerate(document["tasks"])
+        ]
+        return {**document, "tasks": tasks}
+
+    return replace(walk, documents=tuple(written(each, at) for at, each in enumerate(walk.documents)))
 
 
 def parts(instances: tuple[Instance, ...], running: RunningGraph) -> list[frozenset[Instance]]:

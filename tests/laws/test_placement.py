@@ -21,10 +21,12 @@ from tests.laws.moves import (
     Terms,
     at_home,
     bridges,
+    coded,
     has_room_or_none_helps,
     is_acyclic,
     moves,
     otherwise_ordered,
+    owners,
     parts,
     seen,
     tags,
@@ -102,6 +104,16 @@ def test_hosts_offer_the_tags_of_their_jobs(walk: Walk, terms: Terms) -> None:
 
 
 @given(walk=walks(), terms=terms())
+def test_code_of_two_owners_is_never_in_one_job(walk: Walk, terms: Terms) -> None:
+    """Whatever places or consolidates them; the graph of jobs stays acyclic, and jobs within capacity."""
+    for move in moves(coded(walk), terms, often=0.4):
+        for job in move.jobs.jobs.values():
+            assert len(owners(job.active, move.running)) <= 1
+            assert has_room_or_none_helps(job.active, move.costs)
+        assert is_acyclic(move.running, at_home(move.jobs))
+
+
+@given(walk=walks(), terms=terms())
 def test_placement_changes_nothing_but_what_it_places(walk: Walk, terms: Terms) -> None:
     """A placement places exactly the residue at its cost, pauses and stops nothing, and numbers new jobs in order."""
     for move in placements(moves(walk, terms)):
@@ -157,7 +169,7 @@ def test_graft_bridges_only_into_new_jobs(walk: Walk, terms: Terms) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["launch", "graft", "pack"])
-@given(walk=walks(), terms=terms())
+@given(walk=walks() | walks().map(coded), terms=terms())
 def test_placement_agrees_with_its_definition(strategy: str, walk: Walk, terms: Terms) -> None:
     """Jobs and hosts are chosen as the strategies are defined, found by trying out each choice on all that runs."""
     for move in placements(moves(walk, terms)):
@@ -257,7 +269,14 @@ def by_definition(strategy: str, move: Move) -> tuple[dict[Instance, JobId], dic
         running = replace(move.running, tasks={instance: move.running.tasks[instance] for instance in tried})
         offered = here[hosts[job]].tags if hosts[job] in here else None
         room = move.costs.fits(busy(job) + work(group, move.costs))
-        return room and offered is not None and tags(group, move.running) <= offered and is_acyclic(running, tried)
+        trusted = len(owners((each for each in tried if tried[each] == job), running)) <= 1
+        return (
+            room
+            and trusted
+            and offered is not None
+            and tags(group, move.running) <= offered
+            and is_acyclic(running, tried)
+        )
 
     def open_job(group: frozenset[Instance]) -> None:
         offering = [host for host in move.hosts if tags(group, move.running) <= host.tags]

@@ -7,19 +7,27 @@ from typing import NamedTuple
 from dags import Problem
 from dags.pddl.texts import PddlError
 from manager.answers import (
+    OtherPlaceAnswer,
     PlacedTaskAnswer,
     PlacementAnswer,
     PlacementPddlAnswer,
     PlacementPlanAnswer,
     PlacementPlanForm,
     PlannedGroupAnswer,
+    WorthOfMoreAnswer,
 )
 from manager.cases.base import Base, Caller, operators_only
 from manager.committed.state import CommittedState, running_id
 from manager.committer.dataflow_rows import running_dataflow
-from manager.problem import Conflict, InvalidRequest
+from manager.problem import Conflict, InvalidRequest, NotFound
 from merge import BATCH_SECONDS, Costs, Host, Instance
-from merge.placement.explained import PlacementQuestion, placement_question, placement_reason, placement_verdict
+from merge.placement.explained import (
+    PlacementQuestion,
+    placement_places,
+    placement_question,
+    placement_reason,
+    placement_verdict,
+)
 from merge.placement.planned_elsewhere import placement_pddl, placement_plan, present_cost
 
 _SECONDS = 1.0
@@ -37,9 +45,10 @@ class _Asked(NamedTuple):
 class Placements(Base):
     """Placements of dataflows; operators only."""
 
-    def explain(self, caller: Caller, dataflow: str) -> PlacementAnswer:
-        """Where each task runs and why, what that costs, and what would cost less."""
+    def explain(self, caller: Caller, dataflow: str, task: str | None = None) -> PlacementAnswer:
+        """Where each task runs and why, what that costs, and what would cost less; and where else one task could be."""
         asked = self._asked(caller, dataflow)
+        elsewhere = () if task is None else _elsewhere(asked, task)
         found = placement_verdict(asked.question, seconds=_SECONDS)
         return PlacementAnswer(
             dataflow=asked.dataflow,
@@ -49,6 +58,11 @@ class Placements(Base):
             second=None if found.second is None else round(found.second, 6),
             bound=None if found.bound is None else round(found.bound, 6),
             saves={name: round(saved, 6) for name, saved in found.saves.items()},
+            more=tuple(
+                WorthOfMoreAnswer(tags=each.image, host=round(each.host, 6), core=round(each.core, 6))
+                for each in found.more
+            ),
+            elsewhere=elsewhere,
         )
 
     def export(self, caller: Caller, dataflow: str) -> PlacementPddlAnswer:
@@ -73,9 +87,7 @@ class Placements(Base):
                 remedy="plan the problem of this dataflow as it is exported now",
             )
             raise InvalidRequest([wrong]) from error
-        names: defaultdict[int, list[str]] = defaultdict(list)
-        for task in asked.tasks:
-            names[task.instance].append(task.task)
+        names = _names(asked)
         return PlacementPlanAnswer(
             dataflow=asked.dataflow,
             groups=tuple(
@@ -112,6 +124,33 @@ class Placements(Base):
             own,
             [image for name, image in sorted(state.images.items()) if name not in there],
         )
+
+
+def _elsewhere(asked: _Asked, name: str) -> tuple[OtherPlaceAnswer, ...]:
+    task = next((each for each in asked.tasks if each.task == name), None)
+    if task is None:
+        raise NotFound("task", name)
+    if not task.own:
+        raise Conflict(f"task {name!r} is shared with other dataflows; ask about one that only this dataflow uses")
+    names = _names(asked)
+    return tuple(
+        OtherPlaceAnswer(
+            tags=place.image,
+            job="" if place.present is None else str(place.present),
+            joins=tuple(sorted(joined for each in place.with_tasks for joined in names[int(each)])),
+            more=None if place.more is None else round(place.more, 6),
+            why_not=place.why_not,
+        )
+        for place in placement_places(asked.question, Instance(task.instance))
+    )
+
+
+def _names(asked: _Asked) -> Mapping[int, list[str]]:
+    """The tasks of the dataflow by their instances."""
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for task in asked.tasks:
+        names[task.instance].append(task.task)
+    return names
 
 
 def _placed(

@@ -1,6 +1,7 @@
 """The requests about what runs: the running graph, jobs, hosts, defragmentation."""
 
 from manager.answers import (
+    DefragmentationPreviewAnswer,
     FragmentationAnswer,
     HostAnswer,
     JobAnswer,
@@ -52,6 +53,11 @@ def overview() -> Request[OverviewAnswer]:
 def fragmentation() -> Request[FragmentationAnswer]:
     """The fragmentation of the jobs."""
     return Request(path="/v1/fragmentation", answer=FragmentationAnswer)
+
+
+def preview_defragmentation() -> Request[DefragmentationPreviewAnswer]:
+    """What a defragmentation would do."""
+    return Request(path="/v1/defragmentations/preview", answer=DefragmentationPreviewAnswer)
 
 
 def defragment() -> Request[MoveAnswer]:

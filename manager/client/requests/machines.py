@@ -54,9 +54,9 @@ def remove_image(name: str) -> Request[ImageAnswer]:
     return Request(method="DELETE", path=path_to("images", name), answer=ImageAnswer)
 
 
-def explain_placement(dataflow: str) -> Request[PlacementAnswer]:
+def explain_placement(dataflow: str, task: str | None) -> Request[PlacementAnswer]:
     """Where a dataflow runs, and why."""
-    return Request(path=path_to("dataflows", dataflow, "placement"), answer=PlacementAnswer)
+    return Request(path=path_to("dataflows", dataflow, "placement"), query=given(task=task), answer=PlacementAnswer)
 
 
 def export_placement(dataflow: str) -> Request[PlacementPddlAnswer]:

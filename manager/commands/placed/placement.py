@@ -1,11 +1,13 @@
 """The commands about where dataflows run: explain, and have other planners plan it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 
-from manager.answers import PlacementPlanForm
+from manager.answers import OtherPlaceAnswer, PlacementPlanForm
 from manager.client.client import Client
 from manager.commands.client_command import client_command
 from manager.commands.dataflows import Id
@@ -21,9 +23,16 @@ def placement() -> None:
 
 @app.command()
 @client_command
-def explain(client: Client, dataflow: Id) -> Shown:
+def explain(
+    client: Client,
+    dataflow: Id,
+    *,
+    task: Annotated[
+        str | None, typer.Option(help="Also show where else this task could be, which no other dataflow uses.")
+    ] = None,
+) -> Shown:
     """Show where each task of a dataflow runs and why, what that costs, and what would cost less."""
-    answer = client.explain_placement(dataflow)
+    answer = client.explain_placement(dataflow, task=task)
     rows = (
         (each.task, each.job, each.host, each.image, each.tags, "no" if each.own else "yes", each.why)
         for each in answer.tasks
@@ -38,8 +47,29 @@ def explain(client: Client, dataflow: Id) -> Shown:
             f"what is not shared costs {answer.cost:.3f} cores",
             f"the cheapest groups cost {answer.cheapest:.3f}{second}{bound}",
             *(f"a host of image {name} would save {saved:.3f} cores" for name, saved in answer.saves.items()),
+            *(
+                f"one more host that offers {each.tags} would save {each.host:.3f} cores, "
+                f"and one more core in each {each.core:.3f}"
+                for each in answer.more
+            ),
+            *([_elsewhere(task, answer.elsewhere)] if task is not None else ()),
         ),
     )
+
+
+def _elsewhere(task: str, places: Sequence[OtherPlaceAnswer]) -> RenderableType:
+    rows = (
+        (
+            each.tags,
+            f"job {each.job}" if each.job else "" if each.joins else "a job of its own",
+            each.joins,
+            None if each.more is None else f"{each.more:.3f}",
+            "; ".join(each.why_not),
+        )
+        for each in places
+    )
+    columns = ("tags", "in", "with", "costs more cores", "why not")
+    return table(*columns, rows=rows, empty=f"{task} could be nowhere else")
 
 
 @app.command("export")

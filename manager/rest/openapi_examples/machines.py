@@ -10,6 +10,7 @@ from manager.answers import (
     PlacementPddlAnswer,
     PlacementPlanAnswer,
     PlannedGroupAnswer,
+    WorthOfMoreAnswer,
 )
 
 _HOST = CarriedHostAnswer(
@@ -69,6 +70,7 @@ PLACEMENT = PlacementAnswer(
     second=0.075,
     bound=0.07,
     saves={"gpu-huge": 0.01},
+    more=(WorthOfMoreAnswer(tags="gpu", host=0.4, core=0.1),),
 )
 PLACEMENT_PDDL = PlacementPddlAnswer(dataflow="3f1c9a52", domain="(define (domain groups) ...)", problem="(define ...)")
 PLACEMENT_PLAN = PlacementPlanAnswer(

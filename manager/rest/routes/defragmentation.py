@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from manager.answers import FragmentationAnswer, MoveAnswer
+from manager.answers import DefragmentationPreviewAnswer, FragmentationAnswer, MoveAnswer
 from manager.problem import Conflict, Forbidden, StateNotReady
 from manager.rest.dependencies import TheCaller, TheService
 from manager.rest.openapi import documented
@@ -15,6 +15,12 @@ router = APIRouter(prefix="/v1", tags=["running"])
 def fragmentation(service: TheService, caller: TheCaller) -> FragmentationAnswer:
     """Measure how scattered the jobs are, and show the move under way; operators only."""
     return service.defragmentation.fragmentation(caller)
+
+
+@router.get("/defragmentations/preview", **documented(running_jobs.DEFRAGMENTATION_PREVIEW, Forbidden, StateNotReady))
+def preview_defragmentation(service: TheService, caller: TheCaller) -> DefragmentationPreviewAnswer:
+    """Show what a defragmentation would do now, and whether it is worth it. Nothing is moved. Operators only."""
+    return service.defragmentation.preview(caller)
 
 
 @router.post("/defragmentations", **documented(running_jobs.MOVE, Conflict, Forbidden, StateNotReady, status=202))

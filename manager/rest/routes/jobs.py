@@ -146,9 +146,16 @@ def remove_image(service: TheService, caller: TheCaller, name: _NamedImage) -> I
     "/dataflows/{dataflow}/placement",
     **documented(machine_examples.PLACEMENT, Conflict, Forbidden, NotFound, StateNotReady),
 )
-def explain_placement(service: TheService, caller: TheCaller, dataflow: Named) -> PlacementAnswer:
+def explain_placement(
+    service: TheService,
+    caller: TheCaller,
+    dataflow: Named,
+    task: Annotated[
+        Text | None, Query(description="Also say where else this task could be, which no other dataflow uses.")
+    ] = None,
+) -> PlacementAnswer:
     """Explain where each task of a dataflow runs, what that costs, and what would cost less; operators only."""
-    return service.placements.explain(caller, dataflow)
+    return service.placements.explain(caller, dataflow, task)
 
 
 @router.get(

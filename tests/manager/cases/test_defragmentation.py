@@ -7,6 +7,7 @@ import pytest
 from manager.cases.base import Paging
 from manager.defragmentation.choice import Chooser
 from manager.problem import Conflict, StateNotReady
+from merge import Host
 from tests.manager.defragmentation.job_reports import instance_of, report
 from tests.manager.managers import OPERATOR, Manager
 
@@ -54,6 +55,35 @@ def packed(sqlite: str) -> Iterator[Town]:
 def scattered(sqlite: str) -> Iterator[Town]:
     """Each in a job of its own."""
     yield from town(sqlite, "launch")
+
+
+def test_a_preview_says_what_would_move_and_moves_nothing(scattered: Town) -> None:
+    """It is what is then asked for: the same tasks leave the same jobs."""
+    jobs = scattered.jobs()
+    preview = scattered.service.defragmentation.preview(OPERATOR)
+    assert jobs == scattered.jobs()
+    move = scattered.service.defragmentation.begin(OPERATOR)
+    assert (move.leaves, move.tasks, len(move.joins)) == (preview.leaves, preview.tasks, len(preview.opens))
+    assert (1, 0, False) == (preview.jobs, preview.bridges, preview.planned)
+    assert preview.why == scattered.reasons().removesuffix("; given up: a test")
+
+
+def test_by_the_strategy_plan_the_target_is_planned(sqlite: str) -> None:
+    """A dataflow that a host no longer has to be cut for comes together; where all is well nothing would move."""
+    made = Town(sqlite, strategy="plan")
+    try:
+        made.lead()
+        made.admit("ann")
+        made.register("weather")
+        made.hosts = tuple(Host(name=tag, cores=8.0, tags=frozenset({tag})) for tag in ("fpga", "gpu"))
+        made.submit("ann", "s:source > a:map[gpu] > b:count[fpga] > k:sink")
+        stays = made.service.defragmentation.preview(OPERATOR)
+        assert (0, True, "no task would be better off elsewhere") == (stays.tasks, stays.planned, stays.why)
+        made.hosts += (Host(name="both", cores=8.0, tags=frozenset({"fpga", "gpu"})),)
+        found = made.service.defragmentation.preview(OPERATOR)
+        assert (("both",), 1, 0) == (found.opens, found.jobs, found.bridges)
+    finally:
+        made.close()
 
 
 def test_what_is_asked_for_consolidates_scattered_jobs(scattered: Town) -> None:
@@ -104,7 +134,8 @@ def test_where_nothing_would_move_that_is_said(packed: Town) -> None:
 def test_without_a_host_nobody_is_told_how_scattered_jobs_are(scattered: Town) -> None:
     """Nor is anything moved; it is worth it to ask again once one is there."""
     scattered.hosts = ()
-    for ask in (scattered.service.defragmentation.fragmentation, scattered.service.defragmentation.begin):
+    asked = scattered.service.defragmentation
+    for ask in (asked.fragmentation, asked.preview, asked.begin):
         with pytest.raises(StateNotReady, match="no host can run a task") as refused:
             ask(OPERATOR)
         assert 5.0 == refused.value.retry_after

@@ -10,7 +10,7 @@ import pytest
 from manager.answers import ImageForm, OperationKind, PlacementPddlAnswer, PlacementPlanForm
 from manager.cases.base import Paging
 from manager.observations.reports import HostSeen
-from manager.problem import Forbidden, InvalidDataflow, InvalidRequest, NotFound
+from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest, NotFound
 from merge import Host
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 
@@ -166,6 +166,47 @@ def test_a_placement_says_where_tasks_run_and_what_that_costs(manager: Manager) 
         manager.service.placements.explain(ANN, dataflow)
     with pytest.raises(NotFound):
         manager.service.placements.explain(OPERATOR, "nothing")
+
+
+def test_a_placement_says_what_one_more_host_or_core_would_save(manager: Manager) -> None:
+    """Of a registered image whose hosts are too small for what runs there; its price counts, and its start."""
+    manager.hosts = (
+        Host(name="small", cores=0.05, tags=frozenset({"gpu"}), image="gpu"),
+        Host(name="plain", cores=8.0),
+    )
+    dataflow = manager.submit("ann", NEEDY)
+    assert () == manager.service.placements.explain(OPERATOR, dataflow).more
+    manager.service.images.put(OPERATOR, "gpu", ImageForm(cores=0.05, start=60.0, price=1.0))
+    (more,) = manager.service.placements.explain(OPERATOR, dataflow).more
+    assert "gpu" == more.tags
+    assert pytest.approx(0.05 + 60 / 3600, abs=1e-4) == more.host == more.core
+
+
+def test_a_placement_says_where_else_a_task_could_be(manager: Manager) -> None:
+    """The cheapest first, and why not elsewhere; only of tasks that no other dataflow uses."""
+    manager.hosts = tuple(Host(name=tag, cores=8.0, tags=frozenset({tag})) for tag in ("fpga", "gpu"))
+    dataflow = manager.submit("ann", "s:source > a:map[gpu] > b:count[fpga] > k:sink")
+    explain = manager.service.placements.explain
+    assert () == explain(OPERATOR, dataflow).elsewhere
+    possible = [each for each in explain(OPERATOR, dataflow, "k").elsewhere if each.more is not None]
+    assert ("a" in possible[0].joins, "gpu") == (True, possible[0].tags) or not possible[0].joins
+    assert sorted(each.more or 0.0 for each in possible) == [each.more for each in possible]
+    refused = [each for each in explain(OPERATOR, dataflow, "a").elsewhere if each.tags == "fpga"]
+    assert all("lacks gpu" in each.why_not[0] for each in refused)
+    assert refused
+    manager.submit("ann", "s:source > a:map[gpu] > c:map{'add': 3} > k:sink")
+    with pytest.raises(Conflict, match="shared"):
+        explain(OPERATOR, dataflow, "a")
+    with pytest.raises(NotFound):
+        explain(OPERATOR, dataflow, "nothing")
+
+
+def test_an_image_may_be_called_like_the_tag_of_other_hosts(manager: Manager) -> None:
+    """What a host of it would save is said all the same."""
+    manager.hosts = tuple(Host(name=tag, cores=8.0, tags=frozenset({tag})) for tag in ("fpga", "gpu"))
+    dataflow = manager.submit("ann", "s:source > a:map[gpu] > b:count[fpga] > k:sink")
+    manager.service.images.put(OPERATOR, "gpu", ImageForm(tags=frozenset({"gpu", "fpga"})))
+    assert {"gpu"} == manager.service.placements.explain(OPERATOR, dataflow).saves.keys()
 
 
 def test_another_planner_may_plan_a_placement(manager: Manager) -> None:

@@ -225,6 +225,11 @@ PLACEMENT = {
     "second": 0.075,
     "bound": 0.065,
     "saves": {"gpu-huge": 0.01},
+    "more": [{"tags": "gpu", "host": 0.4, "core": 0.1}],
+    "elsewhere": [
+        {"tags": "gpu", "job": "", "joins": ["b"], "more": 0.01, "why_not": []},
+        {"tags": "no tags", "job": "7", "joins": [], "more": None, "why_not": ["it lacks gpu"]},
+    ],
 }
 IMAGE = {
     "name": "gpu-large",
@@ -300,6 +305,15 @@ FRAGMENTATION = {
         "crossover_seconds": None,
     },
     "move": MOVE,
+}
+DEFRAGMENTATION_PREVIEW = {
+    "tasks": 4,
+    "leaves": ["j1", "j2"],
+    "opens": ["north"],
+    "jobs": 1,
+    "bridges": 0,
+    "planned": True,
+    "why": "it was asked for. It is worth it",
 }
 _CPU = {"cpu_ns": 900000000, "cores": 0.25, "price": 0.0125}
 _ESTIMATE = {"low": 0.25, "likely": 0.5, "high": 0.75, "price": None}

@@ -39,6 +39,7 @@ from tests.manager.client.samples import (
     CREDENTIALS,
     DATAFLOW,
     DEAD_LETTER,
+    DEFRAGMENTATION_PREVIEW,
     DETAIL,
     EXPLAINED,
     FRAGMENTATION,
@@ -203,6 +204,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("job", ("j1",), "GET", "/v1/jobs/j1", None, JOB),
     ("overview", (), "GET", "/v1/overview", None, OVERVIEW),
     ("fragmentation", (), "GET", "/v1/fragmentation", None, FRAGMENTATION),
+    ("preview_defragmentation", (), "GET", "/v1/defragmentations/preview", None, DEFRAGMENTATION_PREVIEW),
     ("defragment", (), "POST", "/v1/defragmentations", None, MOVE),
     ("savings", (), "GET", "/v1/reports/savings", None, SAVINGS),
     ("admit_machine", ("north",), "POST", "/v1/machines/north/admit", None, MACHINE),
@@ -365,6 +367,15 @@ def test_a_page_is_requested_when_it_is_needed() -> None:
         assert service.asked == []
         next(found)
     assert ["x"] == [asked.url.params["name"] for asked in service.asked]
+
+
+def test_a_placement_is_explained_for_a_task() -> None:
+    """The task that is given is sent as a parameter of the query."""
+    service = Service([ok(PLACEMENT), ok(PLACEMENT)])
+    with service.client() as client:
+        for task in ("a", None):
+            client.explain_placement("d1", task=task)
+    assert ["a", None] == [asked.url.params.get("task") for asked in service.asked]
 
 
 def test_running_tasks_are_filtered_by_job() -> None:

@@ -134,6 +134,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
             "gpu-huge",
         ],
     ),
+    (
+        "placement explain d1 --task a",
+        [ok(PLACEMENT)],
+        ["GET /v1/dataflows/d1/placement?task=a"],
+        PLACEMENT,
+        ["one more host that offers gpu would save 0.400 cores", "job 7", "it lacks gpu", "0.010"],
+    ),
     ("images list", [page()], ["GET /v1/images?limit=100"], [], ["no images"]),
     (
         "images add gpu-large --tag gpu --cores 8 --start 90 --price 2.4 --most 4",

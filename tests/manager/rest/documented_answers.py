@@ -512,6 +512,7 @@ ROUTES: dict[str, Route] = {
         waits=True,
     ),
     "fragmentation": _operators("/v1/fragmentation"),
+    "preview_defragmentation": _operators("/v1/defragmentations/preview"),
     "defragment": Route(
         well=_ask("operator", "/v1/defragmentations"),
         own={

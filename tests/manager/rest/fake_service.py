@@ -20,6 +20,7 @@ from manager.answers import (
     DataflowDetail,
     DataflowState,
     DeadLetterAnswer,
+    DefragmentationPreviewAnswer,
     Discarded,
     ExplainAnswer,
     FragmentationAnswer,
@@ -470,6 +471,10 @@ class _FakeDefragmentation(Defragmentation):
         _operators_only(caller)
         return running_jobs.FRAGMENTATION
 
+    def preview(self, caller: Caller) -> DefragmentationPreviewAnswer:
+        _operators_only(caller)
+        return running_jobs.DEFRAGMENTATION_PREVIEW
+
     def begin(self, caller: Caller) -> MoveAnswer:
         _operators_only(caller)
         return running_jobs.MOVE
@@ -527,9 +532,10 @@ class _FakePlacements(Placements):
     def __init__(self, fake: FakeService) -> None:
         self._fake = fake
 
-    def explain(self, caller: Caller, dataflow: str) -> PlacementAnswer:
+    def explain(self, caller: Caller, dataflow: str, task: str | None = None) -> PlacementAnswer:
         _operators_only(caller)
-        return machines.PLACEMENT.model_copy(update={"dataflow": dataflow})
+        elsewhere = () if task is None else machines.PLACEMENT.elsewhere
+        return machines.PLACEMENT.model_copy(update={"dataflow": dataflow, "elsewhere": elsewhere})
 
     def export(self, caller: Caller, dataflow: str) -> PlacementPddlAnswer:
         _operators_only(caller)

@@ -1,0 +1,73 @@
+"""What the service would decide for tagged workloads by `pack` and by `plan`, over many draws of tags; nothing runs."""
+
+import json
+import statistics
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, tagged
+from dags import Dataflow, Source, Visibility, canonicalise
+from engine import installed_catalogue
+from merge import BATCH_SECONDS, Conditions, Host, Jobs, RunningGraph, Submit, decide
+from merge.consolidation.defragmentation import forwarded
+from merge.placement.planned import ASSUMED_BRIDGE
+from workloads.workload import Workload
+
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_TENANT = "somebody"
+
+
+def decided(workload: Workload, draws: int) -> Mapping[str, Any]:
+    """Jobs, bridges and cores of a workload, in the mean over draws of tags, and the cores of plan against pack."""
+    found: dict[str, list[tuple[int, int]]] = {strategy: [] for strategy in COMPARED}
+    for seed in range(1, draws + 1):
+        dataflows = _dataflows(tagged(workload, seed))
+        for strategy in COMPARED:
+            found[strategy].append(_counted(dataflows, strategy))
+    cores = {
+        strategy: [jobs * BATCH_SECONDS + bridges * ASSUMED_BRIDGE for jobs, bridges in counts]
+        for strategy, counts in found.items()
+    }
+    ratios = [plan / pack for pack, plan in zip(*(cores[each] for each in COMPARED), strict=True)]
+    return {
+        "workload": workload.name,
+        "dataflows": len(workload.dataflows),
+        "draws": draws,
+        **{
+            strategy: {
+                "jobs": round(statistics.mean(jobs for jobs, _ in counts), 1),
+                "bridges": round(statistics.mean(bridges for _, bridges in counts), 1),
+            }
+            for strategy, counts in found.items()
+        },
+        "modelled_cores_ratio": {
+            "median": round(statistics.median(ratios), 3),
+            "least": round(min(ratios), 3),
+            "most": round(max(ratios), 3),
+        },
+    }
+
+
+def _counted(dataflows: list[Dataflow], strategy: str) -> tuple[int, int]:
+    """The jobs and bridges once all dataflows are submitted, one after the other."""
+    hosts = tuple(Host(name=name, cores=2.0, tags=frozenset(tags)) for name, tags in IMAGES.items())
+    conditions = Conditions(now=_NOW, hosts=hosts, strategy=strategy)
+    running, jobs = RunningGraph(), Jobs()
+    for dataflow in dataflows:
+        step = decide(running, jobs, Submit(dataflow=dataflow), conditions)
+        running.advance(step.change)
+        jobs = step.jobs
+    return len(jobs.jobs), len(forwarded(running, jobs))
+
+
+def _dataflows(workload: Workload) -> list[Dataflow]:
+    sources = {
+        each.name: Source(name=each.name, owner=_TENANT, schema=each.schema, visibility=Visibility.PUBLIC)
+        for each in workload.sources
+    }
+    catalogue = installed_catalogue()
+    return [
+        canonicalise(json.dumps(document), dataflow=name, tenant=_TENANT, catalogue=catalogue, sources=sources)
+        for name, document in workload.dataflows.items()
+    ]
