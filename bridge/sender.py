@@ -21,6 +21,7 @@ from bridge.emitted import Emitted, Stream
 from bridge.forward_line import ForwardLine, ReadEmitted
 from bridge.forwarded_streams import OPENINGS, ForwardedStreams
 from bridge.message import Message
+from bridge.message_bounds import why_unsendable
 from bridge.message_transport import SenderTransport
 from bridge.outbox import (
     DueKind,
@@ -227,6 +228,11 @@ class Sender:
             self._plain.append(self._refused.popleft()[1:])
         while self._plain and self._window.has_room:
             topic, payload, done = self._plain.popleft()
+            if refusal := why_unsendable(payload):
+                self._on_trouble(StreamTrouble(topic=topic, reason=f"a message is not sent: {refusal}"))
+                # It would be no smaller later, and its batch's record would be kept for it for ever.
+                done()
+                continue
             self._window.publish(topic, payload, partial(self._answered_plain, topic, payload, done))
 
     def _send_one(self, line: ForwardLine) -> bool:
@@ -249,6 +255,11 @@ class Sender:
             line.lacks(what, now)
             return True
         payload = encode(frame)
+        if refusal := why_unsendable(payload):
+            self._report(line.stream, f"events are not sent: {refusal}")
+            # The receiver asks for it once, counts its events as a gap, and goes on without them.
+            line.outbox = sent(line.outbox, what, frame.end, 0, now)
+            return True
         line.outbox = sent(line.outbox, what, frame.end, len(payload), now)
         line.unanswered += 1
         self._window.publish(topics.stream(*line.stream), payload, partial(self._answered_frame, line))

@@ -171,6 +171,12 @@ class Limits:
     """The most event data in one batch."""
     spool_bytes: int = 4_000_000_000
     """The most that each of its spools keeps."""
+    batch_events: int = 1_000_000
+    """The most events in one batch, for each shard: small events are many in few bytes."""
+    state_bytes: int = 256_000_000
+    """The most that the state of one task may have, in each shard."""
+    task_seconds: float = 5.0
+    """The most CPU that one task may take in a batch, for each second of the pace."""
     hang: float = 60.0
     """Seconds after which a task counts as hung."""
     memory: int = 8_000_000_000

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance, most_connections
+from bridge.message_bounds import LARGEST_PACKET
 
 # As `bridge.embedded` it would load all of `bridge`, which takes four times the memory. The folder comes last on the
 # path, so that its modules hide no others.
@@ -28,7 +29,8 @@ def command(
         limit = ["--most-connections", str(most_connections())]
         entrance_arguments = ["--entrance", entrance.host, str(entrance.port), *files, *limit]
     listener = ["--listener", host, str(port), str(folder / PASSWORDS)]
-    return [*start(), *listener, *entrance_arguments, "--most-waiting", str(max_queued_messages)]
+    limits = ["--most-waiting", str(max_queued_messages), "--largest-packet", str(LARGEST_PACKET)]
+    return [*start(), *listener, *entrance_arguments, *limits]
 
 
 def start() -> list[str]:

@@ -14,6 +14,7 @@ import shutil
 from pathlib import Path
 
 from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance, most_connections
+from bridge.message_bounds import LARGEST_PACKET
 
 MOST_SENT_BYTES = 64 * 1024 * 1024
 """What a client has been sent and has not acknowledged, beyond which more waits."""
@@ -50,6 +51,8 @@ def command(
         "max_queued_messages": max_queued_messages,
         "max_inflight_bytes": MOST_SENT_BYTES,
         "max_queued_bytes": MOST_WAITING_BYTES,
+        # Else one client could have it take messages of 268 MB into memory.
+        "max_packet_size": LARGEST_PACKET,
         "set_tcp_nodelay": "true",
         "sys_interval": 1,
         "connection_messages": "false",

@@ -18,7 +18,7 @@ from pathlib import Path
 from .access import Door, UnfitList
 from .connection import Connection
 from .exchange import Exchange
-from .packets import VERSION, Code, Published
+from .packets import MOST_PACKET_BYTES, VERSION, Code, Published
 
 _REPORT_INTERVAL = 1.0
 """Seconds between two updates of the topics below $SYS."""
@@ -39,8 +39,9 @@ class Opening:
 class EmbeddedBroker:
     """A broker with its listeners, until a signal ends it."""
 
-    def __init__(self, listeners: list[Opening], most_waiting: int) -> None:
+    def __init__(self, listeners: list[Opening], most_waiting: int, largest_packet: int) -> None:
         self._listeners = listeners
+        self._largest_packet = largest_packet
         self._doors = [each.door for each in listeners]
         self._connections: list[set[Connection]] = [set() for _ in listeners]
         self._exchange = Exchange(most_waiting=most_waiting)
@@ -56,7 +57,14 @@ class EmbeddedBroker:
             self._loop.add_signal_handler(number, self._ending.set)
         for each, connections in zip(self._listeners, self._connections, strict=True):
             await self._loop.create_server(
-                partial(Connection, self._exchange, each.door, connections, most=each.most),
+                partial(
+                    Connection,
+                    self._exchange,
+                    each.door,
+                    connections,
+                    most=each.most,
+                    largest_packet=self._largest_packet,
+                ),
                 each.host,
                 each.port,
                 reuse_address=True,
@@ -97,8 +105,8 @@ class EmbeddedBroker:
             self._exchange.publish(Published(topic=topic, payload=value.encode(), qos=1, retain=True))
 
 
-async def _serve(listeners: list[Opening], most_waiting: int) -> None:
-    await EmbeddedBroker(listeners, most_waiting).run()
+async def _serve(listeners: list[Opening], most_waiting: int, largest_packet: int) -> None:
+    await EmbeddedBroker(listeners, most_waiting, largest_packet).run()
 
 
 def main() -> None:
@@ -128,6 +136,12 @@ def main() -> None:
     parser.add_argument(
         "--most-connections", type=int, default=0, help="limit of the connections to each entrance; 0 for no limit"
     )
+    parser.add_argument(
+        "--largest-packet",
+        type=int,
+        default=MOST_PACKET_BYTES,
+        help="limit of a packet in bytes; a client that sends more is disconnected",
+    )
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     try:
@@ -136,7 +150,7 @@ def main() -> None:
             for openings, most in ((given.listener, 0), (given.entrance, given.most_connections))
             for host, port, *files in openings
         ]
-        asyncio.run(_serve(listeners, given.most_waiting))
+        asyncio.run(_serve(listeners, given.most_waiting, given.largest_packet))
     except (OSError, UnfitList) as error:
         sys.exit(str(error))
 

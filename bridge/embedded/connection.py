@@ -29,7 +29,15 @@ log = logging.getLogger("broker")
 class Connection(asyncio.Protocol):
     """One client's connection; made by a listener."""
 
-    def __init__(self, exchange: Exchange, door: Door, connections: set["Connection"], *, most: int = 0) -> None:
+    def __init__(  # noqa: PLR0913 - what it belongs to, and its listener's two limits
+        self,
+        exchange: Exchange,
+        door: Door,
+        connections: set["Connection"],
+        *,
+        most: int = 0,
+        largest_packet: int = MOST_PACKET_BYTES,
+    ) -> None:
         """`connections` are those of the same listener, which takes `most` at once; 0 is no limit."""
         self.version = V311
         self.receive_maximum = 65_535
@@ -38,6 +46,7 @@ class Connection(asyncio.Protocol):
         self._door = door
         self._connections = connections
         self._most = most
+        self._largest_packet = largest_packet
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._buffer = bytearray()
@@ -78,7 +87,8 @@ class Connection(asyncio.Protocol):
         try:
             while not self._closed and (places := packet_reader.header(self._buffer, at)) is not None:
                 begin, end = places
-                if self._session is None and end - begin > _LONGEST_INTRODUCTION:
+                # Before its bytes have come, so that they are never kept.
+                if end - at > (_LONGEST_INTRODUCTION if self._session is None else self._largest_packet):
                     self._refuse(Code.TOO_LARGE)
                     return
                 if end > len(self._buffer):

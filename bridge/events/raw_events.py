@@ -5,7 +5,7 @@ kind makes its event unfit, which is reported with the reason and affects no oth
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -17,11 +17,15 @@ import pyarrow as pa
 from bridge.events.field_values import CONVERTED, json_text
 from bridge.events.json_columns import marked
 from bridge.events.json_depth import DEEPEST
+from bridge.events.raw_texts import TooMuch, texts_to_read, why_too_large
 from bridge.events.typed_events import typed_events
+from bridge.message_bounds import MOST_UNFIT
 from dags import Kind, Schema
 
 _FAST = msgspec.json.Decoder()
 _TOO_DEEP = f"its objects and arrays are nested deeper than {DEEPEST} levels; flatten them"
+_SHOWN = 1_000
+"""Bytes that are shown of a message or event that is not read."""
 _Converters = Mapping[str, tuple[Kind, Callable[[Any], object]]]
 """The kind and the converter of each declared field, in the order of the columns."""
 REST_COLUMN = "_rest"
@@ -81,15 +85,45 @@ def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordB
     events: list[Any] = []
     unfit: list[Unfit] = []
     for message in messages:
-        try:
-            content = read(message)
-        except Exception:  # noqa: BLE001 - value by value, it shows what is unfit, or that nothing is
-            content = [typed.event(*row) for row in _rows(message, converters, unfit)]
-        if isinstance(content, list):
-            events += content
-        else:
-            events.append(content)
+        found: list[Unfit] = []
+        for text in _readable(message, found):
+            try:
+                content = read(text)
+            except Exception:  # noqa: BLE001 - value by value, it shows what is unfit, or that nothing is
+                content = [typed.event(*row) for row in _rows(text, converters, found)]
+            if isinstance(content, list):
+                events += content
+            else:
+                events.append(content)
+        unfit += _together(found)
     return typed.batch(events, arrow_schema(schema)), tuple(unfit)
+
+
+def _readable(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
+    """What is read of a message: all of it at once, or its events one by one if some are too large."""
+    try:
+        texts = texts_to_read(message)
+    except TooMuch as error:
+        unfit.append(Unfit(event=_text(message[:_SHOWN]), reason=str(error)))
+        return ()
+    if texts is None:
+        return (message,)
+    readable = []
+    for text in texts:
+        if reason := why_too_large(text) or ("the event is not a JSON object" if text.startswith(b"[") else ""):
+            unfit.append(Unfit(event=_text(text[:_SHOWN]), reason=reason))
+        else:
+            readable.append(text)
+    return readable
+
+
+def _together(unfit: list[Unfit]) -> list[Unfit]:
+    """What is unfit in one message, with what comes after the first in one: each is a message of its own."""
+    rest = unfit[MOST_UNFIT:]
+    if len(rest) <= 1:
+        return unfit
+    more = f"this and {len(rest) - 1:,} more events of the message are unfit; of this one: {rest[0].reason}"
+    return [*unfit[:MOST_UNFIT], Unfit(event=rest[0].event, reason=more)]
 
 
 def _rows(message: bytes, converters: _Converters, unfit: list[Unfit]) -> Iterator[tuple[object, ...]]:

@@ -16,6 +16,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from bridge.message import PACKET_IDS, UNACKNOWLEDGED, Message
+from bridge.message_bounds import why_unsendable
 from bridge.transport.address import Address
 from bridge.transport.broker_login import secret_client_id, set_credentials, why_unreachable
 from bridge.transport.dispatch import Dispatch, guarded, note_failed
@@ -181,6 +182,11 @@ class MqttClient:
         `answered` gets the broker's reason to refuse the message; empty if it took it. It is called in the client's
         thread, or before this returns, so it must only hand on.
         """
+        if refusal := why_unsendable(payload):
+            # The client would send it again with each new connection, and be disconnected each time.
+            note_failed(f"topic {topic}", ValueError(refusal))
+            answered(refusal)
+            return
         for _ in range(PACKET_IDS):
             published = self._client.publish(topic, payload, qos=1, retain=retain)
             # Message ids are used in turn, and one may still be in use. Without a connection the message waits.

@@ -33,6 +33,11 @@ _FEW, _PAUSE = 100, 0.002
 
 A broker that writes each message alone would be read message by message.
 """
+_MOST_HELD, _HELD_UP = 64_000_000, 0.05
+"""Bytes of large messages that may wait to be acknowledged, and seconds until it is looked again whether fewer do.
+
+Else thousands of them would be in memory at once. The broker's bound counts messages, however large they are.
+"""
 _RETAINED = 0b0001
 _ONCE_AT_LEAST = paho.PUBLISH | 0b0010
 _MORE_LENGTH = 0x80
@@ -78,6 +83,8 @@ class RoundsClient(paho.Client):
         """The number of this connection; message ids are those of one connection."""
         self._connecting = threading.Lock()
         """Held while that changes, and while messages of this connection are acknowledged."""
+        self._held: dict[int, int] = {}
+        """The bytes of each message that is larger than a fetch and not acknowledged yet, by its token."""
         self._pings: deque[Callable[[], None]] = deque()
         """What to call with each answer to a ping of this connection."""
         self.on_message = self._on_unusual
@@ -88,6 +95,7 @@ class RoundsClient(paho.Client):
         self._hurried = False
         with self._connecting:
             self._connection += 1
+            self._held.clear()
             self._pings.clear()
         return super().reconnect()
 
@@ -99,6 +107,7 @@ class RoundsClient(paho.Client):
         read, result = 0, MQTTErrorCode.MQTT_ERR_SUCCESS
         # To the end: the system does not report bytes that were already fetched, so no later call would read them.
         while not self._drained and result is MQTTErrorCode.MQTT_ERR_SUCCESS:
+            self._await_room()
             if usual := self._read_usual(_MOST_READ - read):
                 read += usual
                 if usual < _FEW and self._messages >= PAYING.stop:
@@ -127,6 +136,10 @@ class RoundsClient(paho.Client):
         self._acknowledged = time.monotonic() - self._begun
         with self._connecting:
             first = self._connection * PACKET_IDS
+            if self._held:
+                tokens = list(tokens)
+                for token in tokens:
+                    self._held.pop(token, None)
             mids = [token - first for token in tokens if first < token < first + PACKET_IDS]
             if mids:
                 packets = struct.pack(f"!{len(mids)}I", *[_ACKNOWLEDGEMENT | mid for mid in mids])
@@ -146,6 +159,16 @@ class RoundsClient(paho.Client):
         if self._pings:
             self._pings.popleft()()
         return result
+
+    def _await_room(self) -> None:
+        """Read no more while too much waits to be acknowledged; it waits at the broker instead."""
+        while self._held and sum(list(self._held.values())) > _MOST_HELD:
+            if self._sock is None or self._hurried:
+                return
+            self._rounds.on_end()
+            self._wait(_HELD_UP)
+            # It ends a connection whose broker is not heard for too long, as one that is not read is.
+            self.loop_misc()
 
     def _wait(self, seconds: float) -> None:
         """Wait before a round, and send outgoing packets meanwhile."""
@@ -193,6 +216,9 @@ class RoundsClient(paho.Client):
             # Such a topic is no text, so nothing can be subscribed to by its name.
             topic = "\ufffd"
         token = self._connection * PACKET_IDS + message.mid
+        if message.qos and len(message.payload) > _FETCHED:
+            with self._connecting:
+                self._held[token] = len(message.payload)
         self._hand_on([Message(topic, bytes(message.payload), token, message.dup)])
 
     def _hand_on(self, messages: list[Message]) -> None:

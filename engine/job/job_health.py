@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from engine.job.task_health import Health, after_batch, at_time, failed_in, renewed_plan, with_health
+from engine.kernel.task_bounds import is_overspent
 from engine.kernel.watchdog import is_verdict
 from engine.plan import Plan, SlotState
 from engine.records.record_header import Header
@@ -30,7 +31,7 @@ class JobHealth:
         # Nor does the health of a task before it was changed.
         untried |= {each for each, task in _tasks_of(ran).items() if self._tasks.get(each, task) != task}
         reasons = {dead.instance: dead.reason for dead in header.dead}
-        killed = {dead.instance for dead in header.dead if is_verdict(dead.reason)}
+        killed = {dead.instance for dead in header.dead if is_verdict(dead.reason) or is_overspent(dead.reason)}
         for instance in header.meters.keys() - untried:
             self._healths[instance] = after_batch(
                 self._healths.get(instance, Health()),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.job.cut_groups import cut_together, streams_changed
 from engine.offset import Offset
@@ -62,6 +62,18 @@ class Haste(Enum):
     """It has events."""
     AT_LEISURE = auto()
     """A plan takes effect in it that leaves nothing to read."""
+
+
+class BatchBounds(NamedTuple):
+    """The most that a batch, or one of its streams, may have."""
+
+    size: int
+    """Bytes of events."""
+    events: int
+
+    def share(self, streams: int) -> "BatchBounds":
+        """The bounds of each of so many streams; one event at least."""
+        return BatchBounds(self.size // max(1, streams), max(1, self.events // max(1, streams)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,9 +158,11 @@ def next_batch(  # noqa: PLR0913 - what a batch depends on, and what bounds it
         # waits: others have the cut still before them, and once they are past it this one is stopped.
         left = start.run == run and bool(current.plan.at_cut) and not begins
         return NextBatch(end=turned, haste=Haste.AT_LEISURE if left else Haste.AT_ONCE)
-    allowed = current.plan.limits.batch_bytes
+    limits = current.plan.limits
+    allowed = limits.batch_bytes
     most = allowed if most_bytes is None else min(allowed, most_bytes)
-    return _read(start, turned, [current, *waiting], spools, given_up, most)
+    bounds = BatchBounds(most, limits.batch_events * current.plan.shards)
+    return _read(start, turned, [current, *waiting], spools, given_up, bounds)
 
 
 def _in_effect(
@@ -186,18 +200,18 @@ def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     entries: Sequence[Entry],
     spools: Mapping[str, ReadableSpool],
     given_up: AbstractSet[str],
-    most_bytes: int,
+    most: BatchBounds,
 ) -> NextBatch:
     """The batch that runs the first of some entries; the others wait behind it."""
     current, *waiting = entries
     at, held = dict(turned.at), dict(turned.held)
     stops = waiting[0].plan.at if waiting else {}
     free = [stream for stream in at if stream not in held]
-    share, size = most_bytes // max(1, len(free)), 0
+    share, size = most.share(len(free)), 0
     for stream in free:
-        reach = spools[stream].reach(at[stream], share)
+        reach = spools[stream].reach(at[stream], share.size)
         to = _within(at[stream], reach, share)
-        size += min(reach.size, share)
+        size += reach.size if to == reach.end else reach.size * (to - at[stream]) // (reach.end - at[stream])
         stop = stops.get(stream, to)
         if to > stop >= at[stream]:
             at[stream] = stop
@@ -229,11 +243,14 @@ def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     return NextBatch(end=end, haste=haste, size=size)
 
 
-def _within(start: int, reach: StreamReach, most_bytes: int) -> int:
+def _within(start: int, reach: StreamReach, most: BatchBounds) -> int:
     """The end of what is read of a reach: a part of an item, and one event at least, if the item alone is too large."""
-    if reach.size <= most_bytes or reach.end - start <= 1:
+    count = reach.end - start
+    if count <= 1:
         return reach.end
-    return start + max(1, (reach.end - start) * most_bytes // reach.size)
+    if reach.size > most.size:
+        count = max(1, count * most.size // reach.size)
+    return start + min(count, most.events)
 
 
 def _is_awaited(stream: str, marker: str, waiting: Sequence[Entry]) -> bool:

@@ -23,6 +23,7 @@ from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
 from engine.kernel.portion import EVERYTHING, Portion
 from engine.kernel.state_changes import change_states, in_effect, untransformed
+from engine.kernel.task_bounds import CpuBound, seconds_of
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun
 from engine.offset import Offset
 from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
@@ -56,11 +57,13 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     attempt: TaskWatch = _UNWATCHED,
     deployment: str = "",
     portion: Portion = EVERYTHING,
+    costs: dict[int, float] | None = None,
 ) -> Record:
     """Run the plan of an entry over the events between two offsets, or the portion of one shard; returns the record.
 
     `behaviours` are those of the active slots, `begun` the entries of the log that begin with this batch. `feeds` come
-    after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root.
+    after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root. `costs`
+    are what an event of each instance cost before, in nanoseconds; this batch's are noted there.
     """
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
@@ -76,7 +79,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         places = chain(((cause, item.stream, item.first) for cause, item in arrived), fed.places())
         return Origins.of(places, deployment=deployment, job=entry.plan.job, batch=batch)
 
-    kernel = _Kernel(layout, state, attempt, origins, portion, fed, dead)
+    kernel = _Kernel(layout, state, attempt, origins, portion, fed, dead, {} if costs is None else costs)
     kernel.enter(arrived, start, end)
     fed.park_others({slot.instance for slot in (*layout.active, *layout.failed)})
     kernel.run()
@@ -113,7 +116,7 @@ _STRAYED = (
 class _Kernel:
     """The streams of a plan in one batch."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a plan, what it works on, and where its outcome goes are seven things
+    def __init__(  # noqa: PLR0913, PLR0917 - a plan, what it works on, what is known, and where its outcome goes are eight things
         self,
         layout: Layout,
         state: InstanceStates,
@@ -122,7 +125,9 @@ class _Kernel:
         portion: Portion,
         fed: FedEvents,
         dead: list[Dead],
+        costs: dict[int, float],
     ) -> None:
+        self._costs = costs
         self._portion = portion
         self._fed = fed
         self._dead = dead
@@ -185,6 +190,8 @@ class _Kernel:
                 behaviour = self._layout.behaviours[slot.instance]
                 staged = self._state.of(slot.instance)
                 token = staged.mark()
+                limits = self._layout.entry.plan.limits
+                cpu = CpuBound(seconds=seconds_of(self._layout.entry.plan), known_ns=self._costs.get(slot.instance))
                 outcome = TaskRun(
                     instance=slot.instance,
                     behaviour=behaviour,
@@ -192,8 +199,11 @@ class _Kernel:
                     state=staged,
                     taken=taken,
                     watch=self._watch,
+                    cpu=cpu,
+                    most_state=limits.state_bytes,
                     origins=self._origins if isinstance(behaviour, ActingBehaviour) else NOWHERE,
                 ).work_off()
+                self._costs[slot.instance] = cpu.cost_of(len(taken))
                 if self._portion.strays(slot.instance, staged):
                     staged.rollback(token)
                     outcome = _all_parked(slot, taken, _STRAYED)

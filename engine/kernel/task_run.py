@@ -22,10 +22,12 @@ import pyarrow as pa
 
 from engine.behaviour import Behaviour, PortEmission
 from engine.event_streams import EventStream, Numbers, PortRun, joined
+from engine.kernel.task_bounds import BeyondBound, CpuBound, check_sizes, state_too_large
 from engine.records.record import CodeTraceback, Dead
 from engine.records.staged_state import Staged
 from engine.refusal import RefusingBehaviour
 from engine.side_effect import NOWHERE, ActingBehaviour, EventNames, Origins, OutsideUnreachable, names_of
+from engine.task_cpu import task_cpu_ns
 from engine.task_watch import EventName, TaskWatch
 
 _LONGEST_REASON = 500
@@ -111,6 +113,9 @@ class TaskRun:
     state: Staged
     taken: TaskInput
     watch: TaskWatch
+    cpu: CpuBound
+    most_state: int
+    """The bytes that its state may have."""
     origins: Origins = NOWHERE
     _emitted: list[Mapping[str, EventStream]] = field(default_factory=list)
     _parked: list[Reason] = field(default_factory=list)
@@ -128,7 +133,7 @@ class TaskRun:
         elif self.watch.alone(self.instance):
             self._one_by_one()
         else:
-            self._halving()
+            self._in_calls()
         emitted = {
             port: joined([each[port] for each in self._emitted if port in each and len(each[port])], schema)
             for port, schema in self.outputs.items()
@@ -139,40 +144,67 @@ class TaskRun:
         self.watch.running(self.instance)
         error = self._attempt(0, len(self.taken))
         if error is not None:
-            self._parked += [Reason(at, reason_of(error)) for at in range(len(self.taken))]
+            self._park_from(0, reason_of(error))
 
     def _park_rest(self, at: int, error: Exception) -> bool:
         """Park an event and all after it if none of them is to blame; False if one is."""
         blameless = isinstance(error, OutsideUnreachable)
         if blameless:
-            self._parked += [Reason(rest, reason_of(error)) for rest in range(at, len(self.taken))]
+            self._park_from(at, reason_of(error))
         return blameless
+
+    def _park_from(self, at: int, reason: str) -> None:
+        self._parked += [Reason(rest, reason) for rest in range(at, len(self.taken))]
 
     def _one_by_one(self) -> None:
         for at, name in enumerate(self.taken.names()):
             if reason := self.watch.parked(self.instance, name):
                 self._parked.append(Reason(at, reason))
                 continue
+            if self._is_spent(at):
+                break
             self.watch.running(self.instance, name)
             error = self._attempt(at, at + 1)
             if error is not None and (self._park_rest(at, error) or self._park(at, error)):
                 break
 
-    def _halving(self) -> None:
-        waiting = [(0, len(self.taken))]
+    def _in_calls(self) -> None:
+        """Take the events in calls as large as the task's CPU allows."""
+        # A cell has bounds of its own, and would be made for each call.
+        at, at_once = 0, len(self.taken) if isinstance(self.behaviour, RefusingBehaviour) else 0
+        while at < len(self.taken):
+            end = min(len(self.taken), at + (at_once or self.cpu.at_once))
+            begun = task_cpu_ns()
+            if not self._halving(at, end):
+                break
+            self.cpu.note_call(begun)
+            at = end
+
+    def _is_spent(self, at: int) -> bool:
+        """Park all events from one on if the task has used its CPU."""
+        if spent := self.cpu.spent:
+            self._park_from(at, self.cpu.reason)
+        return spent
+
+    def _halving(self, begin: int, over: int) -> bool:
+        """Run some events; False if the rest of all was parked with them."""
+        waiting = [(begin, over)]
         while waiting:
             first, end = waiting.pop()
+            if self._is_spent(first):
+                return False
             self.watch.running(self.instance)
             error = self._attempt(first, end)
             if error is None:
                 continue
             if self._park_rest(first, error):
-                break
+                return False
             if end - first > 1:
                 middle = (first + end) // 2
                 waiting += [(middle, end), (first, middle)]
             elif self._park(first, error):
-                break
+                return False
+        return True
 
     def _park(self, at: int, error: Exception) -> bool:
         """Park an event; True if the rest was parked with it."""
@@ -180,7 +212,7 @@ class TaskRun:
         self._parked.append(Reason(at, reason_of(error)))
         hopeless = at == _HOPELESS - 1 and len(self._raised) == _HOPELESS and len(set(self._raised)) == 1
         if hopeless:
-            self._parked += [Reason(rest, reason_of(error)) for rest in range(at + 1, len(self.taken))]
+            self._park_from(at + 1, reason_of(error))
         return hopeless
 
     def _attempt(self, first: int, end: int) -> Exception | None:
@@ -194,6 +226,8 @@ class TaskRun:
                 emissions = self._called(run, at, refused)
                 at += len(run.stream)
                 emitted.append({port: self._caused(port, each, run.stream) for port, each in emissions.items()})
+            if self.state.exceeds(self.most_state, token):
+                raise state_too_large(self.most_state)  # noqa: TRY301 - undone like all other errors
         except Exception as error:  # noqa: BLE001 - a task may raise anything, and its events are parked then
             self.state.rollback(token)
             # Its frames would keep the events in memory.
@@ -221,11 +255,14 @@ class TaskRun:
     def _caused(self, port: str, emission: PortEmission, taken: EventStream) -> EventStream:
         rows, origin = emission
         _check(port, rows, self.outputs)
+        check_sizes(port, rows)
         return EventStream(rows.replace_schema_metadata(None), _causes(port, len(rows), origin, taken.causes))
 
 
 def reason_of(error: Exception) -> str:
     """The reason to park events: the type of the error, and its message."""
+    if isinstance(error, BeyondBound):
+        return str(error)
     return sound("".join(traceback.format_exception_only(error)).strip())
 
 

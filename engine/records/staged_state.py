@@ -1,7 +1,7 @@
 """Staged changes: the state of one instance as one batch sees and changes it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
@@ -12,6 +12,9 @@ from dags.divisibility import GROUPS
 NUMBERS: Final = GROUPS
 """An extra group for an instance's notes and the numbers of its ports. They are kept, moved and dropped with its state,
 and every shard knows them."""
+
+KEY_BYTES: Final = 16
+"""The assumed overhead of a key, in bytes."""
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
@@ -66,8 +69,12 @@ class Staged:
     names end in `many` take and return packed keys and values.
     """
 
-    def __init__(self, kept: Mapping[int, Mapping[bytes, bytes]]) -> None:
+    def __init__(self, kept: Mapping[int, Mapping[bytes, bytes]], size: int = 0) -> None:
+        """`size` is that of what is kept, in bytes."""
         self._kept = kept
+        self._most = self._size = size
+        """A bound of the state's size, and the size up to a place of the journal."""
+        self._counted = 0
         self._keys: Overlay = {}
         self._numbers: Overlay = {}
         self._journal: list[tuple[Overlay, bytes, bytes | None]] = []
@@ -92,6 +99,7 @@ class Staged:
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Set the value of each key, or delete the key if it is None. For a repeated key, the last value counts."""
+        self._most += sum(map(len, keys)) + KEY_BYTES * len(keys) + sum([len(each) for each in values if each])
         before = map(self._keys.get, keys, repeat(_ABSENT))
         self._journal.extend(zip(repeat(self._keys), keys, before))
         self._keys.update(zip(keys, values, strict=True))
@@ -135,6 +143,9 @@ class Staged:
 
     def rollback(self, token: int) -> None:
         """Undo all changes since a mark."""
+        if token < self._counted:
+            self._size = self._counted_size() - self._growth(token)
+            self._counted = token
         while len(self._journal) > token:
             overlay, key, before = self._journal.pop()
             if before is _ABSENT:
@@ -142,6 +153,11 @@ class Staged:
                 overlay.pop(key, None)
             else:
                 overlay[key] = before
+
+    def exceeds(self, most: int, token: int) -> bool:
+        """True if the state has more than so many bytes, and has grown since a mark."""
+        # Nearly always known without a look at each change.
+        return self._most > most and self._counted_size() > most and self._growth(token) > 0
 
     def bring(self, groups: Mapping[int, Mapping[bytes, bytes | None]]) -> None:
         """Put the state of an instance from elsewhere, including its numbers."""
@@ -174,5 +190,27 @@ class Staged:
         return value
 
     def _put(self, overlay: Overlay, key: bytes, value: bytes | None) -> None:
+        self._most += KEY_BYTES + len(key) + len(value or b"")
         self._journal.append((overlay, key, overlay.get(key, _ABSENT)))
         overlay[key] = value
+
+    def _counted_size(self) -> int:
+        self._size += self._growth(self._counted)
+        self._counted = len(self._journal)
+        return self._size
+
+    def _growth(self, token: int) -> int:
+        """The bytes by which the state of keys has grown since a mark."""
+        changed: Overlay = {}
+        for overlay, key, before in islice(self._journal, token, None):
+            if overlay is self._keys and key not in changed:
+                changed[key] = before
+        return sum(
+            _weight(key, self._keys[key])
+            - _weight(key, self._kept.get(crc32(key) % GROUPS, _NOTHING).get(key) if before is _ABSENT else before)
+            for key, before in changed.items()
+        )
+
+
+def _weight(key: bytes, value: bytes | None) -> int:
+    return 0 if value is None else KEY_BYTES + len(key) + len(value)

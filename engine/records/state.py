@@ -7,17 +7,16 @@ changes and not on the size of the state. In addition, one group is imaged every
 not needed for ever if little changes.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from engine.records.record import Image, Record, Table
-from engine.records.staged_state import Staged
+from engine.records.staged_state import KEY_BYTES, NUMBERS, Staged
 
 AT_LEAST_EVERY: Final = 8
 """A group is imaged at least once in this many batches, even without changes."""
-_ROW: Final = 16
-"""The assumed overhead of a key, in bytes."""
 
 
 class InstanceStates:
@@ -35,6 +34,8 @@ class InstanceStates:
         """The oldest record needed to rebuild each non-empty group."""
         self._bytes: dict[int, int] = {}
         """The size of each non-empty group."""
+        self._sizes = Counter[int]()
+        """The size of each instance's keys."""
         self._credit = 0
         """The bytes changed and not yet covered by images."""
         self._staged: dict[int, Staged] = {}
@@ -51,15 +52,17 @@ class InstanceStates:
         """
         self.clear(version)
         self._kept = kept
-        for groups in kept.values():
+        for instance, groups in kept.items():
             for group, items in groups.items():
-                self._weigh(group, sum(_ROW + len(key) + len(value) for key, value in items.items()))
+                size = _size_of(items)
+                self._weigh(group, size)
+                self._count(instance, group, size)
         self._since = dict.fromkeys(self._bytes, base)
 
     def of(self, instance: int) -> Staged:
         """The state of an instance in this batch; the same object until the batch is settled or discarded."""
         if instance not in self._staged:
-            self._staged[instance] = Staged(self._kept.get(instance, {}))
+            self._staged[instance] = Staged(self._kept.get(instance, {}), self._sizes[instance])
         return self._staged[instance]
 
     def bring(self, imports: Table) -> None:
@@ -97,13 +100,14 @@ class InstanceStates:
         self.discard()
         for instance in dropped:
             for group, items in self._kept.pop(instance, {}).items():
-                self._weigh(group, -sum(_ROW + len(key) + len(value) for key, value in items.items()))
+                self._weigh(group, -_size_of(items))
+            del self._sizes[instance]
         changed = 0
         for instance, groups in changes.items():
             kept = self._kept.setdefault(instance, {})
             for group, overlay in groups.items():
                 items = kept.setdefault(group, {})
-                size = self._change(group, items, overlay)
+                size = self._change(instance, group, items, overlay)
                 if group in self._bytes and self._since.setdefault(group, batch) < batch:
                     changed += size
                 if not items:
@@ -113,21 +117,28 @@ class InstanceStates:
         self.version = batch
         return changed
 
-    def _change(self, group: int, items: dict[bytes, bytes], overlay: Mapping[bytes, bytes | None]) -> int:
+    def _change(
+        self, instance: int, group: int, items: dict[bytes, bytes], overlay: Mapping[bytes, bytes | None]
+    ) -> int:
         changed = more = 0
         for key, value in overlay.items():
             before = items.get(key)
             if value is None:
-                changed += _ROW + len(key)
+                changed += KEY_BYTES + len(key)
                 if before is not None:
-                    more -= _ROW + len(key) + len(before)
+                    more -= KEY_BYTES + len(key) + len(before)
                     del items[key]
                 continue
-            changed += _ROW + len(key) + len(value)
-            more += len(value) - len(before) if before is not None else _ROW + len(key) + len(value)
+            changed += KEY_BYTES + len(key) + len(value)
+            more += len(value) - len(before) if before is not None else KEY_BYTES + len(key) + len(value)
             items[key] = value
         self._weigh(group, more)
+        self._count(instance, group, more)
         return changed
+
+    def _count(self, instance: int, group: int, more: int) -> None:
+        if group != NUMBERS:
+            self._sizes[instance] += more
 
     def _weigh(self, group: int, more: int) -> None:
         total = self._bytes.get(group, 0) + more
@@ -152,3 +163,7 @@ class InstanceStates:
 
     def _image(self, group: int) -> Image:
         return {instance: dict(groups[group]) for instance, groups in self._kept.items() if group in groups}
+
+
+def _size_of(items: Mapping[bytes, bytes]) -> int:
+    return sum(KEY_BYTES + len(key) + len(value) for key, value in items.items())

@@ -32,6 +32,7 @@ from manager.submissions.bundle import of_document, problems_of_documents
 from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
 from manager.submissions.preview import unhosted_refused
+from manager.submissions.publish_loops import check_loops
 from manager.submissions.published_code import published_in
 from manager.submissions.quota import check_from_earliest, check_rate, check_size
 from manager.submissions.written_document import WrittenDocument
@@ -196,6 +197,11 @@ def _written(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in 
         check_from_earliest(session, bundle.tenant, len(bundle.documents))
     rows = []
     for at, (dataflow, each) in enumerate(zip(read.dataflows, bundle.documents, strict=True)):
+        try:
+            # Those before it count, which is why it is not checked any earlier.
+            check_loops(dataflow, each.document, draft.state)
+        except InvalidDataflow as refused:
+            raise InvalidDataflow(problems_of_documents({at: refused.errors})) from refused
         request = _request(dataflow, draft.state, bundle)
         step = _taken(draft, request, cleared)
         row = dataflow_row(draft, request.dataflow, step.change, each.document)

@@ -26,6 +26,7 @@ from manager.store.database import Store
 from manager.store.tables import DataflowRow, IdempotencyRow, table_of
 from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
+from manager.submissions.publish_loops import check_loops
 from manager.submissions.preview import SubmissionPreview, preview, unhosted_refused
 from manager.submissions.published_code import published_in
 from manager.submissions.quota import check_from_earliest, check_rate, check_size
@@ -181,6 +182,7 @@ class DataflowChanges:
             dataflow, sources = self._canonical(_Document(tenant, "explained", raw, start))
             with self._committer.looking() as state:
                 if state.sources is sources:
+                    check_loops(dataflow, raw, state)
                     conditions = self._committer.ground.conditions(state, datetime.now(UTC))
                     return preview(state, conditions, confined(dataflow, state, start), raw, start)
 
@@ -197,6 +199,7 @@ class DataflowChanges:
             def decided(state: CommittedState, now: datetime, read: _Read = read) -> _Decided:
                 if state.sources is not read.sources:
                     raise _Stale
+                check_loops(read.dataflow, document.raw, state)
                 asked = request(confined(read.dataflow, state, document.start))
                 conditions = self._committer.ground.conditions(state, now)
                 with unhosted_refused(read.dataflow, document.raw, conditions):

@@ -18,6 +18,7 @@ from manager.store.tables import DataflowRow
 from manager.submissions.canonical_document import canonical
 from manager.submissions.code_check import Published
 from manager.submissions.confinement import confined
+from manager.submissions.publish_loops import check_loops
 from manager.submissions.edited_document import TaskPatches, patched, rerouted, shape_problems, streams_of
 from manager.submissions.published_code import published_in, runs_already
 from manager.transitions.host_offers import unoffered, unplaceable
@@ -190,6 +191,7 @@ def decided_on(
             raise StaleSnapshot
         if any(state.running.tasks.get(task.instance) is not task for task in read.tasks.values()):
             raise StaleSnapshot
+        check_loops(read.by, read.document, state)
         by = confined(read.by, state, Start(read.row.start))
         by = replace(by, id=running_id(read.row.id, read.row.revision + 1))
         edits.append(Edit(read.was.id, by, read.affected, read.unfit))

@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge import topics
+from bridge import message_bounds, topics
 from bridge.emitted import Emitted, Stream
 from bridge.forwarded_streams import NO_RECORD_NEEDED, OPENINGS
 from bridge.message import Message
@@ -454,3 +455,31 @@ def test_openings_and_ends_that_queue_up_lose_nothing_between(tmp_path: Path) ->
         made.work(20)
         assert list(range(11)) == made.spooled()
         assert 11 == made.sender.needed(STREAM)
+
+
+def test_a_message_that_no_broker_would_take_ends_no_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is reported and done, because it would be no smaller later; the messages after it are sent."""
+    monkeypatch.setattr(message_bounds, "LARGEST_PAYLOAD", 5)
+    broker, done, troubles = Broker(), list[int](), list[str]()
+    sender = Sender(broker, clock=lambda: 0.0, on_trouble=lambda trouble: troubles.append(trouble.reason))
+    sender.send("out", b"123456", lambda: done.append(1))
+    sender.send("out", b"12345", lambda: done.append(2))
+    sender.work()
+    assert ["a message is not sent: it has 6 bytes, and a message may have 5"] == troubles
+    assert ([1], [b"12345"]) == (done, [payload for _, payload, _ in broker.published])
+
+
+def test_an_event_that_no_broker_would_take_is_a_gap_in_its_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is reported, and the events after it arrive."""
+    large = Emitted(first=2, events=pa.record_batch({"n": pa.array(range(2, 900), pa.int64())}))
+    monkeypatch.setattr(message_bounds, "LARGEST_PAYLOAD", 4_000)
+    with bridge(tmp_path) as made:
+        made.forward()
+        made.emit(events(0, 2), large)
+        for number in range(900, 1_300):
+            made.emit(events(number, number + 1))
+            made.work()
+        assert [0, 1, *range(900, 1_300)] == made.spooled()
+        assert made.troubles[0].reason.startswith("events are not sent: it has")

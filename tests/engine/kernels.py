@@ -151,6 +151,7 @@ class Machine:
     entry: Entry
     made: Mapping[int, Behaviour] | None = None
     state: InstanceStates = field(default_factory=InstanceStates)
+    costs: dict[int, float] = field(default_factory=dict)
     begun: int = 0
     """The entry that the last batch ran."""
     records: list[Record] = field(default_factory=list)
@@ -179,6 +180,7 @@ class Machine:
             feeds=feeds,
             begun=begun,
             attempt=watch,
+            costs=self.costs,
         )
         self.begun = self.entry.number
         self.records.append(self.state.settle(record))

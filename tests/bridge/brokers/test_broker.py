@@ -22,6 +22,7 @@ from paho.mqtt.properties import Properties
 from bridge.brokers import mosquitto_setup
 from bridge.brokers.broker import Broker, BrokerDown, BrokerKind, start_broker
 from bridge.machine.lease import LeaseTaken
+from bridge.message_bounds import LARGEST_PACKET
 from bridge.transport.address import Address
 from bridge.transport.broker_drops import watch_drops
 from tests import brokers, needs
@@ -240,6 +241,28 @@ def test_messages_arrive(tmp_path: Path, kind: BrokerKind, protocol: MQTTProtoco
     ):
         sender.publish("a/b", *payloads)
         assert [("a/b", payload, 1) for payload in payloads] == [receiver.messages.get(timeout=BOUND) for _ in payloads]
+
+
+@KINDS
+@pytest.mark.parametrize("protocol", [V5, V311])
+def test_a_message_that_is_too_large_costs_its_sender_the_connection_and_nobody_else(
+    tmp_path: Path, kind: BrokerKind, protocol: MQTTProtocolVersion
+) -> None:
+    """Its bytes are never kept, and the messages of others arrive."""
+    with (
+        start_broker(tmp_path, USERS, kind=kind) as broker,
+        Client(broker.address("braid"), "to", protocol=protocol, topic="a/b") as receiver,
+        Client(broker.address("tenant"), "greedy", protocol=protocol) as greedy,
+        Client(broker.address("tenant"), "from", protocol=protocol) as sender,
+    ):
+        gone = threading.Event()
+        greedy.client.on_disconnect = lambda *_: gone.set()
+        before = psutil.Process(broker.pid).memory_info().rss
+        greedy.client.publish("a/b", bytes(LARGEST_PACKET), qos=0)
+        assert gone.wait(BOUND)
+        sender.publish("a/b", b"small")
+        assert ("a/b", b"small", 1) == receiver.messages.get(timeout=BOUND)
+        assert psutil.Process(broker.pid).memory_info().rss - before < LARGEST_PACKET
 
 
 @pytest.mark.mosquitto

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 
 from bridge.brokers.broker import BrokerKind, start_broker
 from bridge.message import Message
+from bridge.transport import mqtt_rounds
 from bridge.transport.address import Address
 from bridge.transport.fetch_interval import Fetch, Grouping, ungrouped
 from bridge.transport.mqtt_client import MqttClient
@@ -393,3 +395,27 @@ def test_many_messages_and_those_without_an_id_come_over_one_connection(tmp_path
         client.stop()
         sender.disconnect()
         sender.loop_stop()
+
+
+def test_large_messages_are_read_no_faster_than_they_are_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the host's memory has some of them, and the broker the others; once one is acknowledged it reads on."""
+    monkeypatch.setattr(mqtt_rounds, "_MOST_HELD", 100_000)
+    sent = [Message("t", bytes(70_000), number) for number in (1, 2, 3)]
+    rounds, waiting = list[int](), threading.Event()
+    with scene() as made:
+        made.read(packet(sent[0]))
+        made.client._rounds = replace(made.client._rounds, on_end=lambda: rounds.append(len(made.messages)))
+        made.here.sendall(packet(sent[1]))
+        reading = threading.Thread(target=made.client.loop_read, daemon=True)
+        reading.start()
+        made.here.sendall(packet(sent[2]))
+        # It hands on what it has each time that it waits.
+        while rounds.count(2) < 3 and reading.is_alive():
+            waiting.wait(0.01)
+        assert sent[:2] == made.messages
+        made.client.acknowledge([1])
+        while len(made.messages) < 3 and reading.is_alive():
+            waiting.wait(0.01)
+        made.client.acknowledge([2])
+        reading.join(BOUND)
+        assert (False, sent) == (reading.is_alive(), made.messages)

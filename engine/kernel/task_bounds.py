@@ -1,0 +1,100 @@
+"""The bounds of what one task may take in a batch, so that a greedy one costs its neighbours in the job little.
+
+A bound turns too much into dead letters of the task itself: events that would make its state or an emitted event too
+large, and all that is left once it has used its CPU. A task that does nothing else is failed, as any other.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bridge.message_bounds import LARGEST_EVENT
+from engine.plan import Plan
+from engine.task_cpu import task_cpu_ns
+
+FIRST_EVENTS = 32
+"""Events of the first call of a task whose cost is not known yet: it cannot be interrupted."""
+_MORE = 8
+"""The most by which the next call is larger."""
+_CALLS = 40
+"""The part of its CPU that a call should take is one of so many."""
+_OVERSPENT = "it took more than"
+
+
+class BeyondBound(Exception):
+    """More than a task may have; its text is the reason of the dead letters."""
+
+
+class CpuBound:
+    """The CPU of one task in one batch, and how many events it takes at once; made by the kernel.
+
+    >>> bound = CpuBound(seconds=5.0)
+    >>> bound.at_once
+    32
+    """
+
+    def __init__(self, *, seconds: float, known_ns: float | None = None) -> None:
+        """`known_ns` is what an event cost before, if that is known."""
+        self._most = int(seconds * 1e9)
+        self._begun = task_cpu_ns()
+        self._call = self._most // _CALLS
+        self.at_once = FIRST_EVENTS
+        """The events of the next call."""
+        if known_ns is not None:
+            self.at_once = max(FIRST_EVENTS, int(self._call / max(1.0, known_ns)))
+
+    @property
+    def spent(self) -> bool:
+        """True once no more events are tried in this batch."""
+        return task_cpu_ns() - self._begun > self._most
+
+    @property
+    def reason(self) -> str:
+        """Why the events after that are parked."""
+        return f"{_OVERSPENT} {self._most / 1e9:g} s of CPU in one batch; let it do less for an event"
+
+    def note_call(self, begun_ns: int) -> None:
+        """Choose the size of the next call by what the last one took."""
+        if task_cpu_ns() - begun_ns < self._call:
+            self.at_once *= _MORE
+
+    def cost_of(self, events: int) -> float:
+        """What one of so many events cost on average, in nanoseconds."""
+        return (task_cpu_ns() - self._begun) / events
+
+
+def seconds_of(plan: Plan) -> float:
+    """The CPU that each task of a plan may take in a batch: slower jobs have larger batches."""
+    return plan.limits.task_seconds * max(1.0, plan.pace)
+
+
+def is_overspent(reason: str) -> bool:
+    """Whether events were parked because their task had used its CPU."""
+    return reason.startswith(_OVERSPENT)
+
+
+def check_sizes(port: str, rows: pa.RecordBatch) -> None:
+    """Raise `BeyondBound` if an emitted event is larger than any event may be: no message could carry it.
+
+    >>> check_sizes("out", pa.record_batch({"t": ["small"]}))
+    """
+    if rows.nbytes <= LARGEST_EVENT:
+        return
+    texts = [column for column in rows.columns if pa.types.is_string(column.type) or pa.types.is_binary(column.type)]
+    sizes = [pc.fill_null(pc.binary_length(column), 0).cast(pa.int64()) for column in texts]
+    if not sizes:
+        return
+    total = sizes[0]
+    for more in sizes[1:]:
+        total = pc.add(total, more)
+    if (largest := pc.max(total).as_py() or 0) > LARGEST_EVENT:
+        raise BeyondBound(
+            f"it would emit an event of {largest:,} bytes at port {port!r}, and an event may have {LARGEST_EVENT:,}; "
+            "gather less in one event"
+        )
+
+
+def state_too_large(most: int) -> BeyondBound:
+    """The error of a task whose state would grow beyond its bound."""
+    return BeyondBound(
+        f"its state would have more than {most:,} bytes; use fewer keys or shorter windows, or ask for more"
+    )

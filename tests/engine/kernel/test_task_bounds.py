@@ -1,0 +1,159 @@
+"""The bounds of one task: what is too much becomes its dead letters, and costs its neighbours nothing."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.message_bounds import LARGEST_EVENT
+from engine.behaviour import Behaviour, PortEmission
+from engine.kernel.task_bounds import FIRST_EVENTS, CpuBound, is_overspent
+from engine.plan import Limits
+from engine.records.record import Record
+from engine.records.staged_state import KEY_BYTES, Staged
+from engine.records.state import InstanceStates
+from tests.engine.kernels import Machine, arrived, behaviours, dead, entry, left, slot
+
+SLOTS = [slot(2, "output", 1), slot(3, "output", 1), slot(4, "output", 2)]
+
+
+def machine(behaviour: Behaviour, limits: Limits) -> Machine:
+    """A job in which this behaviour stands between two outputs, within limits."""
+    made = entry(SLOTS)
+    return Machine(
+        entry=replace(made, plan=replace(made.plan, limits=limits)), made={**behaviours(SLOTS), 2: behaviour}
+    )
+
+
+def numbers(record: Record, instance: int) -> list[Any]:
+    return [row["b"] for row in left(record, instance)]
+
+
+def keeping(_port: str, rows: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
+    """Keeps ten bytes for each value."""
+    for b in rows.column("b").to_pylist():
+        state.put((b,), "x" * 10)
+    return {"out": PortEmission(rows)}
+
+
+def test_a_state_at_its_bound_takes_only_what_does_not_let_it_grow() -> None:
+    """New keys are dead letters with the reason; known keys go on, in this batch and the next, and so do neighbours."""
+    one = KEY_BYTES + 2 + 11
+    job = machine(keeping, Limits(state_bytes=5 * one))
+    record = job.run([arrived([{"b": b} for b in (0, 1, 2, 3, 4, 5, 1, 6, 0)])])
+    assert [0, 1, 2, 3, 4, 1, 0] == numbers(record, 4)
+    assert [(f"its state would have more than {5 * one:,} bytes", b) for b in (5, 6)] == [
+        (reason.partition(";")[0], b) for *_, reason, b in dead(record)
+    ]
+    assert [0, 1, 2, 3, 4, 5, 1, 6, 0] == numbers(record, 3)
+    after = job.run([arrived([{"b": b} for b in (4, 9, 3)])])
+    assert ([4, 3], [9]) == (numbers(after, 4), [b for *_, b in dead(after)])
+
+
+Changes = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "delete", "many", "mark", "undo"]), st.integers(0, 5), st.integers(0, 300)
+    ),
+    max_size=30,
+)
+
+
+@given(st.lists(Changes, max_size=3), st.integers(0, 900))
+def test_the_size_of_a_state_is_that_of_its_keys_whatever_was_undone(batches: list[list[Any]], most: int) -> None:
+    """It is known at each moment of each batch, and exceeds a bound just where the state has grown beyond it."""
+    states = InstanceStates()
+    for number, changes in enumerate(batches):
+        state, kept = states.of(7), dict(_content(states))
+        marks: list[tuple[int, dict[bytes, bytes]]] = [(state.mark(), dict(kept))]
+        for what, key, size in changes:
+            packed = bytes([key])
+            if what in {"put", "many"}:
+                state.put_many([packed], [b"x" * size])
+                kept[packed] = b"x" * size
+            elif what == "delete":
+                state.put_many([packed], [None])
+                kept.pop(packed, None)
+            elif what == "mark":
+                marks.append((state.mark(), dict(kept)))
+            else:
+                token, before = marks[-1]
+                state.rollback(token)
+                kept = dict(before)
+            token, before = marks[-1]
+            assert (_size(kept) > most and _size(kept) > _size(before)) == state.exceeds(most, token)
+        states.follow(number, dropped=(), changes=states.changes(), imaged=(), credit=0)
+        assert kept == _content(states)
+
+
+def _content(states: InstanceStates) -> dict[bytes, bytes]:
+    return {key: value for items in states.kept.get(7, {}).values() for key, value in items.items()}
+
+
+def _size(kept: Mapping[bytes, bytes]) -> int:
+    return sum(KEY_BYTES + len(key) + len(value) for key, value in kept.items())
+
+
+def test_an_event_that_would_be_too_large_is_not_emitted() -> None:
+    """The event that it was made of is a dead letter; the others go on."""
+
+    def blowing(_port: str, rows: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        long = ["x" * (LARGEST_EVENT + 1) if b == 2 else "x" * (LARGEST_EVENT // 3) for b in rows.column("b").to_pylist()]
+        return {"out": PortEmission(rows.append_column("s", pa.array(long, pa.string())))}
+
+    record = machine(blowing, Limits()).run([arrived([{"b": b} for b in range(5)])])
+    assert [0, 1, 3, 4] == numbers(record, 4)
+    ((_, _, reason, b),) = dead(record)
+    assert (2, True) == (b, reason.startswith(f"it would emit an event of {LARGEST_EVENT + 1:,} bytes"))
+
+
+def spending(seconds: float, calls: list[int]) -> Behaviour:
+    """Uses so much CPU for each event."""
+
+    def behave(_port: str, rows: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        calls.append(len(rows))
+        until = time.thread_time() + seconds * len(rows)
+        while time.thread_time() < until:
+            pass
+        return {"out": PortEmission(rows)}
+
+    return behave
+
+
+def test_a_task_that_has_used_its_cpu_is_not_called_again_in_a_batch() -> None:
+    """What is left becomes dead letters that say so, and the neighbour gets all events."""
+    calls = list[int]()
+    record = machine(spending(0.004, calls), Limits(task_seconds=0.2)).run([arrived([{"b": b} for b in range(500)])])
+    taken = sum(calls)
+    assert FIRST_EVENTS == next(filter(None, calls))
+    assert (True, list(range(taken))) == (50 <= taken < 500, numbers(record, 4))
+    letters = dead(record)
+    assert list(range(taken, 500)) == [b for *_, b in letters]
+    assert {True} == {is_overspent(reason) for *_, reason, _ in letters}
+    assert list(range(500)) == numbers(record, 3)
+
+
+def test_a_quick_task_takes_a_batch_in_few_calls_and_the_next_one_at_once() -> None:
+    """Its cost is known from then on."""
+    calls = list[int]()
+    job = machine(spending(0.0, calls), Limits(task_seconds=60.0))
+    for _ in range(2):
+        calls.clear()
+        job.run([arrived([{"b": b} for b in range(5_000)])])
+        sizes = [count for count in calls if count]
+    assert [5_000] == sizes
+
+
+@pytest.mark.parametrize("known", [None, 1.0, 1e12])
+def test_a_bound_of_cpu_never_asks_for_less_than_some_events(known: float | None) -> None:
+    """However slow they were: a task that is quick again has to show it."""
+    bound = CpuBound(seconds=5.0, known_ns=known)
+    assert FIRST_EVENTS <= bound.at_once
+    assert not bound.spent
+    assert not is_overspent("ValueError: no")
+    assert np.isfinite(bound.cost_of(1))
