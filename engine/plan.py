@@ -177,6 +177,8 @@ class Limits:
     """The most that the state of one task may have, in each shard."""
     task_seconds: float = 5.0
     """The most CPU that one task may take in a batch, for each second of the pace."""
+    emitted_bytes: int = 1_000_000_000
+    """The most that one task may emit in a batch; what is left of its events becomes dead letters."""
     hang: float = 60.0
     """Seconds after which a task counts as hung."""
     memory: int = 8_000_000_000

@@ -14,7 +14,7 @@ from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind, Outside, Schema
 from engine.behaviour import AnyImplementation, Behaviour, implementation_of, installed_behaviours
 from engine.event_streams import EventStream, PortRun, nothing
-from engine.kernel.task_bounds import CpuBound
+from engine.kernel.task_bounds import Allowance
 from engine.kernel.task_run import TaskInput, TaskOutcome, TaskRun
 from engine.plan import Limits
 from engine.records.staged_state import Staged
@@ -110,7 +110,7 @@ class Trial:
             state=self.state,
             taken=TaskInput(found),
             watch=Unwatched(),
-            cpu=CpuBound(seconds=Limits().task_seconds),
+            allowance=Allowance(seconds=Limits().task_seconds, emitted=Limits().emitted_bytes),
             most_state=Limits().state_bytes,
         ).work_off()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.behaviour import NoBehaviour
-from engine.tasks.filters import Members
+from engine.tasks.bloom_filters import MOST_FILTER_BITS, Members
 
 if TYPE_CHECKING:
     from rbloom import Bloom
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 BYTES = 16
 """The length of a digest."""
 _KIND = "bloom1"
+_LARGEST_FILE = MOST_FILTER_BITS // 6 + 1_000
+"""Bytes of a file with a model: base64 takes a byte for six bits."""
 
 
 def digest(value: str) -> bytes:
@@ -79,6 +81,10 @@ def bloom_for(members: Members) -> "Bloom":
         return bloom_of(map(number, members.known), members.expected, members.false_positives)
     path = Path(members.file.path)
     try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise NoBehaviour(
+                f"the model {members.file.place!r} has more than {_LARGEST_FILE:,} bytes; make it for fewer values"
+            )
         content = path.read_bytes()
     except OSError as error:
         raise NoBehaviour(f"the model {members.file.place!r} cannot be read: {error.strerror}; put it there") from error

@@ -14,22 +14,24 @@ from engine.implementations import bloom_filters
 from engine.implementations.conversion import unfit
 from engine.implementations.values import replaced
 from engine.records.staged_state import Staged
-from engine.tasks.filters import (
+from engine.tasks.bloom_filters import (
     BLOOM_FILTER,
     BLOOM_FILTER_TRAIN,
-    GATE,
     MULTI_BLOOM_FILTER,
-    MULTI_RANGE_FILTER,
-    RANGE_FILTER,
     TRAINED_BLOOM_FILTER,
     BloomFilterConfig,
     BloomFilterTrainConfig,
-    GateConfig,
     LookedUp,
     MultiBloomFilterConfig,
+    TrainedBloomFilterConfig,
+)
+from engine.tasks.filters import (
+    GATE,
+    MULTI_RANGE_FILTER,
+    RANGE_FILTER,
+    GateConfig,
     MultiRangeFilterConfig,
     RangeFilterConfig,
-    TrainedBloomFilterConfig,
 )
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
 from engine.kernel.portion import EVERYTHING, Portion
 from engine.kernel.state_changes import change_states, in_effect, untransformed
-from engine.kernel.task_bounds import CpuBound, seconds_of
+from engine.kernel.task_bounds import Allowance, seconds_of
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun
 from engine.offset import Offset
 from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
@@ -191,7 +191,11 @@ class _Kernel:
                 staged = self._state.of(slot.instance)
                 token = staged.mark()
                 limits = self._layout.entry.plan.limits
-                cpu = CpuBound(seconds=seconds_of(self._layout.entry.plan), known_ns=self._costs.get(slot.instance))
+                allowance = Allowance(
+                    seconds=seconds_of(self._layout.entry.plan),
+                    emitted=limits.emitted_bytes,
+                    known_ns=self._costs.get(slot.instance),
+                )
                 outcome = TaskRun(
                     instance=slot.instance,
                     behaviour=behaviour,
@@ -199,11 +203,11 @@ class _Kernel:
                     state=staged,
                     taken=taken,
                     watch=self._watch,
-                    cpu=cpu,
+                    allowance=allowance,
                     most_state=limits.state_bytes,
                     origins=self._origins if isinstance(behaviour, ActingBehaviour) else NOWHERE,
                 ).work_off()
-                self._costs[slot.instance] = cpu.cost_of(len(taken))
+                self._costs[slot.instance] = allowance.cost_of(len(taken))
                 if self._portion.strays(slot.instance, staged):
                     staged.rollback(token)
                     outcome = _all_parked(slot, taken, _STRAYED)

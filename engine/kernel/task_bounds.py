@@ -24,16 +24,17 @@ class BeyondBound(Exception):
     """More than a task may have; its text is the reason of the dead letters."""
 
 
-class CpuBound:
-    """The CPU of one task in one batch, and how many events it takes at once; made by the kernel.
+class Allowance:
+    """What one task may take in one batch, and how many events at once; made by the kernel.
 
-    >>> bound = CpuBound(seconds=5.0)
-    >>> bound.at_once
+    >>> Allowance(seconds=5.0, emitted=1_000).at_once
     32
     """
 
-    def __init__(self, *, seconds: float, known_ns: float | None = None) -> None:
-        """`known_ns` is what an event cost before, if that is known."""
+    def __init__(self, *, seconds: float, emitted: int, known_ns: float | None = None) -> None:
+        """`seconds` are of CPU, `emitted` are bytes, and `known_ns` is what an event cost before, if that is known."""
+        self._most_emitted = emitted
+        self._emitted = 0
         self._most = int(seconds * 1e9)
         self._begun = task_cpu_ns()
         self._call = self._most // _CALLS
@@ -45,12 +46,18 @@ class CpuBound:
     @property
     def spent(self) -> bool:
         """True once no more events are tried in this batch."""
-        return task_cpu_ns() - self._begun > self._most
+        return self._emitted > self._most_emitted or task_cpu_ns() - self._begun > self._most
 
     @property
     def reason(self) -> str:
         """Why the events after that are parked."""
+        if self._emitted > self._most_emitted:
+            return f"{_OVERSPENT} {self._most_emitted:,} bytes for what it emits in one batch; emit less for an event"
         return f"{_OVERSPENT} {self._most / 1e9:g} s of CPU in one batch; let it do less for an event"
+
+    def note_emitted(self, size: int) -> None:
+        """Count the bytes that it emitted."""
+        self._emitted += size
 
     def note_call(self, begun_ns: int) -> None:
         """Choose the size of the next call by what the last one took."""
@@ -68,7 +75,7 @@ def seconds_of(plan: Plan) -> float:
 
 
 def is_overspent(reason: str) -> bool:
-    """Whether events were parked because their task had used its CPU."""
+    """Whether events were parked because their task had used what it may."""
     return reason.startswith(_OVERSPENT)
 
 

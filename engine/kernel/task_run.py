@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from engine.behaviour import Behaviour, PortEmission
 from engine.event_streams import EventStream, Numbers, PortRun, joined
-from engine.kernel.task_bounds import BeyondBound, CpuBound, check_sizes, state_too_large
+from engine.kernel.emissions import causes_of, check_emission
+from engine.kernel.task_bounds import Allowance, BeyondBound, state_too_large
 from engine.records.record import CodeTraceback, Dead
 from engine.records.staged_state import Staged
 from engine.refusal import RefusingBehaviour
@@ -33,10 +34,6 @@ from engine.task_watch import EventName, TaskWatch
 _LONGEST_REASON = 500
 _HOPELESS = 20
 """If this many first events each raise the same type of error alone, the rest is parked without a try."""
-
-
-class InvalidEmission(ValueError):
-    """A behaviour returned something that breaks the rules for behaviours."""
 
 
 class TaskInput:
@@ -113,7 +110,7 @@ class TaskRun:
     state: Staged
     taken: TaskInput
     watch: TaskWatch
-    cpu: CpuBound
+    allowance: Allowance
     most_state: int
     """The bytes that its state may have."""
     origins: Origins = NOWHERE
@@ -173,17 +170,17 @@ class TaskRun:
         # A cell has bounds of its own, and would be made for each call.
         at, at_once = 0, len(self.taken) if isinstance(self.behaviour, RefusingBehaviour) else 0
         while at < len(self.taken):
-            end = min(len(self.taken), at + (at_once or self.cpu.at_once))
+            end = min(len(self.taken), at + (at_once or self.allowance.at_once))
             begun = task_cpu_ns()
             if not self._halving(at, end):
                 break
-            self.cpu.note_call(begun)
+            self.allowance.note_call(begun)
             at = end
 
     def _is_spent(self, at: int) -> bool:
         """Park all events from one on if the task has used its CPU."""
-        if spent := self.cpu.spent:
-            self._park_from(at, self.cpu.reason)
+        if spent := self.allowance.spent:
+            self._park_from(at, self.allowance.reason)
         return spent
 
     def _halving(self, begin: int, over: int) -> bool:
@@ -232,6 +229,7 @@ class TaskRun:
             self.state.rollback(token)
             # Its frames would keep the events in memory.
             return error.with_traceback(None)
+        self.allowance.note_emitted(sum([each.rows.nbytes for one in emitted for each in one.values()]))
         self._emitted += emitted
         self._parked += refused
         return None
@@ -254,9 +252,8 @@ class TaskRun:
 
     def _caused(self, port: str, emission: PortEmission, taken: EventStream) -> EventStream:
         rows, origin = emission
-        _check(port, rows, self.outputs)
-        check_sizes(port, rows)
-        return EventStream(rows.replace_schema_metadata(None), _causes(port, len(rows), origin, taken.causes))
+        check_emission(port, rows, self.outputs)
+        return EventStream(rows.replace_schema_metadata(None), causes_of(port, len(rows), origin, taken.causes))
 
 
 def reason_of(error: Exception) -> str:
@@ -270,34 +267,3 @@ def sound(text: str) -> str:
     """A reason as it is kept."""
     # A message may contain lone surrogates, which a file cannot.
     return text.encode("utf-8", "backslashreplace").decode()[:_LONGEST_REASON]
-
-
-def _check(port: str, rows: pa.RecordBatch, outputs: Mapping[str, pa.Schema]) -> None:
-    if not isinstance(rows, pa.RecordBatch):
-        raise InvalidEmission(f"the task emits {type(rows).__name__} at port {port!r}, not a RecordBatch")
-    if port not in outputs:
-        raise InvalidEmission(
-            f"the task emits at port {port!r}, but not for an empty batch; emit an empty batch there too"
-        )
-    if not rows.schema.equals(outputs[port]):
-        fields = f"{_text(rows.schema)} at port {port!r}, but for an empty batch {_text(outputs[port])}"
-        raise InvalidEmission(f"the task emits {fields}; emit the same fields for every batch")
-
-
-def _causes(port: str, count: int, origin: Numbers | None, causes: Numbers) -> Numbers:
-    if origin is None:
-        if count != len(causes):
-            raise InvalidEmission(
-                f"the task emits {count} events at port {port!r} for {len(causes)}; name the origin of each"
-            )
-        return causes
-    if len(origin) != count:
-        raise InvalidEmission(f"the task emits {count} events at port {port!r} and names the origins of {len(origin)}")
-    if count and (origin[0] < 0 or origin[-1] >= len(causes) or bool(np.any(np.diff(origin) < 0))):
-        raise InvalidEmission(f"the origins at port {port!r} are not in ascending order, or outside the batch")
-    of_each: Numbers = causes[origin]
-    return of_each
-
-
-def _text(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema) or "no field"

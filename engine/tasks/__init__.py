@@ -5,6 +5,7 @@ entry point group `braid.task_types`, which third parties use in the same way.
 """
 
 from dags import AnyTaskType, Namespace
+from engine.tasks.bloom_filters import BLOOM_TYPES
 from engine.tasks.code import CODE_TYPES
 from engine.tasks.compute import COMPUTE_TYPES, OPMW, OPMW_JOIN
 from engine.tasks.ends import END_TYPES
@@ -21,6 +22,7 @@ from engine.tasks.windows import WINDOW_TYPES
 TYPES: tuple[AnyTaskType, ...] = tuple(
     sorted(
         (
+            *BLOOM_TYPES,
             *CODE_TYPES,
             *COMPUTE_TYPES,
             *END_TYPES,

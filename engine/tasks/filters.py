@@ -2,15 +2,15 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
-from dags import NUMBER, Config, FieldFates, Kind, Place, Read, Resized, Schema, Schemas, State, StateFate, TaskType
+from dags import NUMBER, Config, Kind, Read, Schemas, TaskType
 from dags.task_type import sets_nothing
 from engine.tasks import expressions
 
 Outside = Literal["drop", "null"]
 """For a value that does not pass, make a field null, as in the benchmark, or drop the event."""
-_FEWER = "one for one, or fewer if events are dropped"
+FEWER = "one for one, or fewer if events are dropped"
 
 
 class Range(Config):
@@ -41,7 +41,7 @@ RANGE_FILTER = TaskType(
     config=RangeFilterConfig,
     sets=lambda config: (config.field,),
     reads=lambda config: (Read(at="field", field=config.field, kinds=NUMBER),),
-    selectivity=_FEWER,
+    selectivity=FEWER,
 )
 """Passes numbers in range."""
 
@@ -82,159 +82,9 @@ MULTI_RANGE_FILTER = TaskType(
     config=MultiRangeFilterConfig,
     sets=lambda config: tuple(config.ranges) if config.field is None else (config.field,),
     reads=_ranged,
-    selectivity=_FEWER,
+    selectivity=FEWER,
 )
 """Passes numbers in range, field by field."""
-
-Expected = Annotated[int, Field(ge=1, le=100_000_000)]
-Rate = Annotated[float, Field(gt=0, lt=1)]
-_VALUES = frozenset({Kind.STRING, Kind.INTEGER})
-_DIGEST = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
-
-
-class _Sized(Config):
-    """The size and quality of a Bloom filter."""
-
-    expected: Expected = 20_000_000
-    """The number of values that the filter is made for. With more values, more others pass."""
-    false_positives: Rate = 0.01
-    """The share of other values that pass nevertheless, for the expected number of values."""
-
-
-class Members(_Sized):
-    """The members of a set: values, or a Bloom filter in a file."""
-
-    known: tuple[str, ...] = ()
-    """The members. Numbers are given as texts."""
-    file: Place | None = None
-    """A file with the text of a model from `bloom_filter_train`."""
-    sha256: _DIGEST | None = None
-    """The SHA-256 digest of the file in hexadecimal digits. It makes the config complete."""
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if (self.file is None) != (self.sha256 is None):
-            raise ValueError("file and sha256 must be given together; give both, or the values themselves as known")
-        if (self.file is None) == (not self.known):
-            raise ValueError("give either the values as known, or a file with a model")
-        return self
-
-    def sorted(self) -> Self:
-        """The same set, with its values sorted and without repetitions."""
-        return self.model_copy(update={"known": tuple(sorted(set(self.known)))})
-
-
-class LookedUp(Config):
-    """The field to look up, and the effect of a value outside the set."""
-
-    field: str
-    """The field to look up."""
-    outside: Outside = "null"
-    """For a value outside the set, make a field null, or drop the event."""
-    nulls: str | None = None
-    """The field that becomes null; by default, the one that is looked up."""
-
-    @model_validator(mode="after")
-    def _used(self) -> Self:
-        if self.nulls is not None and self.outside == "drop":
-            raise ValueError('nulls has no effect unless outside is "null"; remove one of the two')
-        return self
-
-
-def _looked_up(config: LookedUp) -> tuple[Read, ...]:
-    nulls = () if config.nulls is None else (Read(at="nulls", field=config.nulls),)
-    return Read(at="field", field=config.field, kinds=_VALUES), *nulls
-
-
-class BloomFilterConfig(Members, LookedUp):
-    """The field to look up, and the set."""
-
-
-BLOOM_FILTER = TaskType(
-    name="bloom_filter",
-    summary="Makes a field null if a value is not in a set, by a Bloom filter, or drops the event.",
-    config=BloomFilterConfig,
-    sets=lambda config: (config.field if config.nulls is None else config.nulls,),
-    reads=_looked_up,
-    selectivity=_FEWER,
-    normalise=BloomFilterConfig.sorted,
-)
-"""Passes known values."""
-
-
-class MultiBloomFilterConfig(Config):
-    """The fields to look up, each with its own set."""
-
-    filters: Annotated[dict[str, Members], Field(min_length=1)]
-    """The sets by field."""
-    outside: Outside = "null"
-    """For a value outside its set, make its field null, or drop the event."""
-
-
-def _all_sorted(config: MultiBloomFilterConfig) -> MultiBloomFilterConfig:
-    return config.model_copy(update={"filters": {name: each.sorted() for name, each in config.filters.items()}})
-
-
-MULTI_BLOOM_FILTER = TaskType(
-    name="multi_bloom_filter",
-    summary="Makes values of an event null if they are not in their sets, or drops the event.",
-    config=MultiBloomFilterConfig,
-    sets=lambda config: tuple(config.filters),
-    reads=lambda config: tuple(Read(at=f"filters/{name}", field=name, kinds=_VALUES) for name in config.filters),
-    selectivity=_FEWER,
-    normalise=_all_sorted,
-)
-"""Passes known values, field by field."""
-
-
-class BloomFilterTrainConfig(_Sized):
-    """The values of a model, and its quality."""
-
-    field: str
-    """The field with the members of the set."""
-    every: Annotated[int, Field(ge=1, le=100_000)] = 300
-    """The number of events per model."""
-    expected: Expected = 10_000
-    """The number of values that a model is made for."""
-
-
-BLOOM_FILTER_TRAIN = TaskType(
-    name="bloom_filter_train",
-    summary="Makes a Bloom filter from the values of every block of events, and emits it as a model.",
-    config=BloomFilterTrainConfig,
-    reads=lambda config: (Read(at="field", field=config.field, kinds=_VALUES),),
-    output_schema=lambda _config, _inputs: {"out": Schema.of(model=Kind.STRING)},
-    state=State.STREAM,
-    state_change=FieldFates(
-        every=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED),
-        expected=StateFate.KEPT,
-        false_positives=StateFate.KEPT,
-    ),
-    selectivity="one per full block",
-    gathers="every",
-)
-"""Models of sets."""
-
-
-class TrainedBloomFilterConfig(LookedUp):
-    """The field to look up in the latest model."""
-
-
-TRAINED_BLOOM_FILTER = TaskType(
-    name="trained_bloom_filter",
-    summary="Makes a field null if a value is not in the set of the latest model, or drops the event.",
-    config=TrainedBloomFilterConfig,
-    inputs=("in", "model"),
-    reads=lambda config: (
-        *_looked_up(config),
-        Read(at="", field="model", port="model", kinds=frozenset({Kind.STRING})),
-    ),
-    output_schema=lambda _config, inputs: {"out": inputs["in"]},
-    state=State.STREAM,
-    state_change=FieldFates(field=StateFate.KEPT, outside=StateFate.KEPT, nulls=StateFate.KEPT),
-    selectivity=f"at the port in {_FEWER}; none for a model",
-)
-"""Passes the values of the latest model."""
 
 
 class WhereConfig(Config):
@@ -288,10 +138,6 @@ GATE = TaskType(
 FILTER_TYPES = (
     RANGE_FILTER,
     MULTI_RANGE_FILTER,
-    BLOOM_FILTER,
-    MULTI_BLOOM_FILTER,
-    BLOOM_FILTER_TRAIN,
-    TRAINED_BLOOM_FILTER,
     WHERE,
     GATE,
 )

@@ -8,6 +8,7 @@ import pytest
 
 from engine.job.job_health import JobHealth
 from engine.job.task_health import _BACK_OFF, BAD_BATCHES
+from engine.kernel.task_bounds import Allowance
 from engine.offset import Offset
 from engine.plan import Edge, Plan, Slot, SlotState
 from engine.records.record import Dead, InstanceMeter, Record
@@ -82,3 +83,19 @@ def test_an_instance_that_is_no_better_is_failed_at_once_and_for_longer(store: R
     following(health, plan, AGAIN)
     health.note(batch(store, {2: "it broke anew"}), PLAN, AGAIN)
     assert {"2": {"reason": "it broke anew", "retry": AGAIN + _BACK_OFF.after(2)}} == health.failed()
+
+
+def test_a_task_that_uses_its_allowance_up_batch_after_batch_is_failed(store: RecordStore) -> None:
+    """Even though it took a part of its events each time."""
+    health, plan = JobHealth(PLAN), None
+    reason = Allowance(seconds=5.0, emitted=1).reason
+    for _ in range(BAD_BATCHES):
+        number, at = store.batches().stop, Offset(entry=1, at={})
+        dead = Dead(instance=2, port="in", reason=reason, events=pa.record_batch({"n": [1]}))
+        meters = {2: InstanceMeter(taken=9, dead=1), 3: InstanceMeter(taken=9)}
+        record = Record(batch=number, start=at, end=at, dead=(dead,), meters=meters)
+        store.write(record)
+        health.note(store.file(number).header, PLAN, BEGIN)
+        plan = health.following(PLAN, BEGIN)
+    assert plan is not None
+    assert {2: reason} == {each.instance: each.reason for each in plan.slots if each.state is SlotState.FAILED}

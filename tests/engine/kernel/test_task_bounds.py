@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bridge.message_bounds import LARGEST_EVENT
 from engine.behaviour import Behaviour, PortEmission
-from engine.kernel.task_bounds import FIRST_EVENTS, CpuBound, is_overspent
+from engine.kernel.task_bounds import FIRST_EVENTS, Allowance, is_overspent
 from engine.plan import Limits
 from engine.records.record import Record
 from engine.records.staged_state import KEY_BYTES, Staged
@@ -57,9 +57,7 @@ def test_a_state_at_its_bound_takes_only_what_does_not_let_it_grow() -> None:
 
 
 Changes = st.lists(
-    st.tuples(
-        st.sampled_from(["put", "delete", "many", "mark", "undo"]), st.integers(0, 5), st.integers(0, 300)
-    ),
+    st.tuples(st.sampled_from(["put", "delete", "many", "mark", "undo"]), st.integers(0, 5), st.integers(0, 300)),
     max_size=30,
 )
 
@@ -103,7 +101,9 @@ def test_an_event_that_would_be_too_large_is_not_emitted() -> None:
     """The event that it was made of is a dead letter; the others go on."""
 
     def blowing(_port: str, rows: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        long = ["x" * (LARGEST_EVENT + 1) if b == 2 else "x" * (LARGEST_EVENT // 3) for b in rows.column("b").to_pylist()]
+        long = [
+            "x" * (LARGEST_EVENT + 1) if b == 2 else "x" * (LARGEST_EVENT // 3) for b in rows.column("b").to_pylist()
+        ]
         return {"out": PortEmission(rows.append_column("s", pa.array(long, pa.string())))}
 
     record = machine(blowing, Limits()).run([arrived([{"b": b} for b in range(5)])])
@@ -142,17 +142,30 @@ def test_a_quick_task_takes_a_batch_in_few_calls_and_the_next_one_at_once() -> N
     """Its cost is known from then on."""
     calls = list[int]()
     job = machine(spending(0.0, calls), Limits(task_seconds=60.0))
-    for _ in range(2):
-        calls.clear()
-        job.run([arrived([{"b": b} for b in range(5_000)])])
-        sizes = [count for count in calls if count]
-    assert [5_000] == sizes
+    job.run([arrived([{"b": b} for b in range(5_000)])])
+    assert [32, 256, 2_048, 2_664] == [count for count in calls if count]
+    calls.clear()
+    job.run([arrived([{"b": b} for b in range(5_000)])])
+    assert [5_000] == [count for count in calls if count]
+
+
+def test_a_task_that_emits_too_much_for_a_batch_takes_no_more_of_it() -> None:
+    """Else one that makes a thousand of each byte would fill the memory of all."""
+
+    def amplifying(_port: str, rows: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        return {"out": PortEmission(rows.append_column("s", pa.array(["x" * 1_000] * len(rows), pa.string())))}
+
+    record = machine(amplifying, Limits(emitted_bytes=100_000)).run([arrived([{"b": b} for b in range(500)])])
+    kept = numbers(record, 4)
+    assert (list(range(len(kept))), True) == (kept, 100 <= len(kept) < 500)
+    assert {True} == {"bytes for what it emits" in reason and is_overspent(reason) for *_, reason, _ in dead(record)}
+    assert list(range(500)) == numbers(record, 3)
 
 
 @pytest.mark.parametrize("known", [None, 1.0, 1e12])
 def test_a_bound_of_cpu_never_asks_for_less_than_some_events(known: float | None) -> None:
     """However slow they were: a task that is quick again has to show it."""
-    bound = CpuBound(seconds=5.0, known_ns=known)
+    bound = Allowance(seconds=5.0, emitted=1, known_ns=known)
     assert FIRST_EVENTS <= bound.at_once
     assert not bound.spent
     assert not is_overspent("ValueError: no")
