@@ -7,9 +7,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dags import fields_in
-from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot, SlotState
+from engine.plan import Delivery, Edge, Forward, Ingress, Limits, Plan, Slot, SlotState
 from engine.supply import Bridged, Supply, declaring
 from merge import Instance, Job, JobId, Jobs, RunningGraph, RunningTask
+
+NO_OTHER_LIMITS = Limits()
+"""The limits of jobs for which an operator has chosen none."""
 
 
 class Supplied(NamedTuple):
@@ -46,6 +49,7 @@ class Planner:
         *,
         begins: Callable[[RunningTask], float | None] = lambda _source: None,
         moves: Mapping[Instance, int] = MappingProxyType({}),
+        limits: Limits = NO_OTHER_LIMITS,
     ) -> None:
         """`sources` has each registered source by name, `epochs` each sink whose numbers began anew.
 
@@ -59,6 +63,7 @@ class Planner:
         self._slots = {} if slots is None else slots
         self._begins = begins
         self._moves = moves
+        self._limits = limits
 
     def plan(self, job: JobId, *, version: int, term: int = 1, before: Plan | None = None) -> Plan:
         """The plan of a job; what it pauses has its slot in the plan before."""
@@ -81,6 +86,7 @@ class Planner:
             deliveries=tuple(self._deliveries(placed)),
             shards=placed.shards,
             groups=placed.groups,
+            limits=self._limits,
         )
 
     def _slot(self, task: RunningTask) -> Slot:

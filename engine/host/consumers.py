@@ -10,6 +10,8 @@ from pathlib import Path
 
 from bridge import FolderReader, commit, consumers, leave, position_since
 from bridge.spools.log import LOG, log_files
+from bridge.spools.spool import SpoolState
+from engine.host.slow_readers import SlowReaders
 from engine.host.spools import HostSpools
 from engine.job.job import SparkJob
 from engine.job.start import returning
@@ -28,6 +30,7 @@ class HostConsumers:
         self.spools = spools
         self._read: dict[str, frozenset[str]] = {}
         self._passed: dict[tuple[str, str], int] = {}
+        self.slow = SlowReaders(self._full, self._positions)
 
     def rejoin(self, job: SparkJob) -> None:
         """Have all streams of a job supplied before it runs again; pass over events that were removed meanwhile."""
@@ -88,6 +91,14 @@ class HostConsumers:
         """The ends of the spools that a job reads by its latest plan; a stopped job reads none."""
         plan = job.plans.plan
         return {stream: self._end(job, stream) for stream in plan.streams & job.streams()} if plan else {}
+
+    def _full(self) -> dict[str, int]:
+        """The position after the last item of each full spool of the host."""
+        full = [stream for stream, state in self.spools.states().items() if state == SpoolState.FULL]
+        return {stream: end for stream in full if (end := self.spools.end(stream)) is not None}
+
+    def _positions(self, stream: str) -> dict[str, int]:
+        return consumers(spool_folder(self._root, stream))
 
     def _end(self, job: SparkJob, stream: str) -> int:
         # A spool of another host was looked at by the job a moment ago, unless the job has just begun.

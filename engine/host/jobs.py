@@ -164,6 +164,7 @@ class HostJobs:
             self._look_after(job)
         for name, plan in list(self._later.items()):
             self.attempt(name, partial(self._run, plan))
+        self._consumers.slow.stop({name: job.health for name, job in self._jobs.items()}, self._clock.passed())
         if time.monotonic() - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = time.monotonic()
             self._sweep()

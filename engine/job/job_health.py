@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from engine.job.task_health import Health, after_batch, at_time, failed_in, renewed_plan, with_health
+from engine.job.task_health import Health, after_batch, at_time, failed, failed_in, renewed_plan, with_health
 from engine.kernel.task_bounds import is_overspent
 from engine.kernel.watchdog import is_verdict
 from engine.plan import Plan, SlotState
+from engine.records.record import InstanceMeter
 from engine.records.record_header import Header
 
 
@@ -21,8 +22,17 @@ class JobHealth:
 
     def __init__(self, plan: Plan | None) -> None:
         self._healths: dict[int, Health] = failed_in(plan) if plan else {}
+        self._meters: Mapping[int, InstanceMeter] = {}
+        """Those of the last batch that took events."""
         self._tasks: Mapping[int, _TaskConfig] = _tasks_of(plan) if plan else {}
         """The tasks of the latest plan."""
+
+    def stop_costliest(self, reason: str, now: float) -> None:
+        """Fail the instance that took most CPU lately, because the job is too slow; it is retried like any other."""
+        running = {each: meter for each, meter in self._meters.items() if not self._healths.get(each, Health()).reason}
+        if running:
+            costliest = max(running, key=lambda each: (running[each].cpu_ns, each))
+            self._healths[costliest] = failed(self._healths.get(costliest, Health()), reason, now)
 
     def note(self, header: Header, ran: Plan, now: float) -> None:
         """Note the outcome of a batch, and the plan that it ran."""
@@ -32,6 +42,7 @@ class JobHealth:
         untried |= {each for each, task in _tasks_of(ran).items() if self._tasks.get(each, task) != task}
         reasons = {dead.instance: dead.reason for dead in header.dead}
         killed = {dead.instance for dead in header.dead if is_verdict(dead.reason) or is_overspent(dead.reason)}
+        self._meters = header.meters or self._meters
         for instance in header.meters.keys() - untried:
             self._healths[instance] = after_batch(
                 self._healths.get(instance, Health()),

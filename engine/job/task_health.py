@@ -53,6 +53,11 @@ def after_batch(health: Health, meter: InstanceMeter, *, killed: bool, reason: s
         return replace(health, bad=0, good=good, times=0 if good >= WELL else health.times)
     if health.bad + 1 < BAD_BATCHES:
         return replace(health, bad=health.bad + 1, good=0)
+    return failed(health, reason, now)
+
+
+def failed(health: Health, reason: str, now: float) -> Health:
+    """The health of an instance that is failed now; the more often it was, the later it is retried."""
     times = health.times + 1
     return Health(times=times, reason=reason, retry=now + _BACK_OFF.after(times))
 

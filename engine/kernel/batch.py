@@ -19,6 +19,7 @@ from engine.event_streams import Arrived, EventStream, PortRun, gathered, in_ord
 from engine.kernel.batch_births import BatchBirths
 from engine.kernel.entering_events import EnteringEvents, entering, from_bridge
 from engine.kernel.fed_events import FedEvents
+from engine.kernel.kept_dead_letters import newest
 from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
 from engine.kernel.portion import EVERYTHING, Portion
@@ -212,7 +213,7 @@ class _Kernel:
                     staged.rollback(token)
                     outcome = _all_parked(slot, taken, _STRAYED)
             self._streams |= {Port(slot.instance, port): stream for port, stream in outcome.emitted.items()}
-            self._dead += outcome.dead
+            self._dead += newest(outcome.dead)
             self.meters[slot.instance] = InstanceMeter(
                 cpu_ns=task_cpu_ns() - begun,
                 taken=len(taken),

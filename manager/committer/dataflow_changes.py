@@ -26,8 +26,8 @@ from manager.store.database import Store
 from manager.store.tables import DataflowRow, IdempotencyRow, table_of
 from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
-from manager.submissions.publish_loops import check_loops
 from manager.submissions.preview import SubmissionPreview, preview, unhosted_refused
+from manager.submissions.publish_loops import check_loops
 from manager.submissions.published_code import published_in
 from manager.submissions.quota import check_from_earliest, check_rate, check_size
 from manager.submissions.written_document import WrittenDocument

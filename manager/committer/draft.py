@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from engine.plan import Feed, Plan
+from engine.plan import Feed, Limits, Plan
 from manager.committed.sources import Registered
 from manager.committed.state import CommittedState, stands_apart
-from manager.planner import Delivered, Made, Planner, Supplied, public_id
+from manager.planner import NO_OTHER_LIMITS, Delivered, Made, Planner, Supplied, public_id
 from manager.transitions.drain import Drain
 from manager.transitions.life import Phase
 from merge import (
@@ -42,6 +42,7 @@ class DecisionGround:
     """Those that were seen, with their own tags."""
     strategy: str = "pack"
     pace: float = 1.0
+    limits: Limits = NO_OTHER_LIMITS
     measured: Callable[[], MeasuredCosts] = MeasuredCosts
 
     def conditions(self, state: CommittedState, now: datetime) -> Conditions:
@@ -204,7 +205,16 @@ class Draft:
         self, running: RunningGraph, jobs: Jobs, epochs: Mapping[Delivered, int], slots: dict[Instance, Made]
     ) -> Planner:
         state = self.state
-        return Planner(running, jobs, _Supplies(state.sources), epochs, slots, begins=state.begins, moves=state.moved)
+        return Planner(
+            running,
+            jobs,
+            _Supplies(state.sources),
+            epochs,
+            slots,
+            begins=state.begins,
+            moves=state.moved,
+            limits=self.ground.limits,
+        )
 
     def feed(self, feeds: Mapping[JobId, Sequence[Feed]]) -> None:
         """Have jobs take events again that tasks of theirs could not take."""

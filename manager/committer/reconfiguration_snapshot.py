@@ -18,8 +18,8 @@ from manager.store.tables import DataflowRow
 from manager.submissions.canonical_document import canonical
 from manager.submissions.code_check import Published
 from manager.submissions.confinement import confined
-from manager.submissions.publish_loops import check_loops
 from manager.submissions.edited_document import TaskPatches, patched, rerouted, shape_problems, streams_of
+from manager.submissions.publish_loops import check_loops
 from manager.submissions.published_code import published_in, runs_already
 from manager.transitions.host_offers import unoffered, unplaceable
 from manager.transitions.life import Phase

@@ -23,6 +23,7 @@ from bridge.machine.private_files import is_open_to_others, make_private_folder
 from engine import installed_catalogue
 from engine.code.wheel_store import WheelStore
 from engine.log_lines import begin_log, named, problem
+from engine.plan import Limits
 from engine.vault import Vault
 from manager.access import AccessKeeper
 from manager.cases.planned.fallback_taker import FallbackTaker
@@ -105,6 +106,7 @@ class Manager:
             hosts=lambda: placeable(self._drive.admitted(listener.hosts()), beside.here),
             strategy=settings.placement,
             pace=settings.pace,
+            limits=Limits(state_bytes=settings.task_state_mb * 1_000_000),
             measured=lambda: chooser.measured,
         )
         catalogue = installed_catalogue()

@@ -141,6 +141,8 @@ class Settings(_Kept):
     """Whether scattered jobs are consolidated by themselves once that has been worth it for a while."""
     defragment_every: Annotated[float, Field(ge=60, le=31_536_000)] | None = None
     """Seconds after which they are consolidated besides, as far as that is worth it; no schedule if not given."""
+    task_state_mb: Annotated[int, Field(ge=1, le=1_000_000)] = 256
+    """The MB of state that one task may keep; what would let it grow beyond that becomes dead letters."""
     replicas: Annotated[int, Field(ge=0, le=3)] = 0
     """The machines that keep a copy of each host's files, so that another one can go on when its machine is lost."""
     settled_after: Annotated[float, Field(ge=1, le=86_400)] = 60.0

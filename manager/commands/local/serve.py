@@ -35,6 +35,9 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
     defragment_every: Annotated[
         float | None, typer.Option(help="Consolidate them every so many seconds too. Default: no schedule.")
     ] = None,
+    task_state_mb: Annotated[
+        int | None, typer.Option(help="The most MB of state that one task may keep. Default: 256.")
+    ] = None,
     replicas: Annotated[
         int | None,
         typer.Option(help="The machines that keep a copy of each host, at most 3. Default: 0."),
@@ -86,6 +89,7 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         "placement": placement,
         "defragment": defragment,
         "defragment_every": defragment_every,
+        "task_state_mb": task_state_mb,
         "replicas": replicas,
         "settled_after": settled_after,
         "admission": admission,

@@ -99,3 +99,18 @@ def test_a_task_that_uses_its_allowance_up_batch_after_batch_is_failed(store: Re
         plan = health.following(PLAN, BEGIN)
     assert plan is not None
     assert {2: reason} == {each.instance: each.reason for each in plan.slots if each.state is SlotState.FAILED}
+
+
+def test_the_costliest_task_of_a_slow_job_is_stopped_and_retried(store: RecordStore) -> None:
+    """By what the tasks took in the last batch; the next time it is another one."""
+    health = JobHealth(PLAN)
+    at = Offset(entry=1, at={})
+    meters = {2: InstanceMeter(cpu_ns=5, taken=9), 3: InstanceMeter(cpu_ns=8, taken=9)}
+    store.write(Record(batch=0, start=at, end=at, meters=meters))
+    health.note(store.file(0).header, PLAN, BEGIN)
+    health.stop_costliest("too slow", BEGIN)
+    assert {"3": {"reason": "too slow", "retry": AGAIN}} == health.failed()
+    assert SlotState.FAILED is following(health, PLAN, BEGIN).slots[1].state
+    health.stop_costliest("too slow", BEGIN)
+    assert {"2", "3"} == health.failed().keys()
+    assert health.following(health.applied(PLAN), AGAIN + 1) is not None

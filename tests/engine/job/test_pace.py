@@ -372,6 +372,17 @@ def test_a_batch_is_bounded_by_bytes() -> None:
     assert ends == [{"a": 0, "b": 0}, {"a": 2, "b": 1}, {"a": 3, "b": 1}]
 
 
+def test_a_batch_is_bounded_by_events() -> None:
+    """Small events are many in few bytes; more shards take more of them, and each stream at least one."""
+    few = replace(plan(["a"], ["b"]), limits=Limits(batch_events=4))
+    ends = [step.end.at for step in walk([entry(1, few)], {"a": Spooled(*[E] * 3), "b": Spooled(E)})]
+    assert ends == [{"a": 0, "b": 0}, {"a": 2, "b": 1}, {"a": 3, "b": 1}]
+    one = replace(plan(["a"], ["b"]), limits=Limits(batch_events=1))
+    assert {"a": 1, "b": 1} == walk([entry(1, one)], {"a": Spooled(*[E] * 3), "b": Spooled(E)})[1].end.at
+    shards = replace(few, shards=2)
+    assert {"a": 3, "b": 1} == walk([entry(1, shards)], {"a": Spooled(*[E] * 3), "b": Spooled(E)})[1].end.at
+
+
 ITEMS = st.lists(st.sampled_from([E, E, E, "m", "n"]), max_size=8).map(
     lambda items: [item for i, item in enumerate(items) if item is None or item not in items[:i]]
 )
