@@ -13,7 +13,7 @@ MOST_RAW_EVENTS = 100_000
 """Events in a message of raw events."""
 LARGEST_EVENT = 4_000_000
 """Bytes of one event."""
-MOST_UNFIT = 100
+MOST_UNFIT_REPORTED = 100
 """Events of one message that are each reported as unfit; those after them are reported together."""
 
 

@@ -19,7 +19,7 @@ from bridge.events.json_columns import marked
 from bridge.events.json_depth import DEEPEST
 from bridge.events.raw_texts import TooMuch, texts_to_read, why_too_large
 from bridge.events.typed_events import typed_events
-from bridge.message_bounds import MOST_UNFIT
+from bridge.message_bounds import MOST_UNFIT_REPORTED
 from dags import Kind, Schema
 
 _FAST = msgspec.json.Decoder()
@@ -119,11 +119,11 @@ def _readable(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
 
 def _together(unfit: list[Unfit]) -> list[Unfit]:
     """What is unfit in one message, with what comes after the first in one: each is a message of its own."""
-    rest = unfit[MOST_UNFIT:]
+    rest = unfit[MOST_UNFIT_REPORTED:]
     if len(rest) <= 1:
         return unfit
     more = f"this and {len(rest) - 1:,} more events of the message are unfit; of this one: {rest[0].reason}"
-    return [*unfit[:MOST_UNFIT], Unfit(event=rest[0].event, reason=more)]
+    return [*unfit[:MOST_UNFIT_REPORTED], Unfit(event=rest[0].event, reason=more)]
 
 
 def _rows(message: bytes, converters: _Converters, unfit: list[Unfit]) -> Iterator[tuple[object, ...]]:

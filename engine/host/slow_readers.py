@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-HOLD = 60.0
+HELD_UP = 60.0
 """Seconds for which it has to be so."""
 _FARTHER = 2
 """How much farther behind it has to be than any other reader."""
@@ -57,7 +57,7 @@ class SlowReaders:
             if (job := holding_up(end, self._positions(stream))) is not None
         }
         self._since = {each: self._since.get(each, now) for each in holding}
-        due = {each for each, since in self._since.items() if now - since >= HOLD}
+        due = {each for each, since in self._since.items() if now - since >= HELD_UP}
         for each in due:
             del self._since[each]
         return dict(sorted(due))

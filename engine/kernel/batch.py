@@ -24,7 +24,7 @@ from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
 from engine.kernel.portion import EVERYTHING, Portion
 from engine.kernel.state_changes import change_states, in_effect, untransformed
-from engine.kernel.task_bounds import Allowance, seconds_of
+from engine.kernel.task_bounds import Allowance, EventCost, seconds_of
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun
 from engine.offset import Offset
 from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
@@ -58,13 +58,13 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     attempt: TaskWatch = _UNWATCHED,
     deployment: str = "",
     portion: Portion = EVERYTHING,
-    costs: dict[int, float] | None = None,
+    costs: dict[int, EventCost] | None = None,
 ) -> Record:
     """Run the plan of an entry over the events between two offsets, or the portion of one shard; returns the record.
 
     `behaviours` are those of the active slots, `begun` the entries of the log that begin with this batch. `feeds` come
     after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root. `costs`
-    are what an event of each instance cost before, in nanoseconds; this batch's are noted there.
+    are what an event of each instance cost before; this batch's are noted there.
     """
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
@@ -126,7 +126,7 @@ class _Kernel:
         portion: Portion,
         fed: FedEvents,
         dead: list[Dead],
-        costs: dict[int, float],
+        costs: dict[int, EventCost],
     ) -> None:
         self._costs = costs
         self._portion = portion
@@ -195,7 +195,7 @@ class _Kernel:
                 allowance = Allowance(
                     seconds=seconds_of(self._layout.entry.plan),
                     emitted=limits.emitted_bytes,
-                    known_ns=self._costs.get(slot.instance),
+                    known=self._costs.get(slot.instance),
                 )
                 outcome = TaskRun(
                     instance=slot.instance,

@@ -13,8 +13,9 @@ from engine.behaviour import AnyImplementation, implementation_of
 from engine.kernel.portion import EVERYTHING, Portion
 from engine.kernel.task_run import reason_of
 from engine.plan import Entry, Slot
-from engine.records.staged_state import NUMBERS, Overlay, packed_value
+from engine.records.staged_state import NUMBERS, packed_value
 from engine.records.state import InstanceStates
+from engine.records.state_growth import Overlay
 from engine.state_change import FormerTask, StateChange
 
 _UNCHANGED = "why its state could not be transformed, in group "

@@ -4,6 +4,8 @@ A bound turns too much into dead letters of the task itself: events that would m
 large, and all that is left once it has used its CPU. A task that does nothing else is failed, as any other.
 """
 
+from typing import NamedTuple
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,7 +13,7 @@ from bridge.message_bounds import LARGEST_EVENT
 from engine.plan import Plan
 from engine.task_cpu import task_cpu_ns
 
-FIRST_EVENTS = 32
+FIRST_EVENTS = 8
 """Events of the first call of a task whose cost is not known yet: it cannot be interrupted."""
 _MORE = 8
 """The most by which the next call is larger."""
@@ -24,15 +26,24 @@ class BeyondBound(Exception):
     """More than a task may have; its text is the reason of the dead letters."""
 
 
+class EventCost(NamedTuple):
+    """What one event of a task cost on average in the last batch."""
+
+    ns: float
+    """Of CPU."""
+    emitted: float
+    """In bytes."""
+
+
 class Allowance:
     """What one task may take in one batch, and how many events at once; made by the kernel.
 
     >>> Allowance(seconds=5.0, emitted=1_000).at_once
-    32
+    8
     """
 
-    def __init__(self, *, seconds: float, emitted: int, known_ns: float | None = None) -> None:
-        """`seconds` are of CPU, `emitted` are bytes, and `known_ns` is what an event cost before, if that is known."""
+    def __init__(self, *, seconds: float, emitted: int, known: EventCost | None = None) -> None:
+        """`seconds` are of CPU, `emitted` are bytes; `known` is what an event cost before, if that is known."""
         self._most_emitted = emitted
         self._emitted = 0
         self._most = int(seconds * 1e9)
@@ -40,8 +51,9 @@ class Allowance:
         self._call = self._most // _CALLS
         self.at_once = FIRST_EVENTS
         """The events of the next call."""
-        if known_ns is not None:
-            self.at_once = max(FIRST_EVENTS, int(self._call / max(1.0, known_ns)))
+        if known is not None:
+            by_emitted = emitted / _CALLS / max(1.0, known.emitted)
+            self.at_once = max(1, int(min(self._call / max(1.0, known.ns), by_emitted)))
 
     @property
     def spent(self) -> bool:
@@ -61,12 +73,12 @@ class Allowance:
 
     def note_call(self, begun_ns: int) -> None:
         """Choose the size of the next call by what the last one took."""
-        if task_cpu_ns() - begun_ns < self._call:
+        if task_cpu_ns() - begun_ns < self._call and self._emitted < self._most_emitted // _CALLS:
             self.at_once *= _MORE
 
-    def cost_of(self, events: int) -> float:
-        """What one of so many events cost on average, in nanoseconds."""
-        return (task_cpu_ns() - self._begun) / events
+    def cost_of(self, events: int) -> EventCost:
+        """What one of so many events cost."""
+        return EventCost((task_cpu_ns() - self._begun) / events, self._emitted / events)
 
 
 def seconds_of(plan: Plan) -> float:

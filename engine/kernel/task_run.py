@@ -223,7 +223,7 @@ class TaskRun:
                 emissions = self._called(run, at, refused)
                 at += len(run.stream)
                 emitted.append({port: self._caused(port, each, run.stream) for port, each in emissions.items()})
-            if self.state.exceeds(self.most_state, token):
+            if self.state.growth.exceeds(self.most_state, token):
                 raise state_too_large(self.most_state)  # noqa: TRY301 - undone like all other errors
         except Exception as error:  # noqa: BLE001 - a task may raise anything, and its events are parked then
             self.state.rollback(token)

@@ -16,6 +16,7 @@ from engine.kernel.batch_rows import Span
 from engine.kernel.dead_letter_feed import new_feeds
 from engine.kernel.portion import Portion
 from engine.kernel.state_imports import brought
+from engine.kernel.task_bounds import EventCost
 from engine.kernel.watchdog import Attempt
 from engine.plan import Entry, StateImport
 from engine.records.job_folder import job_folder
@@ -52,8 +53,8 @@ class Worker:
         self._made_at = self._folder.made_at()
         self._behaviours_version: object = None
         self._behaviours: dict[int, Behaviour] = {}
-        self._costs: dict[int, float] = {}
-        """What an event of each instance cost in the last batch, in nanoseconds."""
+        self._costs: dict[int, EventCost] = {}
+        """What an event of each instance cost in the last batch."""
 
     def work_off(self, batch: int, span: Span, items: Sequence[Arrived], shard: int = 0) -> bool:
         """Make the record of a shard of a batch, and once all have theirs the whole; True if the batch is recorded now.

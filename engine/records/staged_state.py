@@ -1,31 +1,23 @@
 """Staged changes: the state of one instance as one batch sees and changes it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice, repeat
-from typing import Any, Final, TypeAlias
+from itertools import repeat
+from typing import Any, Final
 from zlib import crc32
 
 import msgspec
 
 from dags.divisibility import GROUPS
+from engine.records.state_growth import ABSENT, NOTHING, Change, Overlay, StateGrowth
 
 NUMBERS: Final = GROUPS
 """An extra group for an instance's notes and the numbers of its ports. They are kept, moved and dropped with its state,
 and every shard knows them."""
 
-KEY_BYTES: Final = 16
-"""The assumed overhead of a key, in bytes."""
-
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
-_ABSENT: Final = bytes(bytearray(b"absent"))
-"""Marks a key that is not staged; None marks a deleted key. Compared by identity, never by content."""
-
-_NOTHING: Final[Mapping[bytes, bytes]] = {}
 _NOTE: Final = b"\0"
 """The beginning of the keys of notes. No port has such a name."""
-
-Overlay: TypeAlias = dict[bytes, bytes | None]
 
 
 def packed_key(key: tuple[Any, ...]) -> bytes:
@@ -72,12 +64,11 @@ class Staged:
     def __init__(self, kept: Mapping[int, Mapping[bytes, bytes]], size: int = 0) -> None:
         """`size` is that of what is kept, in bytes."""
         self._kept = kept
-        self._most = self._size = size
-        """A bound of the state's size, and the size up to a place of the journal."""
-        self._counted = 0
         self._keys: Overlay = {}
         self._numbers: Overlay = {}
-        self._journal: list[tuple[Overlay, bytes, bytes | None]] = []
+        self._journal: list[Change] = []
+        self.growth = StateGrowth(kept, self._keys, self._journal, size)
+        """How large the state has become."""
 
     def get(self, key: tuple[Any, ...]) -> Any:
         """The value of a key; None if there is none."""
@@ -99,17 +90,17 @@ class Staged:
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Set the value of each key, or delete the key if it is None. For a repeated key, the last value counts."""
-        self._most += sum(map(len, keys)) + KEY_BYTES * len(keys) + sum([len(each) for each in values if each])
-        before = map(self._keys.get, keys, repeat(_ABSENT))
+        self.growth.note(sum(map(len, keys)) + sum([len(each) for each in values if each]), len(keys))
+        before = map(self._keys.get, keys, repeat(ABSENT))
         self._journal.extend(zip(repeat(self._keys), keys, before))
         self._keys.update(zip(keys, values, strict=True))
 
     def number(self, port: str) -> int:
         """The number of the next event of a port."""
         key = port.encode()
-        value = self._numbers.get(key, _ABSENT)
-        if value is _ABSENT:
-            value = self._kept.get(NUMBERS, _NOTHING).get(key)
+        value = self._numbers.get(key, ABSENT)
+        if value is ABSENT:
+            value = self._kept.get(NUMBERS, NOTHING).get(key)
         return 0 if value is None else int(_unpack(value))
 
     def advance(self, port: str, count: int) -> int:
@@ -122,9 +113,9 @@ class Staged:
     def note(self, name: str) -> bytes:
         """What is noted of the instance as a whole; empty if nothing is."""
         key = _NOTE + name.encode()
-        value = self._numbers.get(key, _ABSENT)
-        if value is _ABSENT:
-            value = self._kept.get(NUMBERS, _NOTHING).get(key)
+        value = self._numbers.get(key, ABSENT)
+        if value is ABSENT:
+            value = self._kept.get(NUMBERS, NOTHING).get(key)
         return value or b""
 
     def put_note(self, name: str, value: bytes) -> None:
@@ -134,7 +125,7 @@ class Staged:
     def notes(self, prefix: str) -> dict[str, bytes]:
         """The notes whose names begin with a prefix."""
         begin = _NOTE + prefix.encode()
-        found = {**self._kept.get(NUMBERS, _NOTHING), **self._numbers}
+        found = {**self._kept.get(NUMBERS, NOTHING), **self._numbers}
         return {key[len(_NOTE) :].decode(): value for key, value in found.items() if value and key.startswith(begin)}
 
     def mark(self) -> int:
@@ -143,21 +134,14 @@ class Staged:
 
     def rollback(self, token: int) -> None:
         """Undo all changes since a mark."""
-        if token < self._counted:
-            self._size = self._counted_size() - self._growth(token)
-            self._counted = token
+        self.growth.undo(token)
         while len(self._journal) > token:
             overlay, key, before = self._journal.pop()
-            if before is _ABSENT:
+            if before is ABSENT:
                 # A key that one call put twice has two such entries.
                 overlay.pop(key, None)
             else:
                 overlay[key] = before
-
-    def exceeds(self, most: int, token: int) -> bool:
-        """True if the state has more than so many bytes, and has grown since a mark."""
-        # Nearly always known without a look at each change.
-        return self._most > most and self._counted_size() > most and self._growth(token) > 0
 
     def bring(self, groups: Mapping[int, Mapping[bytes, bytes | None]]) -> None:
         """Put the state of an instance from elsewhere, including its numbers."""
@@ -184,33 +168,12 @@ class Staged:
         return {crc32(key) % GROUPS for key in self._keys}
 
     def _got(self, key: bytes) -> bytes | None:
-        value = self._keys.get(key, _ABSENT)
-        if value is _ABSENT:
-            return self._kept.get(crc32(key) % GROUPS, _NOTHING).get(key)
+        value = self._keys.get(key, ABSENT)
+        if value is ABSENT:
+            return self._kept.get(crc32(key) % GROUPS, NOTHING).get(key)
         return value
 
     def _put(self, overlay: Overlay, key: bytes, value: bytes | None) -> None:
-        self._most += KEY_BYTES + len(key) + len(value or b"")
-        self._journal.append((overlay, key, overlay.get(key, _ABSENT)))
+        self.growth.note(len(key) + len(value or b""))
+        self._journal.append((overlay, key, overlay.get(key, ABSENT)))
         overlay[key] = value
-
-    def _counted_size(self) -> int:
-        self._size += self._growth(self._counted)
-        self._counted = len(self._journal)
-        return self._size
-
-    def _growth(self, token: int) -> int:
-        """The bytes by which the state of keys has grown since a mark."""
-        changed: Overlay = {}
-        for overlay, key, before in islice(self._journal, token, None):
-            if overlay is self._keys and key not in changed:
-                changed[key] = before
-        return sum(
-            _weight(key, self._keys[key])
-            - _weight(key, self._kept.get(crc32(key) % GROUPS, _NOTHING).get(key) if before is _ABSENT else before)
-            for key, before in changed.items()
-        )
-
-
-def _weight(key: bytes, value: bytes | None) -> int:
-    return 0 if value is None else KEY_BYTES + len(key) + len(value)

@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Final
 
 from engine.records.record import Image, Record, Table
-from engine.records.staged_state import KEY_BYTES, NUMBERS, Staged
+from engine.records.staged_state import NUMBERS, Staged
+from engine.records.state_growth import KEY_BYTES
 
 AT_LEAST_EVERY: Final = 8
 """A group is imaged at least once in this many batches, even without changes."""

@@ -18,6 +18,7 @@ from dags import NUMBER, Kind, Schema, Unsuitable
 if TYPE_CHECKING:
     from lark import Lark, Token
 
+_LONGEST = 50_000  # characters: parsing takes time for each, before the parts are known
 _MOST_PARTS = 500
 _DEEPEST = 50
 _LARGEST = 2**63 - 1
@@ -85,6 +86,8 @@ def read(text: str) -> Node:
     # Imported here, so that only documents with an expression load it.
     from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError  # noqa: PLC0415 - see above
 
+    if len(text) > _LONGEST:
+        raise ValueError(f"the expression has {len(text):,} characters, and may have {_LONGEST:,}; simplify it")
     found: Node = Name("")
     try:
         found = _made(_parser().parse(text))

@@ -187,4 +187,4 @@ def passed(state: DataflowState | None, found: DataflowFinding, *, replaced: boo
 def _failures(need: Need, seen: JobSeen | None) -> Iterator[str]:
     if seen is not None:
         for instance in sorted(need.instances & seen.failed.keys()):
-            yield f"task instance {instance} in job {need.job} does nothing but fail: {seen.failed[instance]}"
+            yield f"task instance {instance} in job {need.job} has failed: {seen.failed[instance]}"

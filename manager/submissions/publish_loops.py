@@ -44,7 +44,7 @@ def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> 
                 Problem(
                     pointer=pointer("tasks", at, "config", "topic"),
                     code="publish-loop",
-                    message=f"what is published on {quoted(topic)} comes back to {quoted(back[0])}, of which it is made",
+                    message=f"what is published on {quoted(topic)} comes back to {quoted(back[0])}, its source",
                     remedy="publish on the topic of a source that leads back to none of those above this task",
                 )
             )

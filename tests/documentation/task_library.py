@@ -32,6 +32,7 @@ _FAMILIES = {
     "ends": "Sources and outputs",
     "parse": "Parsing",
     "filters": "Filters",
+    "bloom_filters": "Filters by sets",
     "projection": "Projections",
     "stream_statistics": "Statistics",
     "windows": "Windows",

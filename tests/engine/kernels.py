@@ -12,6 +12,7 @@ from bridge.events.raw_events import arrow_schema
 from dags import Kind, Schema
 from engine.behaviour import Behaviour, EachEvent, behaviours_of, each_event
 from engine.kernel.batch import Arrived, run_batch
+from engine.kernel.task_bounds import EventCost
 from engine.offset import Offset
 from engine.plan import Delivery, Edge, Entry, Feed, Forward, Ingress, Plan, Slot, SlotState
 from engine.records.record import Record, Table
@@ -151,7 +152,7 @@ class Machine:
     entry: Entry
     made: Mapping[int, Behaviour] | None = None
     state: InstanceStates = field(default_factory=InstanceStates)
-    costs: dict[int, float] = field(default_factory=dict)
+    costs: dict[int, EventCost] = field(default_factory=dict)
     begun: int = 0
     """The entry that the last batch ran."""
     records: list[Record] = field(default_factory=list)

@@ -114,3 +114,19 @@ def test_integers_that_grow_too_large_park_their_event() -> None:
     events = [{"b": 2**62}]
     with pytest.raises(Parked, match=r"the expression cannot be computed for \{'b': 4611686018427387904\}: overflow"):
         try_out(where, {"expression": "b * 4 > 0"}, events)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "a = 1 or " * 400_000 + "a = 1",
+        "(" * 40_000 + "a = 1" + ")" * 40_000,
+        "a in (" + ", ".join(["1"] * 10_000) + ")",
+        "not " * 60 + "a = 1",
+        "a = '" + "x" * 60_000 + "'",
+    ],
+)
+def test_expressions_have_bounds(expression: str) -> None:
+    """In characters, parts and levels; so none takes long to read, or for an event. There are no patterns in them."""
+    with pytest.raises(ValueError, match="simplify it"):
+        read(expression)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge.events import raw_texts
 from bridge.events.raw_events import events_in
-from bridge.message_bounds import LARGEST_EVENT, LARGEST_RAW_MESSAGE, MOST_RAW_EVENTS, MOST_UNFIT
+from bridge.message_bounds import LARGEST_EVENT, LARGEST_RAW_MESSAGE, MOST_RAW_EVENTS, MOST_UNFIT_REPORTED
 from dags import Kind, Schema
 
 SCHEMA = Schema.of(t=Kind.FLOAT, s=Kind.STRING)
@@ -77,6 +77,6 @@ def test_a_large_message_that_is_no_json_or_too_deep_is_one_dead_letter() -> Non
 
 def test_many_unfit_events_of_a_message_are_few_dead_letters() -> None:
     """The first are reported one by one, and all others in one, with their number."""
-    count, why = reasons(json.dumps([{"t": 1}, *["no event"] * (MOST_UNFIT + 51)]).encode())
-    assert (1, MOST_UNFIT + 1) == (count, len(why))
+    count, why = reasons(json.dumps([{"t": 1}, *["no event"] * (MOST_UNFIT_REPORTED + 51)]).encode())
+    assert (1, MOST_UNFIT_REPORTED + 1) == (count, len(why))
     assert "this and 50 more events of the message are unfit; of this one: the event is not a JSON object" == why[-1]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.host.slow_readers import HOLD, SlowReaders, holding_up
+from engine.host.slow_readers import HELD_UP, SlowReaders, holding_up
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 100)))
@@ -46,9 +46,9 @@ def test_it_is_stopped_once_it_has_held_the_stream_up_for_a_while() -> None:
     beat(1.0)
     full["street"] = 100
     beat(2.0)
-    beat(1.0 + HOLD)
+    beat(1.0 + HELD_UP)
     assert ([], []) == (slow.reasons, quick.reasons)
-    beat(2.0 + HOLD)
+    beat(2.0 + HELD_UP)
     assert (["it is too slow for the stream street, which others wait for"], []) == (slow.reasons, quick.reasons)
-    beat(3.0 + HOLD)
+    beat(3.0 + HELD_UP)
     assert 1 == len(slow.reasons)

@@ -63,7 +63,7 @@ def test_a_dataflow_runs_once_its_plan_is_in_effect() -> None:
 
 def test_a_failed_task_degrades_its_dataflows() -> None:
     """The reason names the task; failed tasks of other dataflows change nothing."""
-    reason = "task instance 8 in job 1 does nothing but fail: division by zero"
+    reason = "task instance 8 in job 1 has failed: division by zero"
     assert (DataflowState.DEGRADED, reason) == found(replace(WELL, failed={8: "division by zero"}))
     assert (DataflowState.RUNNING, "") == found(replace(WELL, failed={9: "division by zero"}))
 
