@@ -6,7 +6,7 @@ READY := .venv/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-placement bench-adapt bench-adapt-live bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
+.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -46,7 +46,7 @@ chaos: $(READY)  ## kill drivers, workers and brokers for up to an hour, and loo
 slow: $(READY)  ## run the tests that take too long even for continuous integration
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
-bench: bench-merge bench-engine bench-receiving bench-shards bench-hosts bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-placement bench-adapt bench-adapt-live bench-console  ## run all benchmarks
+bench: bench-merge bench-engine bench-receiving bench-shards bench-hosts bench-neighbours bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-placement bench-adapt bench-adapt-live bench-console  ## run all benchmarks
 
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
@@ -80,6 +80,9 @@ bench-shards: $(READY)  ## measure what shards gain and cost, and how soon a run
 
 bench-hosts: $(READY)  ## measure how soon a lost machine is replaced, and what copies of its hosts cost
 	$(BIN)/python -m benchmarks.machines
+
+bench-neighbours: $(READY)  ## measure what quiet dataflows notice of a greedy one beside them, attack by attack
+	$(BIN)/python -m benchmarks.neighbours
 
 bench-adapt: $(READY)  ## simulate dataflows that adapt, and the machines they rent, against the figures of the thesis
 	$(BIN)/python -m benchmarks.adaptation

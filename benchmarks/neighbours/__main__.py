@@ -1,0 +1,99 @@
+"""Neighbours: what quiet dataflows notice of a greedy one in their job, attack by attack.
+
+    python -m benchmarks.neighbours [--quick]
+
+One of three quiet dataflows shares its job with the greedy one; all share the host and the broker. Prints a line per
+attack; the last is one JSON object: latencies before, during and after it, events lost, and the seconds until it was
+stopped.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.neighbours.attacks import LIMITS, Attack, Bystander, attacks
+from benchmarks.neighbours.quiet_dataflows import QuietDataflows
+from engine.plan import Plan
+from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, hosting_in, raw, slot
+
+_MOST = 120.0
+"""Seconds for which an attack lasts at most."""
+
+
+def main(*, quick: bool) -> None:
+    """Measure every attack; quickly, with shorter whiles before and after."""
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as name, hosting_in(Path(name)) as hosting:
+        sources, ends = ([hosting.fresh() for _ in range(3)] for _ in range(2))
+        plans = [_plan(source, end) for source, end in zip(sources, ends, strict=True)]
+        for plan in plans:
+            hosting.run(plan)
+        quiet = QuietDataflows(hosting, sources, ends)
+        quiet.begin()
+        quiet.settle()
+        found: dict[str, dict[str, Any]] = {}
+        for attack in attacks():
+            found[attack.name] = _measured(hosting, quiet, plans[0], attack, seconds=5.0 if quick else 30.0)
+            print(f"{attack.name}: {found[attack.name]}", flush=True)
+        quiet.end()
+    print(json.dumps(found))
+
+
+def _plan(source: int, end: int) -> Plan:
+    slots = (slot(end, "output", source),)
+    return Plan(
+        job=f"quiet{source}",
+        host=HOST,
+        version=1,
+        ingress=(raw(f"quiet/{source}", source),),
+        slots=slots,
+        deliveries=deliveries(slots),
+        pace=QUICK,
+    )
+
+
+def _measured(
+    hosting: Hosting, quiet: QuietDataflows, shared: Plan, attack: Attack, *, seconds: float
+) -> dict[str, Any]:
+    """What the quiet dataflows noticed of one attack on the job of the first of them."""
+    source, task, end = (hosting.fresh() for _ in range(3))
+    slots = (*shared.slots, *attack.tasks(source, task), slot(end, "output", task))
+    topic = f"greedy/{source}"
+    greedy = Plan(
+        job=shared.job,
+        host=HOST,
+        version=1,
+        ingress=(*shared.ingress, raw(topic, source)),
+        slots=slots,
+        deliveries=deliveries(slots),
+        pace=QUICK,
+        limits=LIMITS,
+    )
+    hosting.run(greedy)
+    bystander = Bystander(hosting, topic, task, shared.job)
+    bystander.begin()
+    quiet.settle()
+    before = time.monotonic()
+    time.sleep(seconds)
+    during = time.monotonic()
+    stopped = bystander.attack(attack.messages(), most=_MOST)
+    quiet.settle()
+    after = time.monotonic()
+    time.sleep(seconds)
+    over = time.monotonic()
+    quiet.settle()
+    bystander.end()
+    hosting.run(shared)
+    return {
+        "p99_before_s": quiet.p99(before, during),
+        "p99_during_s": quiet.p99(during, after),
+        "p99_after_s": quiet.p99(after, over),
+        "lost": quiet.lost(before, over),
+        "stopped_after_s": stopped if stopped < _MOST else None,
+    }
+
+
+if __name__ == "__main__":
+    main(quick="--quick" in sys.argv[1:])

@@ -1,0 +1,110 @@
+"""Attacks: what a greedy dataflow is, what is sent to it, and how it is known that it was stopped."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bridge import Message, topics
+from bridge.message_bounds import LARGEST_EVENT, LARGEST_PACKET
+from bridge.transport.mqtt_client import MqttClient
+from engine.plan import Limits, Slot
+from tests.integration.hosting import Hosting, slot
+
+LIMITS = Limits(state_bytes=20_000_000)
+"""Less state than usual, so that an attack on it does not take long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """One attack; made by `attacks`."""
+
+    name: str
+    tasks: Callable[[int, int], tuple[Slot, ...]]
+    """The slots beside its source, for the instances of the source and of the task."""
+    messages: Callable[[], Sequence[bytes]]
+    """What is sent, again and again until it is stopped."""
+
+
+class Bystander:
+    """Sends an attack's messages on a topic, and hears what becomes of them."""
+
+    def __init__(self, hosting: Hosting, topic: str, instance: int, job: str) -> None:
+        self._hosting, self._topic, self._instance, self._job = hosting, topic, instance, job
+        self._refused = threading.Event()
+        self._client = MqttClient(
+            hosting.broker.address("braid"),
+            f"greedy {instance}",
+            topics=[topics.unread(topic)],
+            on_message=self._take,
+            on_disconnection=self._refused.set,
+            lasting=False,
+        )
+
+    def begin(self) -> None:
+        """Connect."""
+        self._client.start()
+
+    def end(self) -> None:
+        """Disconnect."""
+        self._client.stop()
+
+    def attack(self, messages: Sequence[bytes], *, most: float) -> float:
+        """Send messages until the greedy one is stopped; the seconds until then."""
+        begun = time.monotonic()
+        while not self._stopped() and time.monotonic() < begun + most:
+            for message in messages:
+                if len(message) >= LARGEST_PACKET:
+                    # Braid's own client would refuse it.
+                    self._client._client.publish(self._topic, message, qos=0)  # noqa: SLF001 - see above
+                else:
+                    self._client.publish(self._topic, message)
+            time.sleep(0.5)
+        return round(time.monotonic() - begun, 1)
+
+    def _stopped(self) -> bool:
+        """Whether it was disconnected, its messages refused, its task failed, or its events made dead letters."""
+        failed = str(self._instance) in self._hosting.status(self._job).get("failed", {})
+        return self._refused.is_set() or failed or bool(self._hosting.heard(topics.dead(self._instance)))
+
+    def _take(self, message: Message) -> None:
+        self._refused.set()
+        self._client.acknowledge([message.token])
+
+
+def attacks() -> tuple[Attack, ...]:
+    """All of them, each with what it sends made only when it begins."""
+    keys = iter(range(1 << 60))
+
+    def many_keys() -> list[bytes]:
+        return [json.dumps([{"n": 0, "k": f"{next(keys):0300d}"} for _ in range(10_000)]).encode()]
+
+    def noop(source: int, task: int) -> tuple[Slot, ...]:
+        return (slot(task, "noop", source),)
+
+    return (
+        Attack(
+            name="an array of millions of events",
+            tasks=noop,
+            messages=lambda: [b"[" + b",".join([b"{}"] * 2_600_000) + b"]"],
+        ),
+        Attack(name="a large event", tasks=noop, messages=lambda: [b'{"k": "' + b"x" * LARGEST_EVENT + b'"}']),
+        Attack(name="deep nesting", tasks=noop, messages=lambda: [b"[" * 6_000_000]),
+        Attack(name="a large packet", tasks=noop, messages=lambda: [bytes(LARGEST_PACKET)]),
+        Attack(
+            name="a long window of long texts",
+            tasks=lambda source, task: (slot(task, "accumulate", source, fields=["k"], window=10_000),),
+            messages=lambda: [json.dumps({"n": 0, "k": "x" * 1_000_000}).encode()] * 5,
+        ),
+        Attack(
+            name="millions of keys",
+            tasks=lambda source, task: (slot(task, "count", source, by=["k"]),),
+            messages=many_keys,
+        ),
+        Attack(
+            name="slow events",
+            tasks=lambda source, task: (slot(task, "pi_viete", source, iterations=10_000),),
+            messages=lambda: [json.dumps([{"n": 0, "k": "a"}] * 200).encode()],
+        ),
+    )

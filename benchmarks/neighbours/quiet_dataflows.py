@@ -1,0 +1,89 @@
+"""Quiet dataflows: they pass on an event at a time, and the latency of each event is noted."""
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bridge import Message, topics
+from bridge.transport.mqtt_client import MqttClient
+from tests.integration.hosting import Hosting, delivery
+
+BEAT = 0.05
+"""Seconds between two events of each."""
+_PATIENCE = 120.0
+"""Seconds after which an event that has not come counts as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    sent: dict[int, float] = field(default_factory=dict)
+    came: dict[int, float] = field(default_factory=dict)
+
+
+class QuietDataflows:
+    """Several of them, by the instances of their sources and outputs; they run from `begin` to `end`."""
+
+    def __init__(self, hosting: Hosting, sources: Sequence[int], ends: Sequence[int]) -> None:
+        self._hosting = hosting
+        self._passed = {(source, end): _Passed() for source, end in zip(sources, ends, strict=True)}
+        outputs = {topics.output(each.tenant, each.dataflow, each.sink): each.instance for each in map(delivery, ends)}
+        by_end = {end: passed for (_, end), passed in self._passed.items()}
+        self._by_topic = {topic: by_end[end] for topic, end in outputs.items()}
+        self._client = MqttClient(
+            hosting.broker.address("braid"), "listens", topics=[*outputs], on_message=self._take, lasting=False
+        )
+        self._stopping = threading.Event()
+        self._sending = threading.Thread(target=self._send, daemon=True)
+
+    def begin(self) -> None:
+        """Send from now on."""
+        self._client.start()
+        self._sending.start()
+
+    def end(self) -> None:
+        """Send no more."""
+        self._stopping.set()
+        self._sending.join()
+        self._client.stop()
+
+    def settle(self) -> None:
+        """Wait until all that was sent so far has come, or is taken for lost."""
+        now = time.monotonic()
+        while self.lost(0.0, now) and time.monotonic() < now + _PATIENCE:
+            time.sleep(BEAT)
+
+    def p99(self, begin: float, end: float) -> float:
+        """The latency in seconds that 99 of 100 events stay below, of those sent in a while."""
+        found = [
+            passed.came[number] - at
+            for passed in self._passed.values()
+            for number, at in list(passed.sent.items())
+            if begin <= at < end and number in passed.came
+        ]
+        return round(float(np.quantile(found, 0.99)), 3) if found else float("nan")
+
+    def lost(self, begin: float, end: float) -> int:
+        """The events of a while that have not come."""
+        return sum(
+            begin <= at < end and number not in passed.came
+            for passed in self._passed.values()
+            for number, at in list(passed.sent.items())
+        )
+
+    def _send(self) -> None:
+        number = 0
+        while not self._stopping.wait(BEAT):
+            for (source, _), passed in self._passed.items():
+                passed.sent[number] = time.monotonic()
+                self._hosting.publish(f"quiet/{source}", [{"n": number, "k": "q"}])
+            number += 1
+
+    def _take(self, message: Message) -> None:
+        now = time.monotonic()
+        for event in json.loads(message.payload)["events"]:
+            self._by_topic[message.topic].came.setdefault(event["n"], now)
+        self._client.acknowledge([message.token])
