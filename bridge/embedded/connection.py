@@ -29,7 +29,7 @@ log = logging.getLogger("broker")
 class Connection(asyncio.Protocol):
     """One client's connection; made by a listener."""
 
-    def __init__(  # noqa: PLR0913 - what it belongs to, and its listener's two limits
+    def __init__(
         self,
         exchange: Exchange,
         door: Door,
