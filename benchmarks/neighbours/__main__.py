@@ -78,7 +78,7 @@ def _measured(
     before = time.monotonic()
     time.sleep(seconds)
     during = time.monotonic()
-    stopped = bystander.attack(attack.messages(), most=_MOST)
+    stopped = bystander.attack(attack.messages, most=_MOST)
     quiet.settle()
     after = time.monotonic()
     time.sleep(seconds)

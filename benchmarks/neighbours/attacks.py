@@ -24,7 +24,7 @@ class Attack:
     tasks: Callable[[int, int], tuple[Slot, ...]]
     """The slots beside its source, for the instances of the source and of the task."""
     messages: Callable[[], Sequence[bytes]]
-    """What is sent, again and again until it is stopped."""
+    """Makes what is sent, again and again until it is stopped."""
 
 
 class Bystander:
@@ -50,11 +50,11 @@ class Bystander:
         """Disconnect."""
         self._client.stop()
 
-    def attack(self, messages: Sequence[bytes], *, most: float) -> float:
+    def attack(self, messages: Callable[[], Sequence[bytes]], *, most: float) -> float:
         """Send messages until the greedy one is stopped; the seconds until then."""
         begun = time.monotonic()
         while not self._stopped() and time.monotonic() < begun + most:
-            for message in messages:
+            for message in messages():
                 if len(message) >= LARGEST_PACKET:
                     # Braid's own client would refuse it.
                     self._client._client.publish(self._topic, message, qos=0)  # noqa: SLF001 - see above
@@ -74,7 +74,7 @@ class Bystander:
 
 
 def attacks() -> tuple[Attack, ...]:
-    """All of them, each with what it sends made only when it begins."""
+    """All of them."""
     keys = iter(range(1 << 60))
 
     def many_keys() -> list[bytes]:

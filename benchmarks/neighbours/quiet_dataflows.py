@@ -61,7 +61,7 @@ class QuietDataflows:
         found = [
             passed.came[number] - at
             for passed in self._passed.values()
-            for number, at in list(passed.sent.items())
+            for number, at in passed.sent.copy().items()
             if begin <= at < end and number in passed.came
         ]
         return round(float(np.quantile(found, 0.99)), 3) if found else float("nan")
@@ -71,7 +71,7 @@ class QuietDataflows:
         return sum(
             begin <= at < end and number not in passed.came
             for passed in self._passed.values()
-            for number, at in list(passed.sent.items())
+            for number, at in passed.sent.copy().items()
         )
 
     def _send(self) -> None:
