@@ -64,6 +64,13 @@ def test_each_event_becomes_a_row_and_passes_on_with_its_receipt(tmp_path: Path)
     assert as_rows(numbered(0, 3)) == rows_in(sqlite_of(tmp_path))
 
 
+def test_events_without_any_value_of_a_field_are_written(tmp_path: Path) -> None:
+    """Nulls are no numbers that tables do not accept."""
+    site = Worksite(tmp_path, "table_insert", FIELDS, **INSERT)
+    assert 2 == len(site.run([{"n": n, "room": "a", "t": None} for n in range(2)]))
+    assert [(0, "a", None), (1, "a", None)] == rows_in(sqlite_of(tmp_path))
+
+
 @settings(max_examples=15)
 @given(data=st.data())
 def test_events_are_written_once_if_a_worker_dies_before_the_record(data: st.DataObject) -> None:

@@ -137,7 +137,7 @@ def _check(events: pa.RecordBatch, fields: Sequence[str]) -> None:
     """Refuse NaN and infinities."""
     for field in fields:
         values = events.column(field)
-        if pa.types.is_floating(values.type) and not pc.all(pc.is_finite(values.drop_null())).as_py():
+        if pa.types.is_floating(values.type) and not pc.all(pc.is_finite(values.drop_null()), min_count=0).as_py():
             value = next(each for each in values.to_pylist() if each is not None and not math.isfinite(each))
             raise ValueError(f"the field {field!r} is {value}, which tables do not accept")
 
