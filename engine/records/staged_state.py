@@ -8,7 +8,7 @@ from zlib import crc32
 import msgspec
 
 from dags.divisibility import GROUPS
-from engine.records.state_growth import ABSENT, NOTHING, Change, Overlay, StateGrowth
+from engine.records.state_growth import ABSENT, NOT_KEPT, Change, Overlay, StateGrowth
 
 NUMBERS: Final = GROUPS
 """An extra group for an instance's notes and the numbers of its ports. They are kept, moved and dropped with its state,
@@ -100,7 +100,7 @@ class Staged:
         key = port.encode()
         value = self._numbers.get(key, ABSENT)
         if value is ABSENT:
-            value = self._kept.get(NUMBERS, NOTHING).get(key)
+            value = self._kept.get(NUMBERS, NOT_KEPT).get(key)
         return 0 if value is None else int(_unpack(value))
 
     def advance(self, port: str, count: int) -> int:
@@ -115,7 +115,7 @@ class Staged:
         key = _NOTE + name.encode()
         value = self._numbers.get(key, ABSENT)
         if value is ABSENT:
-            value = self._kept.get(NUMBERS, NOTHING).get(key)
+            value = self._kept.get(NUMBERS, NOT_KEPT).get(key)
         return value or b""
 
     def put_note(self, name: str, value: bytes) -> None:
@@ -125,7 +125,7 @@ class Staged:
     def notes(self, prefix: str) -> dict[str, bytes]:
         """The notes whose names begin with a prefix."""
         begin = _NOTE + prefix.encode()
-        found = {**self._kept.get(NUMBERS, NOTHING), **self._numbers}
+        found = {**self._kept.get(NUMBERS, NOT_KEPT), **self._numbers}
         return {key[len(_NOTE) :].decode(): value for key, value in found.items() if value and key.startswith(begin)}
 
     def mark(self) -> int:
@@ -170,7 +170,7 @@ class Staged:
     def _got(self, key: bytes) -> bytes | None:
         value = self._keys.get(key, ABSENT)
         if value is ABSENT:
-            return self._kept.get(crc32(key) % GROUPS, NOTHING).get(key)
+            return self._kept.get(crc32(key) % GROUPS, NOT_KEPT).get(key)
         return value
 
     def _put(self, overlay: Overlay, key: bytes, value: bytes | None) -> None:

@@ -11,7 +11,7 @@ KEY_BYTES: Final = 16
 """The assumed overhead of a key, in bytes."""
 ABSENT: Final = bytes(bytearray(b"absent"))
 """Marks a key that is not staged; None marks a deleted key. Compared by identity, never by content."""
-NOTHING: Final[Mapping[bytes, bytes]] = {}
+NOT_KEPT: Final[Mapping[bytes, bytes]] = {}
 
 Overlay: TypeAlias = dict[bytes, bytes | None]
 Change: TypeAlias = tuple[Overlay, bytes, bytes | None]
@@ -62,7 +62,7 @@ class StateGrowth:
                 changed[key] = before
         return sum(
             _weight(key, self._keys[key])
-            - _weight(key, self._kept.get(crc32(key) % GROUPS, NOTHING).get(key) if before is ABSENT else before)
+            - _weight(key, self._kept.get(crc32(key) % GROUPS, NOT_KEPT).get(key) if before is ABSENT else before)
             for key, before in changed.items()
         )
 
