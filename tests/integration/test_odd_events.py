@@ -8,6 +8,7 @@ import pytest
 
 from bridge import topics
 from bridge.events.json_depth import DEEPEST
+from bridge.message_bounds import MOST_RAW_EVENTS, MOST_UNFIT_REPORTED
 from dags import Kind
 from tests.integration.hosting import Hosting, delivery, job, raw, slot
 
@@ -42,14 +43,19 @@ def odd() -> Iterator[tuple[str, bool]]:
 
 @pytest.mark.full
 def test_a_flood_of_unreadable_events_ends_no_host(hosting: Hosting) -> None:
-    """Each is published as unread, and readable events behind them go on."""
-    source, sink, many = hosting.fresh(), hosting.fresh(), 150_000
+    """They are few unread messages, and readable events beside and behind them go on."""
+    source, sink, many = hosting.fresh(), hosting.fresh(), MOST_RAW_EVENTS - 1
     topic = f"flood-{source}"
     hosting.run(job(f"j{source}", slot(sink, "output", source), reads=(raw(topic, source, FIELDS),)))
     before = hosting.keeper.pid
     hosting.client.publish(topic, b"[" + b"1," * many + b'{"n":2}]')
-    assert [2] == [event["n"] for event in hosting.until_delivered(delivery(sink), 1)]
-    hosting.until(lambda: len(hosting.heard(topics.unread(topic))) >= many, "what could not be read")
+    hosting.client.publish(topic, b"[" + b"1," * (many + 1) + b'{"n":3}]')
+    hosting.publish(topic, [{"n": 4}])
+    assert [2, 4] == [event["n"] for event in hosting.until_delivered(delivery(sink), 2)]
+    # The first of one message, the others of it together, and the message that has too many.
+    few = MOST_UNFIT_REPORTED + 2
+    hosting.until(lambda: len(hosting.heard(topics.unread(topic))) >= few, "what could not be read")
+    assert few == len(hosting.heard(topics.unread(topic)))
     assert before == hosting.keeper.pid
 
 
