@@ -24,6 +24,8 @@ T = TypeVar("T")
 BRAID = Path(sys.executable).parent / "braid"
 _BYTES_OF_KEY = 60
 """About the bytes that the state keeps for a key, and its record."""
+_REST = 3.0
+_IDLE_CORES = 0.25
 _AT_ONCE = 1_000
 """Events in a message."""
 
@@ -95,6 +97,18 @@ class FleetBed(FleetLine):
                     times = each.cpu_times()
                     total += times.user + times.system
         return total
+
+    def rest(self, *names: str) -> None:
+        """Wait until machines have started and warmed up, and do almost nothing for a while."""
+        deadline, before = time.monotonic() + BOUND, self.cpu(*names)
+        while True:
+            time.sleep(_REST)
+            after = self.cpu(*names)
+            if after - before < _IDLE_CORES * _REST:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {BOUND:g} s: {', '.join(names)} at rest")
+            before = after
 
     def submit(self, jobs: int = 1) -> str:
         """Submit dataflows that count, one for each job, and wait until they run; returns their host."""

@@ -20,8 +20,9 @@ def warm_take_over(folder: Path, *, times: int, jobs: int) -> dict[str, Any]:
     with _counting(folder, jobs) as (machines, host):
         for number in range(times):
             machines.wait(lambda: machines.has_copies(host, 1), "a copy")
-            time.sleep(_QUIET)
             carrier = machines.carrier(host)
+            # Until the other one is warm, it starts cold.
+            machines.rest(*(set(machines.machines) - {carrier}))
             at = machines.kill(carrier, with_disk=True)
             found.append(machines.first_output_after(at) - at)
             machines.add(f"m{number + 2}")

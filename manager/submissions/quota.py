@@ -91,7 +91,7 @@ def check_from_earliest(session: Session, tenant: str, dataflows: int = 1) -> No
 
 def check_generated(session: Session, tenant: str, more: float) -> None:
     """Refuse so many more generated events a second where those of all the tenant's sources would be too many."""
-    made = session.scalars(select(SourceRow.connection).where(col(SourceRow.owner) == tenant))
+    made = session.scalars(select(col(SourceRow.connection)).where(col(SourceRow.owner) == tenant))
     has = sum(float(each.get("per_second") or 0.0) for each in made if each["kind"] == "rate")
     if has + more > MOST_GENERATED_PER_SECOND:
         raise QuotaExceeded(

@@ -8,8 +8,8 @@ from pathlib import Path
 from dags import Place
 from engine.side_effect import OutsideUnreachable
 
-MOST_BYTES = 10 * 1024**3
-MOST_FILES = 1_000_000
+MOST_PLACE_BYTES = 10 * 1024**3
+MOST_PLACE_FILES = 1_000_000
 _COUNTED_EVERY = 30.0
 _PART_OF_TIME = 0.02
 """With very many files, so much of the time goes into counting them."""
@@ -22,8 +22,8 @@ class PlaceUsage:
         self,
         folder: Path,
         *,
-        most_bytes: int = MOST_BYTES,
-        most_files: int = MOST_FILES,
+        most_bytes: int = MOST_PLACE_BYTES,
+        most_files: int = MOST_PLACE_FILES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder = folder
