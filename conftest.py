@@ -22,8 +22,8 @@ settings.load_profile("default")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Three at a time on two cores, because tests that run processes mostly wait for them."""
-    return max(2, (os.cpu_count() or 1) * 3 // 2)
+    """Four at a time on two cores, because tests that run processes mostly wait for them."""
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.fixture(autouse=True)

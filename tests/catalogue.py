@@ -114,7 +114,7 @@ TYPES: tuple[AnyTaskType, ...] = (
     TaskType(name="echo", config=MapConfig, emission=Emission.MANY, unique_per_cause=False),  # each event twice
     TaskType(name="count", config=CountConfig, state=State.KEY, key_fields=lambda config: (config.by,)),
     TaskType(name="window", config=WindowConfig, state=State.STREAM, gathers="size"),  # sum of each block of events
-    TaskType(name="code", config=OwnedConfig),  # what a tenant wrote
+    TaskType(name="connecting_code", config=OwnedConfig),  # what a tenant wrote
     TaskType(name="random", config=NoConfig, deterministic=False),
     TaskType(name="look", config=NoConfig, effect=Effect.READS_OUTSIDE),
     TaskType(name="write", config=NoConfig, effect=Effect.WRITES_OUTSIDE),

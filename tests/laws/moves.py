@@ -176,7 +176,7 @@ def tags(instances: frozenset[Instance], running: RunningGraph) -> frozenset[str
 def owners(instances: Iterable[Instance], running: RunningGraph) -> set[str]:
     """Whose code is among these."""
     tasks = (running.tasks[instance] for instance in instances)
-    return {str(task.config["owner"]) for task in tasks if task.type.name == "code"} - {""}
+    return {str(task.config["owner"]) for task in tasks if task.type.name == "connecting_code"} - {""}
 
 
 def coded(walk: Walk) -> Walk:
@@ -184,7 +184,7 @@ def coded(walk: Walk) -> Walk:
 
     def written(document: Document, at: int) -> Document:
         tasks = [
-            {**task, "type": "code", "config": {"owner": ("ann", "bob", "")[(at + number) % 3]}}
+            {**task, "type": "connecting_code", "config": {"owner": ("ann", "bob", "")[(at + number) % 3]}}
             if task["type"] in _PLAIN
             else task
             for number, task in enumerate(document["tasks"])

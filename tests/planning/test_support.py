@@ -14,7 +14,7 @@ from tests.planning.problems import problems
 CRITERIA = (Criterion.COST, Criterion.NO_OPS)
 
 
-@settings(max_examples=12)
+@settings(max_examples=30)
 @given(problems())
 def test_alternatives_are_as_good(problem: PlanningProblem) -> None:
     """With each of them the best that there is has the same figures; where none is given, all others are worse."""
