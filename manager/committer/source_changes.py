@@ -47,8 +47,8 @@ class SourceChanges:
         def write(session: Session, draft: Draft, _decided: None) -> Registered:
             owned = select(func.count()).select_from(SourceRow).where(col(SourceRow.owner) == row.owner)
             check_another(session, row.owner, Holding.SOURCES, session.scalar(owned) or 0)
-            if row.connection["kind"] == "rate" and who != OPERATOR:
-                check_generated(session, row.owner, row.connection["per_second"])
+            if who != OPERATOR:
+                check_generated(session, row.owner, row.connection)
             row.registered = draft.now.timestamp()
             grant(row, Grants(), row.visibility, row.readers, now=row.registered)
             session.add(row)

@@ -1,7 +1,9 @@
 """Quotas of tenants, checked against the database within the transaction of a change."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import Integer, Row, bindparam, func, select
 from sqlmodel import Session, col
@@ -89,15 +91,26 @@ def check_from_earliest(session: Session, tenant: str, dataflows: int = 1) -> No
         )
 
 
-def check_generated(session: Session, tenant: str, more: float) -> None:
-    """Refuse so many more generated events a second where those of all the tenant's sources would be too many."""
+def check_generated(session: Session, tenant: str, connection: Mapping[str, Any]) -> None:
+    """Refuse one more generated source where all of the tenant's together would make too many events a second."""
     made = session.scalars(select(col(SourceRow.connection)).where(col(SourceRow.owner) == tenant))
-    has = sum(float(each.get("per_second") or 0.0) for each in made if each["kind"] == "rate")
-    if has + more > MOST_GENERATED_PER_SECOND:
+    has = sum(map(_generated_per_second, made))
+    if has + _generated_per_second(connection) > MOST_GENERATED_PER_SECOND:
         raise QuotaExceeded(
             f"the sources of tenant {tenant!r} generate {has:,g} events a second, and may generate "
             f"{MOST_GENERATED_PER_SECOND:,}; lower the rate, revoke one, or have an operator register it"
         )
+
+
+def _generated_per_second(connection: Mapping[str, Any]) -> float:
+    """The events that a source makes in a second by itself; those of files are for operators alone."""
+    match connection["kind"]:
+        case "rate":
+            return float(connection["per_second"])
+        case "timer":
+            return 1.0 / float(connection["seconds"])
+        case _:
+            return 0.0
 
 
 def check_another(session: Session, tenant: str, what: Holding, has: int) -> None:

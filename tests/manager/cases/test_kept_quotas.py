@@ -99,15 +99,18 @@ def test_few_dataflows_begin_at_the_earliest_events(manager: Manager) -> None:
 def test_generated_events_have_a_bound(manager: Manager) -> None:
     """A tenant's sources together generate so many a second and no more; operators may have more generated for it."""
 
-    def generate(who: Caller, name: str, per_second: float) -> None:
+    def generate(who: Caller, name: str, per_second: float, timer: float | None = None) -> None:
         form = {"name": name, "owner": None if who == ANN else "ann"}
-        connection = {"kind": "rate", "per_second": per_second}
+        connection = {"kind": "timer", "seconds": timer} if timer else {"kind": "rate", "per_second": per_second}
         manager.service.sources.register(who, SourceForm.model_validate({**form, "connection": connection}))
 
     generate(ANN, "half", MOST_GENERATED_PER_SECOND / 2)
     with pytest.raises(QuotaExceeded, match="generate 50,000 events a second, and may generate 100,000; lower the"):
         generate(ANN, "more", MOST_GENERATED_PER_SECOND / 2 + 1)
-    generate(ANN, "rest", MOST_GENERATED_PER_SECOND / 2)
+    generate(ANN, "timed", 0.0, timer=0.001)
+    with pytest.raises(QuotaExceeded, match="generate 51,000 events a second"):
+        generate(ANN, "rest", MOST_GENERATED_PER_SECOND / 2)
+    generate(ANN, "rest", MOST_GENERATED_PER_SECOND / 2 - 1_000)
     generate(OPERATOR, "test", 1_000_000)
 
 
