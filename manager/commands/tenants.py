@@ -1,7 +1,9 @@
 """The commands about tenants: list, admit, set quotas and what they may publish, make broker credentials."""
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -14,16 +16,42 @@ from manager.commands.display import Shown, lines, table
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="The name of a tenant.")]
 Names = Annotated[list[str], typer.Argument(help="The names of tenants.")]
-Dataflows = Annotated[int | None, typer.Option(help="The most dataflows it may have.")]
-Tasks = Annotated[int | None, typer.Option(help="The most tasks its dataflows may have in all.")]
-Submits = Annotated[int | None, typer.Option(help="The most submissions in a minute.")]
-WheelBytes = Annotated[int | None, typer.Option(help="The most bytes that its wheels may have in all.")]
-Sources = Annotated[int | None, typer.Option(help="The most sources it may have.")]
-Secrets = Annotated[int | None, typer.Option(help="The most secrets it may keep.")]
-Modules = Annotated[int | None, typer.Option(help="The most versions of modules it may publish.")]
-Keys = Annotated[int | None, typer.Option(help="The most valid API keys it may have.")]
-FromEarliest = Annotated[int | None, typer.Option(help="The most dataflows that began at the earliest events.")]
-Requests = Annotated[int | None, typer.Option(help="The most requests in a minute.")]
+_LIMITS = {
+    "dataflows": "The most dataflows it may have.",
+    "tasks": "The most tasks its dataflows may have in all.",
+    "submits_per_minute": "The most submissions in a minute.",
+    "wheel_bytes": "The most bytes that its wheels may have in all.",
+    "sources": "The most sources it may have.",
+    "secrets": "The most secrets it may keep.",
+    "modules": "The most versions of modules it may publish.",
+    "keys": "The most valid API keys it may have.",
+    "requests_per_minute": "The most requests in a minute.",
+    "from_earliest": "The most dataflows that began at the earliest events.",
+}
+"""What the option of each limit of a quota says."""
+
+
+def _with_limits(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command an option for each limit; its parameter `limits` has those that are given."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> Any:
+        limits = {name: value for name in _LIMITS if (value := options.pop(name)) is not None}
+        return command(*args, limits=limits, **options)
+
+    signature = inspect.signature(command)
+    own = [each for name, each in signature.parameters.items() if name != "limits"]
+    added = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[int | None, typer.Option(help=text)],
+        )
+        for name, text in _LIMITS.items()
+    ]
+    setattr(run, "__signature__", signature.replace(parameters=[*own, *added]))  # noqa: B010 - functions have it, and their type does not
+    return run
 
 
 @app.command("list")
@@ -48,80 +76,26 @@ def list_tenants(client: Client) -> Shown:
 
 @app.command()
 @client_command
-def admit(  # noqa: PLR0913, PLR0917 - each is a limit
-    client: Client,
-    name: Names,
-    dataflows: Dataflows = None,
-    tasks: Tasks = None,
-    submits_per_minute: Submits = None,
-    wheel_bytes: WheelBytes = None,
-    sources: Sources = None,
-    secrets: Secrets = None,
-    modules: Modules = None,
-    keys: Keys = None,
-    requests_per_minute: Requests = None,
-    from_earliest: FromEarliest = None,
-) -> Iterator[Shown]:
+@_with_limits
+def admit(client: Client, name: Names, *, limits: Mapping[str, int]) -> Iterator[Shown]:
     """Admit tenants. Their API keys and broker credentials are made by other commands."""
-    wanted = _given(
-        dataflows,
-        tasks,
-        submits_per_minute,
-        wheel_bytes,
-        sources,
-        secrets,
-        modules,
-        keys,
-        requests_per_minute,
-        from_earliest,
-    )
-    forms = [fill_form(TenantForm, name=each, quota=fill_form(Quota, **wanted) if wanted else None) for each in name]
-    for answer in map(client.admit, forms):
+    own = fill_form(Quota, **limits) if limits else None
+    for answer in map(client.admit, [fill_form(TenantForm, name=each, quota=own) for each in name]):
         text = f"{answer.name} is admitted; make a key for it: braid keys make --tenant {answer.name}"
         yield Shown(data=answer, text=text)
 
 
 @app.command()
 @client_command
-def quota(  # noqa: PLR0913, PLR0917 - as above
-    client: Client,
-    name: Name,
-    dataflows: Dataflows = None,
-    tasks: Tasks = None,
-    submits_per_minute: Submits = None,
-    wheel_bytes: WheelBytes = None,
-    sources: Sources = None,
-    secrets: Secrets = None,
-    modules: Modules = None,
-    keys: Keys = None,
-    requests_per_minute: Requests = None,
-    from_earliest: FromEarliest = None,
-) -> Shown:
+@_with_limits
+def quota(client: Client, name: Name, *, limits: Mapping[str, int]) -> Shown:
     """Set a tenant's quota; limits that are not given stay as they are."""
     before = next((tenant.quota for tenant in client.tenants() if tenant.name == name), None)
     if before is None:
         raise Refused(
             status=404, code="not-found", detail=f"There is no tenant '{name}'; list them: braid tenants list"
         )
-    wanted = fill_form(
-        Quota,
-        **{
-            **before.model_dump(),
-            **_given(
-                dataflows,
-                tasks,
-                submits_per_minute,
-                wheel_bytes,
-                sources,
-                secrets,
-                modules,
-                keys,
-                requests_per_minute,
-                from_earliest,
-            ),
-        },
-    )
-    answer = client.set_quota(name, wanted)
+    answer = client.set_quota(name, fill_form(Quota, **{**before.model_dump(), **limits}))
     text = ", ".join(f"{what.replace('_', ' ')} {number:,}" for what, number in answer.quota.model_dump().items())
     return Shown(data=answer, text=f"{answer.name} may use: {text}")
 
@@ -152,8 +126,3 @@ def credentials(client: Client, name: Name) -> Shown:
             table("may", "topic", rows=topics, empty="no topics yet"),
         ),
     )
-
-
-def _given(*limits: int | None) -> Mapping[str, int]:
-    given = dict(zip(Quota.model_fields, limits, strict=True))
-    return {name: value for name, value in given.items() if value is not None}
