@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from merge.grouping import (
     GROUPING_STRATEGIES,
     Effort,
-    GroupedStream,
-    GroupedTask,
     GroupingProblem,
     Ungroupable,
     cost_of,
@@ -20,8 +18,7 @@ from merge.grouping import (
 from merge.grouping.groups import Group as TaskGroup
 from merge.grouping.order import arranged
 from merge.placement.board import Group, PlacementBoard, tags_of
-from merge.placement.planned import SECONDS, costs_of, images_of
-from merge.placement.trust import owner_of
+from merge.placement.planned import SECONDS, costs_of, grouped_streams, grouped_tasks, images_of
 from merge.task import Instance, RunningTask
 from merge.task_order import downwards
 
@@ -51,22 +48,9 @@ def planned_groups(ground: PlacementBoard, present: list[Group], ruled: list[Gro
 def problem_anew(ground: PlacementBoard, tasks: Iterable[RunningTask]) -> GroupingProblem:
     """The problem of cutting running tasks as if no job ran; they take nothing from others."""
     tasks, images = tuple(tasks), images_of(ground)
-    streams = (
-        GroupedStream(
-            parent=edge.parent,
-            child=task.instance,
-            port=edge.parent_port,
-            raw=not ground.running[Instance(edge.parent)].inputs,
-        )
-        for task in tasks
-        for edge in task.inputs
-    )
     return GroupingProblem(
-        tasks=tuple(
-            GroupedTask(id=task.instance, tags=task.tags, work=ground.costs.busy[task.instance], owner=owner_of(task))
-            for task in tasks
-        ),
-        streams=tuple(dict.fromkeys(streams)),
+        tasks=grouped_tasks(ground, tasks),
+        streams=tuple(dict.fromkeys(grouped_streams(ground, tasks))),
         images=images,
         costs=costs_of(ground.costs, images),
     )

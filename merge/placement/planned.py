@@ -33,7 +33,7 @@ from merge.jobs import JobId
 from merge.placement.board import Group, PlacementBoard, anew, streams_into
 from merge.placement.hosts import Host
 from merge.placement.trust import owner_of, owners_of, trusted
-from merge.task import Instance
+from merge.task import Instance, RunningTask
 
 MOST_ROOMY = 8
 """The jobs with room that a residue may join although nothing that it reads is there."""
@@ -73,11 +73,7 @@ def problem_of(ground: PlacementBoard, started: Group, packed: PlacementBoard) -
     feeding = {job for job, _ in _streams_from_jobs(ground, started)}
     joined = {packed.placed[task.instance] for task in started} - packed.opened.keys()
     present = sorted({*feeding, *joined, *_roomy(ground, feeding | joined)})
-    streams = [
-        GroupedStream(parent=edge.parent, child=task.instance, port=edge.parent_port, raw=_is_raw(ground, edge.parent))
-        for task in started
-        for edge in task.inputs
-    ]
+    streams = [*grouped_streams(ground, started)]
     upstream = {job: ground.upstream((job,)) for job in present}
     # Where jobs feed each other, if over other jobs, groups must not make a cycle of it.
     streams += [
@@ -91,10 +87,7 @@ def problem_of(ground: PlacementBoard, started: Group, packed: PlacementBoard) -
         parents[job].add(instance)
     costs, images = ground.costs, images_of(ground)
     return GroupingProblem(
-        tasks=tuple(
-            GroupedTask(id=task.instance, tags=task.tags, work=costs.busy[task.instance], owner=owner_of(task))
-            for task in started
-        ),
+        tasks=grouped_tasks(ground, started),
         streams=tuple(dict.fromkeys(streams)),
         images=images,
         costs=costs_of(costs, images),
@@ -103,6 +96,22 @@ def problem_of(ground: PlacementBoard, started: Group, packed: PlacementBoard) -
             *_all_else(ground, images, frozenset(present)),
         ),
     )
+
+
+def grouped_tasks(ground: PlacementBoard, tasks: Iterable[RunningTask]) -> tuple[GroupedTask, ...]:
+    """Running tasks as those of a problem."""
+    busy = ground.costs.busy
+    return tuple(
+        GroupedTask(id=task.instance, tags=task.tags, work=busy[task.instance], owner=owner_of(task)) for task in tasks
+    )
+
+
+def grouped_streams(ground: PlacementBoard, tasks: Iterable[RunningTask]) -> Iterator[GroupedStream]:
+    """The streams into running tasks as those of a problem; what a source emits is raw."""
+    for task in tasks:
+        for edge in task.inputs:
+            raw = not ground.running[Instance(edge.parent)].inputs
+            yield GroupedStream(parent=edge.parent, child=task.instance, port=edge.parent_port, raw=raw)
 
 
 def groups_on(board: PlacementBoard, started: Group, problem: GroupingProblem) -> tuple[TaskGroup, ...]:
@@ -220,10 +229,6 @@ def _roomy(ground: PlacementBoard, others: set[JobId]) -> Iterable[JobId]:
     fits = ground.costs.fits
     roomy = sorted((-busy, job) for job, busy in ground.loads.items() if fits(busy) and job not in others)
     return islice((job for _, job in roomy), MOST_ROOMY)
-
-
-def _is_raw(ground: PlacementBoard, instance: int) -> bool:
-    return not ground.running[Instance(instance)].inputs
 
 
 def _job(group: GroupId) -> JobId:
