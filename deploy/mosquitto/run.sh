@@ -26,6 +26,8 @@ until lists > /dev/null 2>&1; do
     wait "$!"
 done
 
+# As many connections as the system allows: with a shell's default tenants could take all.
+ulimit -n "$(ulimit -H -n)"
 known="$(lists)"
 mosquitto -c "$run/mosquitto.conf" &
 broker=$!
