@@ -2,7 +2,8 @@
 
 A name may have other addresses the second time that it is looked up, and a server may send its client elsewhere.
 Libraries look up names and follow redirects by themselves. So each address is checked that the thread connects to, or
-that a coroutine does which it has started: an audit hook of Python sees them all.
+that a coroutine does which it has started: an audit hook of Python sees them all. Of drivers that are not written in
+Python it sees nothing; there only the hosts that the secret names are checked, before each connection.
 """
 
 import sys
