@@ -24,7 +24,7 @@ demo: $(READY)  ## replay dataflows of RIoTBench with sharing and without, and w
 test: $(READY)  ## run the tests for every change, the same each time; less than ten minutes
 	$(TEST) $(PYTEST_ARGS)
 
-test-all: $(READY)  ## run all tests that continuous integration runs; about twenty minutes
+test-all: $(READY)  ## run all tests that continuous integration runs; up to half an hour
 	$(TEST) -m "not chaos and not slow and not bare" $(PYTEST_ARGS)
 
 explore: $(READY)  ## search with other examples each time, until Ctrl-C or a failure; SEED=... repeats a round

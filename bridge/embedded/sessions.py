@@ -59,7 +59,7 @@ class ClientSession:
     """A client's session; made by the exchange."""
 
     def __init__(self, who: Who, most_waiting: int, clock: Callable[[], float], most_bytes: int = 0) -> None:
-        """It keeps so many messages and bytes that wait; 0 is no limit."""
+        """`most_waiting` and `most_bytes` are the messages and the bytes that may wait; 0 is no limit."""
         self.who = who
         self.link: Link | None = None
         self.expiry: int | None = 0

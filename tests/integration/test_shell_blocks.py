@@ -49,8 +49,8 @@ def hold(folder: Path, served: Served, pages: Iterable[Page]) -> None:
     """Type the blocks of pages; among them are those for beginners."""
     programs = second_terminal(folder)
     settings = {"BRAID_ROOT": str(served.root), "BRAID_PORT": str(served.port)}
-    wrong = {str(shown): told for shown in pages if (told := typed(shown, folder, programs, settings))}
-    assert not wrong, "\n\n".join(f"{name}: {told}" for name, told in wrong.items())
+    wrong = {str(shown): trouble for shown in pages if (trouble := typed(shown, folder, programs, settings))}
+    assert not wrong, "\n\n".join(f"{name}: {trouble}" for name, trouble in wrong.items())
     with served.client() as operator:
         # The README's is there still, and of the tutorial's two the one that stays.
         assert {"averages of plausible temperatures", "levels so far"} == {each.name for each in operator.dataflows()}
@@ -90,14 +90,14 @@ def second_terminal(folder: Path) -> Path:
 
 def typed(shown: Page, folder: Path, programs: Path, settings: Mapping[str, str]) -> str:
     """Type a page's blocks into one shell; what went wrong, if anything did."""
-    told = blocks(shown)
-    if not told:
+    lines = blocks(shown)
+    if not lines:
         return ""
     place = folder / str(shown).removesuffix(".md").replace("/", "-")
     (place / ".venv").mkdir(parents=True)
     (place / ".venv" / "bin").symlink_to(programs)
     shown.save_files(place)
-    script = "".join(f"printf '\\n{MARK} {each.line}\\n'\n{each.text}" for each in told)
+    script = "".join(f"printf '\\n{MARK} {each.line}\\n'\n{each.text}" for each in lines)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BRAID_", "XDG_"))}
     environment = {
         **kept,
@@ -120,7 +120,7 @@ def typed(shown: Page, folder: Path, programs: Path, settings: Mapping[str, str]
         return f"the block at line {printed[-1][0]} ends with {done.returncode}: {done.stderr}{printed[-1][2]}"
     wrong = [
         f"the block at line {each.line} prints\n{output}and not\n{each.output}"
-        for each, (_, _, output) in zip(told, printed, strict=True)
+        for each, (_, _, output) in zip(lines, printed, strict=True)
         if each.output is not None and not doctest.OutputChecker().check_output(each.output, output, ALIKE)
     ]
     return "\n".join(wrong)

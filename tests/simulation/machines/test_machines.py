@@ -18,6 +18,7 @@ from tests.simulation.machines.runs import Run, damage, played
 from tests.simulation.machines.world import Trouble
 
 SEED = os.environ.get("BRAID_SIMULATION_SEED")
+# A hundred in which each situation comes about that the test counts.
 FEW = range(100, 200) if SEED is None else [int(SEED)]
 MANY = range(200, 10_100) if SEED is None else [int(SEED)]
 UNSAFE = r"(lost acknowledged|has not got all|and now is|are missing|are lost)(.|\n)*BRAID_SIMULATION_SEED=\d+"
