@@ -14,7 +14,7 @@ from dags.problems import InvalidDocument, Problem
 from dags.reconfiguration import fate, fits
 from dags.schema import ANY, NUMBER, Kind, Schema, meet
 from dags.source import Source, Visibility
-from dags.state_fate import FieldFates, Resized, StateFate
+from dags.state_fate import Continuation, FieldFates, Resized, StateFate
 from dags.task_type import (
     AnyTaskType,
     Effect,
@@ -34,6 +34,7 @@ __all__ = [
     "AnyTaskType",
     "Catalogue",
     "Config",
+    "Continuation",
     "Dataflow",
     "Document",
     "Effect",

@@ -17,13 +17,27 @@ def fate(
     if new_type.state is State.NONE:
         return StateFate.KEPT if old_type.state is State.NONE else StateFate.FRESH
     if old_type.name != new_type.name:
-        return None
+        return StateFate.TRANSFORMED if _continues(old_type, old_config, new_type, new_config) else None
     if old_type.version == new_type.version:
         if old_config == new_config:
             return StateFate.KEPT
     elif old_type.version not in new_type.keeps_state_of:
         return None
     return new_type.state_change(_read(new_type, old_config), _read(new_type, new_config))
+
+
+def _continues(
+    old_type: AnyTaskType, old_config: dict[str, Any], new_type: AnyTaskType, new_config: dict[str, Any]
+) -> bool:
+    """Whether a type makes its state from that of another one, for these configs."""
+    known = next((each for each in new_type.continues if each.type == old_type.name), None)
+    if known is None or old_type.version not in known.versions or old_type.state is not new_type.state:
+        return False
+    old, new = _read(old_type, old_config), _read(new_type, new_config)
+    # A state per key can be read only by the same key.
+    return old_type.key_fields(old) == new_type.key_fields(new) and all(
+        getattr(old, field, None) == getattr(new, field) for field in known.same
+    )
 
 
 def fits(was: Task, becomes: Task) -> bool:

@@ -37,6 +37,17 @@ class Resized:
         return self.grown if grows else self.shrunk
 
 
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Another type whose state a type can go on from, once a running task changes from that one to it."""
+
+    type: str
+    same: tuple[str, ...] = ()
+    """The config fields of both types that must be equal for that."""
+    versions: frozenset[int] = frozenset({1})
+    """The versions of the other type whose configs and states are known."""
+
+
 class FieldFates:
     """A `state_change` that looks at the fields that differ. The least favourable of their fates counts.
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 from dags.config import Config, NamesSource
 from dags.ports import Ports, unfit
 from dags.schema import ANY, Kind, Schema
-from dags.state_fate import StateFate, undeclared
+from dags.state_fate import Continuation, StateFate, undeclared
 
 
 class State(StrEnum):
@@ -121,6 +121,8 @@ class TaskType(Generic[C]):
     """The fate of a running task's state, given its old and its new config; None to refuse the change. Pure."""
     keeps_state_of: frozenset[int] = frozenset()
     """The earlier versions of the type whose configs and states this version can read."""
+    continues: tuple[Continuation, ...] = ()
+    """The other types from whose states its implementation makes one of its own."""
     keeps_events: bool = False
     """True if the state holds whole events. It then goes with no other schema than theirs."""
     deterministic: bool = True
@@ -149,6 +151,7 @@ class TaskType(Generic[C]):
                 f"task type {self.name!r} keeps the state of version {unknown[0]}, which is not before its version "
                 f"{self.version}; name earlier versions only"
             )
+        self._check_continuations()
         if self.gathers and self.gathers not in self.config.model_fields:
             raise ValueError(
                 f"task type {self.name!r} gathers as many events as its config field {self.gathers!r} says, but its"
@@ -173,6 +176,20 @@ class TaskType(Generic[C]):
                 f"task type {self.name!r} has the default output_schema, which needs the input port 'in', not optional,"
                 " and the output port 'out' alone; give it an output_schema for its own ports"
             )
+
+    def _check_continuations(self) -> None:
+        others = [each.type for each in self.continues]
+        for each in self.continues:
+            if each.type == self.name or others.count(each.type) > 1:
+                raise ValueError(
+                    f"task type {self.name!r} continues {each.type!r}, which is itself or named twice; name each other "
+                    "type once"
+                )
+            if missing := sorted(set(each.same) - set(self.config.model_fields)):
+                raise ValueError(
+                    f"task type {self.name!r} continues {each.type!r} of the same {missing[0]!r}, but its config has no"
+                    " such field; name fields of both configs"
+                )
 
     def of(self, config: C) -> Self:
         """The type with the ports and tags that a task of that config has."""

@@ -16,7 +16,7 @@ Rules for a behaviour:
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -64,6 +64,9 @@ class Implementation(Generic[C]):
     Takes the old and the new config, and a key with its value, as in `Staged.get`. Returns the new value, or None to
     drop the key. Called once for every key of the instance.
     """
+    continues: Mapping[str, Callable[[Mapping[str, Any], C, tuple[Any, ...], Any], Any]] = field(default_factory=dict)
+    """Makes the state from that of each type that the type continues. Pure; as `transform`, but the old config is
+    that of the other type, as JSON."""
 
     def __post_init__(self) -> None:
         change = self.type.state_change
@@ -71,6 +74,12 @@ class Implementation(Generic[C]):
             raise ValueError(
                 f"task type {self.type.name!r} declares that its state is transformed, but its implementation has no "
                 "transform; give it one, or declare another fate"
+            )
+        declared = {each.type for each in self.type.continues}
+        if odd := sorted(declared ^ self.continues.keys()):
+            raise ValueError(
+                f"task type {self.type.name!r} and its implementation do not agree whether it continues {odd[0]!r}; "
+                "name it in both"
             )
 
     def behaviour(self, slot: Slot, outside: Outside | None = None) -> Behaviour:

@@ -37,7 +37,7 @@ class DynamicTask:
     """By name, in the document's order."""
     first: str
     is_fast: bool
-    """Whether it switches at each job's next batch rather than at one cut."""
+    """Whether it switches at its job's next batch, rather than at one cut with the others."""
     tags: frozenset[str] = frozenset()
     """The tags that its host must offer: it stays there, so those of all alternates."""
 
@@ -77,6 +77,11 @@ class DynamicDocument:
     streams: Mapping[str, GuardedStream]
     """Those with guards, by name."""
     policy: Policy
+
+    @property
+    def fast(self) -> frozenset[str]:
+        """The ids of the tasks that switch apart from the others."""
+        return frozenset(each.id for each in self.tasks.values() if each.is_fast)
 
     @property
     def first(self) -> Selection:

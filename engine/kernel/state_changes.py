@@ -5,7 +5,10 @@ that raises leaves the state as it was, and the instance parks its events until 
 own part of a state, and notes the key groups that could not be transformed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -81,12 +84,19 @@ def _change(change: StateChange, slot: Slot, places: Mapping[str, str], state: I
 def _transformed(
     items: Mapping[bytes, bytes | None], implementation: AnyImplementation, former: FormerTask, slot: Slot
 ) -> Iterator[bytes | None]:
-    if implementation.transform is None:
-        raise TypeError(f"the implementation of {slot.type!r} has no transform; give it one")
     config = implementation.type.config
-    old, new = config.model_validate_json(former.config), config.model_validate_json(slot.config)
+    new = config.model_validate_json(slot.config)
+    transform: Callable[[tuple[Any, ...], Any], Any]
+    if former.type != slot.type:
+        if former.type not in implementation.continues:
+            raise TypeError(f"the implementation of {slot.type!r} does not continue {former.type!r}; let it")
+        transform = partial(implementation.continues[former.type], json.loads(former.config), new)
+    elif implementation.transform is None:
+        raise TypeError(f"the implementation of {slot.type!r} has no transform; give it one")
+    else:
+        transform = partial(implementation.transform, config.model_validate_json(former.config), new)
     for key, value in items.items():
-        changed = None if value is None else implementation.transform(old, new, tuple(_unpack(key)), _unpack(value))
+        changed = None if value is None else transform(tuple(_unpack(key)), _unpack(value))
         yield None if changed is None else packed_value(changed)
 
 

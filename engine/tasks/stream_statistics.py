@@ -4,7 +4,20 @@ from typing import Annotated, Protocol, Self
 
 from pydantic import Field, model_validator
 
-from dags import ANY, NUMBER, Config, FieldFates, Kind, Read, Resized, Schemas, State, StateFate, TaskType
+from dags import (
+    ANY,
+    NUMBER,
+    Config,
+    Continuation,
+    FieldFates,
+    Kind,
+    Read,
+    Resized,
+    Schemas,
+    State,
+    StateFate,
+    TaskType,
+)
 
 Window = Annotated[int, Field(ge=1, le=10_000)]
 """A number of events, which the state may have to keep."""
@@ -132,6 +145,7 @@ KALMAN_FILTER = TaskType(
     state=State.KEY,
     key_fields=key_of,
     state_change=FieldFates(process_noise=StateFate.KEPT, sensor_noise=StateFate.KEPT, estimated_error=StateFate.KEPT),
+    continues=(Continuation("interpolate", same=("field",)),),
 )
 """A smoothed field."""
 
@@ -156,6 +170,7 @@ INTERPOLATE = TaskType(
     state=State.KEY,
     key_fields=key_of,
     state_change=FieldFates(window=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED)),
+    continues=(Continuation("kalman_filter", same=("field",)),),
 )
 """A field without gaps."""
 

@@ -46,9 +46,12 @@ class Reconfigurations(Base):
         wanted = self._wanted(caller, dataflow, form, lenient=lenient)
         return self._answer(caller, self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
 
-    def adapt(self, documents: Mapping[str, str], *, who: str) -> None:
-        """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait."""
-        wanted = ReconfigurationRequest(dataflows=tuple(documents), documents=documents, lenient=True)
+    def adapt(self, documents: Mapping[str, str], *, apart: Mapping[str, frozenset[str]], who: str) -> None:
+        """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait.
+
+        The tasks in `apart` may switch before or after the others.
+        """
+        wanted = ReconfigurationRequest(dataflows=tuple(documents), documents=documents, apart=apart, lenient=True)
         self._changes.reconfigurations.begin(wanted, _report, who=who, waits=False)
 
     def undo(

@@ -43,6 +43,8 @@ class ReconfigurationRequest:
     """The tasks that begin without state."""
     undoes: int | None = None
     scheduler: Scheduler = Scheduler.FRIES
+    apart: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The tasks that may switch before or after the others, by dataflow."""
     lenient: bool = False
     """Whether states of which nobody knows what becomes are dropped."""
 
@@ -194,7 +196,8 @@ def decided_on(
         check_loops(read.by, read.document, state)
         by = confined(read.by, state, Start(read.row.start))
         by = replace(by, id=running_id(read.row.id, read.row.revision + 1))
-        edits.append(Edit(read.was.id, by, read.affected, read.unfit))
+        apart = wanted.apart.get(read.row.id, frozenset())
+        edits.append(Edit(read.was.id, by, read.affected, read.unfit, apart))
     stateless = [read.stateless for read in snapshot.readings]
     decided = decide_reconfiguration(
         state.running,

@@ -39,6 +39,8 @@ class Edit(NamedTuple):
     """The ids of the tasks that are changed, inserted or fed otherwise, and of all below them."""
     unfit: frozenset[str] = frozenset()
     """The ids of the tasks whose states do not go with the events that reach them from now on."""
+    apart: frozenset[str] = frozenset()
+    """The ids of the tasks that may switch before or after the others."""
 
 
 class Fork(NamedTuple):
@@ -66,6 +68,8 @@ class Alteration:
     next_instance: Instance
     unfit: frozenset[Instance] = frozenset()
     """The tasks, as they are after it, whose states do not go with the events that reach them from now on."""
+    apart: frozenset[Instance] = frozenset()
+    """The tasks, as they are after it, that may switch before or after the others."""
     rewired: frozenset[Instance] = frozenset()
     """The tasks, as they are after it, that are fed by other tasks of their dataflow than before."""
 
@@ -123,6 +127,10 @@ def alteration(
     making = _Making(running, edits, now, begins)
     swaps = tuple((running.dataflow(edit.old), making.swapped(edit)) for edit in edits)
     stays = {instance for _, new in swaps for instance in new.instances}
+
+    def placed(ids: Iterable[Collection[str]]) -> frozenset[Instance]:
+        return frozenset(new.places[task] for each, (_, new) in zip(ids, swaps, strict=True) for task in each)
+
     names = {edit.old for edit in edits}
     left = {instance for old, _ in swaps for instance in old.instances} - stays
     unused = (running.tasks[instance] for instance in left if names.issuperset(running.users[instance]))
@@ -135,7 +143,9 @@ def alteration(
         stops=stops,
         running_dags=_running_dags(running.running_dags, swaps, {task.instance for task in stops}),
         next_instance=max(running.next_instance, Instance(begins + len(making.forks))),
-        unfit=frozenset(new.places[task] for edit, (_, new) in zip(edits, swaps, strict=True) for task in edit.unfit),
+        unfit=placed(edit.unfit for edit in edits),
+        # Those of several dataflows only if all of them say so.
+        apart=placed(edit.apart for edit in edits) - placed(edit.by.places.keys() - edit.apart for edit in edits),
         rewired=frozenset(making.rewired),
     )
 

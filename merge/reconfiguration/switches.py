@@ -7,6 +7,8 @@ of all those streams lie.
 
 Tasks come and go within the job of those that they feed, which switch with them. So for the components these are one
 with those, and the streams between jobs are the same before and after.
+
+A task that may switch apart from the others switches at its job's next batch, or with those tasks of its job that wait.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -101,8 +103,12 @@ def switches(
     # What an inserted task feeds stands for it.
     switching |= {task.instance for task in by.alters if task.instance in by.rewired} | by.removed
     streams = list(_streams(running, by))
-    found = _components(running, by, streams, switching | earlier & _used(by), scheduler)
-    names = {_name(instance) for instance in switching}
+    # The stream of a fork begins at its marker, and a state is dropped where the events change.
+    apart = {task.instance for task in by.alters} & by.apart - by.unfit - by.rewired
+    apart -= {fork.origin for fork in by.forks if fork.origin is not None}
+    together = switching - apart
+    found = _components(running, by, streams, together | earlier & _used(by), scheduler)
+    names = {_name(instance) for instance in together}
     found = tuple(component for component in found if component.scope & names)
     making: dict[JobId, _Part] = {
         jobs.homes[instance].job: _Part() for instance in switching if running.tasks[instance].inputs

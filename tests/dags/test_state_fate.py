@@ -10,6 +10,7 @@ from pydantic import ConfigDict
 from dags import (
     ANY,
     Config,
+    Continuation,
     FieldFates,
     Key,
     Kind,
@@ -109,6 +110,51 @@ def test_a_type_declares_nothing_by_default() -> None:
 def test_types_decide_before_configs(old: TaskType[Any], new: TaskType[Any], expected: StateFate | None) -> None:
     """State is never read by another type, or by a version that does not know it."""
     assert expected is fate(old, {"size": 5}, new, {"size": 4})
+
+
+OTHER = replace(SIZED, name="other", version=2)
+
+
+@pytest.mark.parametrize(
+    ("continuation", "size", "expected"),
+    [
+        (Continuation("other", versions=frozenset({2})), 4, TRANSFORMED),
+        (Continuation("other", same=("by",), versions=frozenset({1, 2})), 4, TRANSFORMED),
+        (Continuation("other", same=("size",), versions=frozenset({2})), 4, None),
+        (Continuation("other", same=("size",), versions=frozenset({2})), 5, TRANSFORMED),
+        (Continuation("other"), 4, None),
+        (Continuation("another"), 4, None),
+    ],
+)
+def test_a_type_goes_on_from_another_ones_state_if_it_says_so(
+    continuation: Continuation, size: int, expected: StateFate | None
+) -> None:
+    """For the versions that it knows, and where the fields that it names are the same."""
+    new = replace(SIZED, continues=(continuation,))
+    assert expected is fate(OTHER, {"size": 5}, new, {"size": size})
+
+
+def test_a_state_is_continued_only_by_the_same_key() -> None:
+    """A state per key means nothing under another key, or for a whole stream."""
+    old = replace(OTHER, state=State.KEY, key_fields=lambda config: (config.by,))
+    new = replace(old, name="sized", continues=(Continuation("other", versions=frozenset({2})),))
+    assert TRANSFORMED is fate(old, {"by": "room"}, new, {"by": "room", "size": 9})
+    assert fate(old, {"by": "room"}, new, {"by": "roof"}) is None
+    assert fate(old, {"by": "room"}, replace(new, state=State.STREAM), {"by": "room"}) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ((Continuation("sized"),), "itself or named twice"),
+        ((Continuation("other"), Continuation("other", same=("by",))), "itself or named twice"),
+        ((Continuation("other", same=("missing",)),), "its config has no such field"),
+    ],
+)
+def test_continuations_that_cannot_be_meant_are_refused(wrong: tuple[Continuation, ...], why: str) -> None:
+    """When the type is made, with what to do."""
+    with pytest.raises(ValueError, match=why):
+        replace(SIZED, continues=wrong)
 
 
 def test_an_equal_config_of_a_known_version_is_asked_for_too() -> None:

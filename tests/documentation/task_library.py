@@ -113,7 +113,7 @@ def _section(kind: AnyTaskType, found: AnyImplementation | None, place: str) -> 
             yield f"{text}\n"
     yield f"{_facts(kind)}\n"
     if kind.state is not State.NONE:
-        yield f"{_fates(kind.state_change)}\n"
+        yield f"{_fates(kind.state_change)}{_continued(kind)}\n"
     yield _config(kind.config)
     examples = [each for each in pieces if isinstance(each, doctest.Example)]
     if examples:
@@ -161,6 +161,15 @@ def _fates(change: Any) -> str:
             cases[its].setdefault(way, []).append(f"`{name}`")
     found = [f"if {_case(case)}, {_BECOMES[fate]}" for fate, case in cases.items() if case]
     return f"When a running task gets another config: {'; '.join(found)}; otherwise {_BECOMES[fates.others]}."
+
+
+def _continued(kind: AnyTaskType) -> str:
+    """The other types whose states it takes up."""
+    found = (
+        f"`{each.type}`" + (f" of the same {', '.join(f'`{name}`' for name in each.same)}" if each.same else "")
+        for each in kind.continues
+    )
+    return f" It takes up the state of {' and '.join(names)}." if (names := list(found)) else ""
 
 
 def _case(ways: Mapping[str, list[str]]) -> str:

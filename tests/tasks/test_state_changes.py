@@ -1,7 +1,7 @@
 """Laws of the task library's state in a reconfiguration: for all its types, and for each transformation."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, get_args
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dags import AnyTaskType, Config, FieldFates, Kind, Schema, State, StateFate
+from dags import AnyTaskType, Config, FieldFates, Kind, Schema, State, StateFate, fate
 from engine.behaviour import AnyImplementation, Implementation, implementation_of, installed_behaviours
 from engine.records.staged_state import NUMBERS
 from engine.tasks import TYPES
@@ -86,19 +86,38 @@ def reconfigured(before: Trial, kind: str, config: Mapping[str, Any], schema: Sc
     """A trial with another config or schema and what becomes of the state, as in a job."""
     implementation = made(kind)
     after = trial(kind, config, schema)
-    fate = implementation.type.state_change(before.config, after.config)
-    assert fate in {StateFate.KEPT, StateFate.TRANSFORMED}
-    for packed, content in chain.from_iterable(
-        items.items() for group, items in before.state.changes().items() if group != NUMBERS
-    ):
-        if content is None:
-            continue
-        key, value = tuple(msgspec.msgpack.decode(packed)), msgspec.msgpack.decode(content)
-        if fate is StateFate.TRANSFORMED:
+    becomes = implementation.type.state_change(before.config, after.config)
+    assert becomes in {StateFate.KEPT, StateFate.TRANSFORMED}
+    for key, value in remembered(before):
+        if becomes is StateFate.TRANSFORMED:
             assert implementation.transform is not None
-            value = implementation.transform(before.config, after.config, key, value)
-        if value is not None:
-            after.state.put(key, value)
+            kept = implementation.transform(before.config, after.config, key, value)
+        else:
+            kept = value
+        if kept is not None:
+            after.state.put(key, kept)
+    return after
+
+
+def remembered(trial: Trial) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """The keys of a state with their values."""
+    for packed, content in chain.from_iterable(
+        items.items() for group, items in trial.state.changes().items() if group != NUMBERS
+    ):
+        if content is not None:
+            yield tuple(msgspec.msgpack.decode(packed)), msgspec.msgpack.decode(content)
+
+
+def continued(before: Trial, old: str, new: str) -> Trial:
+    """A trial with another type and what that makes of the state, as in a job."""
+    implementation = made(new)
+    was, now = dict(CONFIGS[old]), dict(CONFIGS[new])
+    assert StateFate.TRANSFORMED is fate(made(old).type, was, implementation.type, now)
+    after = trial(new, now)
+    for key, value in remembered(before):
+        taken_up = implementation.continues[old](was, after.config, key, value)
+        if taken_up is not None:
+            after.state.put(key, taken_up)
     return after
 
 
@@ -317,6 +336,30 @@ def test_a_kalman_filter_goes_on_with_other_noises(
         expected.append(None if event["v"] is None else estimate)
     found = changed("kalman_filter", old, new, (first, second))["out"]
     assert [each["v"] for each in found] == pytest.approx(expected[len(first) :])
+
+
+@given(first=EVENTS, value=st.floats(-100, 100))
+def test_a_kalman_filter_goes_on_from_the_values_that_fill_gaps(first: list[dict[str, Any]], value: float) -> None:
+    """Its next estimate lies between their mean and what comes; without values it begins anew."""
+    before = trial("interpolate", CONFIGS["interpolate"])
+    taken(before, first)
+    (filled,) = taken(before, [{"k": "a", "v": None}])["out"]
+    (found,) = taken(continued(before, "interpolate", "kalman_filter"), [{"k": "a", "v": value}])["out"]
+    if filled["v"] is None:
+        assert taken(trial("kalman_filter", CONFIGS["kalman_filter"]), [{"k": "a", "v": value}])["out"] == [found]
+    else:
+        assert min(filled["v"], value) - 1e-9 <= found["v"] <= max(filled["v"], value) + 1e-9
+
+
+@given(first=EVENTS)
+def test_gaps_are_filled_with_the_estimate_of_a_kalman_filter(first: list[dict[str, Any]]) -> None:
+    """Until values come; of keys that it has not met nothing is known."""
+    before = trial("kalman_filter", CONFIGS["kalman_filter"])
+    out = taken(before, first)["out"]
+    last = {each["k"]: each["v"] for each in out if each["v"] is not None}
+    gaps = [{"k": key, "v": None} for key in "abcdef"]
+    found = taken(continued(before, "kalman_filter", "interpolate"), gaps)["out"]
+    assert [last.get(each["k"]) for each in gaps] == [each["v"] for each in found]
 
 
 @given(first=EVENTS, second=EVENTS, counters=st.tuples(st.integers(1, 20), st.integers(1, 20)))

@@ -149,6 +149,21 @@ def _newest(_old: InterpolateConfig, new: InterpolateConfig, _key: tuple[Any, ..
     return values[-new.window :]
 
 
+def _estimated(
+    _old: Mapping[str, Any], _new: InterpolateConfig, _key: tuple[Any, ...], state: list[float]
+) -> list[float]:
+    """The estimate of a Kalman filter as the last value."""
+    return state[:1]
+
+
+def _measured(
+    _old: Mapping[str, Any], new: KalmanFilterConfig, _key: tuple[Any, ...], values: list[float]
+) -> list[float] | None:
+    """The mean of the last values as the estimate; its error is that of so many measurements."""
+    mean = _mean(values)
+    return None if mean is None else [mean, new.sensor_noise / len(values)]
+
+
 def _mean(values: list[float]) -> float | None:
     total = 0.0
     for value in values:
@@ -191,5 +206,7 @@ def _arrays(lists: Iterable[list[Any]]) -> list[str]:
 
 accumulate = Implementation(type=ACCUMULATE, make=_accumulate)
 block_window_average = Implementation(type=BLOCK_WINDOW_AVERAGE, make=_block_window_average)
-interpolate = Implementation(type=INTERPOLATE, make=_interpolate, transform=_newest)
-kalman_filter = Implementation(type=KALMAN_FILTER, make=_kalman_filter)
+interpolate = Implementation(
+    type=INTERPOLATE, make=_interpolate, transform=_newest, continues={"kalman_filter": _estimated}
+)
+kalman_filter = Implementation(type=KALMAN_FILTER, make=_kalman_filter, continues={"interpolate": _measured})

@@ -184,9 +184,10 @@ class Adapter:
             dataflow: plain(self._board.known[dataflow].dynamic, decision.choice).decode()
             for dataflow, decision in decisions.items()
         }
+        apart = {dataflow: self._board.known[dataflow].dynamic.fast for dataflow in decisions}
         why = {dataflow: "; ".join(decision.reasons) for dataflow, decision in decisions.items()}
         try:
-            self._reconfigurations.adapt(documents, who=OPERATOR)
+            self._reconfigurations.adapt(documents, apart=apart, who=OPERATOR)
         except Trouble as refused:
             errors = "; ".join(each.message for each in refused.errors) or str(refused)
             log.warning("%s: stays as it is for now: %s", ", ".join(decisions), errors)

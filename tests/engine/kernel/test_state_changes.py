@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags import Config, Schema, State, TaskType
+from dags import Config, Continuation, Schema, State, TaskType
 from engine.behaviour import Behaviour, Implementation, behaviours_of, each_event
 from engine.kernel.state_changes import in_effect
 from engine.plan import Entry, Forward, Port, Slot, Switch
@@ -48,7 +48,37 @@ LAST = Implementation(
     make=_made,
     transform=_transform,
 )
-HERE = {**PLACES, "last": f"{__name__}:LAST"}
+
+
+class SumConfig(Config):
+    """Nothing to configure."""
+
+
+def _sum(_config: SumConfig) -> Behaviour:
+    def add(_port: str, event: Mapping[str, Any], state: Staged) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        size, total = state.get(("sum",)) or state.get(("kept", event["k"])) or [0, 0]
+        yield "out", {"kept": json.dumps([size, total, event["b"]])}
+        state.put(("sum",), [size, total + event["b"]])
+
+    return each_event(add, lambda _schema: {"out": pa.schema({"kept": pa.string()})})
+
+
+def _summed(old: Mapping[str, Any], _new: SumConfig, _key: tuple[Any, ...], values: list[int]) -> list[int]:
+    return [old["size"], sum(values)]
+
+
+SUM = Implementation(
+    type=TaskType(
+        name="sum",
+        config=SumConfig,
+        state=State.STREAM,
+        output_schema=lambda _config, _inputs: {"out": Schema.of()},
+        continues=(Continuation("last"),),
+    ),
+    make=_sum,
+    continues={"last": _summed},
+)
+HERE = {**PLACES, "last": f"{__name__}:LAST", "sum": f"{__name__}:SUM"}
 
 
 def last(instance: int, size: int) -> Slot:
@@ -151,6 +181,35 @@ def test_a_fresh_state_begins_empty_and_numbers_go_on(source: int | None) -> Non
     record = running.run([arrived(rows(3))])
     assert [[3]] == kept(record, own)
     assert [2] == [each.first for each in record.emitted]
+
+
+def test_another_type_goes_on_from_the_state_that_it_continues() -> None:
+    """It is given the other type's config and values; what it makes of them is its state, and the numbers go on."""
+    running = job([last(2, 3)], [Forward(instance=2)])
+    running.run([arrived(rows(1, 2))])
+    change = StateChange(instance=2, former=former(3))
+    running.begin(plan([slot(2, "sum", 1)], 2, changes=[change], forwards=[Forward(instance=2)]))
+    record = running.run([arrived(rows(4))])
+    assert [[3, 3, 4]] == kept(record, 2)
+    assert {2} == {each.first for each in record.emitted}
+
+
+def test_a_type_that_does_not_continue_another_parks_events() -> None:
+    """As where a transformation fails: the state stays for the change back."""
+    running = job([slot(2, "sum", 1)], [Forward(instance=2)])
+    running.run([arrived(rows(1, 2))])
+    change = StateChange(instance=2, former=FormerTask(type="sum"))
+    running.begin(plan([last(2, 3)], 2, changes=[change], forwards=[Forward(instance=2)]))
+    record = running.run([arrived(rows(3))])
+    (dead,) = record.dead
+    assert dead.reason.endswith("the implementation of 'last' does not continue 'sum'; let it")
+
+
+@pytest.mark.parametrize("continues", [{}, {"last": _summed, "other": _summed}])
+def test_a_type_and_its_implementation_agree_on_what_it_continues(continues: dict[str, Any]) -> None:
+    """Else a plan would promise what no worker can do."""
+    with pytest.raises(ValueError, match="name it in both"):
+        replace(SUM, continues=continues)
 
 
 def test_a_transformation_that_fails_parks_events_until_the_config_is_back() -> None:

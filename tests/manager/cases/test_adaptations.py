@@ -10,7 +10,7 @@ import pytest
 
 from bridge import Message
 from engine.tasks.filters import GATE
-from manager.answers import AdaptationAnswer, OperationKind, ReconfigurationForm
+from manager.answers import AdaptationAnswer, OperationKind, ReconfigurationForm, Stop
 from manager.cases.adaptive.adapter import Adapter
 from manager.cases.base import Caller, Paging
 from manager.event_flow.domain_event_line import DomainEventLine
@@ -314,6 +314,35 @@ def test_tenants_that_want_the_same_share_and_one_that_differs_does_not_change_t
     played.runs(120, per_second=2_000)
     assert ("quick", "quick") == (played.active(ann), played.active(bob))
     assert 1 == len(set(instances()))
+
+
+@pytest.mark.parametrize(("switch", "waiting"), [("consistent", 1), ("fast", 0)])
+def test_a_fast_task_waits_for_no_other_job(manager: Manager, played: Played, switch: str, waiting: int) -> None:
+    """Two tasks in two jobs switch together; the second job waits for a marker, unless they are fast."""
+    gone = manager.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+
+    def task(name: str, *adds: int) -> dict[str, Any]:
+        alternates = [
+            {"name": f"by {add}", "type": "map", "config": {"add": add}, "value": 1.0, "cost": 10} for add in adds
+        ]
+        return {"id": name, "alternates": alternates, "switch": switch}
+
+    dataflow = submit(
+        manager,
+        tasks=[
+            {"id": "s", "type": "source", "config": {"source": "weather"}},
+            task("a", 1, 2),
+            task("d", 3, 4),
+            {"id": "k", "type": "sink"},
+        ],
+        streams=[{"from": "s", "to": "a"}, {"from": "a", "to": "d"}, {"from": "d", "to": "k"}],
+    )
+    manager.service.dataflows.remove(ANN, gone, Stop.NOW)
+    manager.service.adaptations.choose(ANN, dataflow, {"a": "by 2", "d": "by 4"})
+    played.runs(30, per_second=10)
+    (made,) = manager.service.reconfigurations.page(ANN, dataflow, Paging()).items
+    assert made.scope is not None
+    assert (2, waiting) == (len(made.scope.tasks), len(made.scope.waiting))
 
 
 def test_of_two_gates_that_run_as_one_each_opens_for_itself(manager: Manager, played: Played) -> None:

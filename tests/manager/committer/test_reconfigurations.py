@@ -9,6 +9,7 @@ from engine.plan import SlotState
 from engine.state_change import StateChange
 from manager.answers import ReconfigurationForm, ReconfigurationState, Stop
 from manager.committer import committer as committers
+from manager.committer.reconfiguration_snapshot import ReconfigurationRequest
 from manager.problem import Conflict, Forbidden, InvalidDataflow, StateNotReady
 from merge import Instance
 from tests.manager.committer.pictures import hold, pictured, rows
@@ -320,6 +321,55 @@ def test_events_under_way_keep_two_reconfigurations_together(spread: Manager) ->
     assert alone is not None
     assert (("a", "d"), ("d",)) == (together.components[0].tasks, alone.components[0].tasks)
     assert (1, 0) == (len(together.waiting), len(alone.waiting))
+
+
+@pytest.mark.parametrize(("apart", "waiting"), [("", 1), ("a", 0), ("d", 0), ("ad", 0)])
+def test_tasks_that_may_switch_apart_wait_for_no_other_job(spread: Manager, apart: str, waiting: int) -> None:
+    """Of two changed tasks in two jobs the second one waits for a marker, unless either may switch apart."""
+    gone = spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    flow = spread.submit("ann", "s:source > a:map{'add': 1} > d:map{'add': 2} > k:sink")
+    spread.service.dataflows.remove(ANN, gone, Stop.NOW)
+    wanted = ReconfigurationRequest(
+        dataflows=(flow,),
+        patches={"a": {"config": {"add": 5}}, "d": {"config": {"add": 6}}},
+        apart={flow: frozenset(apart)},
+    )
+    assert (2, waiting) == _jobs(spread, wanted)
+    spread.changes.reconfigurations.begin(wanted, lambda _state, _decided: {}, who="ann")
+    hold(spread)
+
+
+def test_a_copy_switches_at_the_cut(spread: Manager) -> None:
+    """Its stream begins at a marker, so a task that others use waits even if it may switch apart."""
+    spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    flow = spread.submit("ann", CHAIN)
+    wanted = ReconfigurationRequest(
+        dataflows=(flow,), patches={"a": {"config": {"add": 5}}}, apart={flow: frozenset("abk")}
+    )
+    assert (2, 1) == _jobs(spread, wanted)
+
+
+def test_a_shared_task_switches_apart_only_if_all_of_its_dataflows_allow_it(spread: Manager) -> None:
+    """Nobody's consistency depends on what another tenant has chosen."""
+    first, second = (
+        spread.submit(tenant, "s:source > a:map{'add': 1} > d:map{'add': 2} > k:sink") for tenant in ("ann", "bob")
+    )
+    gone = spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    patches = {"a": {"config": {"add": 5}}, "d": {"config": {"add": 6}}}
+    both = frozenset("ad")
+    one = ReconfigurationRequest(dataflows=(first, second), patches=patches, apart={first: both})
+    all_of_them = replace(one, apart={first: both, second: both})
+    spread.service.dataflows.remove(ANN, gone, Stop.NOW)
+    decided = [
+        spread.changes.reconfigurations.preview(each, lambda _state, decided: decided) for each in (one, all_of_them)
+    ]
+    assert [True, False] == [bool(each.switches.components) for each in decided]
+
+
+def _jobs(manager: Manager, wanted: ReconfigurationRequest) -> tuple[int, int]:
+    """The numbers of jobs that would switch, and of those among them that would wait for a marker."""
+    jobs = manager.changes.reconfigurations.preview(wanted, lambda _state, decided: decided.switches.jobs.values())
+    return len(jobs), sum(not each.is_head for each in jobs)
 
 
 def test_a_failing_version_that_cannot_go_back_now_is_tried_again(
