@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from dags import Catalogue, Dataflow, Scope, State, fits
+from dags import Catalogue, Dataflow, Problem, Scope, State, fits
 from manager.answers import Start
 from manager.committed.sources import Registered, as_submitted
 from manager.committed.state import CommittedState, running_id
@@ -21,7 +21,7 @@ from manager.submissions.confinement import confined
 from manager.submissions.edited_document import TaskPatches, patched, rerouted, shape_problems, streams_of
 from manager.submissions.publish_loops import check_loops
 from manager.submissions.published_code import published_in, runs_already
-from manager.transitions.host_offers import unoffered, unplaceable
+from manager.transitions.host_offers import unoffered, unplaceable, untrusted
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
 from manager.transitions.state_fates import unchanged, undeclared
@@ -208,7 +208,9 @@ def decided_on(
         earlier=changed_lately(state),
         scheduler=wanted.scheduler,
     )
-    problems = () if wanted.lenient else tuple(undeclared(decided.tasks, decided.alteration))
+    problems: tuple[Problem, ...] = ()
+    if not wanted.lenient:
+        problems = (*undeclared(decided.tasks, decided.alteration), *untrusted(decided))
     problems += tuple(unchanged(decided.tasks, decided.alteration, wanted.fresh))
     problems += tuple(unoffered(decided, hosts))
     problems += tuple(unplaceable(decided))

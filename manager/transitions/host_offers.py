@@ -45,6 +45,18 @@ def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterat
             )
 
 
+def untrusted(decided: ReconfigurationDecision) -> Iterator[Problem]:
+    """A problem for each task that would bring code into a job in which that of others runs."""
+    names = {instance: task for _, new in decided.alteration.swaps for task, instance in new.places.items()}
+    for task in sorted(names.get(instance, "") for instance in decided.mixed):
+        yield Problem(
+            pointer=pointer("tasks", task, "type"),
+            code="other-code",
+            message=f"{task!r} would run your code in a job with code of another tenant",
+            remedy="replace the document instead; the task is then placed anew",
+        )
+
+
 def unplaceable(decided: ReconfigurationDecision) -> Iterator[Problem]:
     """A problem for each task below which others come or go, but not within one job."""
     _, new = decided.alteration.swaps[0]

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
-from manager.transitions.reconfiguration_places import placed, scattered
+from manager.transitions.reconfiguration_places import mixed, placed, scattered
 from manager.transitions.scope import TransitionScope
 from manager.transitions.state_fates import ReconfiguredTask, reconfigured_tasks
 from merge import Instance, Jobs, RunningGraph
@@ -32,6 +32,8 @@ class ReconfigurationDecision:
     scheduler: Scheduler
     scattered: frozenset[Instance]
     """The tasks below which none can come or go, because another job would begin or cease to read their streams."""
+    mixed: frozenset[Instance]
+    """The tasks that would bring code of an owner into a job with code of another."""
 
     @property
     def scope(self) -> TransitionScope:
@@ -84,4 +86,5 @@ def decide_reconfiguration(  # noqa: PLR0913 - what runs, what is to change, and
         earlier=frozenset(earlier),
         scheduler=scheduler,
         scattered=scattered(running, settled.between, by),
+        mixed=mixed(running, settled.jobs, by),
     )

@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 
 from merge import ASSUMED_BUSY, Assignment, Bridge, Home, Instance, JobId, Jobs, RunningGraph, RunningTask
 from merge.jobs import crossings
+from merge.placement.trust import owner_of, owners_of, trusted
 from merge.reconfiguration.alteration import Alteration
 
 
@@ -56,6 +57,26 @@ def scattered(running: RunningGraph, between: Jobs, by: Alteration) -> frozenset
             )
             found |= {bridge.parent for bridge in one ^ other}
     return frozenset(found)
+
+
+def mixed(running: RunningGraph, after: Jobs, by: Alteration) -> frozenset[Instance]:
+    """The tasks that would bring code of an owner into a job with code of another."""
+    bring = {task.instance: task for task in (*by.alters, *(fork.task for fork in by.forks)) if owner_of(task)}
+    bring = {
+        instance: task
+        for instance, task in bring.items()
+        if instance not in running.tasks or owner_of(running.tasks[instance]) != owner_of(task)
+    }
+    if not bring:
+        return frozenset()
+    tasks = {**running.tasks, **{task.instance: task for task in by.alters}, **bring}
+    found: dict[JobId, set[RunningTask]] = {after.homes[instance].job: set() for instance in bring}
+    gone = {task.instance for task in by.stops}
+    for instance, home in after.homes.items():
+        if home.job in found and instance in tasks and instance not in gone:
+            found[home.job].add(tasks[instance])
+    untrusted = {job for job, members in found.items() if not trusted(owners_of(members))}
+    return frozenset(instance for instance in bring if after.homes[instance].job in untrusted)
 
 
 def _entering(

@@ -19,7 +19,7 @@ from merge import Instance
 from planning.forms.pipeline_form import PipelineForm
 from planning.planning_problem import Criterion
 
-_PLACED_ANEW = frozenset({"no-host", "other-jobs"})
+_PLACED_ANEW = frozenset({"no-host", "other-code", "other-jobs"})
 """The problems with a reconfiguration that a replacement does not have, because it places tasks anew."""
 
 

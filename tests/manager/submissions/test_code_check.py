@@ -8,7 +8,7 @@ import pytest
 from dags import Catalogue
 from engine.code.store import digest_of
 from engine.tasks import TYPES
-from manager.answers import PublishingForm, SourceForm
+from manager.answers import PublishingForm, ReconfigurationForm, SourceForm, Stop
 from manager.problem import InvalidDataflow
 from manager.submissions.published_modules import modules_of
 from tests.manager.managers import OPERATOR, Manager, caller
@@ -91,6 +91,26 @@ def test_code_connects_to_what_its_module_names(manager: Manager) -> None:
     assert accepted("connecting_code")
     with manager.committer.looking() as state:
         assert 2 == len([each for each in state.running.tasks.values() if each.type.name == "connecting_code"])
+
+
+def test_code_is_not_brought_to_that_of_another_owner(manager: Manager) -> None:
+    """A task that would become its tenant's code in a job with another's is refused; once it is alone it is not."""
+    form = {"name": "square", "connection": {"kind": "topic", "topic": "ann/square"}, "schema": {}}
+    manager.service.sources.register(ANN, SourceForm.model_validate(form | {"visibility": "public"}))
+    for tenant in ("ann", "bob"):
+        publish(manager, tenant)
+    config = {"digest": digest_of(SOURCE), "entry": "process"}
+    source = "s:source{'source': 'ann:square'}"
+    mine = manager.submit("ann", f"{source} > c:noop > k:output")
+    other = manager.submit("bob", f"{source} > c:code{config | {'owner': 'bob'}} > k:output")
+    with manager.committer.looking() as state:
+        assert 1 == len(state.plans)
+    becomes = ReconfigurationForm(tasks={"c": {"type": "code", "config": config | {"owner": "ann"}}})
+    with pytest.raises(InvalidDataflow) as refused:
+        manager.service.reconfigurations.begin(ANN, mine, becomes)
+    assert [("/tasks/c/type", "other-code")] == [(each.pointer, each.code) for each in refused.value.errors]
+    manager.service.dataflows.remove(BOB, other, Stop.NOW)
+    manager.service.reconfigurations.begin(ANN, mine, becomes)
 
 
 def test_a_voucher_is_no_part_of_a_document(manager: Manager) -> None:
