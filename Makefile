@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+CLASSES := .venv/classes
 # Sets have the same order each time, too. Who is done takes from others, since some tests take a hundred times as long.
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -18,13 +19,18 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $(READY)
 
+# Once for each Java and Spark, a minute; after that Spark starts in half the time.
+$(CLASSES): $(READY)
+	$(BIN)/python -m engine.machines.class_archiver
+	@touch $(CLASSES)
+
 demo: $(READY)  ## replay dataflows of RIoTBench with sharing and without, and write a report
 	@$(BIN)/braid demo
 
 test: $(READY)  ## run the tests for every change, the same each time; less than ten minutes
 	$(TEST) $(PYTEST_ARGS)
 
-test-all: $(READY)  ## run all tests that continuous integration runs; up to half an hour
+test-all: $(CLASSES)  ## run all tests that continuous integration runs; up to half an hour
 	$(TEST) -m "not chaos and not slow and not bare" $(PYTEST_ARGS)
 
 explore: $(READY)  ## search with other examples each time, until Ctrl-C or a failure; SEED=... repeats a round
@@ -40,10 +46,10 @@ check: $(READY)  ## lint, types, import contracts, links and examples in the doc
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -n auto tests/documentation
 
-chaos: $(READY)  ## kill drivers, workers and brokers for up to an hour, and look for what was lost
+chaos: $(CLASSES)  ## kill drivers, workers and brokers for up to an hour, and look for what was lost
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos tests/integration
 
-slow: $(READY)  ## run the tests that take too long even for continuous integration
+slow: $(CLASSES)  ## run the tests that take too long even for continuous integration
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
 bench: bench-merge bench-engine bench-receiving bench-shards bench-hosts bench-neighbours bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-placement bench-adapt bench-adapt-live bench-console  ## run all benchmarks
@@ -51,43 +57,43 @@ bench: bench-merge bench-engine bench-receiving bench-shards bench-hosts bench-n
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
 
-bench-engine: $(READY)  ## measure batches, throughput, latency, swaps, start and state of real jobs
+bench-engine: $(CLASSES)  ## measure batches, throughput, latency, swaps, start and state of real jobs
 	$(BIN)/python -m benchmarks.engine
 
-bench-receiving: $(READY)  ## measure the CPU of receiving a stream of raw events; BEFORE=folder compares with that checkout
+bench-receiving: $(CLASSES)  ## measure the CPU of receiving a stream of raw events; BEFORE=folder compares with that checkout
 	$(BIN)/python -m benchmarks.reception $(BEFORE)
 
-bench-manager: $(READY)  ## measure submissions, what follows them, and the start of a manager
+bench-manager: $(CLASSES)  ## measure submissions, what follows them, and the start of a manager
 	$(BIN)/python -m benchmarks.manager
 
 bench-tasks: $(READY)  ## measure every task type alone: events per second and core
 	$(BIN)/python -m benchmarks.tasks
 
-bench-defragment: $(READY)  ## measure how long outputs stand still while jobs are consolidated, and what it saves
+bench-defragment: $(CLASSES)  ## measure how long outputs stand still while jobs are consolidated, and what it saves
 	$(BIN)/python -m benchmarks.defragmentation
 
-bench-reconfigure: $(READY)  ## measure how soon reconfigurations take effect; BEFORE=folder compares CPU with that checkout
+bench-reconfigure: $(CLASSES)  ## measure how soon reconfigurations take effect; BEFORE=folder compares CPU with that checkout
 	$(BIN)/python -m benchmarks.reconfiguration $(BEFORE)
 
-bench-planner: $(READY)  ## measure planning, what it saves by reuse, and what planned pipelines and new plans cost at run time
+bench-planner: $(CLASSES)  ## measure planning, what it saves by reuse, and what planned pipelines and new plans cost at run time
 	$(BIN)/python -m benchmarks.planner
 
-bench-placement: $(READY)  ## measure planning of groups, pipelines on hosts by how they are cut, and whole services with plan and pack
+bench-placement: $(CLASSES)  ## measure planning of groups, pipelines on hosts by how they are cut, and whole services with plan and pack
 	$(BIN)/python -m benchmarks.placement
 
-bench-shards: $(READY)  ## measure what shards gain and cost, and how soon a running job has another number of them
+bench-shards: $(CLASSES)  ## measure what shards gain and cost, and how soon a running job has another number of them
 	$(BIN)/python -m benchmarks.shards
 
-bench-hosts: $(READY)  ## measure how soon a lost machine is replaced, and what copies of its hosts cost
+bench-hosts: $(CLASSES)  ## measure how soon a lost machine is replaced, and what copies of its hosts cost
 	$(BIN)/python -m benchmarks.machines
 
-bench-neighbours: $(READY)  ## measure what quiet dataflows notice of a greedy one beside them, attack by attack
+bench-neighbours: $(CLASSES)  ## measure what quiet dataflows notice of a greedy one beside them, attack by attack
 	$(BIN)/python -m benchmarks.neighbours
 
 bench-adapt: $(READY)  ## simulate dataflows that adapt, and the machines they rent, against the figures of the thesis
 	$(BIN)/python -m benchmarks.adaptation
 
-bench-adapt-live: $(READY)  ## measure what running dataflows keep by adapting under a wave of events, and what slower jobs save
+bench-adapt-live: $(CLASSES)  ## measure what running dataflows keep by adapting under a wave of events, and what slower jobs save
 	$(BIN)/python -m benchmarks.adaptation_live
 
 bench-console: $(READY)  ## measure frames of the running graph in chromium

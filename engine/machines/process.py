@@ -21,6 +21,7 @@ from bridge.transport.address import Address
 from engine.behaviour import installed_behaviours
 from engine.host.copy_address import CopyAddress
 from engine.log_lines import begin_log
+from engine.machines.class_archiver import archive_classes
 from engine.machines.machine import CarriedElsewhere, Machine
 from engine.spark.code_archive import pack_code
 from engine.spark.jvm_watch import await_end, has_ended
@@ -89,7 +90,10 @@ def main() -> None:
         sys.stdin.read()
         stop(signal.SIGTERM, None)
 
-    for watch in (watch_jvm, wait_for_keeper):
+    def save_starts() -> None:
+        archive_classes(ending)
+
+    for watch in (watch_jvm, wait_for_keeper, save_starts):
         threading.Thread(target=watch, name=watch.__name__, daemon=True).start()
     stuck = _run(machine, session, ending)
     if stuck:

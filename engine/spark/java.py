@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
+from functools import cache
 from pathlib import Path
 
 OLDEST_JAVA = 17
@@ -74,24 +75,35 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, dic
 def _problem(java: Path) -> str:
     """The reason that a Java cannot be used; empty if it can."""
     try:
-        answer = subprocess.run(  # noqa: S603 - a program that the user has named
-            [str(java), "-version"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_ANSWERING,
-            check=False,
-        )
+        code, output = _answer(java)
     except FileNotFoundError:
         return "is not there"
     except OSError as error:
         return f"cannot be run: {error.strerror}"
     except subprocess.TimeoutExpired:
         return f"does not print its version within {_ANSWERING:g} s"
-    version = java_version(answer.stdout.decode(errors="replace"))
-    if answer.returncode or version is None:
-        return f"does not print its version and ends with {answer.returncode}"
+    version = java_version(output)
+    if code or version is None:
+        return f"does not print its version and ends with {code}"
     return "" if version >= OLDEST_JAVA else f"is version {version}"
+
+
+def version_output(java: Path) -> str:
+    """What a Java prints of its version, without the options that it says it found in its environment."""
+    return "\n".join(line for line in _answer(java)[1].splitlines() if "Picked up" not in line)
+
+
+@cache
+def _answer(java: Path) -> tuple[int, str]:
+    answer = subprocess.run(  # noqa: S603 - a program that the user has named
+        [str(java), "-version"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=_ANSWERING,
+        check=False,
+    )
+    return answer.returncode, answer.stdout.decode(errors="replace")
 
 
 def caches(environment: Mapping[str, str]) -> Path:

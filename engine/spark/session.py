@@ -3,10 +3,12 @@
 import os
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from engine.spark.class_archive import recording_classes, using_archive
 from engine.spark.home import find_spark, jars_to_find_first
 from engine.spark.java import find_java
 from engine.spark.local_files import use_plain_files
@@ -38,7 +40,6 @@ _SETTINGS = {
     # Nobody reads the plan of a batch, or the places in the program that it comes from.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.dataFrameQueryContext.enabled": "false",
-    "spark.driver.extraJavaOptions": f"{_JVM} -Xss4m",
     "spark.executor.extraJavaOptions": _JVM,
     "spark.task.maxFailures": str(_MOST_FAILURES),
     # A batch is one task, so the job that waited longest is next. Fair pools choose by name if all are idle: with more
@@ -60,8 +61,11 @@ _LOCAL_SETTINGS = {
 }
 
 
-def start_session(name: str, *, master: str | None = None) -> SparkSession:
-    """Start the application; without a master, a local one with all cores."""
+def start_session(name: str, *, master: str | None = None, recording: Path | None = None) -> SparkSession:
+    """Start the application; without a master, a local one with all cores.
+
+    `recording` is where the JVM writes the names of the classes that it loads.
+    """
     find_java(os.environ)
     find_spark(os.environ)
     master = retrying_master(master or "local")
@@ -69,6 +73,8 @@ def start_session(name: str, *, master: str | None = None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(master)
     builder = builder.config("spark.driver.extraClassPath", jars_to_find_first(os.environ))
+    classes = using_archive(os.environ) if recording is None else recording_classes(recording)
+    builder = builder.config("spark.driver.extraJavaOptions", f"{_JVM} -Xss4m {classes}".strip())
     for key, value in (_SETTINGS | (_LOCAL_SETTINGS if is_local(master) else {})).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
