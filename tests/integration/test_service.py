@@ -400,7 +400,7 @@ def test_a_keeper_that_is_killed_is_started_again(served: Served) -> None:
 
 
 @pytest.mark.full
-def test_of_a_service_that_is_told_to_stop_no_process_is_left(served: Served) -> None:
+def test_a_service_that_stops_leaves_no_process(served: Served) -> None:
     """It drains its host and ends its broker; started again it goes on with what was submitted."""
     with served.admit("gil") as gil:
         gil.register_source(street("quay"))
@@ -409,7 +409,7 @@ def test_of_a_service_that_is_told_to_stop_no_process_is_left(served: Served) ->
         served.publish("city/quay", numbers(0, 4))
         served.until_delivered(dataflow, "out", 4)
         before = hosts_cpu(served)
-        grown = served.until(lambda: hosts_cpu(served) - before, "the host to tell of more CPU")
+        grown = served.until(lambda: hosts_cpu(served) - before, "more CPU of the host")
         assert 0 == served.stop()
         assert [] == served.alive()
         assert [] == [each for each in psutil.process_iter() if named(each, str(served.root))]
@@ -418,20 +418,20 @@ def test_of_a_service_that_is_told_to_stop_no_process_is_left(served: Served) ->
         served.publish("city/quay", numbers(4, 6))
         assert counted(numbers(0, 6)) == served.until_delivered(dataflow, "out", 6)
         with served.client() as operator:
-            told, (own,) = operator.savings(), gil.savings(dataflow=dataflow.id).dataflows
-        assert told.whole is not None
-        measured = told.whole.measured.cpu_ns
-        assert measured == told.whole.overhead.cpu_ns + sum(each.share.cpu_ns for each in told.shares)
+            every, (own,) = operator.savings(), gil.savings(dataflow=dataflow.id).dataflows
+        assert every.whole is not None
+        measured = every.whole.measured.cpu_ns
+        assert measured == every.whole.overhead.cpu_ns + sum(each.share.cpu_ns for each in every.shares)
         assert 0 < own.share.cpu_ns
         assert own.share.cores <= own.alone.likely
-        broker = told.whole.parts["broker"]
+        broker = every.whole.parts["broker"]
         assert broker is not None
         assert 0 < broker.cpu_ns <= measured - round(grown * 1e9)
         gil.remove(dataflow.id)
 
 
 def hosts_cpu(served: Served) -> float:
-    """Seconds of CPU that the hosts have told of."""
+    """Seconds of CPU that the hosts have reported."""
     with served.client() as operator:
         return sum(sum(host.cpu.values()) for host in operator.hosts())
 

@@ -293,7 +293,7 @@ def _file(folder: Path) -> None:
     (folder / "a.jsonl").write_text("".join(f'{{"n": {n}, "at": {n * 10}}}\n' for n in range(90)))
 
 
-@pytest.mark.parametrize("kind", ["rate", "replay"])
+@pytest.mark.parametrize("kind", ["rate", pytest.param("replay", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("fatal", "at"), [*((name, 2) for name in STEPS), ("open", 1), ("sync folder", 1)])
 def test_a_generator_killed_at_a_step_doubles_and_omits_nothing(tmp_path: Path, fatal: str, at: int, kind: str) -> None:
     """Killed at the n-th step of any name and started again, a generator sends every number once, at its time."""

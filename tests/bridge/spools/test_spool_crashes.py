@@ -126,7 +126,11 @@ def _check(folder: Path, acknowledged: Acknowledged) -> Acknowledged:
 
 
 @pytest.mark.parametrize(
-    ("fatal", "at"), [(name, at) for name in STEPS for at in ([2] if "commit" in name else [1, 2, 5, 8])]
+    ("fatal", "at"),
+    [
+        *((name, at) for name in STEPS for at in ([2] if "commit" in name else [1, 2])),
+        *(pytest.param(name, at, marks=pytest.mark.slow) for name in STEPS if "commit" not in name for at in (5, 8)),
+    ],
 )
 def test_an_owner_killed_at_a_step_loses_and_doubles_nothing(tmp_path: Path, fatal: str, at: int) -> None:
     """Killed at the n-th step of any name, a spool holds all acknowledged items, once, in order, and goes on."""

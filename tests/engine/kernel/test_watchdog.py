@@ -134,7 +134,7 @@ def test_a_task_that_does_no_harm_is_not_suspected(tmp_path: Path) -> None:
     assert [] == list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("what", ["exit", "kill"])
+@pytest.mark.parametrize("what", [pytest.param("exit", marks=pytest.mark.slow), "kill"])
 def test_an_event_that_kills_the_worker_is_parked(tmp_path: Path, what: str) -> None:
     """After three deaths. All other events pass, with the state that they make."""
     worked = work_off(tmp_path, [(2, 3, what)])
@@ -143,7 +143,7 @@ def test_an_event_that_kills_the_worker_is_parked(tmp_path: Path, what: str) -> 
     assert {"left": [good, good, [*range(6)]], "counted": 5} == {key: worked.report[key] for key in ("left", "counted")}
 
 
-@pytest.mark.parametrize("what", ["hang", "sleep"])
+@pytest.mark.parametrize("what", ["hang", pytest.param("sleep", marks=pytest.mark.slow)])
 def test_an_event_that_hangs_is_parked(tmp_path: Path, what: str) -> None:
     """After two deaths, because there is no doubt. The verdict names the place, and holds until the next batch."""
     worked = work_off(tmp_path, [(2, 3, what)], hang=1.0)
@@ -197,7 +197,14 @@ def test_a_task_that_is_deadly_without_events_is_parked_whole(tmp_path: Path) ->
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mine", [[[2, None]], [[2, None], [2, [3, 0]]], [[3, None], [4, None]]])
+@pytest.mark.parametrize(
+    "mine",
+    [
+        pytest.param([[2, None]], marks=pytest.mark.slow),
+        [[2, None], [2, [3, 0]]],
+        pytest.param([[3, None], [4, None]], marks=pytest.mark.slow),
+    ],
+)
 def test_workers_killed_at_random_cost_no_event(tmp_path: Path, mine: list[Any]) -> None:
     """Not even if the same innocent task ran twice."""
     for place in mine:
