@@ -27,7 +27,7 @@ from workloads.workload_loader import WrongWorkload, load_workload
 _NAMES = ("opmw", "riotbench")
 ALSO_COUNTED = ("opmw-join",)
 """Counted as well, but not replayed live: OPMW whose steps work once for each complete set of inputs."""
-FIRST, SECOND = Path("docs/evidence"), Path("docs/evidence/work")
+FIRST, SECOND = Path("docs/evidence"), Path("docs/evidence/heavy-tasks")
 _CALIBRATED = "calibrated.json"
 """The file with the measured cost of an event, in the folder of the second part; a resumed run reads it."""
 _LIGHT = (
@@ -75,7 +75,7 @@ def _first(names: Sequence[str], into: Path, *, full: bool, quick: bool) -> Evid
     workloads = {name: load_workload(name) for name in (*names, *_also(names))}
     return EvidencePart(
         title="Evidence",
-        about=_LIGHT + _other(into, "work/README.md", "The second part is about expensive tasks."),
+        about=_LIGHT + _other(into, "heavy-tasks/README.md", "The second part is about expensive tasks."),
         workloads=workloads,
         traces=traces(workloads),
         sessions=sessions(names, full=full, quick=quick),
