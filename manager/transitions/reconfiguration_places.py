@@ -61,22 +61,17 @@ def scattered(running: RunningGraph, between: Jobs, by: Alteration) -> frozenset
 
 def mixed(running: RunningGraph, after: Jobs, by: Alteration) -> frozenset[Instance]:
     """The tasks that would bring code of an owner into a job with code of another."""
-    bring = {task.instance: task for task in (*by.alters, *(fork.task for fork in by.forks)) if owner_of(task)}
-    bring = {
-        instance: task
-        for instance, task in bring.items()
-        if instance not in running.tasks or owner_of(running.tasks[instance]) != owner_of(task)
-    }
-    if not bring:
-        return frozenset()
-    tasks = {**running.tasks, **{task.instance: task for task in by.alters}, **bring}
-    found: dict[JobId, set[RunningTask]] = {after.homes[instance].job: set() for instance in bring}
-    gone = {task.instance for task in by.stops}
-    for instance, home in after.homes.items():
-        if home.job in found and instance in tasks and instance not in gone:
-            found[home.job].add(tasks[instance])
-    untrusted = {job for job, members in found.items() if not trusted(owners_of(members))}
-    return frozenset(instance for instance in bring if after.homes[instance].job in untrusted)
+    changed = {task.instance: task for task in (*by.alters, *(fork.task for fork in by.forks))}
+    bring = [
+        instance
+        for instance, task in changed.items()
+        if owner_of(task) and (instance not in running.tasks or owner_of(running.tasks[instance]) != owner_of(task))
+    ]
+    members: dict[JobId, list[RunningTask]] = {after.homes[instance].job: [] for instance in bring}
+    for instance, home in after.homes.items() if members else ():
+        if home.job in members:
+            members[home.job].append(changed.get(instance) or running.tasks[instance])
+    return frozenset(instance for instance in bring if not trusted(owners_of(members[after.homes[instance].job])))
 
 
 def _entering(
