@@ -2,12 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
-CLASSES := .venv/classes
 # Sets have the same order each time, too. Who is done takes from others, since some tests take a hundred times as long.
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
+.PHONY: help classes demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -19,10 +18,8 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $(READY)
 
-# Once for each Java and Spark, a minute; after that Spark starts in half the time.
-$(CLASSES): $(READY)
-	$(BIN)/python -m engine.machines.class_archiver
-	@touch $(CLASSES)
+classes: $(READY)  ## archive the classes of Spark once, in a minute, so that it starts in half the time
+	@$(BIN)/python -m engine.machines.class_archiver
 
 demo: $(READY)  ## replay dataflows of RIoTBench with sharing and without, and write a report
 	@$(BIN)/braid demo
@@ -30,7 +27,7 @@ demo: $(READY)  ## replay dataflows of RIoTBench with sharing and without, and w
 test: $(READY)  ## run the tests for every change, the same each time; less than ten minutes
 	$(TEST) $(PYTEST_ARGS)
 
-test-all: $(CLASSES)  ## run all tests that continuous integration runs; up to half an hour
+test-all: classes  ## run all tests that continuous integration runs; up to half an hour
 	$(TEST) -m "not chaos and not slow and not bare" $(PYTEST_ARGS)
 
 explore: $(READY)  ## search with other examples each time, until Ctrl-C or a failure; SEED=... repeats a round
@@ -46,10 +43,10 @@ check: $(READY)  ## lint, types, import contracts, links and examples in the doc
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -n auto tests/documentation
 
-chaos: $(CLASSES)  ## kill drivers, workers and brokers for up to an hour, and look for what was lost
+chaos: classes  ## kill drivers, workers and brokers for up to an hour, and look for what was lost
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos tests/integration
 
-slow: $(CLASSES)  ## run the tests that take too long even for continuous integration
+slow: classes  ## run the tests that take too long even for continuous integration
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
 bench: bench-merge bench-engine bench-receiving bench-shards bench-hosts bench-neighbours bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-placement bench-adapt bench-adapt-live bench-console  ## run all benchmarks
@@ -57,43 +54,43 @@ bench: bench-merge bench-engine bench-receiving bench-shards bench-hosts bench-n
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
 
-bench-engine: $(CLASSES)  ## measure batches, throughput, latency, swaps, start and state of real jobs
+bench-engine: classes  ## measure batches, throughput, latency, swaps, start and state of real jobs
 	$(BIN)/python -m benchmarks.engine
 
-bench-receiving: $(CLASSES)  ## measure the CPU of receiving a stream of raw events; BEFORE=folder compares with that checkout
+bench-receiving: classes  ## measure the CPU of receiving a stream of raw events; BEFORE=folder compares with that checkout
 	$(BIN)/python -m benchmarks.reception $(BEFORE)
 
-bench-manager: $(CLASSES)  ## measure submissions, what follows them, and the start of a manager
+bench-manager: classes  ## measure submissions, what follows them, and the start of a manager
 	$(BIN)/python -m benchmarks.manager
 
 bench-tasks: $(READY)  ## measure every task type alone: events per second and core
 	$(BIN)/python -m benchmarks.tasks
 
-bench-defragment: $(CLASSES)  ## measure how long outputs stand still while jobs are consolidated, and what it saves
+bench-defragment: classes  ## measure how long outputs stand still while jobs are consolidated, and what it saves
 	$(BIN)/python -m benchmarks.defragmentation
 
-bench-reconfigure: $(CLASSES)  ## measure how soon reconfigurations take effect; BEFORE=folder compares CPU with that checkout
+bench-reconfigure: classes  ## measure how soon reconfigurations take effect; BEFORE=folder compares CPU with that checkout
 	$(BIN)/python -m benchmarks.reconfiguration $(BEFORE)
 
-bench-planner: $(CLASSES)  ## measure planning, what it saves by reuse, and what planned pipelines and new plans cost at run time
+bench-planner: classes  ## measure planning, what it saves by reuse, and what planned pipelines and new plans cost at run time
 	$(BIN)/python -m benchmarks.planner
 
-bench-placement: $(CLASSES)  ## measure planning of groups, pipelines on hosts by how they are cut, and whole services with plan and pack
+bench-placement: classes  ## measure planning of groups, pipelines on hosts by how they are cut, and whole services with plan and pack
 	$(BIN)/python -m benchmarks.placement
 
-bench-shards: $(CLASSES)  ## measure what shards gain and cost, and how soon a running job has another number of them
+bench-shards: classes  ## measure what shards gain and cost, and how soon a running job has another number of them
 	$(BIN)/python -m benchmarks.shards
 
-bench-hosts: $(CLASSES)  ## measure how soon a lost machine is replaced, and what copies of its hosts cost
+bench-hosts: classes  ## measure how soon a lost machine is replaced, and what copies of its hosts cost
 	$(BIN)/python -m benchmarks.machines
 
-bench-neighbours: $(CLASSES)  ## measure what quiet dataflows notice of a greedy one beside them, attack by attack
+bench-neighbours: classes  ## measure what quiet dataflows notice of a greedy one beside them, attack by attack
 	$(BIN)/python -m benchmarks.neighbours
 
 bench-adapt: $(READY)  ## simulate dataflows that adapt, and the machines they rent, against the figures of the thesis
 	$(BIN)/python -m benchmarks.adaptation
 
-bench-adapt-live: $(CLASSES)  ## measure what running dataflows keep by adapting under a wave of events, and what slower jobs save
+bench-adapt-live: classes  ## measure what running dataflows keep by adapting under a wave of events, and what slower jobs save
 	$(BIN)/python -m benchmarks.adaptation_live
 
 bench-console: $(READY)  ## measure frames of the running graph in chromium
@@ -105,7 +102,7 @@ evidence: $(READY)  ## replay the paper's workloads in less than an hour, and wr
 evidence-full: $(READY)  ## measure at every step of every trace; takes two to three hours, and goes on where it was interrupted
 	$(BIN)/python -m workloads.evidence --full
 
-evidence-work: $(READY)  ## likewise with tasks that are most of the work, as in the paper, and write docs/evidence/work; takes less than an hour
+evidence-work: $(READY)  ## likewise with tasks that are most of the work, as in the paper, and write docs/evidence/heavy-tasks; takes less than an hour
 	$(BIN)/python -m workloads.evidence --work
 
 mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long
