@@ -3,12 +3,15 @@
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from engine.spark.class_archive import recording_classes, using_archive
+from engine.spark.forked_python import forking_python
 from engine.spark.home import find_spark, jars_to_find_first
 from engine.spark.java import find_java
 from engine.spark.local_files import use_plain_files
@@ -69,20 +72,37 @@ def start_session(name: str, *, master: str | None = None, recording: Path | Non
     find_java(os.environ)
     find_spark(os.environ)
     master = retrying_master(master or "local")
-    # Otherwise workers run the first Python on the path, which may be another one.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    if is_local(master):
+        # It loads its modules while the JVM starts.
+        python = forking_python(python)
     builder = SparkSession.builder.appName(name).master(master)
     builder = builder.config("spark.driver.extraClassPath", jars_to_find_first(os.environ))
     classes = using_archive(os.environ) if recording is None else recording_classes(recording)
     builder = builder.config("spark.driver.extraJavaOptions", f"{_JVM} -Xss4m {classes}".strip())
     for key, value in (_SETTINGS | (_LOCAL_SETTINGS if is_local(master) else {})).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with _chosen_python(python):
+        session = builder.getOrCreate()
     if is_local(master):
         use_plain_files(session)
     _keep_no_history(session)
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def _chosen_python(python: str) -> Iterator[None]:
+    """Have Spark take a Python for its processes; by itself it takes the first on the path."""
+    before = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = python
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYSPARK_PYTHON"]
+        else:
+            os.environ["PYSPARK_PYTHON"] = before
 
 
 def _keep_no_history(session: SparkSession) -> None:

@@ -8,9 +8,16 @@ from pathlib import Path
 from engine.spark.home import find_spark, jars_to_find_first
 
 SAYS_THREADS = """
-import engine.spark.worker_daemon
+import time
+import engine.spark.fork_server
 from pathlib import Path
-print(*(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")))
+for _ in range(200):
+    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    # A thread has the name of the process until it has given itself one.
+    if len(set(names)) == len(names):
+        break
+    time.sleep(0.05)
+print(*names)
 """
 SAYS_MODULES = """
 import sys
@@ -76,8 +83,8 @@ def test_without_a_place_for_it_spark_finds_its_own(tmp_path: Path) -> None:
     assert {"XDG_CACHE_HOME": str(tmp_path)} == environment
 
 
-def test_workers_are_forked_from_a_process_without_threads() -> None:
-    """The daemon has one thread, besides one of the memory allocator, which restarts it."""
+def test_processes_are_forked_from_one_without_threads() -> None:
+    """The fork server has one thread, besides one of the memory allocator, which restarts it."""
     assert 1 == len([name for name in said(SAYS_THREADS).split() if name != "jemalloc_bg_thd"])
 
 

@@ -1,0 +1,50 @@
+"""The program that Spark is given as Python, which has its processes forked; see `fork_server`."""
+
+import logging
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from engine.spark import fork_client
+
+_servers: list["subprocess.Popen[bytes]"] = []
+"""Kept, because a server ends once its standard input is closed: with this process, however that ends."""
+log = logging.getLogger("braid.host")
+
+
+@cache
+def forking_python(python: str) -> str:
+    """Start a fork server for this process; the program that asks it, or the given one if there can be none."""
+    if python != sys.executable:
+        # Someone chose another one, which may have other modules.
+        return python
+    folder = Path(tempfile.mkdtemp(prefix="braid-forks-"))
+    place, program = folder / "server", folder / "python"
+    with socket.socket(socket.AF_UNIX) as listener:
+        try:
+            listener.bind(str(place))
+        except OSError as error:
+            folder.rmdir()
+            log.warning("Spark's Python processes start slowly, since none can be forked at %s: %s", place, error)
+            return python
+        # From now on clients wait for the server, which is loading its modules.
+        listener.listen(socket.SOMAXCONN)
+        number = listener.fileno()
+        server = subprocess.Popen(  # noqa: S603 - our own module
+            [python, "-m", "engine.spark.fork_server", str(number), str(folder)],
+            stdin=subprocess.PIPE,
+            pass_fds=[number],
+            # Spark has the same text hashed alike in all of its processes; and this is not for the terminal's signals.
+            env={**os.environ, "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")},
+            start_new_session=True,
+        )
+    _servers.append(server)
+    command = shlex.join([python, "-IS", fork_client.__file__, str(place), python])
+    program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    program.chmod(0o700)
+    return str(program)

@@ -1,0 +1,193 @@
+"""The forked Python processes of Spark: like those that Spark would start, and gone with what they belong to."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.spark.forked_python import forking_python
+
+HOST = """
+import sys
+from engine.spark.forked_python import forking_python
+
+print(forking_python(sys.executable), flush=True)
+sys.stdin.read()
+"""
+SHOWS = """
+import json, os, sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    print(json.dumps([sys.argv[1:], os.environ["SHOWN"], str(Path.cwd()), sys.stdin.read(), hash("a"), __name__]))
+    print("trouble", file=sys.stderr)
+    sys.exit("also trouble" if "fails" in sys.argv else 0)
+"""
+SESSION = """
+import json
+import psutil
+from engine.machines.warm_up import warm_up
+from engine.spark.session import start_session
+
+session = start_session("forks", master="local[1]")
+warm_up(session, lambda: False)
+server, java = sorted(psutil.Process().children(), key=lambda each: each.name() == "java")
+loading = [each.name() for each in java.children(recursive=True) if "python" in each.name()]
+forks = server.children(recursive=True)
+session.stop()
+_, left = psutil.wait_procs(forks, 30)
+print(json.dumps([loading, len(forks), len(left)]))
+"""
+
+
+_BOUND = 30.0
+
+
+def until(found: Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + _BOUND
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+class Host:
+    """A process that has a fork server, and the program that asks for forks."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-c", HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.program = self.process.stdout.readline().strip()
+        (self.server,) = psutil.Process(self.process.pid).children()
+
+    def start(self, folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+        """Start the module that shows what it was given, in a folder."""
+        (folder / "shows.py").write_text(SHOWS)
+        return subprocess.Popen(  # noqa: S603 - our own module
+            [self.program, "-m", "shows", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(folder), "SHOWN": "yes", "PYTHONHASHSEED": "0"},
+            text=True,
+        )
+
+    def forks(self, number: int) -> list[psutil.Process]:
+        """The forks, once there are so many."""
+        until(lambda: len(self.server.children()) == number)
+        return self.server.children()
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    """A host that is killed in the end, so that its server ends."""
+    made = Host()
+    try:
+        yield made
+    finally:
+        made.process.kill()
+        made.process.communicate()
+        made.server.wait(_BOUND)
+
+
+def test_a_fork_is_like_the_process_that_was_asked_for(host: Host, tmp_path: Path) -> None:
+    """It has the arguments, the environment, the folder, the streams and the hashes of one."""
+    shown = []
+    for program in (host.program, sys.executable):
+        host.program = program
+        process = host.start(tmp_path, "one", "-m", "two words")
+        out, trouble = process.communicate("input")
+        assert "trouble\n" == trouble
+        shown.append(json.loads(out))
+    assert shown[0] == shown[1]
+    assert [["one", "-m", "two words"], "yes", str(tmp_path), "input"] == shown[0][:4]
+
+
+def test_what_a_fork_says_when_it_fails_is_seen(host: Host, tmp_path: Path) -> None:
+    """Its errors come where those of its client go, and its client ends with it."""
+    process = host.start(tmp_path, "fails")
+    _, trouble = process.communicate("")
+    assert "trouble\nalso trouble\n" == trouble
+    host.forks(0)
+
+
+def test_a_fork_ends_with_its_client(host: Host, tmp_path: Path) -> None:
+    """Spark ends what it has started, however it does so; other forks stay."""
+    kept, ended = host.start(tmp_path), host.start(tmp_path)
+    host.forks(2)
+    ended.kill()
+    host.forks(1)
+    out, _ = kept.communicate("kept")
+    assert "kept" == json.loads(out)[3]
+    ended.communicate()
+
+
+def test_forks_and_their_server_end_with_their_host(host: Host, tmp_path: Path) -> None:
+    """Also if it is killed; nothing is left in the folder for temporary files."""
+    client = host.start(tmp_path)
+    (fork,) = host.forks(1)
+    host.process.kill()
+    fork.wait(_BOUND)
+    host.server.wait(_BOUND)
+    client.communicate()
+    assert not Path(host.program).parent.exists()
+
+
+def test_without_a_server_python_runs_by_itself(host: Host, tmp_path: Path) -> None:
+    """A server that was killed costs time, and nothing else."""
+    host.server.kill()
+    until(lambda: host.server.status() == psutil.STATUS_ZOMBIE)
+    out, trouble = host.start(tmp_path, "alone").communicate("input")
+    assert (["alone"], "trouble\n") == (json.loads(out)[0], trouble)
+    failed = host.start(tmp_path, "fails")
+    failed.communicate("")
+    assert 1 == failed.returncode
+
+
+def test_a_server_that_is_busy_loses_no_request(host: Host, tmp_path: Path) -> None:
+    """It was asked while it could not answer; the fork comes once it can."""
+    host.server.suspend()
+    client = host.start(tmp_path)
+    host.server.resume()
+    out, _ = client.communicate("late")
+    assert "late" == json.loads(out)[3]
+
+
+def test_a_python_that_someone_chose_is_not_forked() -> None:
+    """It may have other modules."""
+    assert "/opt/other/python" == forking_python("/opt/other/python")
+
+
+def test_where_no_socket_can_be_python_starts_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A path that is too long for one is said, and leaves nothing behind."""
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    forking_python.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        assert sys.executable == forking_python(sys.executable)
+    forking_python.cache_clear()
+    assert str(folder) in caplog.text
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.spark
+def test_every_python_process_of_a_session_is_forked() -> None:
+    """On real Spark, with a job: below the JVM is no Python that loads anything, and no fork outlives the session."""
+    done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, check=True, text=True)  # noqa: S603 - ours
+    loading, forks, left = json.loads(done.stdout)
+    assert ([], 0) == (loading, left)
+    assert forks
