@@ -1,9 +1,14 @@
-"""The cores of a Spark application: those of the executors that it has at the moment."""
+"""The cores of a Spark application: those of the executors that it has now, and what a batch takes of them."""
 
 from typing import TYPE_CHECKING, Any
 
+from engine.spark.session import is_local
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_LOCAL_BATCH, _CLUSTER_BATCH = 0.06, 0.18
 
 
 def cores_of(session: "SparkSession") -> int:
@@ -12,3 +17,8 @@ def cores_of(session: "SparkSession") -> int:
     # `defaultParallelism` is 2 at least, whatever is there.
     scala = context._jsc.sc()  # noqa: SLF001 - there is no public way to it
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+
+
+def batch_cost_of(session: "SparkSession") -> float:
+    """The seconds of CPU that a batch takes, whatever it holds; on a cluster its task goes to another JVM and back."""
+    return _LOCAL_BATCH if is_local(session.sparkContext.master) else _CLUSTER_BATCH

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from manager.observations.machine_messages import MachineStatus
+from merge import BATCH_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +107,8 @@ class HostSeen:
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None
     """Tasks that its Spark runs at once, on the executors that are there; None if the host does not report it."""
+    batch_cost: float = BATCH_SECONDS
+    """Seconds of CPU that a batch takes there, whatever it holds."""
     tags: frozenset[str] = frozenset()
     """Its own, beside those of its image."""
     image: str = ""

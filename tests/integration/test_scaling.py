@@ -1,12 +1,15 @@
-"""Machines that the service adds and removes by itself while dataflows run, on the real parts."""
+"""Machines and workers that the service adds and removes by itself while dataflows run, on the real parts."""
 
 import json
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
 from manager.answers import OperationKind
+from tests.documentation.pages import ROOT, Page
+from tests.integration.clusters import SPARK, cluster_in
 from tests.integration.machines import Counted, ManyMachines
 from tests.integration.serving import runs
 
@@ -52,3 +55,65 @@ def test_a_wave_of_load_adds_a_machine_and_its_end_removes_it(tmp_path: Path) ->
     assert "of 1 cores, 70% or more, for 2 s" in noted[OperationKind.ADD_MACHINE]
     assert "no more than 40% of the 1 that are left without added-1" in noted[OperationKind.REMOVE_MACHINE]
     assert OperationKind.FORGET_MACHINE in noted
+
+
+def test_a_wave_of_load_adds_a_worker_of_spark_by_the_documented_hook(tmp_path: Path) -> None:
+    """The host has its cores while it is there; what runs goes on once it is gone, and counts every event once."""
+    with cluster_in(tmp_path / "cluster", workers=1) as cluster:
+        hook = _documented_hook(tmp_path, cluster.url)
+        settings = {
+            **SCALING,
+            "BRAID_MASTER": cluster.url,
+            "BRAID_SCALE_HOOK": str(hook),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_WORKER_MEMORY": "1g",
+        }
+        served = ManyMachines(tmp_path, replicas=0, copies=False, settings=settings)
+        with served:
+            served.until(served.ready, "the service to be ready")
+            with served.admit("ann") as ann, served.client() as operator:
+                wave = [Counted(served, ann, f"street-{number}") for number in range(4)]
+                worker = psutil.Process(
+                    int(served.until(lambda: _written(tmp_path / "added-1.pid"), "a worker", bound=400.0))
+                )
+
+                def cores() -> float | None:
+                    (host,) = operator.hosts()
+                    return host.cores
+
+                served.until(lambda: cores() == 2, "the host to have its core")
+                for each in wave[1:]:
+                    each.goes_on(20)
+                    each.check()
+                for dataflow in ann.dataflows():
+                    if dataflow.name != "counts of street-0":
+                        ann.remove(dataflow.id)
+                served.until(lambda: not runs(worker), "the worker to be removed", bound=400.0)
+                served.until(lambda: cores() == 1, "the host to have one core")
+                wave[0].goes_on(20)
+                wave[0].check()
+
+
+def _documented_hook(folder: Path, master: str) -> Path:
+    """The script of the page on adaptation, for a cluster here."""
+    page = Page(ROOT / "docs" / "adaptation.md")
+    (script,) = (each.text for each in page.examples if "deploy.worker.Worker" in each.text)
+    here = {
+        "/run/braid": str(folder),
+        "/var/log": str(folder),
+        "spark-class": str(SPARK / "bin" / "spark-class"),
+        "--cores 2": "--cores 1",
+        "spark://master.example:7077": master,
+    }
+    for there, its in here.items():
+        assert there in script
+        script = script.replace(there, its)
+    hook = folder / "hook"
+    hook.write_text(script)
+    hook.chmod(0o755)
+    return hook
+
+
+def _written(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
