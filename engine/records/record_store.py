@@ -1,8 +1,8 @@
 """The records of a job, and the states made from them."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from bridge.machine.files import Steps, link_whole, no_steps, sync_folder
 from engine.records.record import Record, Table
@@ -234,6 +234,7 @@ def _add(kept: _States, table: Table, owns: Owns) -> None:
         for group, overlay in groups.items():
             if owns(instance, group):
                 items = kept.setdefault(instance, {}).setdefault(group, {})
-                items.update({key: value for key, value in overlay.items() if value is not None})
-                for key in [key for key, value in overlay.items() if value is None]:
-                    items.pop(key, None)
+                removed = [key for key, value in overlay.items() if value is None] if None in overlay.values() else []
+                items.update(cast("Mapping[bytes, bytes]", overlay))
+                for key in removed:
+                    del items[key]

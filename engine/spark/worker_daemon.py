@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyspark.worker  # noqa: F401 - loaded before the fork
 from pyspark.daemon import manager
 
+import engine.tasks  # noqa: F401 - whatever a job does, its worker needs the types
 from engine.spark.batch_task import GARBAGE_GUARD
 
 # With its first array Arrow loads pandas, if that is installed.
