@@ -4,16 +4,18 @@ The residue becomes a grouping problem: with the jobs that its inputs come from,
 and some with room. The images of the problem are the sets of tags that hosts offer. The answer is placed on a board, by
 the same rules as any other, so whatever it says, capacity, tags, and the order of jobs are kept.
 
-What `pack` does stands where it costs no more by the same costs, where the board does not take the answer, and where
-there is something to decide that groups know nothing of: several roots, and shards.
+Where hosts do not share all files, what `pack` has on one root is planned among the hosts and jobs of that root. What
+`pack` does stands where it costs no more by the same costs, where the board does not take the answer, and where there
+is something to decide that groups know nothing of: shards, and streams from another root.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from graphlib import TopologicalSorter
 from itertools import islice
 
 from merge.capacity import Costs
+from merge.errors import NoHost
 from merge.grouping import (
     GROUPING_STRATEGIES,
     Effort,
@@ -30,10 +32,11 @@ from merge.grouping import (
 from merge.grouping.groups import Group as TaskGroup
 from merge.grouping.images import Image
 from merge.jobs import JobId
-from merge.placement.board import Group, PlacementBoard, anew, streams_into
+from merge.placement.board import Group, PlacementBoard, anew, connected_parts, root_of, streams_into, tears
 from merge.placement.hosts import Host
 from merge.placement.trust import owner_of, owners_of, trusted
 from merge.task import Instance, RunningTask
+from merge.task_order import downwards
 
 MOST_ROOMY = 8
 """The jobs with room that a residue may join although nothing that it reads is there."""
@@ -45,6 +48,8 @@ HOP = 0.01
 """What one more bridge on the slowest path is worth, in cores."""
 _HOUR = 3_600.0
 _ROUNDING = 1e-9
+_PACKED = "what is packed and not planned"
+"""What stands for the root of that; no root is called so."""
 
 
 def planned(
@@ -52,27 +57,60 @@ def planned(
 ) -> PlacementBoard:
     """The board with a residue on it: as planned, or as packed where that is as good."""
     packed = pack(anew(ground), started)
-    if not started or ground.roots.several or packed.shards:
+    parts = _parts(ground, started, packed)
+    better = {root: _better(ground, part, packed, root) for root, part in parts.items() if root != _PACKED}
+    if not any(better.values()):
         return packed
-    problem = problem_of(ground, started, packed)
+    board = anew(ground)
+    for root, part in parts.items():
+        groups = better.get(root)
+        try:
+            is_placed = pack(board, part) if groups is None else _placed(board, part, groups, root)
+        except NoHost:
+            return packed
+        if not is_placed:
+            return packed
+    return board
+
+
+def _parts(ground: PlacementBoard, started: Group, packed: PlacementBoard) -> dict[str | None, Group]:
+    """A residue by the roots on which it can be planned, which are one if all files are shared; first what cannot."""
+    parts: dict[str | None, list[RunningTask]] = {_PACKED: []}
+    for part in connected_parts(started):
+        jobs = {packed.placed[task.instance] for task in part}
+        near = jobs | {job for job, _ in _streams_from_jobs(ground, part)}
+        roots = {root_of(packed, job) if ground.roots.several else None for job in near}
+        root = next(iter(roots)) if len(roots) == 1 and jobs.isdisjoint(packed.shards) else _PACKED
+        parts.setdefault(root, []).extend(part)
+    return {root: downwards(part) for root, part in parts.items() if part}
+
+
+def _better(
+    ground: PlacementBoard, started: Group, packed: PlacementBoard, root: str | None
+) -> tuple[TaskGroup, ...] | None:
+    """The groups of a part of a residue that cost less than those in which it was packed, if some were found."""
+    problem = problem_of(ground, started, packed, root)
     before = groups_on(packed, started, problem)
     is_sound = not problems_of(problem, before)
     if is_sound and cost_of(problem, before).total <= _ROUNDING:
-        return packed
+        return None
     try:
         found = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=SECONDS))
     except Ungroupable:
-        return packed
+        return None
     if is_sound and found.cost.total >= cost_of(problem, before).total - _ROUNDING:
-        return packed
-    return _placed(anew(ground), started, found.groups) or packed
+        return None
+    return found.groups
 
 
-def problem_of(ground: PlacementBoard, started: Group, packed: PlacementBoard) -> GroupingProblem:
-    """The problem that a residue is, given where `pack` would have it."""
+def problem_of(
+    ground: PlacementBoard, started: Group, packed: PlacementBoard, root: str | None = None
+) -> GroupingProblem:
+    """The problem that a residue is, given where `pack` would have it; on one root, if one is given."""
+    there = {job for job in ground.jobs.jobs if root is None or root_of(ground, job) == root}
     feeding = {job for job, _ in _streams_from_jobs(ground, started)}
     joined = {packed.placed[task.instance] for task in started} - packed.opened.keys()
-    present = sorted({*feeding, *joined, *_roomy(ground, feeding | joined)})
+    present = sorted({*feeding, *joined, *_roomy(ground, there - feeding - joined)})
     streams = [*grouped_streams(ground, started)]
     upstream = {job: ground.upstream((job,)) for job in present}
     # Where jobs feed each other, if over other jobs, groups must not make a cycle of it.
@@ -85,7 +123,7 @@ def problem_of(ground: PlacementBoard, started: Group, packed: PlacementBoard) -
     parents: defaultdict[JobId, set[Instance]] = defaultdict(set)
     for job, instance in _streams_from_jobs(ground, started):
         parents[job].add(instance)
-    costs, images = ground.costs, images_of(ground)
+    costs, images = ground.costs, images_of(ground, root)
     return GroupingProblem(
         tasks=grouped_tasks(ground, started),
         streams=tuple(dict.fromkeys(streams)),
@@ -93,7 +131,7 @@ def problem_of(ground: PlacementBoard, started: Group, packed: PlacementBoard) -
         costs=costs_of(costs, images),
         present=(
             *(_present(ground, job, parents[job]) for job in present),
-            *_all_else(ground, images, frozenset(present)),
+            *_all_else(ground, images, there.difference(present)),
         ),
     )
 
@@ -137,14 +175,18 @@ def groups_on(board: PlacementBoard, started: Group, problem: GroupingProblem) -
     )
 
 
-def images_of(ground: PlacementBoard) -> tuple[Image, ...]:
-    """The sets of tags that hosts offer, as images; where a job begins among them, the board decides."""
+def images_of(ground: PlacementBoard, root: str | None = None) -> tuple[Image, ...]:
+    """The sets of tags that hosts offer, as images; where a job begins among them, the board decides.
+
+    Only the hosts of a root count, if one is given.
+    """
     hosts: defaultdict[frozenset[str], list[Host]] = defaultdict(list)
-    for host in ground.hosts:
+    for host in ground.roots.there(root):
         hosts[host.tags].append(host)
     # A job may also run where nothing is opened any more.
     for job in ground.jobs.jobs.values():
-        hosts.setdefault(_offered(ground, job.host), [])
+        if root is None or ground.roots.of(job.host) == root:
+            hosts.setdefault(_offered(ground, job.host), [])
     return tuple(_image(tags, each) for tags, each in sorted(hosts.items(), key=lambda item: sorted(item[0])))
 
 
@@ -179,16 +221,20 @@ def _image(tags: frozenset[str], hosts: list[Host]) -> Image:
     )
 
 
-def _placed(board: PlacementBoard, started: Group, groups: Iterable[TaskGroup]) -> PlacementBoard | None:
+def _placed(
+    board: PlacementBoard, started: Group, groups: Iterable[TaskGroup], root: str | None
+) -> PlacementBoard | None:
     """A board with planned groups on it; None if one of them cannot be there."""
     order = {task.instance: (at, task) for at, task in enumerate(started)}
     for each in groups:
         group = tuple(task for _, task in sorted((order[Instance(int(id_))] for id_ in each.tasks), key=lambda e: e[0]))
         if each.present is None:
-            board.open(group)
+            if root is not None and tears(board, group, None, root):
+                return None
+            board.open(group, root)
             continue
         job = _job(each.present)
-        if board.first((job,), group) is None:
+        if board.first((job,), group, root) is None:
             return None
         board.put(group, job)
     return board
@@ -208,10 +254,10 @@ def _present(ground: PlacementBoard, job: JobId, parents: Iterable[Instance]) ->
     )
 
 
-def _all_else(ground: PlacementBoard, images: Iterable[Image], present: frozenset[JobId]) -> Iterator[PresentGroup]:
+def _all_else(ground: PlacementBoard, images: Iterable[Image], others: Iterable[JobId]) -> Iterator[PresentGroup]:
     """What all other jobs take of each image of which a new host would cost something, or there may be so many."""
     taken: defaultdict[str, float] = defaultdict(float)
-    for job in sorted(set(ground.jobs.jobs) - present):
+    for job in sorted(others):
         taken[_name(_offered(ground, ground.host_of(job)))] += ground.costs.cores(ground.busy(job))
     for image in images:
         if taken[image.name] and (image.start or image.price or image.most is not None):
@@ -224,10 +270,10 @@ def _streams_from_jobs(ground: PlacementBoard, started: Group) -> list[tuple[Job
     return [(ground.job_of(instance), instance) for instance, _ in streams_into(started)]
 
 
-def _roomy(ground: PlacementBoard, others: set[JobId]) -> Iterable[JobId]:
-    """Some jobs with room, the fullest first, as `pack` likes them."""
+def _roomy(ground: PlacementBoard, jobs: Container[JobId]) -> Iterable[JobId]:
+    """Some of these jobs, those with room, the fullest first, as `pack` likes them."""
     fits = ground.costs.fits
-    roomy = sorted((-busy, job) for job, busy in ground.loads.items() if fits(busy) and job not in others)
+    roomy = sorted((-busy, job) for job, busy in ground.loads.items() if fits(busy) and job in jobs)
     return islice((job for _, job in roomy), MOST_ROOMY)
 
 

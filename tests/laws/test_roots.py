@@ -26,7 +26,12 @@ from merge import (
     unmerge,
 )
 from merge.errors import RootsApart
+from merge.grouping import cost_of, problems_of
+from merge.placement.board import PlacementBoard, anew, root_of
+from merge.placement.board import streams_into as board_streams_into
+from merge.placement.planned import groups_on, problem_of
 from merge.placement.roots import Stream
+from merge.task_order import downwards
 from tests import strategies
 from tests.graphs import applied
 from tests.laws.moves import HOSTS, Terms, at_home, bridges, is_acyclic, parts, terms
@@ -263,6 +268,28 @@ def test_what_is_refused_for_torn_streams_could_tear_one(walk: Walk, terms: Term
             assert sent_to(last, last.after)
         elif isinstance(each, RootedStep):
             last = each
+
+
+@given(walk=st.one_of(joining_walks(), walks(confined=True)), terms=terms(), hosts=rooted_hosts())
+def test_a_plan_on_one_of_several_roots_costs_no_more_than_packing(
+    walk: Walk, terms: Terms, hosts: tuple[Host, ...]
+) -> None:
+    """By the costs that it plans with, among the hosts and jobs of that root; what it finds passes all checks."""
+    for step in steps(walk, terms, hosts):
+        ground = PlacementBoard(step.running.tasks, step.before, step.hosts, terms.costs(step.running))
+        started = downwards(step.running.tasks[each] for each in step.change.residue)
+        if step.by != "plan" or not started:
+            continue
+        packed, planned = (STRATEGIES[each](anew(ground), started) for each in ("pack", "plan"))
+        feeding = {ground.jobs.homes[each].job for each, _ in board_streams_into(started)}
+        roots = {root_of(packed, job) for job in feeding | set(packed.placed.values())}
+        if len(roots) == 1 and ground.roots.several and not packed.shards:
+            problem = problem_of(ground, started, packed, *roots)
+            groups = [groups_on(board, started, problem) for board in (planned, packed)]
+            one, other = (cost_of(problem, each).total for each in groups)
+            assert one <= other + 1e-9
+            if one < other - 1e-9:
+                assert () == problems_of(problem, groups[0])
 
 
 @given(walk=walks(confined=True), terms=terms(), seed=st.integers())
