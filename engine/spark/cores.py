@@ -21,4 +21,4 @@ def cores_of(session: "SparkSession") -> int:
 
 def batch_cost_of(session: "SparkSession") -> float:
     """The seconds of CPU that a batch takes, whatever it holds; on a cluster its task goes to another JVM and back."""
-    return _LOCAL_BATCH if is_local(session.sparkContext.master) else _CLUSTER_BATCH
+    return _LOCAL_BATCH if is_local(session.sparkContext.master or "") else _CLUSTER_BATCH

@@ -32,6 +32,21 @@ class Quota(Form):
     """Dataflows that began at the earliest events, which share nothing and have jobs of their own."""
 
 
+class QuotaUse(Answer):
+    """What a tenant uses of its quota; requests a minute are not counted over all managers."""
+
+    dataflows: int
+    tasks: int
+    submits_per_minute: int
+    """In the last minute."""
+    wheel_bytes: int
+    sources: int
+    secrets: int
+    modules: int
+    keys: int
+    from_earliest: int
+
+
 class PublishingForm(Form):
     """What a tenant may publish besides modules of installed task types."""
 
@@ -51,8 +66,7 @@ class TenantAnswer(Answer):
 
     name: str
     quota: Quota
-    dataflows: int
-    tasks: int
+    uses: QuotaUse
     created: datetime
     publishes_code: bool = False
     """Whether an operator allows it to publish modules that are code."""

@@ -2,6 +2,8 @@
 
 import secrets
 import time
+from datetime import UTC, datetime
+from functools import partial
 
 from sqlalchemy import bindparam, func, select
 from sqlmodel import Session, col
@@ -26,7 +28,8 @@ from manager.cases.base import Base, Caller, Paging, moment, operators_only, pag
 from manager.committer.rows import OPERATOR
 from manager.problem import Conflict, Forbidden, NotFound, Unauthenticated
 from manager.store.tables import CredentialRow, KeyRow, OperationRow, SourceRow, TenantRow, table_of
-from manager.submissions.quota import Holding, check_another, used
+from manager.submissions.quota import Holding, check_another
+from manager.submissions.quota_use import quota_use
 
 _KEYS, _TENANTS = table_of(KeyRow).c, table_of(TenantRow).c
 _KEY = (
@@ -79,7 +82,8 @@ class Administration(Base):
             wanted = wanted.where(col(TenantRow.name) == caller.tenant)
         with self._store.read() as session:
             rows = session.scalars(wanted.limit(paging.limit + 1)).all()
-            return paged(rows, paging.limit, cursor=lambda row: row.name, answer=lambda row: _tenant(session, row))
+            answer = partial(self._answer, session)
+            return paged(rows, paging.limit, cursor=lambda row: row.name, answer=answer)
 
     def set_quota(self, caller: Caller, tenant: str, quota: Quota) -> TenantAnswer:
         """Set what a tenant may use; operators only."""
@@ -185,7 +189,17 @@ class Administration(Base):
 
     def _tenant(self, name: str) -> TenantAnswer:
         with self._store.read() as session:
-            return _tenant(session, session.get_one(TenantRow, name))
+            return self._answer(session, session.get_one(TenantRow, name))
+
+    def _answer(self, session: Session, row: TenantRow) -> TenantAnswer:
+        kept = 0 if self._tools.vault is None else len(self._tools.vault.names(row.name))
+        return TenantAnswer(
+            name=row.name,
+            quota=Quota.model_validate({name: getattr(row, name) for name in Quota.model_fields}),
+            uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept),
+            created=moment(row.created),
+            publishes_code=row.publishes,
+        )
 
     @staticmethod
     def _made_key(session: Session, tenant: str | None, note: str) -> NewKey:
@@ -193,19 +207,6 @@ class Administration(Base):
         role = Role.OPERATOR if tenant is None else Role.TENANT
         session.add(KeyRow(id=made.id, hash=made.hash, role=role, tenant=tenant, note=note, created=time.time()))
         return made
-
-
-def _tenant(session: Session, row: TenantRow) -> TenantAnswer:
-    dataflows, tasks = used(session, row.name)
-    quota = Quota.model_validate({name: getattr(row, name) for name in Quota.model_fields})
-    return TenantAnswer(
-        name=row.name,
-        quota=quota,
-        dataflows=dataflows,
-        tasks=tasks,
-        created=moment(row.created),
-        publishes_code=row.publishes,
-    )
 
 
 def _key(row: KeyRow) -> KeyAnswer:

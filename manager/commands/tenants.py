@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manager.answers import PublishingForm, Quota, TenantForm
+from manager.answers import PublishingForm, Quota, TenantAnswer, TenantForm
 from manager.client.client import Client
 from manager.client.errors import Refused
 from manager.commands.client_command import client_command, fill_form
@@ -62,16 +62,24 @@ def list_tenants(client: Client) -> Shown:
     rows = (
         (
             each.name,
-            f"{each.dataflows:,} of {each.quota.dataflows:,}",
-            f"{each.tasks:,} of {each.quota.tasks:,}",
-            each.quota.submits_per_minute,
+            f"{each.uses.dataflows:,} of {each.quota.dataflows:,}",
+            f"{each.uses.tasks:,} of {each.quota.tasks:,}",
+            _fullest(each),
             each.publishes_code,
             each.created,
         )
         for each in found
     )
-    columns = ("name", "dataflows", "tasks", "submits per minute", "publishes code", "since")
+    columns = ("name", "dataflows", "tasks", "nearest to its quota", "publishes code", "since")
     return Shown(data=found, text=table(*columns, rows=rows, empty="no tenants"))
+
+
+def _fullest(tenant: TenantAnswer) -> str:
+    """The limit of which a tenant uses the largest part."""
+    most = tenant.quota.model_dump()
+    used = {name: number for name, number in tenant.uses.model_dump().items() if number}
+    fullest = max(used, key=lambda name: used[name] / max(1, most[name]), default="")
+    return f"{fullest.replace('_', ' ')}: {used[fullest]:,} of {most[fullest]:,}" if fullest else ""
 
 
 @app.command()

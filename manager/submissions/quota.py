@@ -15,7 +15,8 @@ from manager.store.tables import DataflowRow, OperationRow, SourceRow, TenantRow
 MINUTE = 60.0
 MOST_GENERATED_PER_SECOND = 100_000
 """Of all generated sources of a tenant together: they are made on the hosts, at everybody's cost."""
-_COUNTED = (OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.RECONFIGURE)
+COUNTED = (OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.RECONFIGURE)
+"""What counts as a submission."""
 _TENANT, _DATAFLOW, _OPERATION = (table_of(rows).c for rows in (TenantRow, DataflowRow, OperationRow))
 _QUOTA = select(_TENANT.dataflows, _TENANT.tasks, _TENANT.submits_per_minute).where(_TENANT.name == bindparam("tenant"))
 _USED = select(func.count(), func.coalesce(func.sum(_DATAFLOW.tasks), 0)).where(
@@ -29,7 +30,7 @@ _RECENT = (
     select(_OPERATION.at)
     .where(
         _OPERATION.who == bindparam("tenant"),
-        _OPERATION.kind.in_(_COUNTED),
+        _OPERATION.kind.in_(COUNTED),
         _OPERATION.at > bindparam("since"),
     )
     .order_by(_OPERATION.at.desc())
@@ -57,16 +58,10 @@ _REMEDIES = {
 }
 
 
-def used(session: Session, tenant: str) -> tuple[int, int]:
-    """The number of dataflows that a tenant has, and the number of their tasks."""
-    dataflows, tasks = session.execute(_USED, {"tenant": tenant}).one()
-    return dataflows, int(tasks)
-
-
 def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int) -> None:
     """Refuse so many more dataflows and tasks of them where a tenant may not have them; fewer are always taken."""
     quota = _quota(session, tenant)
-    has, runs = used(session, tenant)
+    has, runs = session.execute(_USED, {"tenant": tenant}).one()
     if dataflows > 0 and has + dataflows > quota.dataflows:
         raise QuotaExceeded(
             f"tenant {tenant!r} has {has} dataflows, and may have {quota.dataflows}; remove one, or ask for more"

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from manager.cases.base import Paging
 from manager.observations.reports import JobSeen, Measured, StreamMeasured
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.rest.fake_service import THEN
@@ -56,8 +57,36 @@ def test_a_tenant_sees_only_its_own(console_service: ConsoleService, page_for: P
     expect(card(page, "Dataflows").locator(".figure")).to_have_text(str(sum(overview.dataflows.values())))
     expect(card(page, "Cores saved")).to_contain_text("estimate: ")
     expect(card(page, "Work saved by sharing").locator(".figure")).to_have_text("50%")
-    assert ["Dataflows", "Your share"] == page.get_by_role("heading", level=2).all_inner_texts()
+    expect(page.get_by_role("heading", name="Your quota")).to_be_visible()
+    assert ["Dataflows", "Your share", "Your quota"] == page.get_by_role("heading", level=2).all_inner_texts()
     assert "Jobs" not in page.locator("main").inner_text()
+
+
+def test_a_tenant_sees_what_it_may_use(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Each limit with what it uses of it."""
+    page = page_for(console_service.keys["ann"])
+    (ann,) = console_service.service.administration.tenants(
+        console_service.service.administration.caller(console_service.keys["ann"]), Paging()
+    ).items
+    row = page.get_by_role("table", name="What you may use").get_by_role("row").filter(has_text="Tasks")
+    expect(row).to_contain_text(f"{ann.uses.tasks:,}")
+    expect(row).to_contain_text(f"{ann.quota.tasks:,}")
+
+
+def test_an_operator_sees_who_is_nearest_to_a_limit(console_service: ConsoleService, page_for: PageFor) -> None:
+    """It comes first, with the limit and what is used of it."""
+    administration = console_service.service.administration
+    operator = administration.caller(console_service.keys["operator"])
+    (bob,) = (each for each in administration.tenants(operator, Paging()).items if each.name == "bob")
+    administration.set_quota(operator, "bob", bob.quota.model_copy(update={"keys": 1}))
+    try:
+        page = page_for(console_service.keys["operator"])
+        first = page.get_by_role("table", name="Tenants and their quotas").get_by_role("row").nth(1)
+        expect(first).to_contain_text("bob")
+        expect(first).to_contain_text("API keys: 1 of 1")
+        expect(first).to_contain_text("100%")
+    finally:
+        administration.set_quota(operator, "bob", bob.quota)
 
 
 def test_missing_figures_are_not_zeros(console_service: ConsoleService, page_for: PageFor) -> None:

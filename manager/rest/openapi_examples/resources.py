@@ -32,6 +32,7 @@ from manager.answers import (
     PolicyForm,
     PublishingForm,
     Quota,
+    QuotaUse,
     ReconfigurationForm,
     ReplanForm,
     Replayed,
@@ -142,7 +143,18 @@ SCHEMA_ANSWER = SchemaAnswer(
 )
 STOPPED = Stopped(dataflows=1)
 
-TENANT = TenantAnswer(name="ann", quota=Quota(), dataflows=1, tasks=4, created=_THEN)
+_USES = QuotaUse(
+    dataflows=1,
+    tasks=4,
+    submits_per_minute=0,
+    wheel_bytes=0,
+    sources=2,
+    secrets=1,
+    modules=0,
+    keys=1,
+    from_earliest=0,
+)
+TENANT = TenantAnswer(name="ann", quota=Quota(), uses=_USES, created=_THEN)
 TENANT_PAGE = Page[TenantAnswer](items=(TENANT,))
 KEY_ANSWER = KeyAnswer(
     id=_KEY_ID, role=Role.TENANT, tenant="ann", note="for the dashboard", created=_THEN, revoked=None

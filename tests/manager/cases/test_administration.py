@@ -120,10 +120,10 @@ def test_a_tenant_is_shown_with_what_it_uses(manager: Manager) -> None:
     manager.submit("bob", SHORT)
     quota = Quota(dataflows=3, tasks=9, submits_per_minute=7)
     shown = manager.service.administration.set_quota(OPERATOR, "ann", quota)
-    assert ("ann", quota, 2, 5) == (shown.name, shown.quota, shown.dataflows, shown.tasks)
+    assert ("ann", quota, 2, 5) == (shown.name, shown.quota, shown.uses.dataflows, shown.uses.tasks)
     manager.service.dataflows.remove(ANN, dataflow, Stop.NOW)
     (after,) = manager.service.administration.tenants(ANN, Paging()).items
-    assert (1, 2, shown.created) == (after.dataflows, after.tasks, after.created)
+    assert (1, 2, shown.created) == (after.uses.dataflows, after.uses.tasks, after.created)
 
 
 def test_a_tenants_name_is_taken_once(manager: Manager) -> None:

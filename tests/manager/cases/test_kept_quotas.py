@@ -8,7 +8,7 @@ import pytest
 
 from engine.vault import Vault
 from manager.answers import KeyForm, Quota, SecretForm, SourceForm, Start, Stop
-from manager.cases.base import Caller
+from manager.cases.base import Caller, Paging
 from manager.cases.sessions import MOST_SESSIONS
 from manager.problem import QuotaExceeded, Unauthenticated
 from manager.submissions.quota import MOST_GENERATED_PER_SECOND
@@ -53,6 +53,22 @@ def _give_up(manager: Manager, what: str, name: str) -> None:
             manager.service.secrets.remove(ANN, name)
         case _:
             manager.service.administration.revoke_key(ANN, name)
+
+
+def test_what_a_tenant_uses_is_counted(manager: Manager) -> None:
+    """By limit, and of nobody else; what it gave up counts no longer, but for what it submitted in the last minute."""
+    for number, what in enumerate(WHAT):
+        kept = [_keep(manager, what, each) for each in range(number + 2)]
+        if what != "modules":
+            _give_up(manager, what, kept[0])
+    _keep(manager, "sources", 9, who="bob")
+    manager.register("weather")
+    manager.service.dataflows.submit(ANN, SHORT)
+    early = manager.service.dataflows.submit(ANN, SHORT, start=Start.EARLIEST)
+    manager.service.dataflows.remove(ANN, early.id, Stop.NOW)
+    (ann,) = manager.service.administration.tenants(ANN, Paging()).items
+    used = {"dataflows": 1, "tasks": 2, "submits_per_minute": 2, "from_earliest": 0, "wheel_bytes": 0}
+    assert used | {"sources": 2, "secrets": 2, "modules": 4, "keys": 4} == ann.uses.model_dump()
 
 
 @pytest.mark.parametrize("what", WHAT)

@@ -111,6 +111,7 @@ QUOTA = {
     "requests_per_minute": 9,
     "from_earliest": 10,
 }
+QUOTA_USE = {name: number - 1 for name, number in QUOTA.items() if name != "requests_per_minute"}
 MODULE = {
     "name": "clean",
     "version": 2,
@@ -153,7 +154,7 @@ SOURCE = {
     "readers": ["health"],
     "dataflows": 1,
 }
-TENANT = {"name": "school", "quota": QUOTA, "dataflows": 1, "tasks": 2, "created": AT, "publishes_code": False}
+TENANT = {"name": "school", "quota": QUOTA, "uses": QUOTA_USE, "created": AT, "publishes_code": False}
 KEY_ANSWER = {"id": "k1", "role": "tenant", "tenant": "school", "note": "", "created": AT, "revoked": None}
 CREDENTIALS = {
     "url": "mqtt://broker:1883",

@@ -391,7 +391,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [OPERATION],
         ["school", "submit"],
     ),
-    ("tenants list", [page(TENANT)], ["GET /v1/tenants?limit=100"], [TENANT], ["1 of 1", "2 of 2"]),
+    (
+        "tenants list",
+        [page(TENANT)],
+        ["GET /v1/tenants?limit=100"],
+        [TENANT],
+        ["0 of 1", "1 of 2", "from earliest: 9 of 10"],
+    ),
     ("tenants admit school --tasks 2", [ADMITTED], ["POST /v1/tenants"], TENANT, ["braid keys make --tenant school"]),
     (
         "tenants quota school --tasks 9",

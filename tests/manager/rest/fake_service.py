@@ -42,6 +42,7 @@ from manager.answers import (
     PlacementPlanAnswer,
     PlacementPlanForm,
     Quota,
+    QuotaUse,
     ReconfigurationAnswer,
     ReconfigurationForm,
     ReconfigurationState,
@@ -813,7 +814,8 @@ def _short(detail: DataflowDetail) -> DataflowAnswer:
 
 
 def _tenant(name: str, quota: Quota) -> TenantAnswer:
-    return TenantAnswer(name=name, quota=quota, dataflows=0, tasks=0, created=THEN)
+    uses = QuotaUse(**dict.fromkeys(QuotaUse.model_fields, 0))
+    return TenantAnswer(name=name, quota=quota, uses=uses, created=THEN)
 
 
 def _may_read(caller: Caller, source: SourceAnswer) -> bool:

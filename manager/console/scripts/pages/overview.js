@@ -1,19 +1,22 @@
-/** The overview: counts, costs, savings and problems. */
+/** The overview: counts, costs, savings, quotas and problems. */
 
 import { api } from "../api.js";
 import { badge, element, named, replace, table } from "../dom.js";
 import { cores, count, percent, price, seconds } from "../format.js";
 import { counted } from "../plurals.js";
+import { quotas } from "../quotas.js";
 import { every } from "../live-updates.js";
 
 export const title = "Overview";
 
 const PACE = 5;
 const SCATTERED_PACE = 60;
+const QUOTA_PACE = 30;
 const RECENT = 5 * 60 * 1000;
 
 export async function show(main, { session, signal }) {
-  const places = { counts: element("div"), reports: element("div"), jobs: element("div"), scattered: element("div") };
+  const places = Object.fromEntries(
+    ["counts", "reports", "jobs", "scattered", "quotas"].map((name) => [name, element("div")]));
   replace(main, element("h1", {}, title), Object.values(places));
 
   async function look() {
@@ -30,6 +33,10 @@ export async function show(main, { session, signal }) {
     }
   }
 
+  async function lookAtQuotas() {
+    drawn(places.quotas, quotas(await api.pages("/v1/tenants", { signal }), session.kind === "operator"));
+  }
+
   // The fragmentation takes longest to compute.
   async function lookScattered() {
     drawn(places.scattered, scattered(await api.get("/v1/fragmentation", { signal })));
@@ -37,6 +44,7 @@ export async function show(main, { session, signal }) {
 
   await Promise.all([
     every(PACE, look, signal),
+    every(QUOTA_PACE, lookAtQuotas, signal),
     session.kind === "operator" ? every(SCATTERED_PACE, lookScattered, signal) : null,
   ]);
 }

@@ -1,0 +1,62 @@
+/** Quotas: what tenants use of what they may. */
+
+import { element, named, table } from "./dom.js";
+import { count, percent } from "./format.js";
+
+const LIMITS = {
+  dataflows: "Dataflows",
+  tasks: "Tasks",
+  submits_per_minute: "Submissions in the last minute",
+  sources: "Sources",
+  secrets: "Secrets",
+  modules: "Versions of modules",
+  keys: "API keys",
+  wheel_bytes: "Bytes of wheels",
+  from_earliest: "Dataflows from the earliest events",
+};
+
+/** The part of a page about them: of all tenants for an operator, else of the one tenant. */
+export function quotas(tenants, isOperator) {
+  if (!isOperator && tenants.length === 0) {
+    return null;
+  }
+  return [
+    element("h2", {}, isOperator ? "Tenants" : "Your quota"),
+    isOperator ? tenantQuotas(tenants) : ownQuota(tenants[0]),
+  ];
+}
+
+/** What one tenant uses, limit by limit. */
+function ownQuota(tenant) {
+  return table([
+    { title: "What", cell: (limit) => LIMITS[limit] },
+    { title: "Used", number: true, cell: (limit) => count(tenant.uses[limit]) },
+    { title: "At most", number: true, cell: (limit) => count(tenant.quota[limit]) },
+    { title: "Share", number: true, cell: (limit) => percent(share(tenant, limit)) },
+  ], Object.keys(LIMITS), { caption: "What you may use" });
+}
+
+/** All tenants, those first that are nearest to a limit. */
+function tenantQuotas(tenants) {
+  const rows = tenants.map((tenant) => ({ tenant, limit: nearest(tenant) }));
+  rows.sort((one, other) => share(other.tenant, other.limit) - share(one.tenant, one.limit));
+  return table([
+    { title: "Tenant", cell: (row) => named(row.tenant.name) },
+    { title: "Dataflows", number: true, cell: (row) => used(row.tenant, "dataflows") },
+    { title: "Tasks", number: true, cell: (row) => used(row.tenant, "tasks") },
+    { title: "Nearest limit", cell: (row) => `${LIMITS[row.limit]}: ${used(row.tenant, row.limit)}` },
+    { title: "Share", number: true, cell: (row) => percent(share(row.tenant, row.limit)) },
+  ], rows, { caption: "Tenants and their quotas", empty: "No tenants yet." });
+}
+
+function nearest(tenant) {
+  return Object.keys(LIMITS).reduce((most, limit) => (share(tenant, limit) > share(tenant, most) ? limit : most));
+}
+
+function used(tenant, limit) {
+  return `${count(tenant.uses[limit])} of ${count(tenant.quota[limit])}`;
+}
+
+function share(tenant, limit) {
+  return tenant.uses[limit] === 0 ? 0 : tenant.uses[limit] / Math.max(1, tenant.quota[limit]);
+}
