@@ -43,11 +43,11 @@ def needed(lock: str, roots: Iterable[str]) -> list[str]:
 
 def roots(project: Mapping[str, object], extras: Iterable[str]) -> list[str]:
     """The names of the packages that a project needs, with some of its extras."""
-    told = project["dependencies"]
+    dependencies = project["dependencies"]
     optional = project["optional-dependencies"]
-    if not isinstance(told, list) or not isinstance(optional, dict):
+    if not isinstance(dependencies, list) or not isinstance(optional, dict):
         raise SystemExit("pyproject.toml: dependencies is a list, and optional-dependencies a table")
-    lines = [*told, *(line for extra in extras for line in optional[extra])]
+    lines = [*dependencies, *(line for extra in extras for line in optional[extra])]
     return [str(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]) for line in lines]
 
 

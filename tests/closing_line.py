@@ -17,9 +17,9 @@ def wording(skipped: Mapping[str, int], left: Mapping[str, int]) -> str:
     >>> wording({"for want of mosquitto: apt-get install mosquitto": 159}, {"make test-all": 1})
     '159 tests were skipped for want of mosquitto: apt-get install mosquitto; 1 test is left to make test-all'
     """
-    told = [f"{_tests(number, 'was', 'were')} skipped {reason}" for reason, number in sorted(skipped.items())]
-    told += [f"{_tests(number, 'is', 'are')} left to {target}" for target, number in sorted(left.items())]
-    return "; ".join(told)
+    parts = [f"{_tests(number, 'was', 'were')} skipped {reason}" for reason, number in sorted(skipped.items())]
+    parts += [f"{_tests(number, 'is', 'are')} left to {target}" for target, number in sorted(left.items())]
+    return "; ".join(parts)
 
 
 def _tests(number: int, one: str, many: str) -> str:
@@ -67,6 +67,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
 
 def _reason(report: pytest.TestReport) -> str:
     """Why a test was skipped."""
-    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    reason = told.removeprefix("Skipped: ")
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = text.removeprefix("Skipped: ")
     return reason if reason.startswith("for want of ") else f"because {reason}"

@@ -2,7 +2,7 @@
 
 It runs a document as its tenant wrote it, each task on its own. It also runs what the document becomes: the canonical
 dataflow, in which equivalent tasks are one, and the running graph, in which it shares tasks with other dataflows. All
-three must give the same outputs in the same order, so the order of events may hang on nothing that merging changes:
+three must give the same outputs in the same order, so the order of events may depend on nothing that merging changes:
 
 1. One raw event is worked off in the whole graph before the next comes. Its position is that of all it causes.
 2. What a task emits for one position is numbered from 0, over all its ports: the emission index.
@@ -17,7 +17,7 @@ last, and why which twin an event came from has no part in the order. Twins of d
 emissions; there the scope decides, which a document and the running graph have in common.
 
 The signature of a task is taken from the canonical dataflow and used for this order only; what a task of a document
-does comes from the document's own words. A type that may not be shared and a secret have outputs that hang on whose
+does comes from the document's own words. A type that may not be shared and a secret have outputs that depend on whose
 they are, so that sharing them shows.
 """
 
@@ -243,7 +243,7 @@ def _its_own(node: Node[N], state: State, _port: str, event: Event) -> Emitted:
 
 
 def _fetch(node: Node[N], _state: State, _port: str, event: Event) -> Emitted:
-    """What it fetches hangs on the secret, and a secret is its owner's."""
+    """What it fetches depends on the secret, and a secret is its owner's."""
     password = node.config["password"]
     yield "out", event._replace(value=event.value + _drawn(password["owner"], password["secret"]))
 

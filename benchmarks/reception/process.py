@@ -1,6 +1,6 @@
 """One measurement of receiving, in a process of its own, by the code of whichever checkout is on its path.
 
-It subscribes and disconnects, so that the broker keeps what is published next. Told to go on, it receives that, and
+It subscribes and disconnects, so that the broker keeps what is published next. Asked to go on, it receives that, and
 prints what it took.
 """
 

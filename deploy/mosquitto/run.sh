@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs mosquitto for Braid: with a user of Braid's own, and with the access lists that the manager keeps, which it is told
-# to read again whenever they change. The password comes from the environment.
+# Runs mosquitto for Braid: with a user of Braid's own, and with the access lists that the manager keeps, which it
+# reads again whenever they change. The password comes from the environment.
 set -eu
 umask 077
 : "${BROKER_PASSWORD:?is what Braid itself connects with}"

@@ -103,11 +103,11 @@ class CellLink:
         self._left -= 1
         try:
             with self._made(request, late) as made:
-                socket.send_fds(self._own, [_told(Connected())], [made.fileno()], _KEPT)
+                socket.send_fds(self._own, [_encoded(Connected())], [made.fileno()], _KEPT)
         except OSError as error:
             try:
                 why = Connected(number=error.errno or errno.EACCES, why=(error.strerror or str(error))[:500])
-                self._own.send(_told(why), _KEPT)
+                self._own.send(_encoded(why), _KEPT)
             except OSError:
                 return False
         return self._left > 0
@@ -137,5 +137,5 @@ def plain(host: str) -> str:
         return host.lower().removesuffix(".")
 
 
-def _told(answer: Connected) -> bytes:
+def _encoded(answer: Connected) -> bytes:
     return msgspec.msgpack.encode(answer)

@@ -9,7 +9,7 @@ from engine.replicas.copy_tls import CopyTls, TlsFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyAddress:
-    """What a machine is told of copies by its options."""
+    """What the options of a machine say about copies."""
 
     host: str
     port: int

@@ -82,7 +82,7 @@ class CopyServer:
         self._channels: set[Channel] = set()
         self._strangers = threading.Semaphore(_MOST_STRANGERS)
         self._refusal = ""
-        """The last one, so that whoever tries again and again is logged once."""
+        """The last one, so that a machine that tries again and again is logged once."""
         self._closed = False
         self._socket = socket.create_server(listen)
         host, port = self._socket.getsockname()[:2]

@@ -38,7 +38,7 @@ class Defragmentation(Base):
             cores=round(found.cores, 4),
             latency_seconds=found.latency,
             saves=_saves(regime_here(picture.costs, found, users, dataflows), found),
-            move=None if move is None else _told(move),
+            move=None if move is None else _move_answer(move),
         )
 
     def preview(self, caller: Caller) -> DefragmentationPreviewAnswer:
@@ -65,7 +65,7 @@ class Defragmentation(Base):
     def begin(self, caller: Caller) -> MoveAnswer:
         """Consolidate them now, whatever it gains; or help a job that is overloaded, where that comes first."""
         operators_only(caller)
-        return _told(self._changes.moves.begin(self._tools.chooser.on_request, who=caller.who))
+        return _move_answer(self._changes.moves.begin(self._tools.chooser.on_request, who=caller.who))
 
 
 def _saves(regime: Regime, found: Fragmentation) -> SavesAnswer:
@@ -81,7 +81,7 @@ def _saves(regime: Regime, found: Fragmentation) -> SavesAnswer:
     )
 
 
-def _told(move: Move) -> MoveAnswer:
+def _move_answer(move: Move) -> MoveAnswer:
     return MoveAnswer(
         id=move.cut,
         phase=move.phase,

@@ -39,7 +39,7 @@ class LearntCostStore:
         if row is None:
             return LearntCosts()
         try:
-            found = _LEARNT.validate_python(row.told)
+            found = _LEARNT.validate_python(row.costs)
         except ValidationError as error:
             log.warning("costs are learnt anew: another release of Braid has stored other costs (%s)", error)
             return LearntCosts()
@@ -53,4 +53,4 @@ class LearntCostStore:
         """Write the costs, unless another manager leads by now."""
         with self._store.write() as session:
             if session.get_one(Leadership, 1).leader == self._name:
-                session.merge(LearntRow(at=self._store.now(session), told=_LEARNT.dump_python(learnt, mode="json")))
+                session.merge(LearntRow(at=self._store.now(session), costs=_LEARNT.dump_python(learnt, mode="json")))

@@ -80,17 +80,17 @@ def java(_settings: Settings) -> Finding:
         with _heard("braid.java") as warnings:
             find_java(environment)
     except NoJava as error:
-        told, _, remedy = str(error).rpartition("; ")
-        return wrong("Java", told, remedy)
+        problem, _, remedy = str(error).rpartition("; ")
+        return wrong("Java", problem, remedy)
     home = environment.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
     answer = subprocess.run(  # noqa: S603 - the program that Spark will run
         [program, "-version"], capture_output=True, timeout=_ANSWERING, check=False
     )
-    told = f"is {java_version(answer.stderr.decode(errors='replace'))}, at {program}"
+    found = f"is {java_version(answer.stderr.decode(errors='replace'))}, at {program}"
     if warnings:
         return warn("Java", warnings[0], f"have JAVA_HOME name one of version {OLDEST_JAVA} or later, or unset it")
-    return ok("Java", told)
+    return ok("Java", found)
 
 
 def broker(settings: Settings) -> Finding:
@@ -159,11 +159,11 @@ def root(settings: Settings) -> Finding:
 def disk(settings: Settings) -> Finding:
     """Check that the root has room."""
     free = shutil.disk_usage(existing(settings.root)).free
-    told = f"{free / 10**9:.1f} GB are free for {settings.root}"
+    found = f"{free / 10**9:.1f} GB are free for {settings.root}"
     remedy = "make room, or name another folder in BRAID_ROOT"
     if free < TOO_LITTLE:
-        return wrong("disk", told, remedy)
-    return warn("disk", told, remedy) if free < LITTLE else ok("disk", told)
+        return wrong("disk", found, remedy)
+    return warn("disk", found, remedy) if free < LITTLE else ok("disk", found)
 
 
 def database(settings: Settings) -> Finding:
@@ -183,8 +183,8 @@ def database(settings: Settings) -> Finding:
         finally:
             opened.dispose()
     except (DatabaseDown, SQLAlchemyError, OSError) as error:
-        told = str(getattr(error, "orig", None) or error).splitlines()[0]
-        return wrong("database", told, "correct BRAID_DATABASE, or start the database and let this user in")
+        problem = str(getattr(error, "orig", None) or error).splitlines()[0]
+        return wrong("database", problem, "correct BRAID_DATABASE, or start the database and let this user in")
     return ok("database", f"{opened.url.render_as_string(hide_password=True)} answers")
 
 
@@ -226,8 +226,8 @@ def examine(settings: Settings, checks: tuple[Callable[[Settings], Finding], ...
         try:
             found = check(settings)
         except Exception as error:  # noqa: BLE001 - a check that fails itself is a finding
-            told = f"could not be checked: {type(error).__name__}: {error}"
-            found = wrong(getattr(check, "__name__", "check"), told, "report this, with the message")
+            problem = f"could not be checked: {type(error).__name__}: {error}"
+            found = wrong(getattr(check, "__name__", "check"), problem, "report this, with the message")
         yield found.model_copy(update={"told": _hidden(found.told, settings)})
 
 
@@ -274,11 +274,11 @@ def _heard(name: str) -> Iterator[list[str]]:
         logger.propagate = before
 
 
-def _hidden(told: str, settings: Settings) -> str:
+def _hidden(text: str, settings: Settings) -> str:
     for secret in (settings.broker, settings.database):
         for each in _secrets_in(secret):
-            told = told.replace(each, "***")
-    return told
+            text = text.replace(each, "***")
+    return text
 
 
 def _secrets_in(url: SecretStr | None) -> Iterator[str]:

@@ -24,16 +24,16 @@ class Finding(BaseModel):
     remedy: str = ""
 
 
-def ok(what: str, told: str) -> Finding:
+def ok(what: str, found: str) -> Finding:
     """Nothing is wrong."""
-    return Finding(what=what, state=FindingState.OK, told=told)
+    return Finding(what=what, state=FindingState.OK, told=found)
 
 
-def warn(what: str, told: str, remedy: str) -> Finding:
+def warn(what: str, found: str, remedy: str) -> Finding:
     """Braid runs, but something should be seen to."""
-    return Finding(what=what, state=FindingState.WARN, told=told, remedy=remedy)
+    return Finding(what=what, state=FindingState.WARN, told=found, remedy=remedy)
 
 
-def wrong(what: str, told: str, remedy: str) -> Finding:
+def wrong(what: str, found: str, remedy: str) -> Finding:
     """Braid cannot run so."""
-    return Finding(what=what, state=FindingState.WRONG, told=told, remedy=remedy)
+    return Finding(what=what, state=FindingState.WRONG, told=found, remedy=remedy)

@@ -47,14 +47,14 @@ def synced_writes(settings: Settings) -> Finding:
             "synced writes", f"{settings.root}: {error.strerror or error}", "name a folder in BRAID_ROOT to write to"
         )
     seconds = statistics.median(took)
-    told = f"one takes {seconds * 1_000:.1f} ms on the disk of {settings.root}"
+    found = f"one takes {seconds * 1_000:.1f} ms on the disk of {settings.root}"
     if seconds > SLOW_SYNC:
         return warn(
             "synced writes",
-            f"{told}, and every message waits for one",
+            f"{found}, and every message waits for one",
             "have the root on a faster disk, such as a local SSD",
         )
-    return ok("synced writes", told)
+    return ok("synced writes", found)
 
 
 def service_clock(client: ClientSettings, _settings: Settings) -> Finding:
@@ -75,8 +75,8 @@ def service_clock(client: ClientSettings, _settings: Settings) -> Finding:
     # Its clock is surely as much ahead of this one, or behind.
     ahead, behind = date - after, before - date - _DATE_WITHIN
     if max(ahead, behind) > _APART:
-        told = f"{ahead:.0f} s ahead of" if ahead > 0 else f"{behind:.0f} s behind"
-        return warn(what, f"the clock of {url} is at least {told} this machine's", "set both clocks, by NTP")
+        difference = f"{ahead:.0f} s ahead of" if ahead > 0 else f"{behind:.0f} s behind"
+        return warn(what, f"the clock of {url} is at least {difference} this machine's", "set both clocks, by NTP")
     return ok(what, f"agrees with this machine's, at {url}")
 
 
@@ -104,8 +104,8 @@ def copies_reach(client: ClientSettings, _settings: Settings) -> Finding:
             "let this machine through to that port, or start that machine with an address in --copies-at that is "
             "reached from here",
         )
-    told = f"can be sent to {', '.join(places)}" if places else "no machine that is there takes any"
-    return ok(what, told)
+    found = f"can be sent to {', '.join(places)}" if places else "no machine that is there takes any"
+    return ok(what, found)
 
 
 def _trouble(at: str) -> str:

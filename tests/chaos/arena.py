@@ -138,7 +138,7 @@ class Arena:
                 return
             pause(_LOOKING)
         said = self.keeper.log_path.read_text(errors="replace")[-4_000:]
-        pytest.fail(f"{what}: not within {bound:g} s. Told: {self.heard}; refused: {self.refused}; the host: {said}")
+        pytest.fail(f"{what}: not within {bound:g} s. Heard: {self.heard}; refused: {self.refused}; the host: {said}")
 
     def _take(self, message: Message) -> None:
         value = json.loads(message.payload) if message.payload else None

@@ -10,7 +10,7 @@ LEAST, MOST = 10.0, 90.0
 WINDOW = 7
 
 
-class Told(NamedTuple):
+class OracleResult(NamedTuple):
     """The events that a task emitted, and its state after them."""
 
     events: list[dict[str, Any]]
@@ -22,17 +22,17 @@ def filtered(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if LEAST <= event["v"] <= MOST]
 
 
-def counted(events: Iterable[Event]) -> Told:
+def counted(events: Iterable[Event]) -> OracleResult:
     """For every event the number of events with its `k` so far."""
     emitted: list[dict[str, Any]] = []
     state: dict[tuple[Any, ...], Any] = {}
     for event in events:
         state[event["k"],] = state.get((event["k"],), 0) + 1
         emitted.append({"k": event["k"], "count": state[event["k"],]})
-    return Told(emitted, state)
+    return OracleResult(emitted, state)
 
 
-def averaged(events: Iterable[Event], field: str) -> Told:
+def averaged(events: Iterable[Event], field: str) -> OracleResult:
     """The mean of a field in blocks for each `k`, at the event that completes one."""
     emitted: list[dict[str, Any]] = []
     state: dict[tuple[Any, ...], Any] = {}
@@ -43,7 +43,7 @@ def averaged(events: Iterable[Event], field: str) -> Told:
             emitted.append({"k": event["k"], field: total / size})
         else:
             state[event["k"],] = [size, total]
-    return Told(emitted, state)
+    return OracleResult(emitted, state)
 
 
 def first_difference(expected: Sequence[Any], actual: Sequence[Any]) -> str:

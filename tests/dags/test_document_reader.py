@@ -241,12 +241,12 @@ def test_keys_that_only_look_alike_are_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "told_of"), [(MOST_UNFIT - 1, MOST_UNFIT - 1), (MOST_UNFIT, MOST_UNFIT), (5_000, MOST_UNFIT)]
+    ("count", "reported"), [(MOST_UNFIT - 1, MOST_UNFIT - 1), (MOST_UNFIT, MOST_UNFIT), (5_000, MOST_UNFIT)]
 )
-def test_reading_stops_after_many_unfit_values(count: int, told_of: int) -> None:
+def test_reading_stops_after_many_unfit_values(count: int, reported: int) -> None:
     """The first ones are reported, in order."""
     values = ",".join(["NaN"] * count)
-    assert [f"{VALUE}/{i}" for i in range(told_of)] == [problem.pointer for problem in value_problems(f"[{values}]")]
+    assert [f"{VALUE}/{i}" for i in range(reported)] == [problem.pointer for problem in value_problems(f"[{values}]")]
 
 
 def test_keys_have_a_maximum_length() -> None:

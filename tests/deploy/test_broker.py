@@ -30,7 +30,7 @@ def broker(tmp_path: Path) -> Iterator[dict[str, str]]:
     folders = {name: tmp_path / name.lower() for name in ("ACCESS", "RUN", "DATA")}
     for folder in folders.values():
         folder.mkdir()
-    told = {
+    environment = {
         **{name: str(folder) for name, folder in folders.items()},
         "ADDRESS": "127.0.0.1",
         "PORT": ports[0],
@@ -40,9 +40,9 @@ def broker(tmp_path: Path) -> Iterator[dict[str, str]]:
     path = f"{os.environ['PATH']}:/usr/sbin"
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - our own script
-            ["/bin/sh", str(ROOT / "deploy" / "mosquitto" / "run.sh")], env={**told, "PATH": path}, stderr=log
+            ["/bin/sh", str(ROOT / "deploy" / "mosquitto" / "run.sh")], env={**environment, "PATH": path}, stderr=log
         )
-    yield told
+    yield environment
     process.send_signal(signal.SIGTERM)
     assert 0 == process.wait(BOUND), (tmp_path / "log").read_text()
 

@@ -66,7 +66,7 @@ def test_every_mount_has_a_source() -> None:
     assert not [source for _, source, _ in mounts() if source.startswith(".") and not (FOLDER / source).is_dir()]
 
 
-def test_a_secret_is_a_file_that_whoever_deploys_makes() -> None:
+def test_a_secret_is_a_file_that_the_operator_makes() -> None:
     """Every secret is used, and only by what runs where it is asked for: the rest starts without its file."""
     asking = {name: service["secrets"] for name, service in SERVICES.items() if "secrets" in service}
     assert set(COMPOSE["secrets"]) == {secret for secrets in asking.values() for secret in secrets}
@@ -91,7 +91,7 @@ def test_nothing_listens_for_other_machines() -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_the_command_line_takes_what_our_services_are_told(name: str) -> None:
+def test_the_command_line_takes_the_commands_of_our_services(name: str) -> None:
     """Each command is one of `braid`, with flags that it has and settings that are known."""
     service = SERVICES[name]
     assert "" == wrong_with(service["command"])

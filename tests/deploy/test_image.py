@@ -53,9 +53,9 @@ def test_it_runs_as_nobody_important_and_says_whether_it_is_ready() -> None:
 
 def test_what_it_runs_by_itself_is_a_call() -> None:
     """Its command is one that the command line takes."""
-    (told,) = re.findall(r"^CMD (\[.*\])$", TEXT, re.MULTILINE)
+    (command,) = re.findall(r"^CMD (\[.*\])$", TEXT, re.MULTILINE)
     assert '["braid"]' in TEXT
-    assert "" == wrong_with(json.loads(told))
+    assert "" == wrong_with(json.loads(command))
 
 
 def test_extras_are_those_that_tasks_need() -> None:
@@ -71,7 +71,7 @@ def test_what_a_needed_package_brings_is_needed() -> None:
     assert 2 == found[1].count("--hash")
 
 
-def test_a_package_that_the_lock_lacks_is_told() -> None:
+def test_a_package_that_the_lock_lacks_is_named() -> None:
     """A lock that is older than pyproject.toml makes no image that fails later."""
     with pytest.raises(SystemExit, match="lacks absent; make it anew"):
         MADE["needed"](LOCK, ["app", "absent"])

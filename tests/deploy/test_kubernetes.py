@@ -109,7 +109,7 @@ def test_every_setting_is_one_that_spark_knows(java: Any) -> None:
     assert {*OPTIONS.values(), "SPARK_EXECUTOR_MEMORY", "SPARK_JAVA_OPT_", "SPARK_CLASSPATH"} <= known
 
 
-def test_an_executor_is_told_what_spark_tells_its_container() -> None:
+def test_an_executor_gets_what_spark_tells_its_container() -> None:
     """Every option has its value, the options of the JVM come in their order, and Spark's classes are found."""
     settings = {name: f"the {option[2:]}" for option, name in OPTIONS.items()}
     options = {f"SPARK_JAVA_OPT_{number}": f"-D{number}" for number in (10, 2, 0)}
@@ -132,7 +132,7 @@ def test_an_executor_that_spark_did_not_start_says_so() -> None:
 
 
 @pytest.mark.parametrize("pod", ["manager", "host"])
-def test_the_command_line_takes_what_a_pod_is_told(pod: str) -> None:
+def test_the_command_line_takes_the_arguments_of_a_pod(pod: str) -> None:
     """Each command is one of `braid`, with flags that it has and settings that are known."""
     words = [word.replace("$(POD_NAME)", "host-0") for word in container(pod)["args"]]
     assert "" == wrong_with(words)

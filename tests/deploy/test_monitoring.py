@@ -1,4 +1,4 @@
-"""The dashboard asks for metrics and labels that there are, and Prometheus and Grafana find what they are told to read.
+"""The dashboard asks for metrics and labels that there are, and Prometheus and Grafana find what they have to read.
 
 Neither is started: its form is held as far as Braid's own part of it goes.
 """
@@ -62,10 +62,10 @@ def test_a_query_asks_for_what_there_is(expression: str, legend: str) -> None:
 def test_a_value_that_is_asked_for_is_one_that_there_is(tmp_path: Path) -> None:
     """A matcher with a value that no sample has would show nothing, and nobody would know why."""
     with observed(tmp_path) as (town, _):
-        told = scraped(town)
+        families = scraped(town)
     for expression, _ in QUERIES:
         for metric, _, matchers in selected(expression):
-            there = told[metric.name.removesuffix("_total")].samples
+            there = families[metric.name.removesuffix("_total")].samples
             for label, value in re.findall(r'(\w+)="([^"]*)"', matchers):
                 assert value in {sample.labels[label] for sample in there}, expression
 

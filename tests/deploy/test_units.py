@@ -45,8 +45,8 @@ def test_each_may_do_little(unit: Path) -> None:
 
 def test_access_lists_are_watched_where_the_manager_keeps_them() -> None:
     """The path unit names both files, and the service of the same name follows."""
-    told = (ROOT / "deploy" / "systemd" / "braid-access.path").read_text(encoding="utf-8")
-    assert ["acl", "passwords"] == re.findall(r"^PathChanged=/var/lib/braid/access/(\w+)$", told, re.MULTILINE)
+    text = (ROOT / "deploy" / "systemd" / "braid-access.path").read_text(encoding="utf-8")
+    assert ["acl", "passwords"] == re.findall(r"^PathChanged=/var/lib/braid/access/(\w+)$", text, re.MULTILINE)
     assert "braid-access.service" in {each.name for each in UNITS}
 
 

@@ -94,10 +94,10 @@ class Page:
         for token, following in zip(self.tokens, [*self.tokens[1:], None], strict=True):
             if token.type == "fence":
                 shown = following is not None and following.type == "fence" and following.info == "text"
-                language, _, told = token.info.partition(" ")
-                why = re.fullmatch(r'not_run="([^"]+)"', told)
+                language, _, attributes = token.info.partition(" ")
+                why = re.fullmatch(r'not_run="([^"]+)"', attributes)
                 yield Example(
-                    # What is told beside it and not understood stays, so that no test takes it for a language.
+                    # What stands beside it and is not understood stays, so that no test takes it for a language.
                     language=language if why else token.info,
                     text=token.content,
                     line=token.map[0] + 1 if token.map else 0,

@@ -33,8 +33,8 @@ def _family(path: str) -> str:
 
 def _section(title: str, route: dict[str, Any]) -> str:
     lines = [f"### `{title}`\n"]
-    if told := " ".join(str(route.get("description", route.get("summary", ""))).split()):
-        lines.append(f"{told}\n")
+    if description := " ".join(str(route.get("description", route.get("summary", ""))).split()):
+        lines.append(f"{description}\n")
     if parameters := [_parameter(each) for each in route.get("parameters", [])]:
         lines += ["| parameter | in | |", "|---|---|---|", *parameters, ""]
     answers = route["responses"]
@@ -45,10 +45,10 @@ def _section(title: str, route: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _parameter(told: dict[str, Any]) -> str:
-    meaning = " ".join(str(told.get("description", "")).split()).replace("|", "\\|")
-    needed = "" if not told.get("required") or told["in"] == "path" else " Required."
-    return f"| `{told['name']}` | {told['in']} | {meaning}{needed} |"
+def _parameter(parameter: dict[str, Any]) -> str:
+    meaning = " ".join(str(parameter.get("description", "")).split()).replace("|", "\\|")
+    needed = "" if not parameter.get("required") or parameter["in"] == "path" else " Required."
+    return f"| `{parameter['name']}` | {parameter['in']} | {meaning}{needed} |"
 
 
 def _title(response: dict[str, Any]) -> str:

@@ -112,7 +112,7 @@ def test_every_example_says_its_language() -> None:
 
 
 def test_files_are_saved_under_the_name_that_the_sentence_before_says() -> None:
-    """The README's examples are saved as readers are told to."""
+    """Readers save the README's examples under the names that it gives."""
     files = [example.file for example in page("README.md").examples if example.language == "json"]
     assert files == ["street.json", "averages.json", "sources.json"]
 

@@ -39,7 +39,7 @@ def test_headings_that_are_alike_have_anchors_of_their_own(tmp_path: Path) -> No
 
 
 def test_every_document_is_listed_in_the_readme() -> None:
-    """Whoever begins at the README finds every page, those of the site by its first one."""
+    """A reader who begins at the README finds every page, those of the site by its first one."""
     begin, site = page("README.md"), page("docs/index.md")
     linked = {(each.path.parent / link.partition("#")[0]).resolve() for each in (begin, site) for link in each.links}
     assert {begin.path, site.path} <= linked | {begin.path}

@@ -64,7 +64,7 @@ def test_rest_is_described_as_it_is() -> None:
 
 
 def test_every_field_of_a_task_type_is_described() -> None:
-    """Whoever writes a task type finds each field of the record, in its order."""
+    """An author of a task type finds each field of the record, in its order."""
     described = page("docs/task-types.md").table("The record, field by field").column()
     assert [field.name for field in fields(TaskType)] == described
 
@@ -82,14 +82,14 @@ def test_every_placement_is_described() -> None:
 
 
 def test_every_mark_is_described() -> None:
-    """Whoever marks a test, or wonders what runs it, finds the mark in the table."""
+    """A developer who marks a test, or wonders what runs it, finds the mark in the table."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     marks = {each.partition(":")[0] for each in project["tool"]["pytest"]["ini_options"]["markers"]}
     (described,) = (table for table in page("CONTRIBUTING.md").tables if table.rows[0][0] == "mark")
     assert marks == {name for row in described.rows[2:] for name in re.findall(r"`(\w+)`", row[0])}
 
 
-def test_every_import_contract_is_told() -> None:
+def test_every_import_contract_is_described() -> None:
     """The architecture lists the contracts under the names that `make check` prints."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = {contract["name"] for contract in project["tool"]["importlinter"]["contracts"]}
@@ -97,7 +97,7 @@ def test_every_import_contract_is_told() -> None:
     assert contracts <= {line.removeprefix("- ") for line in lines}
 
 
-def test_the_life_of_a_job_is_told_turn_by_turn() -> None:
+def test_the_life_of_a_job_is_described_turn_by_turn() -> None:
     """The table of a job's life is the table that the code follows."""
     rows = page("docs/running.md").table("The life of a job").rows[1:]
     known = [

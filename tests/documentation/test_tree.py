@@ -51,7 +51,7 @@ def test_modules_and_folders_are_nouns() -> None:
 
 
 def test_no_two_public_classes_have_one_name() -> None:
-    """Whoever searches for a class finds one."""
+    """A search for a class finds one."""
     assert {} == _repeated((node.name, path) for path, node in _statements() if isinstance(node, ast.ClassDef))
 
 

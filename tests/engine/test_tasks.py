@@ -64,10 +64,10 @@ def problems_with(
 ) -> list[tuple[str, str, str, str]]:
     with pytest.raises(InvalidDocument) as refused:
         check(kind, config, below, see)
-    return [_told(problem) for problem in refused.value.problems]
+    return [_fields_of(problem) for problem in refused.value.problems]
 
 
-def _told(problem: Problem) -> tuple[str, str, str, str]:
+def _fields_of(problem: Problem) -> tuple[str, str, str, str]:
     return problem.pointer, problem.code, problem.message, problem.remedy
 
 

@@ -309,15 +309,15 @@ def test_documents_that_nothing_happened_to(value: dict[str, Any]) -> None:
 
 @given(tampered())
 def test_problems_are_the_same_in_any_order_of_keys(value: dict[str, Any]) -> None:
-    """What a document is told does not hang on how its objects are written down."""
+    """The problems of a document do not depend on how its objects are written down."""
 
     def turned(item: Any) -> Any:
         if isinstance(item, dict):
             return {key: turned(item[key]) for key in reversed(item)}
         return [turned(each) for each in item] if isinstance(item, list) else item
 
-    def told(written: Any) -> Any:
+    def judged(written: Any) -> Any:
         found = outcome(json.dumps(written))
         return found if isinstance(found, Dataflow) else sorted(found, key=repr)
 
-    assert told(value) == told(turned(value))
+    assert judged(value) == judged(turned(value))

@@ -40,9 +40,9 @@ class Within(Served):
         super().__init__(folder, pace=pace, placement=placement)
         # There is no process of the service that would write it.
         self.log.touch()
-        self._told: SimpleQueue[_Word] = SimpleQueue()
+        self._orders: SimpleQueue[_Word] = SimpleQueue()
         settings = Settings(root=self.root, port=self.port, pace=self.pace, master="local[2,8]", placement=placement)
-        self._manager = Manager(settings, self._told)
+        self._manager = Manager(settings, self._orders)
         self._thread = Thread(target=self._manager.run, daemon=True)
         self._now = 0.0
         self.committer = self._manager._committer
@@ -68,7 +68,7 @@ class Within(Served):
         self.until(passes, what)
 
     def __exit__(self, *_error: object) -> None:
-        self._told.put(_Word("stop"))
+        self._orders.put(_Word("stop"))
         self._thread.join(BOUND)
         self.close()
 

@@ -223,8 +223,8 @@ class Served:
         """What came for a sink, by number; what came twice has to be the same."""
         topic = next(each.topic for each in answer.outputs if each.sink == sink)
         found: dict[int, Any] = {}
-        for told in self.heard(topic):
-            for number, event in enumerate(told["events"], told["first"]):
+        for message in self.heard(topic):
+            for number, event in enumerate(message["events"], message["first"]):
                 assert found.setdefault(number, event) == event, f"number {number} is two events"
         return found
 
@@ -265,12 +265,12 @@ class Served:
     def until_state(self, client: Client, dataflow: str, state: DataflowState) -> None:
         """Wait until a dataflow is said to be in a state."""
 
-        def told() -> bool:
+        def reached() -> bool:
             with suppress(NotDone):
                 return client.dataflow(dataflow).state is state
             return False
 
-        self.until(told, f"dataflow {dataflow} {state}")
+        self.until(reached, f"dataflow {dataflow} {state}")
 
     def until(self, condition: Callable[[], T | None], what: str, *, bound: float = BOUND) -> T:
         """Wait for something to become true."""

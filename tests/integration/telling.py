@@ -31,13 +31,13 @@ def _tell(config: TellConfig) -> Behaviour:
             ctypes.PyDLL(None).sleep(int(_PATIENCE))
         if events.num_rows and config.until:
             _await(Path(config.until))
-        told = {
+        columns = {
             "n": events.column("n"),
             "worker": pa.array([str(Path.cwd().parents[1])] * events.num_rows, pa.string()),
             "code": pa.array([engine.__file__] * events.num_rows, pa.string()),
             "process": pa.array([os.getpid()] * events.num_rows, pa.int64()),
         }
-        return {"out": PortEmission(pa.record_batch(told))}
+        return {"out": PortEmission(pa.record_batch(columns))}
 
     return behave
 

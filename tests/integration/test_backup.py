@@ -34,7 +34,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def dead_letter(instance: int, batch: int) -> bytes:
-    told = {
+    content = {
         "instance": instance,
         "port": "in",
         "reason": "no number",
@@ -42,7 +42,7 @@ def dead_letter(instance: int, batch: int) -> bytes:
         "count": 1,
         "events": [{"n": "x"}],
     }
-    return json.dumps(told).encode()
+    return json.dumps(content).encode()
 
 
 def shown(client: Client) -> list[tuple[Any, ...]]:

@@ -26,9 +26,9 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 def say(served: Served, machine: str, *, alive: bool = True, **report: object) -> None:
     """Publish the status of a machine, with a report on its own host."""
-    told = {"machine": machine, "alive": alive, "root": f"root of {machine}", "at": f"{machine}:1", "secret": machine}
+    status = {"machine": machine, "alive": alive, "root": f"root of {machine}", "at": f"{machine}:1", "secret": machine}
     served.line.publish(
-        topics.machine(machine, "status"), json.dumps(told | {"hosts": {machine: report}}).encode(), retain=True
+        topics.machine(machine, "status"), json.dumps(status | {"hosts": {machine: report}}).encode(), retain=True
     )
 
 
@@ -39,26 +39,26 @@ def carrier(served: Served, host: str) -> dict[str, Any]:
 
 
 def test_a_lost_machine_is_replaced_also_while_another_manager_leads(served: Served, tmp_path: Path) -> None:
-    """The peer that has everything is told to carry the host, and REST, the journal and the broker agree on it."""
+    """The peer that has everything is ordered to carry the host, and REST, the journal and the broker agree on it."""
 
-    def told(host: str) -> dict[str, Any]:
+    def latest(host: str) -> dict[str, Any]:
         """The latest message on a host, after south said again that it lives: silent machines count as lost."""
         say(served, "south")
         return carrier(served, host)
 
     say(served, "north")
-    served.until(lambda: told("north").get("peers"), "peers of north")
+    served.until(lambda: latest("north").get("peers"), "peers of north")
     peered = carrier(served, "north")
     assert peered["peers"] == [{"machine": "south", "at": "south:1", "secret": "south"}]
     say(served, "north", version=peered["version"], in_sync=["south"])
-    served.until(lambda: told("north")["kept_by"] == ["south"], "the copy to be counted")
+    served.until(lambda: latest("north")["kept_by"] == ["south"], "the copy to be counted")
     second = Served(tmp_path, host="none", settings=REPLICATED)
     second.begin()
     try:
         second.until(second.answers, "the second manager to answer")
         served.kill()
         say(served, "north", alive=False)
-        second.until(lambda: told("north")["machine"] == "south", "the take-over")
+        second.until(lambda: latest("north")["machine"] == "south", "the take-over")
         with second.client() as operator:
             (south,) = [each for each in operator.machines() if each.name == "south"]
             assert {"north", "south"} == {host.name for host in south.hosts}

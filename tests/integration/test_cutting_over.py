@@ -64,11 +64,11 @@ class Town:
     def kept_at(self, cut: str) -> Mapping[int, tuple[str, Mapping[str, int]]]:
         """For each instance the job that keeps its state at a cut, and the positions of its streams there."""
         return {
-            instance: (each.job, told["positions"])
+            instance: (each.job, entry["positions"])
             for each in (self.upper, self.lower)
-            for told in self.hosting.status(each.job)["cuts"]
-            if told["name"] == cut
-            for instance in told["instances"]
+            for entry in self.hosting.status(each.job)["cuts"]
+            if entry["name"] == cut
+            for instance in entry["instances"]
         }
 
     def is_cut(self, cut: str) -> bool:
@@ -76,10 +76,10 @@ class Town:
 
     def has_left(self, cut: str) -> bool:
         """Whether all that the old jobs sent before a cut is where it has to be."""
-        told = [self.hosting.status(each.job) for each in (self.upper, self.lower)]
+        statuses = [self.hosting.status(each.job) for each in (self.upper, self.lower)]
         return all(
             not each["unconfirmed"] and each["published"] > kept["batch"]
-            for each in told
+            for each in statuses
             for kept in each["cuts"]
             if kept["name"] == cut
         )

@@ -159,9 +159,9 @@ def test_a_status_that_the_broker_may_have_lost_is_published_again(tmp_path: Pat
             until(lambda: len(got) == 3, "that it was cleaned")
         broker.restart()
 
-        def told_again() -> bool:
+        def heard_again() -> bool:
             line.publish("status", {"n": 2})
             return len(got) > 3
 
-        until(told_again, "the second once more")
+        until(heard_again, "the second once more")
         assert [b'{"n": 1}', b'{"n": 2}', b"", b'{"n": 2}'] == got[:4]

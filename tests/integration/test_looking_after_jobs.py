@@ -46,7 +46,7 @@ def notes(town: Scattered) -> list[str]:
 
 @pytest.mark.slow
 def test_an_output_beyond_a_bridge_is_as_late_as_its_raw_events_are_old(served: Within) -> None:
-    """It has been through both jobs, so it is later than what the first one sends; operators and tenants are told."""
+    """It has been through both jobs, so it is later than what the first one sends; operators and tenants see it."""
     with served.admit("eve") as eve, served.client() as operator:
         # Before anything is delivered.
         _ = served.line
@@ -64,13 +64,13 @@ def test_an_output_beyond_a_bridge_is_as_late_as_its_raw_events_are_old(served: 
             return [output.latency_seconds_p50, output.latency_seconds_p99]
 
         def later() -> bool:
-            """Whether the second is told to be later, once both jobs have told of all that they sent."""
-            told = latencies(near), latencies(far)
-            if [job.latency_seconds_p50 for job in operator.jobs()] != [p50 for p50, _ in told]:
+            """Whether the second is reported as later, once both jobs have reported all that they sent."""
+            both = latencies(near), latencies(far)
+            if [job.latency_seconds_p50 for job in operator.jobs()] != [p50 for p50, _ in both]:
                 return False
-            return all(first and second and first < second for first, second in zip(*told, strict=True))
+            return all(first and second and first < second for first, second in zip(*both, strict=True))
 
-        served.until(later, "what is beyond the bridge to be told later")
+        served.until(later, "what is beyond the bridge to be reported as later")
         for each in (near, far):
             eve.remove(each.id)
         served.until(lambda: [] == list(operator.jobs()), "no job")

@@ -44,7 +44,7 @@ def test_of_two_managers_one_leads_and_the_other_takes_over(served: Served, tmp_
 
 @pytest.mark.slow
 def test_one_that_waits_takes_nothing_with_it(served: Served, tmp_path: Path) -> None:
-    """Told to stop, it leaves broker and leader alone."""
+    """Asked to stop, it leaves broker and leader alone."""
     second = Served(tmp_path, host="none")
     second.begin()
     second.until(second.answers, "the second manager to answer")

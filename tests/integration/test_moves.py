@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 
 _WORDS = {"host": "engine.machines.process", "broker": BROKER}
-"""By what the command lines of processes are told."""
+"""What the command lines of processes are recognised by."""
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def scatter_and_consolidate(town: Scattered, defragmentations: int) -> None:
     town.check()
     jobs = {job.job for job in town.operator.jobs()}
     town.served.until(lambda: {job for host in town.operator.hosts() for job in host.jobs} == jobs, "idle jobs to stop")
-    told = [each.note for each in town.operator.operations() if each.kind == "move tasks"]
-    assert any("outputs stood still" in note for note in told)
-    assert not any("went back" in note for note in told), told
+    reasons = [each.note for each in town.operator.operations() if each.kind == "move tasks"]
+    assert any("outputs stood still" in note for note in reasons)
+    assert not any("went back" in note for note in reasons), reasons
 
 
 @pytest.mark.slow
@@ -114,8 +114,8 @@ def test_a_running_dag_is_split_and_joined_again(tmp_path: Path) -> None:
         for killed in ("manager", "host", "broker")
     ],
 )
-def test_whoever_is_killed_amid_a_move_takes_nothing_with_it(served: Served, phase: str, killed: str) -> None:
-    """Whoever comes back takes the move on where it was, or it goes back; outputs are whole either way."""
+def test_a_process_killed_amid_a_move_takes_nothing_with_it(served: Served, phase: str, killed: str) -> None:
+    """Once it is back it takes the move on where it was, or the move goes back; outputs are whole either way."""
     with scattered(served, seed=5) as town:
         for _ in range(3):
             town.submit()

@@ -13,7 +13,7 @@ from dags import Kind
 from tests.integration.hosting import Hosting, delivery, job, raw, slot
 
 pytestmark = pytest.mark.spark
-FIELDS = {"at": Kind.TIMESTAMP, "n": Kind.INTEGER, "told": Kind.JSON}
+FIELDS = {"at": Kind.TIMESTAMP, "n": Kind.INTEGER, "declared": Kind.JSON}
 
 
 def nested(levels: int, *, lists: bool) -> str:
@@ -24,7 +24,7 @@ def nested(levels: int, *, lists: bool) -> str:
 def odd() -> Iterator[tuple[str, bool]]:
     """Messages of one event each, and whether it can be read."""
     for levels in (1, DEEPEST - 1, DEEPEST, DEEPEST + 1, 500, *range(975, 1_001), 100_000):
-        for field, around in {"told": 0, "undeclared": 1}.items():
+        for field, around in {"declared": 0, "undeclared": 1}.items():
             for lists in (True, False):
                 yield f'{{"n":1,"{field}":{nested(levels, lists=lists)}}}', levels + around <= DEEPEST
         yield nested(levels, lists=False), levels <= DEEPEST

@@ -55,17 +55,17 @@ def readings(first: int = 0) -> list[Event]:
     return found
 
 
-def rows(told: Sequence[Event]) -> list[Event]:
+def rows(sent: Sequence[Event]) -> list[Event]:
     return [
         {
             "msg": each["msg"],
             "row": row(URBAN, each["time"], each["source"], {name: repr(each[name]) for name in OBSERVED}),
         }
-        for each in told
+        for each in sent
     ]
 
 
-def measured(told: Sequence[Event]) -> list[Event]:
+def measured(sent: Sequence[Event]) -> list[Event]:
     """Each reading as its measurements, whose values are called as the references call them."""
     moment = datetime(1970, 1, 1, tzinfo=UTC)
     return [
@@ -76,7 +76,7 @@ def measured(told: Sequence[Event]) -> list[Event]:
             "field": name,
             "v": each[name],
         }
-        for each in told
+        for each in sent
         for name in OBSERVED
     ]
 
@@ -85,9 +85,9 @@ def emitted(found: Iterator[tuple[str, Mapping[str, Any]]] | Any) -> list[Event]
     return [dict(event) for port, event in found if port == "out"]
 
 
-def cleaned(told: Sequence[Event]) -> list[Event]:
+def cleaned(sent: Sequence[Event]) -> list[Event]:
     """What ETL makes of readings, by the references."""
-    events = measured(told)
+    events = measured(sent)
     for event in events:
         low, high = RANGES[event["field"]]
         if not low <= event["v"] <= high or event["source"] not in SENSORS:
@@ -165,8 +165,8 @@ def heard(hosting: Hosting) -> Iterator[dict[str, list[Event]]]:
     found: dict[str, list[Event]] = {SENML: [], MODELS: [], PREDICTIONS: []}
 
     def take(message: Message) -> None:
-        told = json.loads(message.payload)
-        found[message.topic] += told if isinstance(told, list) else [told]
+        content = json.loads(message.payload)
+        found[message.topic] += content if isinstance(content, list) else [content]
         client.acknowledge([message.token])
 
     client = MqttClient(hosting.broker.address("braid"), "listener", topics=list(found), on_message=take)
@@ -232,29 +232,29 @@ def learned_trees(expected: Sequence[Event]) -> list[str]:
 
 def predicted(hosting: Hosting, pred: Application, models: list[str], heard: dict[str, list[Event]]) -> None:
     """Send rows to PRED; what it classifies and predicts is what the latest models say."""
-    told = readings(MANY)
-    hosting.publish(ROWS, rows(told))
+    sent = readings(MANY)
+    hosting.publish(ROWS, rows(sent))
     latest = {json.loads(each)["kind"]: each for each in _contents(hosting, heard[MODELS])}
     assert set(latest.values()) <= set(models)
-    asked: list[tuple[str, Event]] = [("in", each) for each in told]
+    asked: list[tuple[str, Event]] = [("in", each) for each in sent]
     tree = [("model", {"model": latest["decision_tree"]}), *asked]
     line = [("model", {"model": latest["linear_regression"]}), *asked]
     classes = emitted(predictive.decision_tree_classify(iter(tree), FEATURES))
     predictions = emitted(predictive.linear_regression_predict(iter(line), FEATURES))
-    found = hosting.until_delivered(pred.deliveries["classify output"], len(told))
+    found = hosting.until_delivered(pred.deliveries["classify output"], len(sent))
     assert [each["class"] for each in classes] == [each["class"] for each in found]
-    found = hosting.until_delivered(pred.deliveries["predict output"], len(told))
+    found = hosting.until_delivered(pred.deliveries["predict output"], len(sent))
     assert [each["prediction"] for each in predictions] == pytest.approx([each["prediction"] for each in found])
-    errors = errors_of(told, [each["prediction"] for each in predictions])
-    found = hosting.until_delivered(pred.deliveries["error output"], len(told))
+    errors = errors_of(sent, [each["prediction"] for each in predictions])
+    found = hosting.until_delivered(pred.deliveries["error output"], len(sent))
     assert near(errors) == [each["error"] for each in found]
     # Each row is published once for its class and once for its error.
-    hosting.until(lambda: len(heard[PREDICTIONS]) == 2 * len(told), "all predictions")
+    hosting.until(lambda: len(heard[PREDICTIONS]) == 2 * len(sent), "all predictions")
     published = sorted(heard[PREDICTIONS], key=lambda each: each["msg"])
     assert [(each["msg"], each["class"]) for each in classes] == [
         (each["msg"], each["class"]) for each in published if "class" in each
     ]
-    assert [(each["msg"], near([error])) for each, error in zip(told, errors, strict=True)] == [
+    assert [(each["msg"], near([error])) for each, error in zip(sent, errors, strict=True)] == [
         (each["msg"], [each["error"]]) for each in published if "error" in each
     ]
     # Both models came to both tasks, and neither parked the one that was not for it.
@@ -268,12 +268,12 @@ def _contents(hosting: Hosting, receipts: Sequence[Event]) -> list[str]:
     return [(folder / each["receipt"]).read_text(encoding="utf-8") for each in receipts]
 
 
-def errors_of(told: Sequence[Event], predictions: Sequence[float]) -> list[float | None]:
+def errors_of(sent: Sequence[Event], predictions: Sequence[float]) -> list[float | None]:
     """Where an average and a prediction come for one row, the average is taken as they stand in the plan."""
     averages: dict[str, float] = {}
     blocks: dict[str, list[float]] = {}
     found: list[float | None] = []
-    for each, prediction in zip(told, predictions, strict=True):
+    for each, prediction in zip(sent, predictions, strict=True):
         block = blocks.setdefault(each["source"], [])
         block.append(each[TARGET])
         if len(block) == 5:

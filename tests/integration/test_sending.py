@@ -136,15 +136,15 @@ def test_a_file_goes_on_where_it_was_interrupted(served: Served, tmp_path: Path)
             f"{path}, line 22: the field 'n' should be of kind integer; send a whole number" in refused.stderr.decode()
         )
         path.write_bytes(lines(0, 20))
-        for told in (
+        for expected in (
             b"sent 20 events to files:files\n",
             b"sent 0 events to files:files; the first 20 were there already\n",
         ):
-            assert told == braid(served, "send", "files:files", str(path), "--producer", "day").stdout
+            assert expected == braid(served, "send", "files:files", str(path), "--producer", "day").stdout
         with path.open("ab") as opened:
             opened.write(b"\n" + lines(20, 30))
-        told = braid(served, "send", "files:files", "-", "--producer", "day", given=path.read_bytes()).stdout
-        assert b"sent 10 events to files:files; the first 20 were there already\n" == told
+        printed = braid(served, "send", "files:files", "-", "--producer", "day", given=path.read_bytes()).stdout
+        assert b"sent 10 events to files:files; the first 20 were there already\n" == printed
         heard = Listener(served, counts.id)
         assert list(range(1, 31)) == [each["count"] for each in heard.until(30)]
         client.revoke_source("files")

@@ -93,7 +93,7 @@ def test_a_dataflow_that_drains_delivers_what_was_sent(served: Served) -> None:
 
 
 def test_a_dead_letter_that_is_replayed_comes_out_once(served: Served) -> None:
-    """Its task takes the events again behind all others, the job is then fed no more, and begins elsewhere if told."""
+    """Its task takes the events again behind all others, the job is then fed no more, and begins elsewhere if asked."""
     with served.admit("hal") as hal:
         hal.register_source(street("mews"))
         dataflow = hal.submit(counting("mews"))
@@ -101,8 +101,8 @@ def test_a_dead_letter_that_is_replayed_comes_out_once(served: Served) -> None:
         served.publish("city/mews", numbers(0, 3))
         served.until_delivered(dataflow, "out", 3)
         (task,) = (each for each in dataflow.started if each.type == "count")
-        told = {"instance": task.instance, "port": "in", "reason": "none", "batch": 1, "events": numbers(3, 5)}
-        served.line.publish(topics.dead(task.instance), json.dumps(told).encode())
+        parked = {"instance": task.instance, "port": "in", "reason": "none", "batch": 1, "events": numbers(3, 5)}
+        served.line.publish(topics.dead(task.instance), json.dumps(parked).encode())
         (letter,) = served.until(lambda: list(hal.dead_letters(dataflow=dataflow.id)), "the dead letter")
         assert Replayed(dead_letters=1, events=2) == hal.replay_dead_letter(letter.id)
         assert counted(numbers(0, 5)) == served.until_delivered(dataflow, "out", 5)
@@ -284,8 +284,8 @@ def test_fields_of_kind_json_reach_tenants_as_json(served: Served) -> None:
         assert events == served.until_delivered(dataflow, "all", 4)
         assert [{"k": "a", "n": [0, 1]}, {"k": "a", "n": [2, 3]}] == served.until_delivered(dataflow, "sums", 2)
         (sink,) = (each for each in dataflow.started if each.id == "all")
-        told = {"instance": sink.instance, "port": "in", "reason": "none", "batch": 1, "events": events[:2]}
-        served.line.publish(topics.dead(sink.instance), json.dumps(told).encode())
+        parked = {"instance": sink.instance, "port": "in", "reason": "none", "batch": 1, "events": events[:2]}
+        served.line.publish(topics.dead(sink.instance), json.dumps(parked).encode())
         (letter,) = served.until(lambda: list(ida.dead_letters(dataflow=dataflow.id)), "the dead letter")
         ida.replay_dead_letter(letter.id)
         assert [*events, *events[:2]] == served.until_delivered(dataflow, "all", 6)
@@ -317,7 +317,7 @@ def test_while_nobody_manages_jobs_run_on(served: Served) -> None:
 
 
 def test_what_is_committed_while_the_broker_is_away_is_done_when_it_is_back(served: Served) -> None:
-    """A broker that is killed is started again where it was, and told what it missed."""
+    """A broker that is killed is started again where it was, and gets what it missed."""
     with served.admit("dan") as dan:
         dan.register_source(street("road"))
         first = dan.submit(counting("dan:road"))

@@ -144,7 +144,7 @@ def test_random_swaps_lose_and_double_nothing(hosting: Hosting, seed: int) -> No
     plans.append(last)
     hosting.until(lambda: hosting.in_effect(last), "the last plan in effect")
     assert [] == hosting.refusals(last.job)
-    # Each was logged, be it that the first ones are forgotten by now.
+    # Each was logged, though the first ones may be forgotten by now.
     logged = hosting.folder(last.job).entries(1)
     assert SWAPS + 2 == logged[-1].number
     assert plans[-len(logged) :] == [entry.plan for entry in logged]

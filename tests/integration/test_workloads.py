@@ -143,8 +143,8 @@ class Play:
         self.jobs.append(len(jobs))
 
         def passed() -> bool:
-            told = [self._told(job) for job in jobs]
-            here = [(job["published"], each) for job in told for each in job.get("cuts", ()) if each["name"] == cut]
+            statuses = [self._status(job) for job in jobs]
+            here = [(job["published"], each) for job in statuses for each in job.get("cuts", ()) if each["name"] == cut]
             return working <= {
                 instance for published, each in here if published > each["batch"] for instance in each["instances"]
             }
@@ -163,10 +163,10 @@ class Play:
             all(each.state is DataflowState.RUNNING for each in dataflows)
             and all(each.in_effect == each.version for each in jobs)
             # A job that is to stop goes on until its host has heard of it, and would take what comes next.
-            and all(self._told(job)["state"] == JobState.STOPPED for job in self._known - {each.job for each in jobs})
+            and all(self._status(job)["state"] == JobState.STOPPED for job in self._known - {each.job for each in jobs})
         )
 
-    def _told(self, job: str) -> Any:
+    def _status(self, job: str) -> Any:
         return self.served.heard(topics.job(job, "status"))[-1]
 
 
@@ -291,11 +291,13 @@ def comparable(event: Event) -> Event:
 def tapped(document: Document) -> Document:
     """A document with an output of whatever is published or written to a table, whose receipts do not tell it."""
     types = {task["id"]: task["type"] for task in document["tasks"]}
-    told = sorted(each["from"] for each in document["streams"] if types[each["to"]] in {"mqtt_publish", "table_insert"})
+    written = sorted(
+        each["from"] for each in document["streams"] if types[each["to"]] in {"mqtt_publish", "table_insert"}
+    )
     return {
         **document,
-        "tasks": [*document["tasks"], *({"id": f"{each} told", "type": "output", "config": {}} for each in told)],
-        "streams": [*document["streams"], *({"from": each, "to": f"{each} told"} for each in told)],
+        "tasks": [*document["tasks"], *({"id": f"{each} tapped", "type": "output", "config": {}} for each in written)],
+        "streams": [*document["streams"], *({"from": each, "to": f"{each} tapped"} for each in written)],
     }
 
 

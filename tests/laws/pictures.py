@@ -1,4 +1,4 @@
-"""What running graphs are compared by where instance and DAG ids may differ: everything else, told by keys."""
+"""What running graphs are compared by where instance and DAG ids may differ: everything else, named by keys."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

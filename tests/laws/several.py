@@ -1,6 +1,6 @@
 """Several jobs in one process: the real pacing, kernel, states and intakes over spools in memory.
 
-What stands between them in a host is short here: a record counts as soon as its batch is run, and whoever drives the
+What stands between them in a host is short here: a record counts as soon as its batch is run, and what drives the
 jobs says when each runs a batch, and when which frame between two of them arrives.
 """
 

@@ -35,14 +35,14 @@ NEW = "new"
 
 
 def _tally(_port: str, event: Event, state: Staged) -> Iterable[tuple[str, Event]]:
-    """Keeps what hangs on no order."""
+    """Keeps what depends on no order."""
     count, total = state.get((event["k"],)) or (0, 0)
     state.put((event["k"],), (count + 1, total + event["n"]))
     yield "out", event
 
 
 def _digest(_port: str, event: Event, state: Staged) -> Iterable[tuple[str, Event]]:
-    """Keeps what hangs on the order of all it took."""
+    """Keeps what depends on the order of all it took."""
     state.put((), crc32(repr((state.get(()), event["n"], event["k"])).encode()))
     yield "out", event
 
@@ -78,7 +78,7 @@ class Running:
 
     @property
     def ends(self) -> list[int]:
-        """Whoever feeds nobody; only they are delivered, because markers take numbers of streams that are forwarded."""
+        """Those that feed nobody; only they are delivered, as markers take numbers of streams that are forwarded."""
         graph = self.graph
         return [each.instance for each in self.slots if not graph.out_degree(each.instance)]
 
@@ -264,8 +264,8 @@ def read(table: Table, instance: int) -> dict[tuple[Any, ...], Any]:
     for group, items in table.get(instance, {}).items():
         for key, value in items.items():
             if group != NUMBERS and value is not None:
-                told = unpacked_value(value)
-                found[tuple(unpacked_value(key))] = tuple(told) if isinstance(told, list) else told
+                content = unpacked_value(value)
+                found[tuple(unpacked_value(key))] = tuple(content) if isinstance(content, list) else content
     return found
 
 

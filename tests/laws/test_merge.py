@@ -194,7 +194,7 @@ def test_explain_predicts_merge(walk: Walk, document: Document) -> None:
             after = applied(before, change)
             places = after.dataflow("guest").places
             here = {place: sorted(t for t in places if places[t] == place) for place in places.values()}
-            foretold = Explanation(
+            predicted = Explanation(
                 reuses=tuple(
                     Reuse(
                         task=task,
@@ -210,7 +210,7 @@ def test_explain_predicts_merge(walk: Walk, document: Document) -> None:
                 distinct=len(here),
                 residue=len(after.tasks) - len(before.tasks),
             )
-            assert foretold == explain(before, guest, LATER) == explained(before, change)
+            assert predicted == explain(before, guest, LATER) == explained(before, change)
 
 
 def test_only_submissions_are_explained() -> None:

@@ -1,4 +1,4 @@
-"""Laws of what a tenant may learn: its answers hang on what runs over sources that it may read, and on nothing else."""
+"""Laws of what a tenant may learn: its answers depend on what runs over sources that it may read, and nothing else."""
 
 import json
 from collections.abc import Mapping
@@ -66,16 +66,16 @@ def test_an_explanation_hangs_on_what_its_tenant_may_know(walk: Walk, document: 
 
 @given(walk=walks(), document=documents(sources=SHARED, confined=True))
 def test_an_explanation_names_nothing_of_others(walk: Walk, document: Document) -> None:
-    """Neither instance numbers, versions nor the ids and tenants of dataflows show, and times are told to the hour."""
+    """Neither instance numbers, versions nor the ids and tenants of dataflows show, and times are given to the hour."""
     mine = flow(document, "mine", "bob")
     elsewhere = RunningGraph(version=40, next_instance=Instance(5_000))
     for stage, other in zip(replay(walk), replay(_with_ids(walk, "others"), elsewhere), strict=True):
         explanation = explain(stage.running, mine, LATER)
         assert explanation == explain(other.running, mine, LATER)
         assert "others" not in repr(explanation)
-        told = {*explanation.starts, *(reuse.task for reuse in explanation.reuses)}
-        assert set(mine.places) == told
-        assert {task for group in explanation.collapses for task in group} <= told
+        named = {*explanation.starts, *(reuse.task for reuse in explanation.reuses)}
+        assert set(mine.places) == named
+        assert {task for group in explanation.collapses for task in group} <= named
         hours = [reuse.since for reuse in explanation.reuses if reuse.since is not None]
         assert all((hour.minute, hour.second, hour.microsecond) == (0, 0, 0) for hour in hours)
     assert [field.name for field in fields(Explanation)] == ["reuses", "starts", "collapses", "distinct", "residue"]

@@ -95,7 +95,7 @@ class Manager:
         self.service = service_of(self.tools)
 
     def lead(self) -> "Manager":
-        """Take the lead, from whoever has it."""
+        """Take the lead, no matter who has it."""
         with self.store.write() as session:
             session.get_one(Leadership, 1).until = 0.0
         self.candidate.look()

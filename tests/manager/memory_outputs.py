@@ -11,8 +11,8 @@ from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 def connecting(broker: MemoryBroker) -> Callable[..., MemoryClient]:
     """What connects a manager to a broker in memory."""
 
-    def connect(client_id: str, **told: Any) -> MemoryClient:
-        client = MemoryClient(broker, client_id, lasting=False, **told)
+    def connect(client_id: str, **options: Any) -> MemoryClient:
+        client = MemoryClient(broker, client_id, lasting=False, **options)
         client.start()
         return client
 

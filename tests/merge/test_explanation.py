@@ -1,4 +1,4 @@
-"""Explain by example: what a tenant is told before it submits."""
+"""Explain by example: what a tenant learns before it submits."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -39,7 +39,7 @@ def test_reuse_of_running_tasks() -> None:
 
 @pytest.mark.parametrize("kind", ["window", "count"])
 def test_state_of_either_kind_has_a_history(kind: str) -> None:
-    """Whether state is kept per stream or per key, its beginning is told."""
+    """Whether state is kept per stream or per key, its beginning is named."""
     text = f"s:source > b:{kind} > k:sink"
     assert Reuse(task="b", since=HOUR) in explain(ran(text), flow(text), NOW).reuses
 

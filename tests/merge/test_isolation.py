@@ -40,7 +40,7 @@ def test_of_one_running_dag_a_piece_moves_with_one_bridge() -> None:
 
 
 def test_no_bridge_is_sent_where_only_sources_are_shared() -> None:
-    """What hangs on a source beside others moves alone: both jobs read the raw stream."""
+    """What reads a source beside others moves alone: both jobs read the raw stream."""
     floor = outgrown("s:source > a:lab:two > k:sink", "s:source > a:lab:five > k:sink")
     floor.isolate({1: 1.0})
     assert {1: [1, 2, 3], 2: [4, 5]} == floor.layout()

@@ -199,7 +199,7 @@ def test_who_can_not_be_reached_is_not_counted() -> None:
     assert scene.turn() is None
 
 
-def test_a_carrier_is_told_to_go_on_without_a_broken_peer() -> None:
+def test_a_carrier_is_ordered_to_go_on_without_a_broken_peer() -> None:
     """Also if nobody counts on it yet: without a new version the carrier would gate on it for ever."""
     one = carriage(peers="b")
     scene = Scene.of(one)

@@ -115,7 +115,7 @@ def test_only_the_carrier_makes_somebody_counted(scene: Scene) -> None:
 
 @given(scenes())
 def test_nobody_stops_to_count_while_the_carrier_is_away(scene: Scene) -> None:
-    """Whoever has everything when a carrier is lost still counts until somebody carries the host."""
+    """A peer that has everything when a carrier is lost still counts until somebody carries the host."""
     seen = scene.fleet()
     for turn in scene.decided():
         before = scene.carriages.get(turn.carriage.host)

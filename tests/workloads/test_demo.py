@@ -60,32 +60,32 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
     result = CliRunner().invoke(app, ["demo", "--json", "--into", str(into)])
     assert 0 == result.exit_code, result.output
     shown = result.stderr
-    told = json.loads(result.stdout)
+    document = json.loads(result.stdout)
     part = scenario.scenario(folder)
     counted = [
         (row.dataflows, row.running_tasks, row.submitted_tasks)
         for row, _ in dry_rows(part.workload, part.trace, mode="reuse", placement="pack", defragment="off")
     ]
     assert (3, 20, 29) == counted[-1]
-    in_all = [each["in_all"] for each in (*told["submitted"][:3], told["removed"], told["submitted"][3])]
+    in_all = [each["in_all"] for each in (*document["submitted"][:3], document["removed"], document["submitted"][3])]
     assert counted == [tuple(each[name] for name in COUNTS) for each in in_all]
     assert [tuple(map(str, each)) for each in counted] == re.findall(
         r"(\d+) dataflows?, (\d+) running tasks instead of (\d+)", shown
     )
-    assert [0, 0, 9, 9] == [len(each["reused"]) for each in told["submitted"]]
-    assert ["average", "output value"] == told["removed"]["stopped"]
-    assert all(each["after"] >= each["before"] + 3 for each in told["others"])
+    assert [0, 0, 9, 9] == [len(each["reused"]) for each in document["submitted"]]
+    assert ["average", "output value"] == document["removed"]["stopped"]
+    assert all(each["after"] >= each["before"] + 3 for each in document["others"])
     assert len(re.findall(r"^ +tenant-\d +\S+ +[\w ]+ +[\d,]+ +[\d,]+ +none +", shown, re.MULTILINE)) == len(
-        told["others"]
+        document["others"]
     )
-    both = (told["with_sharing"], told["without_sharing"])
+    both = (document["with_sharing"], document["without_sharing"])
     assert [20, 29] == [each["in_all"]["running_tasks"] for each in both]
     assert all(window["cores"] > 0.0 for each in both for window in each["windows"])
     assert [("3", "3", "3"), ("20", "29", "29")] == [
         re.findall(rf"^ +{name} +(\d+) +(\d+) +(\d+) *$", shown, re.MULTILINE)[-1] for name in ("dataflows", "tasks")
     ]
     assert "shared and packed   not shared, packed   not shared, a job for each" in re.sub(" {2,}", "   ", shown)
-    assert str(into / "report.html") == told["report"]
+    assert str(into / "report.html") == document["report"]
     assert "<h1>What sharing saves</h1>" in (into / "report.html").read_text()
     kept = {each.name: read_results(each) for each in (into / "results").iterdir()}
     assert {"reuse-packed": counted[-1][1], "default-packed": counted[-1][2]} == {
@@ -99,7 +99,7 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
 @pytest.mark.spark
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
-    """Neither a process nor a file, whichever way it is told to end."""
+    """Neither a process nor a file, whichever way it is asked to end."""
     here, temporary = tmp_path / "here", tmp_path / "temporary"
     here.mkdir()
     temporary.mkdir()
@@ -153,7 +153,7 @@ def test_a_demo_that_cannot_begin_says_why_and_where_the_log_is(
     assert "REST cannot be served" in (kept / "serve.log").read_text()
 
 
-def test_what_comes_twice_counts_once_and_what_is_missing_is_told() -> None:
+def test_what_comes_twice_counts_once_and_what_is_missing_is_reported() -> None:
     """By the numbers: they begin where the first message does, and go on from there."""
     heard = OutputTally().take(7, ["a", "b"], 1.0).take(8, ["b", "c"], 3.0).take(8, ["b"], 4.0)
     assert OutputTally(begun=7, events=3, missing=0, last="c", at=3.0, longest_gap=2.0) == heard

@@ -1,4 +1,4 @@
-"""Results folders: what was written is read, and what cannot be read is told with file and remedy."""
+"""Results folders: what was written is read, and what cannot be read is reported with file and remedy."""
 
 import json
 import shutil
@@ -113,9 +113,9 @@ def test_a_replay_that_is_not_at_its_end_is_not_read(folder: Path) -> None:
 def without(name: str) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         path = folder / "manifest.json"
-        told = json.loads(path.read_text())
-        del told[name]
-        path.write_text(json.dumps(told))
+        manifest = json.loads(path.read_text())
+        del manifest[name]
+        path.write_text(json.dumps(manifest))
 
     return change
 
@@ -136,7 +136,7 @@ def columns(change: Callable[[pa.Table], pa.Table]) -> Callable[[Path], None]:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reason"),
     [
         (lambda folder: (folder / "manifest.json").unlink(), r"manifest\.json: No such file.*name a folder"),
         (lambda folder: (folder / "manifest.json").write_text("{"), r"manifest\.json: is not JSON.*replay"),
@@ -160,10 +160,10 @@ def columns(change: Callable[[pa.Table], pa.Table]) -> Callable[[Path], None]:
         ),
     ],
 )
-def test_what_cannot_be_read_is_told_by_file_and_remedy(
-    folder: Path, change: Callable[[Path], object], told: str
+def test_what_cannot_be_read_is_reported_by_file_and_remedy(
+    folder: Path, change: Callable[[Path], object], reason: str
 ) -> None:
     """A file that is missing, broken, of another version, or without what every such file has."""
     change(folder)
-    with pytest.raises(WrongResults, match=told):
+    with pytest.raises(WrongResults, match=reason):
         read_results(folder)

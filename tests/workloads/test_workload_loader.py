@@ -1,4 +1,4 @@
-"""Workloads are loaded by name, and what is wrong with one is told with its place."""
+"""Workloads are loaded by name, and what is wrong with one is reported with its place."""
 
 import json
 from itertools import islice
@@ -34,7 +34,7 @@ def test_made_up_events_fit_their_schema_and_are_the_same_for_the_same_seed() ->
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "told"),
+    ("file", "text", "reason"),
     [
         ("workload.json", "{", "workload.json: is not JSON"),
         ("workload.json", "[]", "workload.json: is not the description of a workload"),
@@ -53,16 +53,16 @@ def test_made_up_events_fit_their_schema_and_are_the_same_for_the_same_seed() ->
         ("dataflows/b.json", "[]", "b.json: is no document of a dataflow"),
     ],
 )
-def test_a_folder_that_holds_no_workload_says_where_and_why(file: str, text: str, told: str, tmp_path: Path) -> None:
+def test_a_folder_that_holds_no_workload_says_where_and_why(file: str, text: str, reason: str, tmp_path: Path) -> None:
     """In one line that begins with the file."""
     folder = toy.make(tmp_path / "toy")
     (folder / file).write_text(text)
     with pytest.raises(WrongWorkload, match=r"^/.*json: ") as caught:
         load_workload(str(folder))
-    assert told in str(caught.value)
+    assert reason in str(caught.value)
 
 
-def test_a_name_that_nobody_knows_is_told_with_those_that_are_known() -> None:
+def test_a_name_that_nobody_knows_is_refused_with_those_that_are_known() -> None:
     """Also one that only begins like one of them."""
     for name in ("nothing", "riotbench:x", "opmw-2"):
         with pytest.raises(

@@ -12,7 +12,7 @@ class LearntRow(SQLModel, table=True):
     __tablename__ = "learnt"
     id: int = Field(default=1, primary_key=True, sa_column_kwargs={"autoincrement": False})
     at: float
-    told: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    costs: dict[str, Any] = Field(sa_column=Column("told", JSON, nullable=False))
 
 
 class MeteredRow(SQLModel, table=True):

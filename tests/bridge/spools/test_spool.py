@@ -258,7 +258,7 @@ def test_reading_removed_positions_is_an_error(spool: Spool, *, emptied: bool) -
     assert ([] if emptied else [(4, 2), (5, 2)]) == entries(read(spool.folder, first, ROOMY))
 
 
-def test_what_is_removed_while_it_is_read_is_told(spool: Spool) -> None:
+def test_what_is_removed_while_it_is_read_is_reported(spool: Spool) -> None:
     """A reader that did not commit and is overtaken by the owner gets an error, not a hole."""
     for number in range(3):
         spool.append([data(number)])

@@ -115,7 +115,7 @@ def test_a_job_reads_the_folders_of_foreign_spools_only(tmp_path: Path) -> None:
 
 
 def test_what_is_appended_is_at_all_peers_before_anybody_hears_of_it(tmp_path: Path) -> None:
-    """A job is notified after the copies are complete, and so is whoever appended."""
+    """A job is notified after the copies are complete, and so is the one that appended."""
     copies, order = LateCopies(), list[str]()
 
     def settle(*folders: Path) -> None:

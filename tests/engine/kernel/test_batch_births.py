@@ -59,12 +59,12 @@ def test_an_event_was_born_when_its_cause_was(came: list[Arrived], causes: list[
 
 @given(items(most=60), st.integers(1, 7))
 def test_too_many_births_become_few_that_are_no_younger(came: list[Arrived], step: int) -> None:
-    """However many items came, each event is told of, and none is younger than it is."""
+    """However many items came, each event has a birth, and none is younger than it is."""
     causes = list(range(0, sum(item.count for item in came), step))
-    told = found(came, causes)
-    assert len(told) <= _MOST
-    assert len(causes) == len(each(told))
-    assert all(least <= at for least, at in zip(each(told), born(came, causes), strict=True))
+    births = found(came, causes)
+    assert len(births) <= _MOST
+    assert len(causes) == len(each(births))
+    assert all(least <= at for least, at in zip(each(births), born(came, causes), strict=True))
 
 
 def test_what_a_task_emits_later_was_born_with_the_event_that_it_is_emitted_for() -> None:
@@ -73,12 +73,12 @@ def test_what_a_task_emits_later_was_born_with_the_event_that_it_is_emitted_for(
     machine = Machine(entry=entry(slots, [enters("s", 1)], [Forward(instance=2), Forward(instance=3)]))
     rows = [{"a": 1.0, "b": number} for number in range(3)]
     first = arrived(rows)._replace(births=(Birth(2, 100), Birth(1, 200)))
-    told = machine.run([first])
-    assert [((Birth(1, 100),)), ((Birth(2, 100), Birth(1, 200)))] == [each.births for each in told.emitted]
+    outcome = machine.run([first])
+    assert [((Birth(1, 100),)), ((Birth(2, 100), Birth(1, 200)))] == [each.births for each in outcome.emitted]
     second = arrived(rows[:1], first=3)._replace(births=(Birth(1, 300),))
     feed = Feed(id=1, instance=3, port="in", events='[{"a": 1.0, "b": 1}]')
-    told = machine.run([second], feeds=[feed])
-    assert [((Birth(1, 300),)), ((Birth(1, 300), Birth(1, UNKNOWN)))] == [each.births for each in told.emitted]
+    outcome = machine.run([second], feeds=[feed])
+    assert [((Birth(1, 300),)), ((Birth(1, 300), Birth(1, UNKNOWN)))] == [each.births for each in outcome.emitted]
 
 
 def test_births_survive_as_rows() -> None:
@@ -103,8 +103,8 @@ def test_births_travel_from_the_raw_spool_to_the_subscribers(tmp_path: Path) -> 
         assert all(item.stamp >= 1_020_000 for item in spooled)
         # The broker's last answers are still to be heard.
         chain.whole()
-        told = chain.follower.latencies.report(chain.clock.now())
-        assert {"d": {"out": told.all}} == told.outputs
-        assert (True, True) == (10.0 <= told.all["p50"], 20.0 <= told.all["p99"] < 25.0)
+        report = chain.follower.latencies.report(chain.clock.now())
+        assert {"d": {"out": report.all}} == report.outputs
+        assert (True, True) == (10.0 <= report.all["p50"], 20.0 <= report.all["p99"] < 25.0)
     finally:
         chain.close()

@@ -120,7 +120,7 @@ steps = st.sampled_from(["open", "write", "link", "unlink", "done", "link #2", "
 
 @settings(deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(1, 4), keys, st.dictionaries(st.integers(0, 3), steps, max_size=2)), max_size=6))
-def test_whoever_is_killed_the_whole_record_is_the_same(
+def test_the_whole_record_is_the_same_whichever_worker_is_killed(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[int, list[str], dict[int, str]]]
 ) -> None:
     """Whatever the shards of each batch, and wherever their workers die: every event counts once."""

@@ -170,7 +170,7 @@ def test_an_older_connection_of_one_owner_gives_way(scene: Scene) -> None:
     ],
 )
 def test_paths_that_lead_elsewhere_are_refused(scene: Scene, path: str) -> None:
-    """A file that is not a host's is written nowhere, and removed nowhere, whoever sends it."""
+    """A file that is not a host's is written nowhere, and removed nowhere, no matter who sends it."""
     scene.serve()
     answer = Caller(scene).say(Pieces(pieces=[piece(path)]), Commit(number=1, whole=False))
     assert isinstance(answer, CannotKeep)
@@ -323,7 +323,7 @@ def test_an_unreachable_peer_is_reported_broken(scene: Scene, monkeypatch: pytes
 
 
 def test_times_are_kept_to_the_nanosecond(scene: Scene, tmp_path: Path) -> None:
-    """A job that is told from another one by the time of its lease is the same job at the peer."""
+    """A job that differs from another one by the time of its lease is the same job at the peer."""
     lease = scene.write("jobs/j/lease", b"")
     replicator = scene.own(scene.serve())
     replicator.settle()

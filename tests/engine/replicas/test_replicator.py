@@ -217,7 +217,7 @@ def test_a_later_carrier_at_a_peer_ends_an_older_one_for_good(scene: Scene) -> N
         old.settle()
 
 
-def test_whoever_waits_is_told_of_the_end(scene: Scene) -> None:
+def test_a_waiting_caller_hears_of_the_end(scene: Scene) -> None:
     """`close` ends a `settle` that waits, and nothing is settled afterwards."""
     replicator = scene.own(PeerAddress(machine="b", at="127.0.0.1:1", secret="s"))  # noqa: S106 - of nothing
     with ThreadPoolExecutor(1) as pool:

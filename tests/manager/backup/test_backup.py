@@ -116,8 +116,8 @@ def test_the_committed_state_is_restored(empty_url: str, other_url: str, root: P
         assert old.running.dataflows == new.running.dataflows
         assert (old.plans, old.running.tasks.keys()) == (new.plans, new.running.tasks.keys())
     after.submit("ann", LINE.format(7))
-    (told,) = after.service.operations.page(OPERATOR, Paging(), kind=OperationKind.RESTORE).items
-    assert manifest.made.isoformat(timespec="seconds") == told.subject
+    (entry,) = after.service.operations.page(OPERATOR, Paging(), kind=OperationKind.RESTORE).items
+    assert manifest.made.isoformat(timespec="seconds") == entry.subject
     for each in (before, after):
         each.close()
 

@@ -67,8 +67,8 @@ class Kept:
 
     def say_machine(self, name: str, key: MachineKey | None = None, **fields: Any) -> None:
         """Publish the status of a machine, signed if it has a key, and wait until it has arrived."""
-        told = {"machine": name, "alive": True, "at": f"{name}:1", "secret": f"secret of {name}", **fields}
-        self.hearing.say(topics.machine(name, "status"), told if key is None else key.signed(told))
+        status = {"machine": name, "alive": True, "at": f"{name}:1", "secret": f"secret of {name}", **fields}
+        self.hearing.say(topics.machine(name, "status"), status if key is None else key.signed(status))
         self.hearing.settle()
 
     def look(self, *turns: CarriageTurn) -> list[tuple[str, bytes]]:

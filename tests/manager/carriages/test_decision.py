@@ -1,4 +1,4 @@
-"""The keeper with the decisions of the ring: machines come, are lost and return, and what is told of that."""
+"""The keeper with the decisions of the ring: machines come, are lost and return, and what is published of that."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -45,8 +45,8 @@ class Deciding(Kept):
         }
         self.say_machine(machine, root=f"root of {machine}", own=own, hosts=reports)
 
-    def told(self) -> dict[str, Any]:
-        return {told["host"]: told for told in (json.loads(message) for _, message in self.retained())}
+    def messages(self) -> dict[str, Any]:
+        return {each["host"]: each for each in (json.loads(message) for _, message in self.retained())}
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_a_lost_machine_is_replaced_by_who_has_everything(deciding: Deciding) ->
     deciding.hearing.clock += 1.0
     assert deciding.settle()["a"].machine == peer
     deciding.hearing.settle()
-    told = deciding.told()["a"]
-    assert (told["machine"], told["term"], told["kept_by"]) == (peer, 2, [])
+    order = deciding.messages()["a"]
+    assert (order["machine"], order["term"], order["kept_by"]) == (peer, 2, [])
 
 
 def test_a_host_without_a_copy_waits_for_its_machine(deciding: Deciding) -> None:
@@ -91,14 +91,14 @@ def test_a_host_without_a_copy_waits_for_its_machine(deciding: Deciding) -> None
 
 
 def test_a_machine_that_drains_hands_its_hosts_over(deciding: Deciding) -> None:
-    """The heir is told; once the carrier has released the host, the heir carries it, and the journal says why."""
+    """The heir is published; once the carrier has released the host, the heir carries it, and the journal says why."""
     deciding.carries("a", "a")
     (peer,) = deciding.settle()["a"].peers
     deciding.committed.drain("a", draining=True, who="operator")
     deciding.carries("a", "a")
     assert deciding.settle()["a"].heir == peer
     deciding.hearing.settle()
-    assert deciding.told()["a"]["heir"] == peer
+    assert deciding.messages()["a"]["heir"] == peer
     deciding.carries("a", "a", released=True)
     after = deciding.settle()["a"]
     assert (after.machine, after.heir, after.term) == (peer, "", 2)
@@ -146,7 +146,7 @@ def test_a_forgotten_machine_that_returns_is_new(deciding: Deciding) -> None:
     assert after.version > before.version
     assert "a" in deciding.committed.fleet().tokens
     deciding.hearing.settle()
-    assert (deciding.told()["a"]["term"], deciding.committed.fleet().ended) == (after.term, {})
+    assert (deciding.messages()["a"]["term"], deciding.committed.fleet().ended) == (after.term, {})
 
 
 def test_a_machine_that_returns_with_a_forgotten_host_is_known_to_carry_it(deciding: Deciding) -> None:

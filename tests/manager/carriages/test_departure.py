@@ -69,18 +69,18 @@ def test_a_machine_whose_host_is_in_the_store_is_needed_until_that_is_restored()
 
 
 @pytest.mark.parametrize(
-    ("kept_by", "alive", "told"),
+    ("kept_by", "alive", "reason"),
     [
         ("", "b", "no machine that is there has its files; start a again, or remove the dataflows of jobs 3, 4"),
         ("c", "b", "no machine that is there has its files; start a machine that has a copy: c, or remove the data"),
         ("b", "b", "machine a still carries host h, which goes on elsewhere in a moment; ask again then"),
     ],
 )
-def test_a_machine_that_carries_jobs_is_refused(kept_by: str, alive: str, told: str) -> None:
+def test_a_machine_that_carries_jobs_is_refused(kept_by: str, alive: str, reason: str) -> None:
     """The refusal names the host, and who could go on with it."""
     found = departure("a", fleet(carried("h", "a", kept_by)), seen(*alive, gone="ac"), {"h": ["4", "3"]})
     assert (found.ending, "machine a still carries host h" in found.refusal) == (frozenset(), True)
-    assert told in found.refusal
+    assert reason in found.refusal
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_a_machine_that_carries_jobs_is_refused(kept_by: str, alive: str, told: 
 def test_the_only_copy_of_a_lost_host_is_kept(kept_by: str, alive: str, refused: bool) -> None:  # noqa: FBT001 - a case
     """Not if the host's machine is there, or another one has a copy."""
     found = departure("a", fleet(carried("h", "m", kept_by)), seen(*alive, gone="abm"), {"h": ["1"]})
-    told = (
+    refusal = (
         "machine a has the only copy of host h, whose machine m is away too; start one of them, or remove the "
         "dataflows of job 1"
     )
-    assert found.refusal == (told if refused else "")
+    assert found.refusal == (refusal if refused else "")
 
 
 def test_the_only_copy_of_a_host_without_jobs_is_not_needed() -> None:

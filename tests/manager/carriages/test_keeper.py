@@ -28,7 +28,7 @@ def kept(manager: Manager) -> Iterator[Kept]:
     made.close()
 
 
-def told(kept: Kept, host: str = "h") -> dict[str, object]:
+def message_of(kept: Kept, host: str = "h") -> dict[str, object]:
     ((_, message),) = [each for each in kept.retained() if hosts_of([each]) == [host]]
     found: dict[str, object] = json.loads(message)
     return found
@@ -55,7 +55,7 @@ def test_what_is_committed_is_published(kept: Kept) -> None:
     kept.say_machine("a")
     kept.say_machine("b", at="10.0.0.2:7", boot="2")
     kept.look(turn("h", "a", term=2, version=5, heir="b", peers=("b", "c"), kept_by=frozenset({"b"})))
-    assert told(kept) == {
+    assert message_of(kept) == {
         "host": "h",
         "machine": "a",
         "term": 2,
@@ -134,7 +134,7 @@ def test_a_message_that_the_broker_lost_is_published_again(kept: Kept, lost: byt
     kept.hearing.settle()
     kept.hearing.clock += 60.0
     kept.look()
-    assert told(kept)["machine"] == "a"
+    assert message_of(kept)["machine"] == "a"
 
 
 def test_everything_is_published_again_over_a_new_connection(kept: Kept) -> None:
@@ -152,7 +152,7 @@ def test_everything_is_published_again_over_a_new_connection(kept: Kept) -> None
 
 
 @pytest.mark.parametrize("change", [{"at": "elsewhere:2"}, {"secret": "another"}])
-def test_a_peer_that_changes_is_told_again(kept: Kept, change: dict[str, Any]) -> None:
+def test_a_peer_that_changes_is_published_again(kept: Kept, change: dict[str, Any]) -> None:
     """The address and secret of a peer are those that it reported last, without another version."""
     kept.say_machine("a")
     kept.say_machine("b")
@@ -160,7 +160,7 @@ def test_a_peer_that_changes_is_told_again(kept: Kept, change: dict[str, Any]) -
     kept.say_machine("b", **change)
     kept.look()
     expected = {"machine": "b", "at": "b:1", "secret": "secret of b", **change}
-    assert (told(kept)["peers"], told(kept)["version"]) == ([expected], 1)
+    assert (message_of(kept)["peers"], message_of(kept)["version"]) == ([expected], 1)
 
 
 def test_a_lost_machine_that_is_known_is_not_cleared(kept: Kept) -> None:

@@ -55,7 +55,7 @@ class Town:
     def publish(self, topic: str, payload: bytes) -> None:
         """Hold the law: what is published is, or was, committed as it is."""
         committed, message = self.rows(), json.loads(payload)
-        assert _told(message) in self.ever
+        assert _row_of(message) in self.ever
         assert topic == topics.host(message["host"], "carrier")
         host = message["host"]
         assert (message["term"], message["version"]) <= committed[host][2:4]
@@ -151,10 +151,10 @@ def _row(row: CarriageRow) -> Row:
     return row.host, row.machine, row.term, row.version, row.heir, tuple(row.peers), frozenset(row.kept_by)
 
 
-def _told(message: dict[str, Any]) -> Row:
+def _row_of(message: dict[str, Any]) -> Row:
     peers = tuple(each["machine"] for each in message["peers"])
-    told = (message[name] for name in ("host", "machine", "term", "version", "heir"))
-    return (*told, peers, frozenset(message["kept_by"]))
+    fields = (message[name] for name in ("host", "machine", "term", "version", "heir"))
+    return (*fields, peers, frozenset(message["kept_by"]))
 
 
 choices = st.dictionaries(
@@ -173,7 +173,7 @@ steps = st.one_of(
 @settings(max_examples=25)
 @given(st.lists(steps, min_size=5, max_size=30))
 def test_nothing_is_published_before_it_is_committed(migrated: Path, script: list[Any]) -> None:
-    """Whoever leads, fails or loses the lead, each message tells a committed carriage; at the end, the latest one."""
+    """Whichever leads, fails or loses the lead, each message tells a committed carriage; at the end, the latest one."""
     with tempfile.TemporaryDirectory() as folder:
         town = Town(sqlite_url(Path(shutil.copy(migrated, Path(folder) / "braid.db"))))
         try:
@@ -185,7 +185,7 @@ def test_nothing_is_published_before_it_is_committed(migrated: Path, script: lis
             last.clock += 60.0
             town.machines["a"] = MachineStatus(seen=MachineSeen(name="a", alive=True))
             last.look({}, "")
-            assert {host: _told(json.loads(message)) for host, message in town.retained.items()} == town.rows()
+            assert {host: _row_of(json.loads(message)) for host, message in town.retained.items()} == town.rows()
         finally:
             town.close()
 

@@ -11,7 +11,7 @@ MOST = 1_000
 
 
 def parts(read: Callable[[Paging], Page[T]], limit: int) -> Iterator[tuple[T, ...]]:
-    """Each part of a list, one after the other, as whoever reads it asks for them."""
+    """Each part of a list, one after the other, as a reader asks for them."""
     after = None
     for _ in range(MOST):
         page = read(Paging(after=after, limit=limit))

@@ -40,7 +40,7 @@ def test_the_first_key_is_made_once(manager: Manager) -> None:
     assert found[1] not in row.hash
 
 
-def test_a_key_lets_in_whoever_it_was_made_for(manager: Manager) -> None:
+def test_a_key_lets_in_the_one_it_was_made_for(manager: Manager) -> None:
     """A tenant's key is its tenant's; one that was revoked, mutilated or never made lets nobody in."""
     made = manager.service.administration.make_key(OPERATOR, KeyForm(tenant="ann", note="laptop"))
     who = manager.service.administration.caller(made.key)
@@ -72,15 +72,15 @@ def _owner(manager: Manager, who: Caller, tenant: str | None) -> tuple[str | Non
 
 
 def test_others_keys_answer_as_if_there_were_none(manager: Manager) -> None:
-    """Another's key can be neither listed nor revoked, and is told in the words for one that never was."""
+    """Another's key can be neither listed nor revoked, and is answered in the words for one that never was."""
     key = manager.service.administration.make_key(BOB, KeyForm()).id
     operators = manager.service.administration.make_key(OPERATOR, KeyForm()).id
-    told = set()
+    answers = set()
     for id_ in (key, operators, "0" * 16):
         with pytest.raises(NotFound) as refused:
             manager.service.administration.revoke_key(ANN, id_)
-        told.add(refused.value.detail.replace(id_, "?"))
-    assert len(told) == 1
+        answers.add(refused.value.detail.replace(id_, "?"))
+    assert len(answers) == 1
     assert [] == every(lambda p: manager.service.administration.keys(ANN, p), 10)
 
 
@@ -149,7 +149,7 @@ OPERATORS_ONLY: dict[str, Callable[[Manager, Caller], object]] = {
 
 @pytest.mark.parametrize("what", OPERATORS_ONLY)
 def test_what_is_for_operators_is_refused_to_tenants(manager: Manager, what: str) -> None:
-    """A tenant is told that it is for operators, whether or not there is anything; an operator gets it."""
+    """A tenant is refused with the advice to ask an operator, whether or not there is anything; an operator gets it."""
     manager.submit("ann", SHORT)
     with pytest.raises(Forbidden, match="for operators only; ask one"):
         OPERATORS_ONLY[what](manager, ANN)
@@ -157,7 +157,7 @@ def test_what_is_for_operators_is_refused_to_tenants(manager: Manager, what: str
 
 
 def test_a_tenant_that_is_not_there_has_no_quota(manager: Manager) -> None:
-    """An operator is told that there is no such tenant."""
+    """The answer says that there is no such tenant."""
     with pytest.raises(NotFound, match="no tenant 'zoe'"):
         manager.service.administration.set_quota(OPERATOR, "zoe", Quota())
     with pytest.raises(NotFound, match="no tenant 'zoe'"):
@@ -188,7 +188,7 @@ def test_each_act_is_in_the_journal(manager: Manager) -> None:
     manager.service.administration.make_credentials(BOB, "bob")
     with pytest.raises(Conflict):
         manager.service.administration.admit(OPERATOR, TenantForm(name="ann"))
-    told = [
+    entries = [
         (each.kind, each.who, each.subject) for each in every(lambda p: manager.service.operations.page(OPERATOR, p), 3)
     ]
     assert [
@@ -199,4 +199,4 @@ def test_each_act_is_in_the_journal(manager: Manager) -> None:
         (OperationKind.REGISTER, "operator", "ann:weather"),
         (OperationKind.ADMIT, "operator", "bob"),
         (OperationKind.ADMIT, "operator", "ann"),
-    ] == told
+    ] == entries

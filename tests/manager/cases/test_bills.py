@@ -1,4 +1,4 @@
-"""Use cases of bills and of savings over time: who is told what, and whether more may come to it."""
+"""Use cases of bills and of savings over time: who sees what, and whether more may come to it."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -85,8 +85,8 @@ def test_a_tenant_reads_its_own_lines_as_the_operator_does(metered: Manager) -> 
         assert [each for each in everybody.tenants if each.tenant == name] == list(own.tenants)
         asked = metered.service.bills.bill(OPERATOR, since=BEGIN, until=until, tenant=name)
         assert (own.dataflows, True) == (asked.dataflows, asked.whole is not None)
-    told = metered.service.bills.bill(BOB, since=BEGIN, until=until).model_dump_json()
-    assert "ann" not in told
+    text = metered.service.bills.bill(BOB, since=BEGIN, until=until).model_dump_json()
+    assert "ann" not in text
 
 
 def test_a_bill_that_more_may_come_to_says_so(metered: Manager) -> None:

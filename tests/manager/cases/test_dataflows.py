@@ -37,8 +37,8 @@ def seen(manager: Manager, job: str = "1", **more: Any) -> None:
     """As if a job's host had said that the newest plan is in effect."""
     plan = manager.changes.jobs.wanted()[job].plan
     assert plan is not None
-    told: dict[str, Any] = {"state": "running", "version": plan.version, "in_effect": plan.version, **more}
-    manager.seen.jobs[job] = JobSeen(job=job, host=plan.host, seen=datetime.now(UTC), **told)
+    status: dict[str, Any] = {"state": "running", "version": plan.version, "in_effect": plan.version, **more}
+    manager.seen.jobs[job] = JobSeen(job=job, host=plan.host, seen=datetime.now(UTC), **status)
 
 
 def test_a_submission_is_answered_with_all_that_it_did(manager: Manager) -> None:
@@ -111,12 +111,12 @@ def test_others_dataflows_answer_as_if_there_were_none(manager: Manager, shown: 
         "remove": lambda name: manager.service.dataflows.remove(BOB, name, Stop.NOW),
         "replace": lambda name: manager.service.dataflows.replace(BOB, name, b"{"),
     }
-    told = []
+    answers = []
     for name in (dataflow, "d-000000000000"):
         with pytest.raises(NotFound) as refused:
             asks[shown](name)
-        told.append((refused.value.detail.replace(name, "?"), refused.value.errors))
-    assert told[0] == told[1]
+        answers.append((refused.value.detail.replace(name, "?"), refused.value.errors))
+    assert answers[0] == answers[1]
     assert DataflowState.DEPLOYING == manager.service.dataflows.get(OPERATOR, dataflow).state
 
 
@@ -151,15 +151,17 @@ def test_an_explanation_foretells_and_changes_nothing(manager: Manager) -> None:
     """It names what would be reused, started and collapsed, no instance, and the journal and what runs stay."""
     manager.submit("ann", LONG)
     before = manager.service.operations.page(OPERATOR, Paging()).items
-    told = manager.service.dataflows.explain(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
-    assert [("k", 0), ("s", 0), ("w", 0)] == [(task.id, task.instance) for task in told.reused]
-    assert (("a", "b", "l"), (("a", "b"),)) == (told.started, told.collapsed)
-    assert (3, 0.06) == (told.saving.tasks, told.saving.batch_cores)
-    assert {Basis.MEASURED: 0, Basis.TYPE: 0, Basis.ASSUMED: 2} == told.saving.rests_on
+    explanation = manager.service.dataflows.explain(
+        BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l")
+    )
+    assert [("k", 0), ("s", 0), ("w", 0)] == [(task.id, task.instance) for task in explanation.reused]
+    assert (("a", "b", "l"), (("a", "b"),)) == (explanation.started, explanation.collapsed)
+    assert (3, 0.06) == (explanation.saving.tasks, explanation.saving.batch_cores)
+    assert {Basis.MEASURED: 0, Basis.TYPE: 0, Basis.ASSUMED: 2} == explanation.saving.rests_on
     assert before == manager.service.operations.page(OPERATOR, Paging()).items
     answer = manager.service.dataflows.submit(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
-    assert [task.id for task in answer.reused] == [task.id for task in told.reused]
-    assert [(task.id, task.since) for task in answer.reused] == [(task.id, task.since) for task in told.reused]
+    assert [task.id for task in answer.reused] == [task.id for task in explanation.reused]
+    assert [(task.id, task.since) for task in answer.reused] == [(task.id, task.since) for task in explanation.reused]
 
 
 def test_a_predicted_saving_is_what_was_measured(manager: Manager) -> None:
@@ -174,12 +176,12 @@ def test_a_predicted_saving_is_what_was_measured(manager: Manager) -> None:
     manager.seen.jobs[plan.job] = JobSeen(
         job=plan.job, host="north", state="running", measured=measured, seen=datetime.now(UTC)
     )
-    told = manager.service.dataflows.explain(BOB, raw("s:source > w:window > k:sink"))
+    explanation = manager.service.dataflows.explain(BOB, raw("s:source > w:window > k:sink"))
     assert (3, 0.26, 0.2, 0.06) == (
-        *(told.saving.tasks, round(told.saving.cores, 2)),
-        *(round(told.saving.task_cores, 2), told.saving.batch_cores),
+        *(explanation.saving.tasks, round(explanation.saving.cores, 2)),
+        *(round(explanation.saving.task_cores, 2), explanation.saving.batch_cores),
     )
-    assert {Basis.MEASURED: 2, Basis.TYPE: 0, Basis.ASSUMED: 0} == told.saving.rests_on
+    assert {Basis.MEASURED: 2, Basis.TYPE: 0, Basis.ASSUMED: 0} == explanation.saving.rests_on
 
 
 def test_what_needs_a_host_that_is_not_there_is_refused_by_task(manager: Manager) -> None:
@@ -193,11 +195,11 @@ def test_what_needs_a_host_that_is_not_there_is_refused_by_task(manager: Manager
         lambda: manager.service.dataflows.explain(ANN, raw(text)),
         lambda: manager.service.dataflows.replace(ANN, dataflow, raw(text)),
     ):
-        with pytest.raises(InvalidDataflow, match="needs a host that offers 'gpu', and no host does") as told:
+        with pytest.raises(InvalidDataflow, match="needs a host that offers 'gpu', and no host does") as refused:
             ask()
         tasks = json.loads(raw(text))["tasks"]
-        assert ["g", "h"] == [tasks[int(each.pointer.split("/")[2])]["id"] for each in told.value.errors]
-        assert {"no-host"} == {each.code for each in told.value.errors}
+        assert ["g", "h"] == [tasks[int(each.pointer.split("/")[2])]["id"] for each in refused.value.errors]
+        assert {"no-host"} == {each.code for each in refused.value.errors}
     assert before == manager.service.operations.page(OPERATOR, Paging()).items
     manager.hosts = (*manager.hosts, Host(name="gpu", cores=8.0, tags=frozenset({"gpu"})))
     manager.service.dataflows.replace(ANN, dataflow, raw(text))
@@ -224,9 +226,9 @@ def test_what_reads_streams_that_cannot_come_to_one_host_is_refused_by_task(sqli
     manager.submit("ann", f"{ours} {theirs} b > j:window > o:sink d > j w > j")
     last = f"{ours} {theirs} a > j:window{{'size': 7}} > o:sink b > j"
     for ask in (manager.service.dataflows.submit, manager.service.dataflows.explain):
-        with pytest.raises(InvalidDataflow, match="hosts that share no files") as told:
+        with pytest.raises(InvalidDataflow, match="hosts that share no files") as refused:
             ask(ANN, raw(last))
-        (problem,) = told.value.errors
+        (problem,) = refused.value.errors
         tasks = json.loads(raw(last))["tasks"]
         assert ("roots-apart", "j") == (problem.code, tasks[int(problem.pointer.split("/")[2])]["id"])
     manager.submit("ann", last.replace("b:map", "b!:map"))
@@ -243,17 +245,17 @@ def test_where_no_host_is_there_yet_asking_again_helps(manager: Manager) -> None
 
 def test_a_source_that_a_tenant_may_not_read_is_none_to_it(manager: Manager) -> None:
     """Naming another's private source is refused in the words for one that does not exist."""
-    told = []
+    answers = []
     manager.register("diary")
     for name in ("ann:diary", "ann:dairy"):
         text = json.dumps(json.loads(raw(SHORT))).replace("ann:weather", name).encode()
         with pytest.raises(InvalidDataflow) as refused:
             manager.service.dataflows.submit(EVE, text)
         (problem,) = refused.value.errors
-        told.append((problem.pointer, problem.code, problem.message.replace(name, "?"), problem.remedy))
-    assert told[0][:3] == told[1][:3]
-    assert "diary" not in told[0][3]
-    assert "diary" not in told[1][3]
+        answers.append((problem.pointer, problem.code, problem.message.replace(name, "?"), problem.remedy))
+    assert answers[0][:3] == answers[1][:3]
+    assert "diary" not in answers[0][3]
+    assert "diary" not in answers[1][3]
 
 
 def test_an_owner_may_leave_itself_out_of_a_sources_name(manager: Manager) -> None:
@@ -322,7 +324,7 @@ def test_lists_are_filtered(manager: Manager) -> None:
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "1.5", "9" * 19, "", "\u0661"])
 def test_a_cursor_that_is_none_is_refused(manager: Manager, cursor: str) -> None:
-    """A cursor that no part ended with is told with the remedy, never a traceback."""
+    """A cursor that no part ended with is refused with the remedy, never a traceback."""
     with pytest.raises(InvalidRequest, match="use `next` of the part before"):
         manager.service.dataflows.page(ANN, Paging(after=cursor))
 
@@ -380,7 +382,7 @@ def test_a_dataflow_drains_at_a_cut_in_all_that_hangs_together_with_it(manager: 
 
 
 def test_a_dataflow_that_drains_can_be_removed_at_once(manager: Manager) -> None:
-    """Whoever does not want to wait any more need not."""
+    """A tenant that does not want to wait any more need not."""
     dataflow = manager.submit("ann", SHORT)
     manager.service.dataflows.remove(ANN, dataflow, Stop.DRAIN)
     assert DataflowState.REMOVED is manager.service.dataflows.remove(ANN, dataflow, Stop.NOW).state

@@ -128,7 +128,7 @@ def test_those_of_one_dataflow_are_shown(manager: Manager) -> None:
 
 
 def test_what_was_removed_or_replaced_since_stays_its_owners(manager: Manager) -> None:
-    """Letters from before are still shown, and those that come after are for whoever the task still serves."""
+    """Letters from before are still shown, and those that come after are for those that the task still serves."""
     mine, theirs, shared = two(manager)
     park(manager, letter(shared, 1))
     manager.changes.dataflows.remove(mine, who="ann")
@@ -187,7 +187,7 @@ def test_an_operator_discards_for_everybody(manager: Manager) -> None:
 
 
 def test_all_of_a_dataflow_are_discarded(manager: Manager) -> None:
-    """How many is told; those of other dataflows stay, and so do another tenant's; a removed one's can be, too."""
+    """It answers how many; those of other dataflows stay, and so do another tenant's; a removed one's can be, too."""
     mine, _, shared = two(manager)
     other = instance_of(manager, manager.submit("ann", "s:source > m:map{'add': 2} > k:sink"), "m")
     park(manager, *(letter(shared, batch) for batch in range(600)), letter(other))
@@ -218,12 +218,12 @@ def test_the_journal_says_who_discarded_what(manager: Manager) -> None:
     manager.service.dead_letters.discard(BOB, first)
     manager.service.dead_letters.discard_all(ANN, mine)
     manager.service.dead_letters.discard_all(ANN, mine)
-    told = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.DISCARD).items
-    assert [("ann", mine), ("bob", first)] == [(each.who, each.subject) for each in told]
+    entries = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.DISCARD).items
+    assert [("ann", mine), ("bob", first)] == [(each.who, each.subject) for each in entries]
 
 
 def test_the_newest_are_kept(manager: Manager) -> None:
-    """Of an instance, and in all; what had to go is told and counted by instance, with nothing left of it."""
+    """Of an instance, and in all; what had to go is reported and counted by instance, with nothing left of it."""
     mine, _, shared = two(manager)
     other = instance_of(manager, mine, "k")
     bounds = {"most_of_instance": 3, "most_in_all": 4}
@@ -398,14 +398,14 @@ def test_what_was_replayed_is_known_for_as_long_as_it_is_under_way(manager: Mana
 
 
 def test_a_task_that_serves_others_too_is_fed_by_operators_only(manager: Manager) -> None:
-    """Its events would reach the others as well; a tenant is told so, and what an operator replays is gone for all."""
+    """Its events would reach the others as well; a tenant is refused, and what an operator replays is gone for all."""
     mine, theirs, shared = two(manager)
     park(manager, letter(shared, 1), letter(shared, 2))
     newest, oldest = ids(manager, ANN)
-    told = "serves others as well, who would get its events too; ask an operator"
-    with pytest.raises(Forbidden, match=told):
+    refusal = "serves others as well, who would get its events too; ask an operator"
+    with pytest.raises(Forbidden, match=refusal):
         manager.service.dead_letters.replay(ANN, newest)
-    with pytest.raises(Forbidden, match=told):
+    with pytest.raises(Forbidden, match=refusal):
         manager.service.dead_letters.replay_all(BOB, theirs)
     assert 1 == manager.service.dead_letters.replay(OPERATOR, newest).dead_letters
     assert [oldest] == ids(manager, ANN) == ids(manager, BOB)
@@ -428,9 +428,9 @@ def test_what_can_be_replayed_is_and_the_rest_is_left_with_the_reason(manager: M
     park(manager, letter(instance, 1))
     manager.changes.dataflows.replace(mine, raw("s:source > m:map{'add': 5} > k:sink"), who="ann")
     park(manager, letter(instance_of(manager, mine, "m"), 2))
-    told = manager.service.dead_letters.replay_all(ANN, mine)
-    assert (1, 1) == (told.dead_letters, told.left)
-    assert f"instance {instance}, which could not take it, runs not for you any more" in (told.why_left or "")
+    answer = manager.service.dead_letters.replay_all(ANN, mine)
+    assert (1, 1) == (answer.dead_letters, answer.left)
+    assert f"instance {instance}, which could not take it, runs not for you any more" in (answer.why_left or "")
     assert [(instance, 1)] == seen(manager, ANN)
     with pytest.raises(Conflict, match="runs for nobody any more; look at the dead letter, or discard it"):
         manager.service.dead_letters.replay(OPERATOR, ids(manager, ANN)[0])
@@ -454,8 +454,8 @@ def test_a_job_is_fed_only_so_much_at_a_time(manager: Manager) -> None:
     mine, instance = alone(manager)
     large = {"t": "x" * 600_000}
     park(manager, letter(instance, 1, events=(large,)), letter(instance, 2, events=(large,)), letter(instance, 3))
-    told = manager.service.dead_letters.replay_all(ANN, mine)
-    assert (1, 1, 2) == (told.dead_letters, told.events, told.left)
+    answer = manager.service.dead_letters.replay_all(ANN, mine)
+    assert (1, 1, 2) == (answer.dead_letters, answer.events, answer.left)
     assert [(instance, 3), (instance, 2)] == seen(manager, ANN)
     with pytest.raises(StateNotReady, match="its job still takes what was replayed before") as raised:
         manager.service.dead_letters.replay_all(ANN, mine)

@@ -1,4 +1,4 @@
-"""What operators ask of scattered jobs, and what they are told where nothing can be done."""
+"""What operators ask of scattered jobs, and what they are answered where nothing can be done."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ SECONDS = 50.0
 
 
 class Town(Manager):
-    """Two dataflows of one source, and what their jobs told of themselves."""
+    """Two dataflows of one source, and what their jobs reported of themselves."""
 
     def __init__(self, url: str, *, strategy: str) -> None:
         super().__init__(url, strategy=strategy)
@@ -94,7 +94,7 @@ def test_what_is_asked_for_consolidates_scattered_jobs(scattered: Town) -> None:
     assert scattered.reasons().startswith("it was asked for. It is worth it: ")
 
 
-def test_what_saves_most_here_and_now_is_told(scattered: Town) -> None:
+def test_what_saves_most_here_and_now_is_named(scattered: Town) -> None:
     """With little work in a batch packing and defragmenting; with much that two dataflows share, sharing."""
     scattered.submit("ann", "s:source > a:map{'add': 1} > b:count > k:sink")
     jobs = scattered.jobs()
@@ -131,7 +131,7 @@ def test_where_nothing_would_move_that_is_said(packed: Town) -> None:
         packed.service.defragmentation.begin(OPERATOR)
 
 
-def test_without_a_host_nobody_is_told_how_scattered_jobs_are(scattered: Town) -> None:
+def test_without_a_host_it_is_not_answered_how_scattered_jobs_are(scattered: Town) -> None:
     """Nor is anything moved; it is worth it to ask again once one is there."""
     scattered.hosts = ()
     asked = scattered.service.defragmentation

@@ -162,7 +162,7 @@ def test_hosts_are_listed_by_name(busy: Manager) -> None:
 
 @pytest.mark.parametrize("what", ["tasks", "dags", "jobs", "streams", "operations"])
 def test_a_cursor_that_is_none_is_refused(busy: Manager, what: str) -> None:
-    """A cursor that is no number is told with its remedy."""
+    """A cursor that is no number is refused with its remedy."""
     service = busy.service
     read: Callable[..., object] = service.operations.page if what == "operations" else getattr(service.running, what)
     with pytest.raises(InvalidRequest, match="use `next` of the part before"):

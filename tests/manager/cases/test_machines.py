@@ -168,8 +168,8 @@ def test_drains_are_in_the_journal(manager: Manager) -> None:
         manager.service.machines.drain(OPERATOR, "a")
     for _ in range(2):
         manager.service.machines.undrain(OPERATOR, "a")
-    told = manager.service.operations.page(OPERATOR, Paging()).items
-    assert [(each.kind, each.who, each.subject) for each in told] == [
+    entries = manager.service.operations.page(OPERATOR, Paging()).items
+    assert [(each.kind, each.who, each.subject) for each in entries] == [
         (OperationKind.UNDRAIN_MACHINE, "operator", "a"),
         (OperationKind.DRAIN_MACHINE, "operator", "a"),
     ]
@@ -194,8 +194,8 @@ def test_a_machine_that_is_gone_is_forgotten(manager: Manager) -> None:
     assert [each.name for each in manager.service.machines.forget(OPERATOR, "a").hosts] == ["a"]
     del manager.seen.every_machine["a"]
     assert machines(manager) == {}
-    (told,) = manager.service.operations.page(OPERATOR, Paging()).items
-    assert (told.kind, told.subject, told.note) == (OperationKind.FORGET_MACHINE, "a", "host a ended with it")
+    (entry,) = manager.service.operations.page(OPERATOR, Paging()).items
+    assert (entry.kind, entry.subject, entry.note) == (OperationKind.FORGET_MACHINE, "a", "host a ended with it")
     with pytest.raises(NotFound, match="no machine 'a'"):
         manager.service.machines.forget(OPERATOR, "a")
 

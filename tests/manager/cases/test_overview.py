@@ -15,8 +15,8 @@ ANN, BOB = caller("ann"), caller("bob")
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def seen(job: str, state: str = "running", **told: object) -> JobSeen:
-    return JobSeen(job=job, host="north", state=state, version=9, in_effect=9, seen=NOW, **told)  # type: ignore[arg-type]
+def seen(job: str, state: str = "running", **more: object) -> JobSeen:
+    return JobSeen(job=job, host="north", state=state, version=9, in_effect=9, seen=NOW, **more)  # type: ignore[arg-type]
 
 
 def test_everything_is_counted_for_operators_and_ones_own_for_tenants(manager: Manager) -> None:
@@ -69,10 +69,10 @@ def test_jobs_are_counted_and_those_in_trouble_named(manager: Manager) -> None:
     manager.seen.jobs = {job: seen(job, measured=(Measured(streams=behind),)) for job in jobs}
     last = jobs[-1]
     manager.seen.jobs[last] = seen(last, "died", trouble="disk full")
-    told = _jobs(manager)
-    assert (1, (TroubledJobAnswer(job=last, state="died", trouble="disk full"),)) == (told.in_trouble, told.troubled)
-    assert {"died": 1, "running": len(jobs) - 1} == told.states
-    assert (7 * (len(jobs) - 1), 0.5) == (told.lag_events, told.lag_seconds)
+    found = _jobs(manager)
+    assert (1, (TroubledJobAnswer(job=last, state="died", trouble="disk full"),)) == (found.in_trouble, found.troubled)
+    assert {"died": 1, "running": len(jobs) - 1} == found.states
+    assert (7 * (len(jobs) - 1), 0.5) == (found.lag_events, found.lag_seconds)
     manager.seen.jobs[last] = seen(last, refused="no such type")
     assert ["no such type"] == [each.trouble for each in _jobs(manager).troubled]
 
@@ -85,15 +85,15 @@ def test_the_jobs_that_are_named_are_bounded(manager: Manager, monkeypatch: pyte
         manager.submit("ann", f"s:source > a:map{{'add': {number}}} > k:sink")
     with manager.committer.looking() as state:
         manager.seen.jobs = {str(job): seen(str(job), "stuck") for job in state.plans}
-    told = _jobs(manager)
+    found = _jobs(manager)
     assert len(manager.seen.jobs) > 1
-    assert (1, len(manager.seen.jobs)) == (len(told.troubled), told.in_trouble)
+    assert (1, len(manager.seen.jobs)) == (len(found.troubled), found.in_trouble)
 
 
 def _jobs(manager: Manager) -> JobsOverview:
-    told = manager.service.overview.counts(OPERATOR).jobs
-    assert told is not None
-    return told
+    found = manager.service.overview.counts(OPERATOR).jobs
+    assert found is not None
+    return found
 
 
 def test_who_drives_hosts_has_counted_everybodys_dataflows(manager: Manager) -> None:

@@ -50,7 +50,7 @@ def test_what_nobody_else_needs_stops(manager: Manager) -> None:
     assert () == manager.service.dataflows.preview_removal(BOB, second).streams
 
 
-def test_it_is_told_to_its_owner_and_operators(manager: Manager) -> None:
+def test_only_its_owner_and_operators_see_it(manager: Manager) -> None:
     """To others it is not there, and one that was removed has nothing to stop."""
     first = manager.submit("ann", LONG)
     with pytest.raises(NotFound):
@@ -62,17 +62,17 @@ def test_it_is_told_to_its_owner_and_operators(manager: Manager) -> None:
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.sampled_from(FLOWS), min_size=1, max_size=4), st.randoms(use_true_random=False))
-def test_it_comes_as_it_was_foretold(manager: Manager, flows: list[str], random: Random) -> None:
+def test_it_comes_as_it_was_previewed(manager: Manager, flows: list[str], random: Random) -> None:
     """Whatever runs: the tasks that stop and the streams that end are those that were named, and no others."""
     submitted = [manager.submit("ann" if number % 2 else "bob", flow) for number, flow in enumerate(flows)]
     random.shuffle(submitted)
     for dataflow in submitted:
-        foretold = manager.service.dataflows.preview_removal(OPERATOR, dataflow)
+        preview = manager.service.dataflows.preview_removal(OPERATOR, dataflow)
         tasks, streams = _tasks(manager), _streams(manager)
-        assert foretold == manager.service.dataflows.preview_removal(OPERATOR, dataflow)
+        assert preview == manager.service.dataflows.preview_removal(OPERATOR, dataflow)
         manager.service.dataflows.remove(OPERATOR, dataflow, Stop.NOW)
-        assert tasks - _tasks(manager) == {task.instance for task in foretold.stops}
-        assert streams - _streams(manager) == {(stream.instance, stream.port) for stream in foretold.streams}
+        assert tasks - _tasks(manager) == {task.instance for task in preview.stops}
+        assert streams - _streams(manager) == {(stream.instance, stream.port) for stream in preview.streams}
 
 
 def _tasks(manager: Manager) -> set[int]:

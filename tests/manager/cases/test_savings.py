@@ -1,4 +1,4 @@
-"""Use cases of savings: which interval is meant, who is told what, and at which price."""
+"""Use cases of savings: which interval is meant, who sees what, and at which price."""
 
 import time
 from collections.abc import Iterator
@@ -51,20 +51,20 @@ def asked(manager: Manager) -> dict[str, list[str]]:
         return {who: [each.id for each in found if each.tenant == who] for who in ("ann", "bob")}
 
 
-def whole_of(told: SavingsAnswer) -> int:
-    assert told.whole is not None
-    shown = sum(each.share.cpu_ns for each in told.shares)
-    return shown + told.whole.others.cpu_ns + told.whole.overhead.cpu_ns
+def whole_of(answer: SavingsAnswer) -> int:
+    assert answer.whole is not None
+    shown = sum(each.share.cpu_ns for each in answer.shares)
+    return shown + answer.whole.others.cpu_ns + answer.whole.overhead.cpu_ns
 
 
 def test_shares_others_and_overhead_are_the_whole(metered: Manager) -> None:
-    """Whoever is shown to an operator, all of it adds up to what was measured."""
+    """Whichever tenants are shown to an operator, all of it adds up to what was measured."""
     for tenant in ("ann", "bob"):
         assert 4 * CORE_MINUTE == whole_of(metered.service.savings.report(OPERATOR, tenant=tenant))
-    told = metered.service.savings.report(OPERATOR)
-    assert told.whole is not None
-    assert 4 * CORE_MINUTE == told.whole.measured.cpu_ns == whole_of(told)
-    (ann, bob), parts = told.shares, told.whole.parts
+    answer = metered.service.savings.report(OPERATOR)
+    assert answer.whole is not None
+    assert 4 * CORE_MINUTE == answer.whole.measured.cpu_ns == whole_of(answer)
+    (ann, bob), parts = answer.shares, answer.whole.parts
     assert [("ann", CORE_MINUTE * 3 // 4, 0.375), ("bob", CORE_MINUTE // 4, 0.125)] == [
         (each.tenant, each.share.cpu_ns, each.share.cores) for each in (ann, bob)
     ]
@@ -72,28 +72,28 @@ def test_shares_others_and_overhead_are_the_whole(metered: Manager) -> None:
     assert {"jvm": 1.0, "worker": 1.0} == {part: taken.cores for part, taken in parts.items() if taken and taken.cpu_ns}
 
 
-def test_the_work_saved_is_told_of_everybody_and_of_each(metered: Manager) -> None:
+def test_the_work_saved_is_reported_for_everybody_and_for_each(metered: Manager) -> None:
     """A tenant learns of its own, and of a dataflow that shares nothing that nothing is saved."""
-    told, own = metered.service.savings.report(OPERATOR), metered.service.savings.report(ANN)
-    assert told.whole is not None
-    assert 1 - 10 / 16 == told.whole.work_saved
-    assert [("ann", 0.3), ("bob", 0.5)] == [(each.tenant, each.work_saved) for each in told.shares]
+    answer, own = metered.service.savings.report(OPERATOR), metered.service.savings.report(ANN)
+    assert answer.whole is not None
+    assert 1 - 10 / 16 == answer.whole.work_saved
+    assert [("ann", 0.3), ("bob", 0.5)] == [(each.tenant, each.work_saved) for each in answer.shares]
     assert (None, [0.3]) == (own.whole, [each.work_saved for each in own.shares])
     assert [0.0, 0.5] == sorted(each.work_saved or 0.0 for each in own.dataflows)
 
 
-def test_of_what_was_metered_before_work_was_nothing_is_told(metered: Manager) -> None:
+def test_nothing_is_reported_of_what_was_metered_before_work_was(metered: Manager) -> None:
     """Rows of an earlier version are added up as ever, with later ones."""
     with metered.store.write() as session:
         for row in session.scalars(select(MeteredTenantRow)):
             row.took = row.took[:7]
             row.dataflows = {name: took[:7] for name, took in row.dataflows.items()}
-    told = metered.service.savings.report(OPERATOR, tenant="ann")
-    assert [None, None, None] == [each.work_saved for each in (*told.shares, *told.dataflows)]
-    assert [CORE_MINUTE * 3 // 4] == [each.share.cpu_ns for each in told.shares]
+    answer = metered.service.savings.report(OPERATOR, tenant="ann")
+    assert [None, None, None] == [each.work_saved for each in (*answer.shares, *answer.dataflows)]
+    assert [CORE_MINUTE * 3 // 4] == [each.share.cpu_ns for each in answer.shares]
 
 
-def test_an_operator_is_told_what_separate_execution_would_take(metered: Manager) -> None:
+def test_an_operator_sees_what_separate_execution_would_take(metered: Manager) -> None:
     """Sharing saves what packed jobs would take beyond what was measured, packing what launched ones would beyond."""
     whole = metered.service.savings.report(OPERATOR).whole
     assert whole is not None
@@ -104,17 +104,17 @@ def test_an_operator_is_told_what_separate_execution_would_take(metered: Manager
     assert [(3.0, 4.0, 5.0), (2.0, 3.0, 4.0), (0.0, 1.0, 2.0), (1.0, 1.0, 1.0)] == found
 
 
-def test_a_tenant_is_told_its_own_and_counts(metered: Manager) -> None:
+def test_a_tenant_sees_its_own_and_counts(metered: Manager) -> None:
     """Its share, its dataflows and its saving; of others how many there are, and nothing that tells what they take."""
-    told = metered.service.savings.report(ANN)
-    assert (None, 2) == (told.whole, told.tenants)
-    assert ["ann"] == [each.tenant for each in told.shares]
-    assert sorted(asked(metered)["ann"]) == sorted(each.dataflow or "" for each in told.dataflows)
-    (share,) = told.shares
-    assert sum(each.share.cpu_ns for each in told.dataflows) == share.share.cpu_ns
+    answer = metered.service.savings.report(ANN)
+    assert (None, 2) == (answer.whole, answer.tenants)
+    assert ["ann"] == [each.tenant for each in answer.shares]
+    assert sorted(asked(metered)["ann"]) == sorted(each.dataflow or "" for each in answer.dataflows)
+    (share,) = answer.shares
+    assert sum(each.share.cpu_ns for each in answer.dataflows) == share.share.cpu_ns
     assert (1.0, 0.375, 0.5) == (share.alone.likely, share.share.cores, share.saving.likely)
-    assert "bob" not in told.model_dump_json()
-    assert asked(metered)["bob"][0] not in told.model_dump_json()
+    assert "bob" not in answer.model_dump_json()
+    assert asked(metered)["bob"][0] not in answer.model_dump_json()
 
 
 def test_a_tenant_asks_for_nothing_of_others(metered: Manager) -> None:
@@ -128,38 +128,38 @@ def test_a_tenant_asks_for_nothing_of_others(metered: Manager) -> None:
             metered.service.savings.report(OPERATOR, tenant=tenant, dataflow=dataflow)
 
 
-def test_one_dataflow_is_told_even_if_it_is_removed(metered: Manager) -> None:
+def test_one_dataflow_is_reported_even_if_it_is_removed(metered: Manager) -> None:
     """To its tenant and to an operator, with its estimate of what it takes alone."""
     (mine,) = asked(metered)["bob"]
     metered.changes.dataflows.remove(mine, who="bob")
     for who in (BOB, OPERATOR):
-        told = metered.service.savings.report(who, dataflow=mine)
+        answer = metered.service.savings.report(who, dataflow=mine)
         assert [(mine, CORE_MINUTE // 4, 0.5)] == [
-            (each.dataflow, each.share.cpu_ns, each.alone.likely) for each in told.dataflows
+            (each.dataflow, each.share.cpu_ns, each.alone.likely) for each in answer.dataflows
         ]
 
 
-def test_prices_are_told_where_they_are_set(metered: Manager) -> None:
+def test_prices_are_reported_where_they_are_set(metered: Manager) -> None:
     """What a core costs in an hour, times what was taken; none where the operator set none."""
     assert [None, None] == [each.share.price for each in metered.service.savings.report(OPERATOR).shares]
     metered.equip(pricing=Pricing(per_core_hour=6.0, currency="EUR"))
-    told = metered.service.savings.report(OPERATOR)
+    answer = metered.service.savings.report(OPERATOR)
     assert ([0.075, 0.025], 6.0, "EUR") == (
-        [each.share.price for each in told.shares],
-        told.price_per_core_hour,
-        told.currency,
+        [each.share.price for each in answer.shares],
+        answer.price_per_core_hour,
+        answer.currency,
     )
-    assert told.whole is not None
-    assert (0.4, 0.6) == (told.whole.measured.price, told.whole.alone_packed.price)
+    assert answer.whole is not None
+    assert (0.4, 0.6) == (answer.whole.measured.price, answer.whole.alone_packed.price)
 
 
-def test_what_was_not_metered_is_told(metered: Manager) -> None:
+def test_what_was_not_metered_is_reported_as_such(metered: Manager) -> None:
     """An interval in which nobody metered anything is answered with nothing, and says so."""
     then = datetime.now(UTC) - timedelta(days=1)
-    told = metered.service.savings.report(OPERATOR, since=then, until=then + timedelta(hours=1))
-    assert (0.0, 0, ()) == (told.metered_seconds, told.tenants, told.shares)
-    assert told.whole is not None
-    assert (0, 0.0) == (told.whole.measured.cpu_ns, told.whole.alone_packed.high)
+    answer = metered.service.savings.report(OPERATOR, since=then, until=then + timedelta(hours=1))
+    assert (0.0, 0, ()) == (answer.metered_seconds, answer.tenants, answer.shares)
+    assert answer.whole is not None
+    assert (0, 0.0) == (answer.whole.measured.cpu_ns, answer.whole.alone_packed.high)
 
 
 @pytest.mark.parametrize(

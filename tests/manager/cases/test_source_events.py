@@ -67,7 +67,7 @@ def test_its_owner_and_operators_send(bench: Bench) -> None:
 
 
 def test_others_are_refused(bench: Bench) -> None:
-    """Who may read a source is told that it is another's; to everybody else it does not exist."""
+    """Who may read a source gets the answer that it is another's; to everybody else it does not exist."""
     with pytest.raises(Forbidden):
         bench.send(BOB, "ann:weather")
     for who, name in ((EVE, "ann:diary"), (EVE, "weather"), (OPERATOR, "ann:none")):

@@ -69,7 +69,7 @@ def test_a_reader_sees_less_than_the_owner(manager: Manager) -> None:
 def test_others_private_sources_answer_as_if_there_were_none(manager: Manager) -> None:
     """Looking at, opening and revoking another's private source is answered as for one that never was."""
     manager.service.sources.register(ANN, asked())
-    told = []
+    answers = []
     for name in ("ann:street", "ann:square"):
         for ask in (
             lambda name: manager.service.sources.get(BOB, name),
@@ -80,13 +80,13 @@ def test_others_private_sources_answer_as_if_there_were_none(manager: Manager) -
         ):
             with pytest.raises(NotFound) as refused:
                 ask(name)
-            told.append(refused.value.detail.replace(name, "?"))
-    assert len(set(told)) == 1
+            answers.append(refused.value.detail.replace(name, "?"))
+    assert len(set(answers)) == 1
     assert [] == every(lambda p: manager.service.sources.page(BOB, p), 10)
 
 
 def test_a_reader_may_not_change_what_it_reads(manager: Manager) -> None:
-    """Who may read another's source is told that it is another's, when it would open or revoke it."""
+    """Who may read another's source gets the answer that it is another's, when it would open or revoke it."""
     manager.register("weather")
     with pytest.raises(Forbidden, match="belongs to another tenant; ask its owner"):
         manager.service.sources.revoke(BOB, "ann:weather")
@@ -120,19 +120,19 @@ def test_a_name_that_is_registered_anew_is_another_source(manager: Manager) -> N
 
 
 def test_one_topic_feeds_one_source(manager: Manager) -> None:
-    """A topic that feeds a source is refused for another, whoever asks; once revoked it is free.
+    """A topic that feeds a source is refused for another, no matter who asks; once revoked it is free.
 
-    Its owner is told which source it feeds, and somebody else neither that nor whose it is.
+    Its owner learns which source it feeds, and somebody else neither that nor whose it is.
     """
     manager.service.sources.register(ANN, asked())
     feeds, nothing = (
         "feeds the source 'ann:street' already; choose",
         "is taken; choose another, best below your name",
     )
-    for who, told, more in ((ANN, feeds, {}), (OPERATOR, feeds, {"owner": "bob"}), (BOB, nothing, {})):
-        with pytest.raises(Conflict, match=told) as refused:
+    for who, reason, more in ((ANN, feeds, {}), (OPERATOR, feeds, {"owner": "bob"}), (BOB, nothing, {})):
+        with pytest.raises(Conflict, match=reason) as refused:
             manager.service.sources.register(who, asked("other", {"kind": "topic", "topic": "city/street"}, **more))
-        assert (told is feeds) == ("ann" in str(refused.value))
+        assert (reason is feeds) == ("ann" in str(refused.value))
     manager.service.sources.revoke(ANN, "street")
     manager.service.sources.register(BOB, asked("other", {"kind": "topic", "topic": "city/street"}))
 
@@ -199,7 +199,7 @@ def test_whose_a_source_is_has_to_be_said_by_an_operator(manager: Manager) -> No
 
 
 def test_revoking_removes_what_reads_it(manager: Manager) -> None:
-    """Every dataflow that reads the source goes, whoever's it is, also one that was replaced; the count is told."""
+    """Every dataflow that reads the source goes, no matter whose it is, also one that was replaced, and is counted."""
     manager.register("weather", "traffic")
     both = "s:source > j:join.left > k:sink t:source{'source': 'traffic'} > j.right"
     manager.submit("ann", SHORT)
@@ -229,14 +229,14 @@ def test_lists_of_sources_have_each_once(manager: Manager) -> None:
             assert names == [each.name for each in shown]
 
 
-def test_the_brokers_access_is_told_when_it_changes(sqlite: str) -> None:
-    """Registering and revoking change what tenants may write; who keeps the broker is told after it is committed."""
+def test_changes_of_the_brokers_access_are_announced(sqlite: str) -> None:
+    """Registering and revoking change what tenants may write; who keeps the broker hears of it after the commit."""
     manager = Manager(sqlite).lead()
-    told: list[tuple[str, ...]] = []
-    manager.equip(access_changed=lambda: told.append(manager.service.administration.grants()["ann"].writes))
+    announced: list[tuple[str, ...]] = []
+    manager.equip(access_changed=lambda: announced.append(manager.service.administration.grants()["ann"].writes))
     manager.admit("ann")
     manager.service.sources.register(ANN, asked())
     manager.service.sources.register(OPERATOR, form("weather"))
     manager.service.sources.revoke(ANN, "street")
-    assert [(), ("city/street",), ("city/street", "raw/ann/weather"), ("raw/ann/weather",)] == told
+    assert [(), ("city/street",), ("city/street", "raw/ann/weather"), ("raw/ann/weather",)] == announced
     manager.close()

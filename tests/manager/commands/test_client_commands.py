@@ -547,7 +547,7 @@ def test_options_become_one_patch_for_each_task(braid: Braid) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("", "give either changes, a document, --undo, --cancel or --history"),
         ("x.json --undo", "give either changes, a document, --undo, --cancel or --history"),
@@ -568,10 +568,10 @@ def test_options_become_one_patch_for_each_task(braid: Braid) -> None:
         ),
     ],
 )
-def test_a_reconfiguration_that_options_contradict_is_not_sent(braid: Braid, words: str, told: str) -> None:
+def test_a_reconfiguration_that_options_contradict_is_not_sent(braid: Braid, words: str, message: str) -> None:
     """No option is left unnoticed, so `--cancel --dry-run` cancels nothing."""
     result = braid("reconfigure", "d1", *words.split(), answers=ok(RECONFIGURATION))
-    assert (ExitCode.PROBLEMS, f"{told}\n", []) == (result.exit_code, result.stderr, braid.requests())
+    assert (ExitCode.PROBLEMS, f"{message}\n", []) == (result.exit_code, result.stderr, braid.requests())
 
 
 def test_an_undo_passes_over_what_was_abandoned(braid: Braid) -> None:

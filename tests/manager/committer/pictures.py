@@ -35,7 +35,7 @@ def picture(state: CommittedState) -> dict[str, Any]:
         dags.setdefault(dag, set()).add(source)
     return {
         "version": state.version,
-        "tasks": {instance: _told(task) for instance, task in running.tasks.items()},
+        "tasks": {instance: _task_picture(task) for instance, task in running.tasks.items()},
         "index": dict(running.index),
         "users": {instance: frozenset(users) for instance, users in running.users.items()},
         "dataflows": dict(running.dataflows),
@@ -61,7 +61,7 @@ def picture(state: CommittedState) -> dict[str, Any]:
     }
 
 
-def _told(task: RunningTask) -> tuple[Any, ...]:
+def _task_picture(task: RunningTask) -> tuple[Any, ...]:
     """A running task. What its config decides of its type, a manager that starts anew does not name."""
     ends = (task.type.is_source, task.type.is_sink)
     return replace(task, type=replace(task.type, ports=None, config_tags=None, tags=frozenset(), **_PORTS)), ends

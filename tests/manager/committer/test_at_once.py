@@ -33,8 +33,8 @@ LOOKING = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What somebody was told of a change."""
+class AnsweredChange:
+    """What a tenant was answered about a change."""
 
     kind: OperationKind
     dataflow: str
@@ -43,23 +43,23 @@ class Told:
 
 
 class Tenant:
-    """One tenant that submits, replaces and removes, and keeps what it is told."""
+    """One tenant that submits, replaces and removes, and keeps its answers."""
 
     def __init__(self, name: str, ask: Callable[[Callable[[Manager], object]], object]) -> None:
         self.caller: Caller = caller(name)
-        self.told: list[Told] = []
+        self.answers: list[AnsweredChange] = []
         self._ask = ask
         self._chance = Random(name)
         self._mine: list[str] = []
 
-    def work(self) -> list[Told]:
+    def work(self) -> list[AnsweredChange]:
         for _ in range(STEPS):
             text = raw(self._chance.choice(TEXTS))
             what = self._chance.random()
             if not self._mine or what < 0.55:
                 answer = self._ask(lambda manager, text=text: manager.service.dataflows.submit(self.caller, text))  # type: ignore[misc]
                 self._note(OperationKind.SUBMIT, answer)
-                self._mine.append(self.told[-1].dataflow)
+                self._mine.append(self.answers[-1].dataflow)
             elif what < 0.75:
                 name = self._chance.choice(self._mine)
                 answer = self._ask(lambda m, name=name, text=text: m.service.dataflows.replace(self.caller, name, text))  # type: ignore[misc]
@@ -67,13 +67,13 @@ class Tenant:
             else:
                 gone = self._mine.pop(self._chance.randrange(len(self._mine)))
                 self._ask(lambda manager, gone=gone: manager.service.dataflows.remove(self.caller, gone, Stop.NOW))  # type: ignore[misc]
-                self.told.append(Told(kind=OperationKind.REMOVE, dataflow=gone))
-        return self.told
+                self.answers.append(AnsweredChange(kind=OperationKind.REMOVE, dataflow=gone))
+        return self.answers
 
     def _note(self, kind: OperationKind, answer: object) -> None:
         assert isinstance(answer, SubmitAnswer)
-        self.told.append(
-            Told(
+        self.answers.append(
+            AnsweredChange(
                 kind=kind,
                 dataflow=answer.id,
                 started=len({task.instance for task in answer.started}),
@@ -101,11 +101,11 @@ def counts(rows: list[OperationRow]) -> list[tuple[str, str, int, int, int]]:
     return [(row.kind, row.who, row.started, row.reused, row.paused) for row in rows]
 
 
-def hold_the_journal(told: dict[str, list[Told]], manager: Manager, anew: Manager) -> None:
-    """Hold that the journal has what everybody was told, and that doing it one after the other comes to the same."""
+def hold_the_journal(answers: dict[str, list[AnsweredChange]], manager: Manager, anew: Manager) -> None:
+    """Hold that the journal has what all were answered, and that doing it one after the other comes to the same."""
     rows = journal(manager)
-    assert len(rows) == sum(map(len, told.values()))
-    for tenant, each in told.items():
+    assert len(rows) == sum(map(len, answers.values()))
+    for tenant, each in answers.items():
         # Nobody's operation is missing, doubled or out of its order.
         mine = [row for row in rows if row.who == tenant]
         assert [(one.kind, one.dataflow) for one in each] == [(row.kind, row.subject) for row in mine]
@@ -113,7 +113,7 @@ def hold_the_journal(told: dict[str, list[Told]], manager: Manager, anew: Manage
             if one.kind is not OperationKind.REMOVE:
                 assert (one.started, one.reused) == (row.started, row.reused)
     # Documents of removed dataflows and of earlier revisions are drawn again, as the tenants did.
-    texts = {tenant: drawn(tenant) for tenant in told}
+    texts = {tenant: drawn(tenant) for tenant in answers}
     names: dict[str, str] = {}
     for row in rows:
         who = Caller(key=row.who, role=Role.TENANT, tenant=row.who)
@@ -161,12 +161,12 @@ def test_fifty_tenants_at_once(empty_url: str, tmp_path: Path) -> None:
     manager = prepared(empty_url)
     tenants = [Tenant(name, lambda ask: ask(manager)) for name in TENANTS]
     with ThreadPoolExecutor(len(TENANTS)) as threads:
-        told = dict(zip(TENANTS, threads.map(Tenant.work, tenants), strict=True))
+        answers = dict(zip(TENANTS, threads.map(Tenant.work, tenants), strict=True))
     anew = prepared(sqlite_url(tmp_path / "anew.db"))
-    hold_the_journal(told, manager, anew)
+    hold_the_journal(answers, manager, anew)
     with manager.store.read() as session:
         rows = session.scalars(select(DataflowRow)).all()
-    removed = {one.dataflow for each in told.values() for one in each if one.kind is OperationKind.REMOVE}
+    removed = {one.dataflow for each in answers.values() for one in each if one.kind is OperationKind.REMOVE}
     assert removed == {row.id for row in rows if row.removed is not None}
     manager.close()
     anew.close()
@@ -195,13 +195,13 @@ def test_the_lead_changes_in_the_middle(empty_url: str, tmp_path: Path) -> None:
                 assert done.acquire(timeout=60)
             # The one that leads is not asked.
             managers[(turn + 1) % 2].lead()
-        told = {name: each.result(120) for name, each in zip(tenants, working, strict=True)}
+        answers = {name: each.result(120) for name, each in zip(tenants, working, strict=True)}
     leader = managers[0]
     assert leader.committer.leads
     with leader.store.read() as session:
         assert ("one", 7) == (session.get_one(Leadership, 1).leader, session.get_one(Leadership, 1).term)
     anew = prepared(sqlite_url(tmp_path / "anew.db"))
-    hold_the_journal(told, leader, anew)
+    hold_the_journal(answers, leader, anew)
     for each in (*managers, anew):
         each.close()
 

@@ -1,4 +1,4 @@
-"""The committer: quotas, idempotency keys, what is told, and what a change does not touch."""
+"""The committer: quotas, idempotency keys, what listeners hear, and what a change does not touch."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -187,7 +187,7 @@ def test_a_key_outlives_its_dataflow_and_its_manager(manager: Manager) -> None:
 
 
 def test_a_tenant_that_was_not_admitted_submits_nothing(manager: Manager) -> None:
-    """An operator that names a tenant which is not there is told so."""
+    """An operator that names a tenant which is not there is refused."""
     with pytest.raises(NotFound, match="no tenant 'eve'"):
         manager.service.dataflows.submit(OPERATOR, raw(SHORT), tenant="eve")
 
@@ -205,15 +205,15 @@ def test_a_job_whose_plan_would_be_as_it_was_keeps_it(sqlite: str) -> None:
     manager.close()
 
 
-def test_whoever_listens_is_told_of_each_change(manager: Manager) -> None:
-    """A change of what is wanted is told after it was committed, from then on and not before."""
-    told: list[int] = []
-    manager.committer.on_change(lambda: told.append(len(manager.changes.jobs.wanted())))
+def test_listeners_hear_of_each_change(manager: Manager) -> None:
+    """A change of what is wanted is announced after it was committed, from then on and not before."""
+    heard: list[int] = []
+    manager.committer.on_change(lambda: heard.append(len(manager.changes.jobs.wanted())))
     dataflow = manager.submit("ann", SHORT)
     manager.service.dataflows.remove(ANN, dataflow, Stop.NOW)
     with pytest.raises(InvalidDataflow):
         manager.submit("ann", "s:source")
-    assert [1, 1] == told
+    assert [1, 1] == heard
     assert [None] == [each.plan for each in manager.changes.jobs.wanted().values()]
 
 
@@ -282,7 +282,7 @@ def test_tasks_of_a_type_that_is_gone_run_on(manager: Manager) -> None:
 
 
 def test_what_runs_is_as_old_as_it_was(manager: Manager) -> None:
-    """Since when a task runs survives the manager, and is what the one that shares it later is told, to the hour."""
+    """Since when a task runs survives the manager, and who shares it later learns it, to the hour."""
     begun = datetime.now(UTC)
     manager.submit("ann", "s:source > w:window > k:sink")
     other = Manager(manager.url, "two").lead()

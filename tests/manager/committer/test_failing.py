@@ -95,13 +95,13 @@ def test_a_commit_of_which_nobody_knows_is_looked_up(manager: Manager) -> None:
     """Where the database fails after it has committed, the memory is what was committed, and the key tells it."""
     broken = [True]
 
-    def told() -> None:
+    def fail_once() -> None:
         if broken.pop() if broken else False:
             raise OperationalError("COMMIT", None, Exception("the connection was lost"))
 
     def commit(connection: Connection) -> None:
         connection.connection.commit()
-        told()
+        fail_once()
 
     event.listen(manager.store._engine, "commit", commit)
     with pytest.raises(OperationalError):

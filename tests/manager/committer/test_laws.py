@@ -321,7 +321,7 @@ class Tenants(RuleBasedStateMachine):
 
 
 def _common(task: RunningTask) -> Key:
-    """By what a task of one revision is found in the next: what is younger is not told apart from what it is beside."""
+    """By what a task of one revision is found in the next: what is younger counts as what it is beside."""
     scope = task.key.scope
     return task.key if scope and scope.dataflow else Key(task.key.signature, None)
 

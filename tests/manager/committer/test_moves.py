@@ -169,14 +169,14 @@ def test_a_change_puts_off_a_move_that_is_only_prepared(manager: Manager, change
     hold(manager)
     (note,) = notes(manager)
     assert note.endswith("; given up: something else was asked for meanwhile")
-    # Whoever drives the old one on is told that it is over.
+    # To drive the old one on is refused: it is over.
     with pytest.raises(Conflict, match="is over"):
         manager.changes.moves.cut(move.id)
 
 
 @pytest.mark.parametrize("phase", [Phase.CUTTING, Phase.TAKING, Phase.RETURNING])
 def test_a_change_waits_for_a_move_that_is_cut(manager: Manager, phase: Phase, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for ever: whoever asked is told when to ask again, and nothing is done."""
+    """Not for ever: the refusal says when to ask again, and nothing is done."""
     monkeypatch.setattr(committers, "MOST_WAITED", 0.05)
     move = begin(manager)
     manager.changes.moves.cut(move.id)
@@ -235,7 +235,7 @@ def test_nothing_moves_while_a_dataflow_drains(manager: Manager) -> None:
 
 
 def test_a_dataflow_runs_on_while_its_tasks_move(manager: Manager) -> None:
-    """It needs of its jobs what they have run before, so that its tenant is not told that it is deployed anew."""
+    """It needs of its jobs what they have run before, so that its tenant does not see it deployed anew."""
     committer = manager.committer
 
     def needs() -> dict[str, int]:

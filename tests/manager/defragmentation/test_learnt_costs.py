@@ -82,11 +82,11 @@ def test_a_manager_that_does_not_lead_stores_nothing(manager: Manager) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "costs",
     [{"calibration": {"samples": "many"}}, {"calibration": {"samples": 50, "taken": [1.0], "products": [[1.0]]}}],
 )
-def test_costs_of_another_release_are_learnt_anew(manager: Manager, told: dict[str, Any]) -> None:
+def test_costs_of_another_release_are_learnt_anew(manager: Manager, costs: dict[str, Any]) -> None:
     """They cause no error."""
     with manager.store.write() as session:
-        session.add(LearntRow(at=0.0, told=told))
+        session.add(LearntRow(at=0.0, costs=costs))
     assert LearntCosts() == written(manager)

@@ -124,7 +124,7 @@ def test_looks_end_with_the_lead(watching: OutputWatcher) -> None:
 def test_a_failed_look_frees_its_place() -> None:
     """The error of connecting is raised."""
 
-    def connect(_client_id: str, **_told: object) -> None:
+    def connect(_client_id: str, **_options: object) -> None:
         raise OSError("no broker")
 
     watching = OutputWatcher(connect, most=1)  # type: ignore[arg-type]  # it gives nothing

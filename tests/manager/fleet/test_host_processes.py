@@ -35,7 +35,7 @@ def found(name: str) -> set[psutil.Process]:
     return {each for each in below if runs(each) and {"host", name} <= set(each.cmdline())}
 
 
-def test_a_machine_is_one_process_whoever_looks(made: HostProcesses, tmp_path: Path) -> None:
+def test_a_machine_is_one_process_whichever_manager_looks(made: HostProcesses, tmp_path: Path) -> None:
     """It is started once; the next manager goes on with it; arguments do not show the broker's password."""
     made.start("added-1", "why")
     (process,) = found("added-1")

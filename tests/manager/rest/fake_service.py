@@ -209,10 +209,10 @@ class _FakeAdministration(Administration):
         self._fake = fake
 
     def caller(self, key: str) -> Caller:
-        told = parse_key(key)
-        if told is None or not matches(told[1], self._fake.hashes.get(told[0], "")):
+        parsed = parse_key(key)
+        if parsed is None or not matches(parsed[1], self._fake.hashes.get(parsed[0], "")):
             raise Unauthenticated
-        known = self._fake.known_keys[told[0]]
+        known = self._fake.known_keys[parsed[0]]
         if known.revoked is not None:
             raise Unauthenticated
         return Caller(key=known.id, role=known.role, tenant=known.tenant)
@@ -275,8 +275,8 @@ class _FakeBills(Bills):
     ) -> BillAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        told = reports.BILL.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
-        return told if caller.is_operator else told.model_copy(update={"whole": None})
+        answer = reports.BILL.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        return answer if caller.is_operator else answer.model_copy(update={"whole": None})
 
 
 class _FakeBundles(Bundles):
@@ -626,8 +626,8 @@ class _FakeSavings(Savings):
     ) -> SavingsAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        told = reports.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
-        return told if caller.is_operator else told.model_copy(update={"whole": None})
+        answer = reports.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        return answer if caller.is_operator else answer.model_copy(update={"whole": None})
 
     def series(
         self,
@@ -640,8 +640,8 @@ class _FakeSavings(Savings):
     ) -> SeriesAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        told = reports.SERIES.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
-        return told if step is None else told.model_copy(update={"step": step})
+        answer = reports.SERIES.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        return answer if step is None else answer.model_copy(update={"step": step})
 
 
 class _FakeSecrets(Secrets):

@@ -17,8 +17,8 @@ JSON = {"Content-Type": "application/json"}
 def _submitted(client: httpx.Client, **headers: str) -> dict[str, Any]:
     answer = client.post("/v1/dataflows", content=DOCUMENT, headers=JSON | headers)
     assert 201 == answer.status_code, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 def test_a_submission_is_answered_with_where_it_is_found(ann: httpx.Client) -> None:
@@ -103,7 +103,7 @@ def test_a_replaced_document_raises_the_revision(ann: httpx.Client) -> None:
 
 
 def test_explain_changes_nothing(ann: httpx.Client) -> None:
-    """What a submission would do is told, and nothing is there afterwards."""
+    """What a submission would do is answered, and nothing is there afterwards."""
     answer = ann.post("/v1/explain", content=DOCUMENT, headers=JSON)
     assert (200, 4) == (answer.status_code, len(answer.json()["started"]))
     assert [] == ann.get("/v1/dataflows").json()["items"]
@@ -142,7 +142,7 @@ def test_a_key_that_is_made_lets_in_until_it_is_revoked(ask: Asking, operator: h
 
 
 def test_a_quota_is_set_and_holds(ann: httpx.Client, operator: httpx.Client) -> None:
-    """Beyond its quota a tenant is told so, and when to ask again in whole seconds."""
+    """Beyond its quota a tenant is refused, and learns when to ask again in whole seconds."""
     assert 200 == operator.put("/v1/tenants/ann/quota", json={"dataflows": 0}).status_code
     answer = ann.post("/v1/dataflows", content=DOCUMENT, headers=JSON)
     assert (429, "1", "/problems/quota-exceeded") == (

@@ -22,7 +22,7 @@ SITUATIONS = ("waiting", "away", "well", "broken")
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Any], list[tuple[str, Answer]]]]:
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Any], list[tuple[str, Answer]]]]:
     """What OpenAPI says; and for each row of the table the code that it is to reach, and what was answered."""
     folder = tmp_path_factory.mktemp("reached") / "data"
     folder.mkdir()
@@ -49,15 +49,15 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, A
     logging.getLogger("manager.rest.request_log").setLevel(logging.NOTSET)
 
 
-def test_every_request_reaches_what_it_is_to(told: tuple[dict[str, Any], list[tuple[str, Answer]]]) -> None:
+def test_every_request_reaches_what_it_is_to(answered: tuple[dict[str, Any], list[tuple[str, Answer]]]) -> None:
     """Each row of the table is answered with the code of its column."""
-    _, found = told
+    _, found = answered
     assert [] == [(code, answer) for code, answer in found if code != answer[2]]
 
 
-def test_what_is_reached_is_what_is_documented(told: tuple[dict[str, Any], list[tuple[str, Answer]]]) -> None:
+def test_what_is_reached_is_what_is_documented(answered: tuple[dict[str, Any], list[tuple[str, Answer]]]) -> None:
     """OpenAPI documents no error that no row of the table reaches, and no row an answer that it does not document."""
-    schema, found = told
+    schema, found = answered
     documented, reached = set(_documented(schema)), {answer for _, answer in found}
     assert [] == sorted(documented - reached)
     assert [] == sorted(reached - documented)
@@ -82,8 +82,8 @@ def _sent(client: httpx.Client, town: Town, method: str, ask: Ask) -> tuple[int,
     assert ("Retry-After" in answer.headers) == (answer.status_code == httpx.codes.SERVICE_UNAVAILABLE) or (
         answer.status_code == httpx.codes.TOO_MANY_REQUESTS
     )
-    told: str = answer.json()["type"]
-    return answer.status_code, told.removeprefix("/problems/")
+    kind: str = answer.json()["type"]
+    return answer.status_code, kind.removeprefix("/problems/")
 
 
 def _body(ask: Ask, town: Town) -> bytes | str | None:

@@ -30,7 +30,7 @@ ROUTES = [
     )
     for router in ROUTERS
     for route in router.routes
-    # Whoever signs in has no key to send but in the body.
+    # A request to sign in has no key but the one in its body.
     if isinstance(route, APIRoute) and route.path.startswith("/v1") and route.name != "begin_session"
     for method in sorted(route.methods or ())
 ]
@@ -40,10 +40,10 @@ BODIES = [(method, path) for method, path in ROUTES if method in {"POST", "PUT"}
 
 def _problem(answer: httpx.Response) -> dict[str, Any]:
     assert "application/problem+json" == answer.headers["Content-Type"], answer.text
-    told: dict[str, Any] = answer.json()
-    assert (answer.status_code, True) == (told["status"], bool(told["detail"]))
+    problem: dict[str, Any] = answer.json()
+    assert (answer.status_code, True) == (problem["status"], bool(problem["detail"]))
     assert 16 == len(answer.headers["X-Request-Id"])
-    return told
+    return problem
 
 
 def _pointers(answer: httpx.Response) -> list[str]:
@@ -82,11 +82,11 @@ def test_each_trouble_is_answered_as_documented(
     monkeypatch.setattr(service.use_cases.administration, "caller", raises)
     for method, path in ROUTES:
         answer = ann.request(method, path, content=DOCUMENT, headers=JSON)
-        told = _problem(answer)
+        problem = _problem(answer)
         assert (trouble.status, f"/problems/{trouble.code}", trouble.detail) == (
             answer.status_code,
-            told["type"],
-            told["detail"],
+            problem["type"],
+            problem["detail"],
         )
         assert (trouble.retry_after is not None) == ("Retry-After" in answer.headers)
 
@@ -171,7 +171,7 @@ def test_a_body_has_its_bound(ann: httpx.Client, method: str, path: str) -> None
     assert (413, "/problems/too-large") == (silent.status_code, _problem(silent)["type"])
 
 
-def test_every_problem_of_a_document_is_told_at_its_place(ann: httpx.Client) -> None:
+def test_every_problem_of_a_document_is_reported_at_its_place(ann: httpx.Client) -> None:
     """A refused document names the fields in it."""
     wrong = {"version": 2, "name": "", "tasks": [{"id": 1, "type": "x"}], "streams": []}
     answer = ann.post("/v1/dataflows", json=wrong)
@@ -212,7 +212,7 @@ def test_every_problem_of_a_document_is_told_at_its_place(ann: httpx.Client) -> 
         ("/v1/sources", '{"name": "s", "connection": {"kind": "timer", "seconds": 0}}', ["/connection/seconds"]),
     ],
 )
-def test_a_forms_problems_are_told_at_their_places(
+def test_a_forms_problems_are_reported_at_their_places(
     operator: httpx.Client, path: str, sent: str, places: list[str]
 ) -> None:
     """A refused form names each field, and says what to do; no text whatever ends in a traceback."""
@@ -270,7 +270,7 @@ def _names(answer: httpx.Response) -> set[str]:
     return set(answer.headers)
 
 
-def test_what_goes_wrong_unforeseen_is_logged_and_not_told(
+def test_what_goes_wrong_unforeseen_is_logged_and_not_shown(
     ann: httpx.Client, service: FakeService, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The answer holds a request id and no internals; the log holds the reason under that id, and no key."""
@@ -281,10 +281,10 @@ def test_what_goes_wrong_unforeseen_is_logged_and_not_told(
     monkeypatch.setattr(service.use_cases.dataflows, "page", breaks)
     with caplog.at_level(logging.DEBUG):
         answer = ann.get("/v1/dataflows", params={"name": "private"})
-    told = _problem(answer)
-    assert (500, "/problems/unexpected") == (answer.status_code, told["type"])
+    problem = _problem(answer)
+    assert (500, "/problems/unexpected") == (answer.status_code, problem["type"])
     request = answer.headers["X-Request-Id"]
-    assert (True, False) == (request in told["detail"], "inside" in answer.text)
+    assert (True, False) == (request in problem["detail"], "inside" in answer.text)
     logged = _ours(caplog)
     assert [True, True, False, False] == [
         part in logged for part in (request, "the secret inside", service.ann, "private")

@@ -27,8 +27,8 @@ def test_a_change_is_logged_with_its_request_and_its_dataflow(
     ann: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By fields, and by the form of its path; what only looks is logged for those who want all."""
-    told = _Told()
-    logging.getLogger("manager.rest.request_log").addHandler(told)
+    kept = _KeptLines()
+    logging.getLogger("manager.rest.request_log").addHandler(kept)
     try:
         with caplog.at_level(logging.INFO):
             answer = ann.post("/v1/dataflows", json=resources.DOCUMENT, headers={"X-Request-Id": "mine"})
@@ -37,18 +37,18 @@ def test_a_change_is_logged_with_its_request_and_its_dataflow(
             ann.delete(f"/v1/dataflows/{made}%0ahostile")
             ann.delete(f"/v1/dataflows/{made}")
     finally:
-        logging.getLogger("manager.rest.request_log").removeHandler(told)
-    lines = [{name: line.get(name) for name in ("method", "route", "status", "dataflow")} for line in told.lines]
+        logging.getLogger("manager.rest.request_log").removeHandler(kept)
+    lines = [{name: line.get(name) for name in ("method", "route", "status", "dataflow")} for line in kept.lines]
     route = "/v1/dataflows/{id}"
     assert [
         {"method": "POST", "route": "/v1/dataflows", "status": 201, "dataflow": made},
         {"method": "DELETE", "route": route, "status": 422, "dataflow": None},
         {"method": "DELETE", "route": route, "status": 200, "dataflow": made},
     ] == lines
-    assert "mine" == told.lines[0]["request"]
+    assert "mine" == kept.lines[0]["request"]
 
 
-class _Told(logging.Handler):
+class _KeptLines(logging.Handler):
     """Keeps lines as programs read them."""
 
     def __init__(self) -> None:

@@ -242,6 +242,6 @@ def _metered(store: Store, places: dict[str, str]) -> None:
 
 
 def _id(key: str) -> str:
-    told = parse_key(key)
-    assert told is not None
-    return told[0]
+    parsed = parse_key(key)
+    assert parsed is not None
+    return parsed[0]

@@ -48,7 +48,7 @@ def runs(manager: Manager, who: str, *, owner: str = "ann", entry: str = "proces
 
 
 def test_nobody_runs_what_was_not_published(manager: Manager) -> None:
-    """Whoever a document says is its owner: least of all an operator, whose code would be vouched for."""
+    """No matter whom a document names as its owner: least of all an operator, whose code would be vouched for."""
     assert [False] * 2 == [runs(manager, "ann"), runs(manager, "ann", owner="")]
 
 

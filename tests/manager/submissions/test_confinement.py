@@ -58,7 +58,7 @@ def test_state_from_before_a_grant_is_not_shared(manager: Manager) -> None:
 
 
 def test_state_that_is_younger_than_a_grant_is_shared(manager: Manager) -> None:
-    """Whoever started it; one who was granted later than that gets a younger one of its own."""
+    """No matter who started it; one who was granted later than that gets a younger one of its own."""
     opened(manager, "bob")
     _, mine = placed(manager, "ann")
     assert mine == placed(manager, "bob")[1]
@@ -135,12 +135,12 @@ def test_who_begins_at_the_earliest_shares_nothing(manager: Manager) -> None:
 def test_an_explanation_of_a_start_at_the_earliest_foretells_that(manager: Manager) -> None:
     """Nothing would be reused although all of it runs, and neither tasks nor batches are saved; then it is so."""
     placed(manager, "ann")
-    told = manager.service.dataflows.explain(ANN, raw(LINE), start=Start.EARLIEST)
-    assert ((), ("k", "m", "s", "w"), Start.EARLIEST) == (told.reused, told.started, told.start)
-    assert (0, 0.0, 0.0) == (told.saving.tasks, told.saving.cores, told.saving.batch_cores)
+    explanation = manager.service.dataflows.explain(ANN, raw(LINE), start=Start.EARLIEST)
+    assert ((), ("k", "m", "s", "w"), Start.EARLIEST) == (explanation.reused, explanation.started, explanation.start)
+    assert (0, 0.0, 0.0) == (explanation.saving.tasks, explanation.saving.cores, explanation.saving.batch_cores)
     assert 4 == len(manager.service.dataflows.explain(ANN, raw(LINE)).reused)
     done = manager.service.dataflows.submit(ANN, raw(LINE), start=Start.EARLIEST)
-    assert told.started == tuple(task.id for task in done.started)
+    assert explanation.started == tuple(task.id for task in done.started)
 
 
 def test_a_job_that_began_elsewhere_takes_nothing_else(manager: Manager) -> None:
@@ -183,7 +183,7 @@ def test_where_to_begin_belongs_to_what_an_idempotency_key_stands_for(manager: M
 
 
 def test_grants_begin_when_a_tenant_may_read_and_end_when_it_may_not() -> None:
-    """Whoever keeps it, under whatever name, keeps its time."""
+    """A tenant that keeps it, under whatever name, keeps its time."""
     named = Grants().then(Visibility.NAMED, ["bob"], 1.0)
     public = named.then(Visibility.PUBLIC, [], 2.0)
     assert [1.0, 2.0, 1.0, 2.0] == [public.of("bob"), public.of("cat"), named.of("bob"), public.of("dan")]

@@ -47,7 +47,7 @@ def test_a_dataflow_that_publishes_into_its_own_source_is_refused(manager: Manag
     manager.submit("ann", way("b", "ann/a") + "; t:source{'source': 'a'} > l:output")
 
 
-def test_dataflows_that_feed_each_other_are_refused_whoever_has_them(manager: Manager) -> None:
+def test_dataflows_that_feed_each_other_are_refused_no_matter_whose_they_are(manager: Manager) -> None:
     """The last one that would close the loop; once another one is gone it may run."""
     first = manager.submit("ann", way("bob:x", "ann/a"))
     manager.submit("bob", way("ann:b", "bob/x"))

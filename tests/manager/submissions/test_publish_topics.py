@@ -32,7 +32,7 @@ def line(*topics: str) -> str:
 
 
 def test_a_tenant_publishes_into_its_own_sources_only(manager: Manager) -> None:
-    """Neither into another's nor where nobody reads; each place in the document is told."""
+    """Neither into another's nor where nobody reads; each place in the document is reported."""
     manager.submit("ann", line("ann/models"))
     with pytest.raises(InvalidDataflow) as refused:
         manager.submit("ann", line("bob/models", "ann/models", "nobody/there"))
@@ -43,7 +43,7 @@ def test_a_tenant_publishes_into_its_own_sources_only(manager: Manager) -> None:
 
 
 def test_a_source_that_is_revoked_takes_along_what_publishes_into_it(manager: Manager) -> None:
-    """Else it would publish into the source of whoever registers the topic next."""
+    """Else it would publish into the source of the next tenant that registers the topic."""
     publishes, reads = manager.submit("ann", line("ann/models")), manager.submit("ann", line())
     assert 1 == manager.service.sources.revoke(ANN, "models").dataflows
     states = [manager.service.dataflows.get(ANN, each).state for each in (publishes, reads)]

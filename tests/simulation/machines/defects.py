@@ -41,7 +41,7 @@ class _Tentative(Carrier):
 
 
 class Tentative(Machine):
-    """Gates on a peer only once it was told that this one is counted."""
+    """Gates on a peer only once it has heard that this one is counted."""
 
     carrying = _Tentative
 

@@ -94,7 +94,7 @@ class Disk:
     orders: dict[str, Carriage] = field(default_factory=dict)
     """What was last ordered about each host."""
     promises: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
-    """The version under which the machine gates on more peers than it was told, and these: written before reported."""
+    """The version under which the machine gates on more peers than were ordered, and these: written before reported."""
     terms: dict[str, int] = field(default_factory=dict)
     """The highest known term of each host: written before anything is done in it."""
 

@@ -53,7 +53,7 @@ class Leader:
         connected = world.broker.connected(self.name)
         if connected and world.broker.clients[self.name] is not self.session:
             self.session, self.connected_since, self.next_word = world.broker.clients[self.name], world.now, 0.0
-            # Whoever was there before may have gone without a word.
+            # Those that were there before may have gone without a word.
             self.seen = {name: seen for name, seen in self.seen.items() if not seen.alive}
         for message, retained in world.broker.received(self.name):
             if isinstance(message, MachineSeen) and not (retained and message.alive):

@@ -102,7 +102,7 @@ def test_damage_is_noticed() -> None:
 
 
 def test_a_missing_copy_is_noticed() -> None:
-    """At any moment whoever is counted upon has everything."""
+    """At any moment each peer that is counted upon has everything."""
     world = played(0).world
     (host,) = [each for each in world.acks if world.acks[each]][:1]
     world.check(host)

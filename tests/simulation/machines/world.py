@@ -20,14 +20,14 @@ class Trouble(Exception):
 
 
 class Source:
-    """It keeps every event until that is acknowledged, and sends those again to whoever connects."""
+    """It keeps every event until that is acknowledged, and sends those again to each client that connects."""
 
     def __init__(self) -> None:
         self.inbox: deque[int] | None = None
         self.unacknowledged: dict[int, None] = {}
 
     def connected(self) -> deque[int]:
-        """A client connects in the name of the host; whoever was connected before gets nothing new."""
+        """A client connects in the name of the host; the one that was connected before gets nothing new."""
         self.inbox = deque(self.unacknowledged)
         return self.inbox
 
@@ -169,7 +169,7 @@ class World:
                 yield name, disk.of(carriage.host)
 
     def check(self, host: str) -> None:
-        """Whoever is counted upon has everything that anybody outside has seen."""
+        """A machine that is counted upon has everything that anybody outside has seen."""
         if (carriage := self.database.carriages.get(host)) is None:
             return
         for name, files in self.holders(carriage):

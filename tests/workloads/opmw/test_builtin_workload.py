@@ -57,14 +57,14 @@ def test_documented() -> None:
 
     rows = [
         (
-            told,
+            label,
             counts(found["steps"]),
             counts(found["sources"]),
             counts(found["steps and sources"]),
             counts(found["steps and sources"], found["outputs"]),
             f"{found['work saved']:.1%}".replace("%", " %"),
         )
-        for told, found in (
+        for label, found in (
             ("sources by data type", reached["by type"]),
             ("sources by variable name", reached["by variable"]),
             ("one source for all", reached["one source"]),

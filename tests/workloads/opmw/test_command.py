@@ -12,7 +12,7 @@ FILES = Path(__file__).parent / "templates"
 
 
 def test_workload_folder(tmp_path: Path) -> None:
-    """Files of templates become a folder that loads as a workload; what was skipped is told with its reason."""
+    """Files of templates become a folder that loads as a workload; what was skipped is reported with its reason."""
     files = [str(FILES / name) for name in ("words.ttl", "model.owl", "odd.ttl", "torn.owl")]
     into = tmp_path / "made"
     result = CliRunner().invoke(app, ["opmw", *files, "--into", str(into), "--sinks"])
@@ -29,9 +29,9 @@ def test_workload_folder(tmp_path: Path) -> None:
 def test_for_programs(tmp_path: Path) -> None:
     """With --json all that was found is one document: templates, what they share, and every finding."""
     result = CliRunner().invoke(app, ["opmw", str(FILES / "words.ttl"), "--into", str(tmp_path / "made"), "--json"])
-    told = json.loads(result.stdout)
+    document = json.loads(result.stdout)
     assert [("WORDCOUNT", 2, 4), ("WordCount", 2, 4)] == [
-        (each["template"], each["steps"], each["distinct"]) for each in told["templates"]
+        (each["template"], each["steps"], each["distinct"]) for each in document["templates"]
     ]
     assert {
         "steps": {"total": 4, "distinct": 2, "shared": 0.5, "users": {"2": 2, "3": 0, "4": 0, "5+": 0}},
@@ -39,8 +39,8 @@ def test_for_programs(tmp_path: Path) -> None:
         "outputs": {"total": 2, "distinct": 1, "shared": 0.5, "users": {"2": 1, "3": 0, "4": 0, "5+": 0}},
         "steps and sources": {"total": 6, "distinct": 3, "shared": 0.5, "users": {"2": 3, "3": 0, "4": 0, "5+": 0}},
         "work saved": 0.5,
-    } == told["shared"]
-    assert ["it computes what 'WORDCOUNT' does"] == [each["reason"] for each in told["findings"]]
+    } == document["shared"]
+    assert ["it computes what 'WORDCOUNT' does"] == [each["reason"] for each in document["findings"]]
 
 
 def test_counts_without_sources(tmp_path: Path) -> None:
@@ -49,13 +49,13 @@ def test_counts_without_sources(tmp_path: Path) -> None:
     result = CliRunner().invoke(
         app, ["opmw", *files, "--into", str(tmp_path / "made"), "--sources", "none", "--sinks", "--json"]
     )
-    told = json.loads(result.stdout)["shared"]
-    counts = {name: (told[name]["total"], told[name]["distinct"]) for name in ("steps", "sources", "outputs")}
+    shared = json.loads(result.stdout)["shared"]
+    counts = {name: (shared[name]["total"], shared[name]["distinct"]) for name in ("steps", "sources", "outputs")}
     assert {"steps": (6, 4), "sources": (3, 1), "outputs": (3, 2)} == counts
 
 
 def test_causes(tmp_path: Path) -> None:
-    """What was met many times is told once, with its cause, how often, and where first; each one where asked for."""
+    """What was met many times is shown once, with its cause, how often, and where first; each one where asked for."""
     file = tmp_path / "many.ttl"
     variables = "".join(f":in{number} a :Zebra, :Horse . :s o:uses :in{number} . " for number in range(5))
     file.write_text(
@@ -71,8 +71,8 @@ def test_causes(tmp_path: Path) -> None:
     assert f"repaired 5 {cause} t: in0, t: in1, t: in2 and 2 more" == line
     each = CliRunner().invoke(app, [*asked, str(tmp_path / "each"), "--details"]).output
     assert 5 == each.count("has 2 data types, Zebra, Horse; the first is taken")
-    told = json.loads(CliRunner().invoke(app, [*asked, str(tmp_path / "json"), "--json"]).stdout)
-    assert 5 == len(told["findings"])
+    document = json.loads(CliRunner().invoke(app, [*asked, str(tmp_path / "json"), "--json"]).stdout)
+    assert 5 == len(document["findings"])
 
 
 def test_joined_inputs(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_refused_document(tmp_path: Path) -> None:
         f"@prefix o: <http://www.opmw.org/ontology/> . @prefix : <http://example.org/> . {steps}", encoding="utf-8"
     )
     result = CliRunner().invoke(app, ["opmw", str(file), "--into", str(tmp_path / "made"), "--json"])
-    told = json.loads(result.stdout)
-    assert ["Sorts"] == [each["template"] for each in told["templates"]]
-    (reason,) = (each["reason"] for each in told["findings"] if each["outcome"] == "skipped")
+    document = json.loads(result.stdout)
+    assert ["Sorts"] == [each["template"] for each in document["templates"]]
+    (reason,) = (each["reason"] for each in document["findings"] if each["outcome"] == "skipped")
     assert reason.startswith("its document is refused: /tasks/0/type")

@@ -75,7 +75,7 @@ def test_steps() -> None:
     ],
 )
 def test_sources(sources: SourcesBy, expected: dict[str, str]) -> None:
-    """Each variable from outside has a source, told apart as asked for; what nothing feeds takes the common one."""
+    """Each variable from outside has a source, named as asked for; what nothing feeds takes the common one."""
     assert expected == feeds(encode(TEMPLATE, name="words", sources=sources))
 
 
@@ -125,7 +125,7 @@ def test_joining_steps_stay_equal(one: list[int], other: list[int]) -> None:
 
 
 def test_parameters_called_as_fields() -> None:
-    """A parameter that is called as a field that steps have for themselves is told apart."""
+    """A parameter that is called as a field that steps have for themselves gets another name."""
     step = TemplateStep(name="s", component="Sort", uses=("a", "b"), parameters={"inputs": 7, "iterations": 1})
     template = Template(name="t", steps=(step,), variables=tuple(Variable(name=n, data_type=None) for n in "ab"))
     expected = {"parameter inputs": 7, "parameter iterations": 1, "iterations": ITERATIONS}

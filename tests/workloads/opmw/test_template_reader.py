@@ -32,7 +32,7 @@ def read(turtle: str) -> tuple[tuple[Template, ...], tuple[ImportFinding, ...]]:
     return templates_in(Facts(Statements().parse(data=PREFIXES + turtle, format="turtle")), "t.ttl")
 
 
-def told(findings: tuple[ImportFinding, ...]) -> list[str]:
+def summaries(findings: tuple[ImportFinding, ...]) -> list[str]:
     return [f"{finding.template}: {finding.outcome}: {finding.reason}" for finding in findings]
 
 
@@ -84,7 +84,7 @@ def test_wings_template() -> None:
     assert [
         "Sample Then Model: repaired: link 'astray' was left out: 'nowhere' is no step of the template",
         "Sample Then Model: repaired: link 'halved' was left out: it has no destination",
-    ] == told(findings)
+    ] == summaries(findings)
 
 
 def test_mixed_vocabularies() -> None:
@@ -170,7 +170,7 @@ def test_several_data_types(above: str, expected: str, repaired: int) -> None:
 
 
 def test_odd_templates() -> None:
-    """What has no steps, no links or a circle is skipped; what can be understood is repaired; each is told."""
+    """What has no steps, no links or a circle is skipped; what can be understood is repaired; each is reported."""
     templates, findings = read_templates(FILES / "odd.ttl")
     assert ["hidden"] == [each.name for each in templates]
     assert [
@@ -186,7 +186,7 @@ def test_odd_templates() -> None:
         "hidden: repaired: step 'one' has no component; its own name is taken",
         "hidden: repaired: step 'two' has 2 components, Plot, Print; the first is taken",
         "hidden: noted: it has 2 parts that no link joins",
-    ] == told(findings)
+    ] == summaries(findings)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_any_statements(
 
 @given(st.binary(max_size=60), st.integers(min_value=0, max_value=3_000), st.sampled_from(["words.ttl", "model.owl"]))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, inserted: bytes, place: int, file: str) -> None:
-    """No file whatever ends in a traceback: bytes that stand anywhere in a good one are told of at the worst."""
+    """No file whatever ends in a traceback: bytes that stand anywhere in a good one are reported at the worst."""
     path = tmp_path_factory.getbasetemp() / f"drawn-{file}"
     raw = (FILES / file).read_bytes()
     path.write_bytes(raw[:place] + inserted + raw[place:])

@@ -43,17 +43,17 @@ def test_a_dry_replay_keeps_its_counts_and_how_it_was_made(trace: Path, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reason"),
     [
         (["--measure", "some"], "--measure some: is neither all nor a number of steps"),
         (["--measure", "0"], "--measure 0: is neither all nor a number of steps"),
         (["--dry", "--defragment", "itself"], "a dry replay has no measurements to decide by"),
     ],
 )
-def test_a_replay_that_cannot_be_says_why(trace: Path, tmp_path: Path, options: list[str], told: str) -> None:
+def test_a_replay_that_cannot_be_says_why(trace: Path, tmp_path: Path, options: list[str], reason: str) -> None:
     """With the exit code for what is of no use, before anything is started."""
     result = CliRunner().invoke(app, ["replay", str(trace), "--into", str(tmp_path / "results"), *options])
-    assert (1, True, False) == (result.exit_code, told in result.stderr, (tmp_path / "results").exists())
+    assert (1, True, False) == (result.exit_code, reason in result.stderr, (tmp_path / "results").exists())
 
 
 def test_a_trace_of_other_dataflows_is_refused(trace: Path, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def service(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def test_a_worker_that_ended_counts_for_the_workers(service: "subprocess.Popen[str]") -> None:
-    """What it used its parent was told; every other process plays the part that its place tells."""
+    """What it used is in the times of its parent; every other process plays the part that its place tells."""
     process = psutil.Process(service.pid)
     work(service)
     begun = read_cores(process)

@@ -92,7 +92,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     placement=st.sampled_from(["launch", "graft", "pack"]),
     defragment=st.sampled_from(["off", "step"]),
 )
-def test_counts_are_those_of_a_service(  # noqa: PLR0913, PLR0917 - what a replay hangs on
+def test_counts_are_those_of_a_service(  # noqa: PLR0913, PLR0917 - what a replay depends on
     template: Path,
     tmp_path_factory: pytest.TempPathFactory,
     family: tuple[Document, ...],
@@ -112,8 +112,8 @@ def test_counts_are_those_of_a_service(  # noqa: PLR0913, PLR0917 - what a repla
     ids: dict[str, str] = {}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(replaying, "installed_catalogue", lambda: CATALOGUE)
-        told = dry_rows(workload(documents, *NAMES), trace, mode=mode, placement=placement, defragment=defragment)
-        for step, (row, users) in zip(trace.steps, told, strict=True):
+        replayed = dry_rows(workload(documents, *NAMES), trace, mode=mode, placement=placement, defragment=defragment)
+        for step, (row, users) in zip(trace.steps, replayed, strict=True):
             if step.action is Action.SUBMIT:
                 ids[step.dataflow] = manager.submit("ann", document_in(mode, documents[step.dataflow]))
             else:
@@ -161,12 +161,12 @@ def test_what_runs_where_nothing_is_shared_is_counted_beside() -> None:
         steps=tuple(TraceStep(action=action, dataflow=name, phase=TracePhase.WALK) for action, name in steps),
     )
 
-    def told(mode: Mode) -> list[tuple[int, int, int, int]]:
+    def numbers(mode: Mode) -> list[tuple[int, int, int, int]]:
         rows = dry_rows(workload(documents, "weather"), trace, mode=mode, placement="launch", defragment="off")
         return [(row.submitted_tasks, row.running_tasks, row.paused_tasks, row.jobs) for row, _ in rows]
 
-    assert [(4, 4, 0, 1), (8, 6, 0, 2), (4, 4, 2, 2), (0, 0, 0, 0)] == told("reuse")
-    assert [(4, 5, 0, 1), (8, 10, 0, 2), (4, 5, 0, 1), (0, 0, 0, 0)] == told("default")
+    assert [(4, 4, 0, 1), (8, 6, 0, 2), (4, 4, 2, 2), (0, 0, 0, 0)] == numbers("reuse")
+    assert [(4, 5, 0, 1), (8, 10, 0, 2), (4, 5, 0, 1), (0, 0, 0, 0)] == numbers("default")
 
 
 def test_work_saved_is_counted_beside() -> None:
@@ -175,7 +175,7 @@ def test_work_saved_is_counted_beside() -> None:
     steps = tuple(TraceStep(action=Action.SUBMIT, dataflow=name, phase=TracePhase.FILL) for name in "ab")
     trace = Trace(name="SEQ", workload="drawn", seed=1, steps=steps)
 
-    def told(mode: Mode, cost: Cost) -> list[tuple[float, float]]:
+    def work(mode: Mode, cost: Cost) -> list[tuple[float, float]]:
         replayed = dry_rows(
             workload(documents, "weather"),
             trace,
@@ -188,9 +188,9 @@ def test_work_saved_is_counted_beside() -> None:
         return [(row.work_alone, row.work_running) for row, _ in replayed]
 
     # The output takes the events of both twins, so that it costs twice as much as the others.
-    assert [(1.0, 1.0), (2.0, 1.5)] == told("reuse", each_step)
-    assert [(1.0, 1.5), (2.0, 3.0)] == told("default", each_step)
-    assert [(2.5, 2.5), (5.0, 4.0)] == told("reuse", each_task)
+    assert [(1.0, 1.0), (2.0, 1.5)] == work("reuse", each_step)
+    assert [(1.0, 1.5), (2.0, 3.0)] == work("default", each_step)
+    assert [(2.5, 2.5), (5.0, 4.0)] == work("reuse", each_task)
 
 
 def test_of_paused_tasks_only_those_are_counted_that_a_plan_keeps() -> None:
@@ -203,8 +203,10 @@ def test_of_paused_tasks_only_those_are_counted_that_a_plan_keeps() -> None:
         seed=1,
         steps=tuple(TraceStep(action=action, dataflow=name, phase=TracePhase.WALK) for action, name in steps),
     )
-    told = dry_rows(workload(documents, "weather", "traffic"), trace, mode="reuse", placement="pack", defragment="off")
-    assert [(1, 4, 0, 1, 0), (2, 8, 0, 1, 0), (1, 4, 3, 1, 0)] == [counts(row) for row, _ in told]
+    replayed = dry_rows(
+        workload(documents, "weather", "traffic"), trace, mode="reuse", placement="pack", defragment="off"
+    )
+    assert [(1, 4, 0, 1, 0), (2, 8, 0, 1, 0), (1, 4, 3, 1, 0)] == [counts(row) for row, _ in replayed]
 
 
 def test_many_dataflows_are_counted_to_the_end() -> None:
@@ -220,8 +222,8 @@ def test_many_dataflows_are_counted_to_the_end() -> None:
             for name in documents
         ),
     )
-    told = dry_rows(workload(documents, "weather"), trace, mode="reuse", placement="launch", defragment="off")
-    rows = [row for row, _ in told]
+    replayed = dry_rows(workload(documents, "weather"), trace, mode="reuse", placement="launch", defragment="off")
+    rows = [row for row, _ in replayed]
     assert (300, 300 * 4, 1 + 40 + 2 * 300, 300) == (
         rows[299].dataflows,
         rows[299].submitted_tasks,
@@ -231,7 +233,7 @@ def test_many_dataflows_are_counted_to_the_end() -> None:
     assert (0, 0, 0, 0, 0) == counts(rows[-1])
 
 
-def test_what_cannot_be_replayed_is_told() -> None:
+def test_what_cannot_be_replayed_is_refused() -> None:
     """A dataflow that the workload has not, and one whose document has a problem, each by name."""
     step = TraceStep(action=Action.SUBMIT, dataflow="x", phase=TracePhase.FILL)
     trace = Trace(name="SEQ", workload="drawn", seed=1, steps=(step,))

@@ -177,7 +177,7 @@ def test_shares_are_those_that_the_service_metered() -> None:
     """What belongs to nobody is a row of its own; where no minute was metered nothing is said."""
     estimate = EstimateAnswer(low=1.0, likely=2.0, high=3.0)
     measured = found(3)
-    told = SavingsAnswer(
+    savings = SavingsAnswer(
         since=datetime(2026, 1, 1, tzinfo=UTC),
         until=datetime(2026, 1, 1, 0, 1, tzinfo=UTC),
         metered_seconds=60.0,
@@ -197,14 +197,14 @@ def test_shares_are_those_that_the_service_metered() -> None:
             for tenant, cores in (("bob", 0.3), ("ann", 0.6))
         ),
     )
-    filled = with_savings(measured, told)
+    filled = with_savings(measured, savings)
     assert (2.0, 1.5) == (filled.windows[0].alone_launched, filled.windows[0].alone_packed)
     assert [
         TenantCoresRow(step=3, tenant="ann", cores=0.6),
         TenantCoresRow(step=3, tenant="bob", cores=0.3),
         TenantCoresRow(step=3, tenant=None, cores=0.1),
     ] == list(filled.tenants)
-    assert measured == with_savings(measured, told.model_copy(update={"metered_seconds": 0.0}))
+    assert measured == with_savings(measured, savings.model_copy(update={"metered_seconds": 0.0}))
 
 
 def cpu(cores: float) -> CpuAnswer:

@@ -9,7 +9,7 @@ from workloads.replay.window_validity import why_behind
 
 
 def job(number: int, **figures: Any) -> JobAnswer:
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "job": str(number),
         "host": "local",
         "version": 1,
@@ -24,7 +24,7 @@ def job(number: int, **figures: Any) -> JobAnswer:
         "lag_events": 50,
         "lag_seconds": 9.0,
     }
-    return JobAnswer.model_validate(told | figures)
+    return JobAnswer.model_validate(reported | figures)
 
 
 WELL = (job(1), job(2))

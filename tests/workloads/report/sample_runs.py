@@ -15,7 +15,7 @@ DEFAULT_TASKS, SHARED_TASKS = (4, 10, 6, 0), (4, 6, 4, 0)
 
 def manifest(way: Way, *, dry: bool = True, trace: Mapping[str, Any] | None = None, **other: Any) -> ReplayManifest:
     steps = [{"action": action, "dataflow": dataflow, "phase": phase} for action, dataflow, phase in STEPS]
-    told: dict[str, Any] = {
+    usual: dict[str, Any] = {
         "mode": way.mode,
         "placement": way.placement,
         "defragment": way.defragment,
@@ -29,11 +29,11 @@ def manifest(way: Way, *, dry: bool = True, trace: Mapping[str, Any] | None = No
         "begun": "2026-01-01T00:00:00+00:00",
         "ended": "2026-01-01T01:00:00+00:00",
     }
-    return ReplayManifest(**(told | other))
+    return ReplayManifest(**(usual | other))
 
 
 def window(step: int, number: int, cores: float, **other: Any) -> WindowRow:
-    told: dict[str, Any] = {
+    usual: dict[str, Any] = {
         "step": step,
         "window": number,
         "seconds": 10.0,
@@ -47,7 +47,7 @@ def window(step: int, number: int, cores: float, **other: Any) -> WindowRow:
         "alone_packed": None,
         "behind": "",
     }
-    return WindowRow(**(told | other))
+    return WindowRow(**(usual | other))
 
 
 def results(  # noqa: PLR0913 - what tests differ in

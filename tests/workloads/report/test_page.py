@@ -68,7 +68,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = []
     for number, run in enumerate(every_way().every):
         made = run.results
-        told = {**made.manifest.trace, "workload": HOSTILE}
+        trace = {**made.manifest.trace, "workload": HOSTILE}
         way = run.way
         again = results(
             way,
@@ -76,7 +76,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
             jobs=[row.jobs for row in made.steps],
             windows=made.windows,
             tenants=made.tenants,
-            trace=told,
+            trace=trace,
             workload={"name": HOSTILE, "nested": {"</pre>": "]]>"}},
         )
         write_results(again, folder / f"results-{number}")
@@ -151,7 +151,7 @@ def test_every_figure_is_a_file_too(report: Path) -> None:
     assert "var(" not in (report / "tasks-per-step.svg").read_text(encoding="utf-8")
 
 
-def test_windows_of_a_service_that_was_behind_enter_no_mean_and_are_told_of() -> None:
+def test_windows_of_a_service_that_was_behind_enter_no_mean_and_are_named() -> None:
     """Neither the cores of their step, nor its pairs, nor latencies; a step whose windows all were is not measured."""
     late = "an event waited 150 s for job 3, at a pace of 10 s"
     found = runs(
@@ -171,8 +171,8 @@ def test_windows_of_a_service_that_was_behind_enter_no_mean_and_are_told_of() ->
     assert {0: 0.5} == found.cores(REUSE)
     assert (0.5, 0.5, 1.0) == (shared.cores_mean, shared.cores_saved, shared.latency_p50)
     assert (1, 2) == (shared.windows, shared.windows_thrown_away)
-    told = "toy, SEQ, reuse: 2 of 3 windows were discarded because the service was behind, first at step 1: "
-    assert [f"{told}{late}."] == list(discarded_windows([found]))
+    sentence = "toy, SEQ, reuse: 2 of 3 windows were discarded because the service was behind, first at step 1: "
+    assert [f"{sentence}{late}."] == list(discarded_windows([found]))
     assert "| 1 of 3 |" in markdown_of(summary_of([found]))
 
 
@@ -197,9 +197,9 @@ def test_dry_results_alone_make_a_report(tmp_path: Path) -> None:
         write_results(results(way, tasks=tasks), tmp_path / way.name)
     folders = [str(tmp_path / each) for each in ("default", "reuse")]
     into = tmp_path / "out"
-    told = CliRunner().invoke(app, ["report", *folders, "--into", str(into), "--json"])
-    assert 0 == told.exit_code, told.output
-    summary = json.loads(told.stdout)
+    done = CliRunner().invoke(app, ["report", *folders, "--into", str(into), "--json"])
+    assert 0 == done.exit_code, done.output
+    summary = json.loads(done.stdout)
     assert json.loads((into / "summary.json").read_text(encoding="utf-8")) == summary
     assert 0.3 == round(summary["toy"]["SEQ"]["reuse"]["tasks_saved"], 9)
     assert None is summary["toy"]["SEQ"]["reuse"]["cores_saved"]
@@ -209,11 +209,11 @@ def test_dry_results_alone_make_a_report(tmp_path: Path) -> None:
     assert {"tasks-per-step", "reuse-histogram", "regimes"} == {path.stem for path in into.glob("*.svg")}
 
 
-def test_what_stands_in_the_way_is_told(tmp_path: Path) -> None:
+def test_what_stands_in_the_way_is_reported(tmp_path: Path) -> None:
     """A folder that holds no results."""
-    told = CliRunner().invoke(app, ["report", str(tmp_path / "nothing")])
-    assert 1 == told.exit_code
-    assert "manifest.json: No such file or directory; name a folder" in told.stderr.replace("\n", " ")
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "nothing")])
+    assert 1 == done.exit_code
+    assert "manifest.json: No such file or directory; name a folder" in done.stderr.replace("\n", " ")
 
 
 def test_sentences_follow_from_the_numbers() -> None:
@@ -248,7 +248,7 @@ def test_a_crossover_that_is_not_there_is_not_claimed() -> None:
     assert None is packing_and_sharing(brief)
 
 
-def test_live_counts_that_are_not_the_dry_ones_are_told() -> None:
+def test_live_counts_that_are_not_the_dry_ones_are_reported() -> None:
     """With the first step at which they differ; what is consolidated less often is compared where it is measured."""
     consolidated = runs(results(DEFRAGMENTED), results(DEFRAGMENTED, jobs=(9, 9, 9, 9), windows=windows(1.0)))
     assert [] == list(count_differences(consolidated))
@@ -258,17 +258,17 @@ def test_live_counts_that_are_not_the_dry_ones_are_told() -> None:
     )
 
 
-def test_what_was_done_otherwise_than_it_seems_is_told() -> None:
+def test_what_was_done_otherwise_than_it_seems_is_reported() -> None:
     """That live jobs were consolidated less often than dry ones, and that ways were measured one after the other."""
     later: dict[str, Any] = {"begun": "2026-01-01T02:00:00+00:00", "ended": "2026-01-01T03:00:00+00:00"}
-    told = runs(
+    compared = runs(
         results(DEFAULT, tasks=DEFAULT_TASKS, windows=windows(1.0)),
         results(DEFRAGMENTED, windows=windows(0.5), settings={"hurry": True}),
         results(DEFAULT_PACKED, tasks=DEFAULT_TASKS, windows=windows(0.8), **later),
     )
-    assert "consolidated only at measured steps" in (consolidated_less_often(told) or "")
-    assert (packing_and_sharing(told) or "").endswith("one after the other, not side by side.")
-    assert (against_packed_default(told) or "").endswith("one after the other, not side by side.")
+    assert "consolidated only at measured steps" in (consolidated_less_often(compared) or "")
+    assert (packing_and_sharing(compared) or "").endswith("one after the other, not side by side.")
+    assert (against_packed_default(compared) or "").endswith("one after the other, not side by side.")
     assert None is consolidated_less_often(every_way())
     assert "one after the other" not in (packing_and_sharing(every_way()) or "")
 

@@ -29,10 +29,10 @@ def test_cores_follow_the_work_where_both_are_saved_alike() -> None:
     found = measured(0.9, 1.4)
     work = summary_of([found]).workloads["toy"]["SEQ"]["reuse"].work_saved_where_measured
     assert work is not None
-    told = [each for each in cores_against_work([found], summary_of([found])) if ", reuse:" in each]
-    assert 1 == len(told)
-    assert f"23.3 % of the cores are saved, and {100 * work:.1f} % of the work at the same steps" in told[0]
-    assert told[0].endswith("default takes at most 2.00 cores.")
+    sentences = [each for each in cores_against_work([found], summary_of([found])) if ", reuse:" in each]
+    assert 1 == len(sentences)
+    assert f"23.3 % of the cores are saved, and {100 * work:.1f} % of the work at the same steps" in sentences[0]
+    assert sentences[0].endswith("default takes at most 2.00 cores.")
 
 
 def test_a_batch_costs_what_the_same_tasks_take_less_in_fewer_jobs() -> None:
@@ -50,8 +50,8 @@ def test_a_batch_costs_what_the_same_tasks_take_less_in_fewer_jobs() -> None:
 
 def test_what_was_only_counted_has_a_crossover_and_no_regime() -> None:
     """Nothing is said of work in seconds that nobody measured."""
-    told = regime_sentence(runs(results(DEFAULT, tasks=DEFAULT_TASKS, jobs=(1, 2, 1, 0)), results(REUSE)))
-    assert told is not None
-    assert "a batch costs 60 ms." in told
-    assert "holds" not in told
+    sentence = regime_sentence(runs(results(DEFAULT, tasks=DEFAULT_TASKS, jobs=(1, 2, 1, 0)), results(REUSE)))
+    assert sentence is not None
+    assert "a batch costs 60 ms." in sentence
+    assert "holds" not in sentence
     assert None is regime_sentence(runs(results(REUSE)))

@@ -33,7 +33,7 @@ def close(expected: float, actual: float | None) -> bool:
     return actual is not None and math.isclose(expected, actual, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def test_a_saving_is_told_over_all_steps_and_at_the_peak() -> None:
+def test_a_saving_is_given_over_all_steps_and_at_the_peak() -> None:
     """14 tasks and steps instead of 20; at the peak 6 instead of 10."""
     lasting = (1.0, 1.0, 1.0, 1.0)
     assert close(1 - 14 / 20, saved(DEFAULT_TASKS, (4, 6, 4, 0), lasting))
@@ -178,8 +178,8 @@ def test_a_summary_has_each_way_against_its_own_baseline() -> None:
 def test_what_was_not_run_both_ways_saves_nothing_that_is_known() -> None:
     """The summary says null, and the table a dash."""
     summary = summary_of([runs(results(REUSE))])
-    told = summary.as_json()["toy"]["SEQ"]["reuse"]
-    assert [None, None, None] == [told["tasks_saved"], told["cores_saved"], told["cores_mean"]]
+    figures = summary.as_json()["toy"]["SEQ"]["reuse"]
+    assert [None, None, None] == [figures["tasks_saved"], figures["cores_saved"], figures["cores_mean"]]
     assert (
         "| toy | SEQ | reuse | 3.5 (0.8 + 1.8 + 1.0) | - | - | - | - | - | - | - | - |\n"
         == markdown_of(summary).splitlines(keepends=True)[-1]
@@ -190,14 +190,14 @@ def test_what_was_not_run_both_ways_saves_nothing_that_is_known() -> None:
 def test_hostile_names_keep_the_markdown_table_whole() -> None:
     """A bar or a line's end within a name opens no cell and no row."""
     way = results(REUSE)
-    told = {**way.manifest.trace, "workload": "a|b\nc"}
-    table = markdown_of(summary_of([runs(results(REUSE, trace=told))]))
+    trace = {**way.manifest.trace, "workload": "a|b\nc"}
+    table = markdown_of(summary_of([runs(results(REUSE, trace=trace))]))
     assert [13] * 3 == [line.replace("\\|", "").count("|") for line in table.splitlines()]
 
 
 def test_reuse_is_weighed_by_time_over_all_running_tasks() -> None:
     """Of ten tasks and steps four are used by two dataflows; tenants' shares are means over the measured steps."""
-    told = runs(
+    compared = runs(
         results(REUSE),
         results(
             REUSE,
@@ -209,26 +209,26 @@ def test_reuse_is_weighed_by_time_over_all_running_tasks() -> None:
             ],
         ),
     )
-    assert {2: 0.4} == shares_by_users(told)
-    assert {"ann": 1.5, None: 1.5} == tenant_cores(told, REUSE)
+    assert {2: 0.4} == shares_by_users(compared)
+    assert {"ann": 1.5, None: 1.5} == tenant_cores(compared, REUSE)
 
 
-def test_what_a_job_takes_is_told_from_packing_alone() -> None:
+def test_what_a_job_takes_is_learnt_from_packing_alone() -> None:
     """The same tasks in one job instead of three take 0.4 cores less: 0.2 a job, and of 1.0 all three take 0.6."""
-    told = runs(
+    compared = runs(
         results(DEFAULT, tasks=DEFAULT_TASKS, jobs=(1, 3, 1, 0), windows=[window(1, 0, 1.0)]),
         results(DEFAULT_PACKED, tasks=DEFAULT_TASKS, jobs=(1, 1, 1, 0), windows=[window(1, 0, 0.6)]),
         results(DEFRAGMENTED, windows=[window(1, 0, 0.5)]),
     )
-    found = job_cores(told)
+    found = job_cores(compared)
     assert found is not None
     assert close(0.2, found[0])
     assert close(0.6, found[1])
-    assert {DEFAULT: 1.0, DEFAULT_PACKED: 0.6} == cores_by_packing_and_sharing(told)
+    assert {DEFAULT: 1.0, DEFAULT_PACKED: 0.6} == cores_by_packing_and_sharing(compared)
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "told"),
+    ("one", "other", "reason"),
     [
         ({}, {}, r"results/1: is the same replay as results/0; report on one of them"),
         ({}, {"trace": {"name": "SEQ"}}, r"results/1: its manifest has no valid trace"),
@@ -240,17 +240,17 @@ def test_what_a_job_takes_is_told_from_packing_alone() -> None:
         ({}, {"windows": [window(9, 0, 1.0)]}, r"results/1: has windows of unknown steps"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(one: dict[str, object], other: dict[str, object], told: str) -> None:
+def test_what_cannot_be_compared_is_refused(one: dict[str, object], other: dict[str, object], reason: str) -> None:
     """The same replay twice, no trace, missing steps, and windows of steps that are not there."""
     made = [results(REUSE, **each) for each in (one, other)]  # type: ignore[arg-type]  # each case names its own
-    with pytest.raises(WrongResults, match=told):
+    with pytest.raises(WrongResults, match=reason):
         runs(*made)
     with pytest.raises(WrongResults, match=r"there are no results"):
         grouped([])
 
 
 def test_traces_of_different_seeds_stay_apart() -> None:
-    """Two of one name are told with their seeds."""
+    """Two of one name are shown with their seeds."""
     first = results(REUSE)
     second = results(REUSE, trace={**first.manifest.trace, "seed": 2})
     found = grouped([Run(folder=Path(name), results=each) for name, each in (("a", first), ("b", second))])

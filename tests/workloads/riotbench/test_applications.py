@@ -20,15 +20,15 @@ SOURCES = {
 
 def documents(data: DataSet) -> list[Document]:
     """All that there are for a set; models are learned where there are fields to learn from."""
-    told = [applications.etl(data), applications.stats(data), applications.stats_first(data)]
+    made = [applications.etl(data), applications.stats(data), applications.stats_first(data)]
     if data.features:
-        told += [
+        made += [
             applications.train(data),
             applications.train_alone(data),
             applications.pred(data),
             predicted_rows(data),
         ]
-    return told
+    return made
 
 
 SIZES = [
@@ -38,7 +38,7 @@ SIZES = [
     # Two publishers more.
     (9 + 2, 10 + 2),
     (8, 8),
-    # Rows that are parsed, written, and told to be there, in place of a timer.
+    # Rows that are parsed, written, and reported to be there, in place of a timer.
     (8 + 3, 8 + 3),
     # A publisher more.
     (10 + 1, 12 + 1),

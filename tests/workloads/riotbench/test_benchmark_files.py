@@ -1,4 +1,4 @@
-"""The benchmark's own files become the events that its generators make, and what is wrong with one is told by line."""
+"""The benchmark's own files become the events that its generators make, and what is wrong with one is named by line."""
 
 import json
 from itertools import islice
@@ -24,10 +24,10 @@ GRID_CSV = "timestamp,meterid,energyconsumed\n"
 @pytest.mark.parametrize("data", DATA_SETS.values(), ids=lambda data: data.name)
 def test_rows_of_senml_are_read_as_they_are(data: DataSet, tmp_path: Path) -> None:
     """What a generator makes comes back, with its numbers; empty lines are passed over."""
-    told = list(islice(rows(data, 1), 20))
+    made = list(islice(rows(data, 1), 20))
     path = tmp_path / "rows.csv"
-    path.write_text("\n".join([*told[:10], "", *told[10:]]) + "\n", encoding="utf-8")
-    assert told == list(read_rows(path, data))
+    path.write_text("\n".join([*made[:10], "", *made[10:]]) + "\n", encoding="utf-8")
+    assert made == list(read_rows(path, data))
 
 
 def test_a_published_row_is_parsed(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_published_row_is_parsed(tmp_path: Path) -> None:
 
 
 def test_csv_with_a_header_becomes_rows(tmp_path: Path) -> None:
-    """Columns come in any order, times in either form, and an empty value is not told."""
+    """Columns come in any order, times in either form, and an empty value is left out."""
     path = tmp_path / "grid.csv"
     path.write_text('energyconsumed,timestamp,meterid\n2.5,1000,7\n,1970-01-01T00:00:02,"8"\n', encoding="utf-8")
     assert [
@@ -70,7 +70,7 @@ def test_csv_with_a_header_becomes_rows(tmp_path: Path) -> None:
         ('1,{"e":[{"n":"source"}]}\n', 1, "the row has no 'meterid'"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text: str, line: int, why: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_with_its_line(text: str, line: int, why: str, tmp_path: Path) -> None:
     """A file that does not hold the set is refused where it first does not."""
     path = tmp_path / "grid.csv"
     path.write_text(text, encoding="utf-8")
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_told_with_its_line(text: str, line: int, why: str, tmp
     assert why in str(refused.value)
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     """Files that are missing, and such as hold no text."""
     packed = tmp_path / "packed"
     packed.write_bytes(b"\xff\xfe\x00")
@@ -98,8 +98,8 @@ def test_the_command_writes_events_whole_or_not_at_all(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, [*call, str(bad)])
     assert (1, {good, bad}) == (refused.exit_code, set(tmp_path.iterdir()))
     assert "bad.csv, line 2" in refused.stderr
-    told = CliRunner().invoke(app, [*call, str(good), "--json"])
-    assert {"set": "grid", "rows": 2, "into": str(into)} == json.loads(told.stdout)
+    done = CliRunner().invoke(app, [*call, str(good), "--json"])
+    assert {"set": "grid", "rows": 2, "into": str(into)} == json.loads(done.stdout)
     (row,) = read_rows(good, GRID)
     assert [{"msg": 0, "row": row}, {"msg": 1, "row": row}] == [
         json.loads(line) for line in into.read_text(encoding="utf-8").splitlines()

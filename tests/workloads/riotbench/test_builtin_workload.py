@@ -124,7 +124,7 @@ def _plain(event: Mapping[str, Any]) -> Event:
     return {name: value.partition("#")[0] if name == "receipt" else value for name, value in event.items()}
 
 
-def told(workload: Workload) -> Iterator[list[Arrived]]:
+def arrivals(workload: Workload) -> Iterator[list[Arrived]]:
     """What arrives, batch by batch: events of each source, and the receipt of a model that PRED finds."""
     sources = {source.name: source for source in workload.sources}
     streams = {name: source.events(1) for name, source in sources.items() if source.events}
@@ -151,7 +151,7 @@ def test_merged_dataflows_give_what_each_gives_alone(tmp_path: Path, monkeypatch
     running = merged(flows)
     jobs = {name: Job(tmp_path / name, list(enumerate(flow.tasks)), schemas) for name, flow in flows.items()}
     together = Job(tmp_path / "all", list(running.tasks.items()), schemas)
-    for batch, arrived in enumerate(told(workload)):
+    for batch, arrived in enumerate(arrivals(workload)):
         for job in (together, *jobs.values()):
             job.run(batch, arrived)
     assert {name: [] for name in ("all", *jobs)} == {"all": together.dead, **{n: job.dead for n, job in jobs.items()}}

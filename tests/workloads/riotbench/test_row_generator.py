@@ -19,7 +19,7 @@ MANY = 6_000
 EVERY = pytest.mark.parametrize("data", DATA_SETS.values(), ids=lambda data: data.name)
 
 
-def told(text: str) -> tuple[str, dict[str, Any]]:
+def parsed(text: str) -> tuple[str, dict[str, Any]]:
     time, _, body = text.partition(",")
     return time, json.loads(body)
 
@@ -32,7 +32,7 @@ def test_rows_have_the_form_and_size_of_the_benchmark(data: DataSet) -> None:
     assert pytest.approx(published[data.name], rel=0.05) == fmean(map(len, found))
     units = {field.name: (field.unit, "sv" if field.text else "v") for field in data.fields}
     for number, text in enumerate(found[:200]):
-        time, body = told(text)
+        time, body = parsed(text)
         assert {"e", "bt"} == body.keys()
         assert int(time) == body["bt"] == data.begin + number * data.step
         first, *others = body["e"]
@@ -48,17 +48,17 @@ def test_some_values_are_out_of_range_and_some_are_missing(data: DataSet) -> Non
     """As many as the constants say, in every observed field, so that filters and interpolation have work."""
     values: dict[str, list[float]] = defaultdict(list)
     for text in islice(rows(data, 2), MANY):
-        for entry in told(text)[1]["e"]:
+        for entry in parsed(text)[1]["e"]:
             if entry["n"] in data.observed:
                 values[entry["n"]].append(float(entry["v"]))
-    # What is not paid is told as 0, which is out of range.
+    # What is not paid is given as 0, which is out of range.
     unpaid = {"tip_amount", "tolls_amount"}
     for name in data.observed:
         assert pytest.approx(1 - MISSING, abs=0.006) == len(values[name]) / MANY
         if name in data.ranges:
             low, high = data.ranges[name]
             out = sum(not low <= value <= high for value in values[name] if value or name not in unpaid)
-            # Of those that are told, and to four standard deviations.
+            # Of those that are there, and to four standard deviations.
             assert pytest.approx(STRAY, abs=0.008) == out / MANY
             assert high - low > max(values[name]) - high > 0
 
@@ -66,13 +66,13 @@ def test_some_values_are_out_of_range_and_some_are_missing(data: DataSet) -> Non
 def test_values_take_a_daily_course_and_rides_cost_by_their_length() -> None:
     """The city is warmer by day than by night, and a ride's fare goes with its distance."""
     by_hour: dict[int, list[float]] = defaultdict(list)
-    for time, body in map(told, islice(rows(URBAN, 1), 2 * 1_440)):
+    for time, body in map(parsed, islice(rows(URBAN, 1), 2 * 1_440)):
         for entry in body["e"]:
             if entry["n"] == "temperature":
                 by_hour[int(time) // 3_600_000 % 24].append(float(entry["v"]))
     assert fmean(by_hour[12]) - fmean(by_hour[0]) > URBAN.fields[2].swing
     fares: dict[bool, list[float]] = defaultdict(list)
-    for _, body in map(told, islice(rows(TAXI, 1), 500)):
+    for _, body in map(parsed, islice(rows(TAXI, 1), 500)):
         ride = {entry["n"]: entry.get("v") for entry in body["e"]}
         if ride.get("trip_distance") and ride.get("fare_amount"):
             fares[float(ride["trip_distance"]) > 5].append(float(ride["fare_amount"]))
@@ -115,4 +115,4 @@ def test_models_are_such_as_the_tasks_take(data: DataSet) -> None:
 def test_a_text_stands_in_a_row_as_json_has_it() -> None:
     """Quotes in what a file tells do not break its row."""
     name = 'a"b\\c'
-    assert name == told(row(GRID, 5, name, {}))[1]["e"][0]["sv"]
+    assert name == parsed(row(GRID, 5, name, {}))[1]["e"][0]["sv"]

@@ -115,17 +115,17 @@ def test_a_trace_that_was_written_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reason"),
     [
         (["nowhere"], "nowhere: there is no such workload"),
         (["riotbench", "--into", "{folder}"], "name a file that can be written"),
     ],
 )
-def test_a_trace_that_cannot_be_drawn_says_why(arguments: list[str], told: str, tmp_path: Path) -> None:
+def test_a_trace_that_cannot_be_drawn_says_why(arguments: list[str], reason: str, tmp_path: Path) -> None:
     """In one line, with the exit code for what is of no use."""
     given_into = [each.format(folder=tmp_path) for each in arguments]
     if "--into" not in given_into:
         given_into += ["--into", str(tmp_path / "trace.json")]
     result = CliRunner().invoke(app, ["trace", *given_into])
     assert 1 == result.exit_code
-    assert told in result.stderr
+    assert reason in result.stderr

@@ -48,13 +48,13 @@ def test_csv_is_a_file(operator: httpx.Client, ann: httpx.Client) -> None:
     assert {"operator": [*own, ("others", "3.720000"), ("overhead", "5.208000")], "ann": own} == found
 
 
-def test_money_is_told_as_decimal_text(ann: httpx.Client) -> None:
+def test_money_is_answered_as_decimal_text(ann: httpx.Client) -> None:
     """No program reads it as a float that is a little off."""
-    told = ann.get(BILLS).json()
+    bill = ann.get(BILLS).json()
     assert ("0.05", "2.232000", None) == (
-        told["price_per_core_hour"],
-        told["dataflows"][0]["pays"]["amount"],
-        told["whole"],
+        bill["price_per_core_hour"],
+        bill["dataflows"][0]["pays"]["amount"],
+        bill["whole"],
     )
 
 

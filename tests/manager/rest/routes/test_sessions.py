@@ -38,8 +38,8 @@ def signed_in(browser: httpx.Client, key: str, **headers: str) -> Morsel[str]:
 
 
 def code(answer: httpx.Response) -> str:
-    told: str = answer.json()["type"]
-    return told.removeprefix("/problems/")
+    kind: str = answer.json()["type"]
+    return kind.removeprefix("/problems/")
 
 
 def test_a_key_is_traded_for_a_cookie_that_no_script_reads(served: tuple[Town, str], browser: httpx.Client) -> None:
@@ -56,8 +56,8 @@ def test_a_key_is_traded_for_a_cookie_that_no_script_reads(served: tuple[Town, s
         rows = session.execute(text("SELECT hash, key, until FROM console_session")).all()
     assert cookie.value not in repr(rows)
     assert made.keys["ann"].split("_")[1] in {row.key for row in rows}
-    told = browser.get("/v1/session").json()
-    assert ("tenant", "ann") == (told["kind"], told["tenant"])
+    shown = browser.get("/v1/session").json()
+    assert ("tenant", "ann") == (shown["kind"], shown["tenant"])
     assert {"ann"} == {each["tenant"] for each in browser.get("/v1/dataflows").json()["items"]}
 
 
@@ -156,12 +156,12 @@ def test_nobody_is_signed_in_by_another_sites_page(served: tuple[Town, str], bro
 
 
 def test_a_key_counts_before_a_cookie(served: tuple[Town, str], browser: httpx.Client) -> None:
-    """Whoever sends one is its holder, needs no header of the console, and a wrong one is not made good by a cookie."""
+    """Who sends one is its holder, needs no header of the console, and a wrong one is not made good by a cookie."""
     made, _ = served
     signed_in(browser, made.keys["ann"])
     as_bob = {"Authorization": f"Bearer {made.keys['bob']}"}
-    told = browser.get("/v1/session", headers=as_bob).json()
-    assert {"kind": "tenant", "tenant": "bob", "until": None} == told
+    shown = browser.get("/v1/session", headers=as_bob).json()
+    assert {"kind": "tenant", "tenant": "bob", "until": None} == shown
     assert "bob" == browser.post("/v1/keys", json={}, headers=as_bob).json()["tenant"]
     assert 401 == browser.get("/v1/session", headers={"Authorization": "Bearer wrong"}).status_code
 

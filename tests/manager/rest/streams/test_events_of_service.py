@@ -31,7 +31,7 @@ def hearing() -> Iterator[Hearing]:
     made.listener.stop()
 
 
-def test_a_life_is_told_whole_and_in_order(served: tuple[Switch, str], sqlite: str, hearing: Hearing) -> None:
+def test_a_life_is_reported_whole_and_in_order(served: tuple[Switch, str], sqlite: str, hearing: Hearing) -> None:
     """From its submission to the end of its job; what a tenant does not own it does not hear of."""
     switch, url = served
     events = LiveEvents(last=0)
@@ -63,13 +63,13 @@ def test_a_life_is_told_whole_and_in_order(served: tuple[Switch, str], sqlite: s
             _, payload = hearing.broker.retained([topics.job("+", "plan")])[0]
             plan = read_plan(payload)
             taken: dict[str, object] = {"host": "main", "version": plan.version, "term": plan.term}
-            for told in (
+            for reported in (
                 {"state": "starting"},
                 {"state": "running", "in_effect": plan.version},
                 {"state": "died", "in_effect": plan.version, "trouble": "disk full", "back_off": 1.0},
                 {"state": "running", "in_effect": plan.version},
             ):
-                hearing.say_status(plan.job, **taken, **told)
+                hearing.say_status(plan.job, **taken, **reported)
                 look()
             client.delete(f"/v1/dataflows/{dataflow}", params={"stop": "drain"}).raise_for_status()
             look()

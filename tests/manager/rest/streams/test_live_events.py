@@ -56,13 +56,13 @@ def test_each_sees_what_is_its_own(
 
 
 def test_a_stream_goes_on_where_it_broke(operator: httpx.Client, events: LiveEvents) -> None:
-    """What came after the last event that was got is told first."""
+    """What came after the last event that was got is sent first."""
     _tell_all(events)
     assert [4, 5] == [event.id for stream in _listening(operator, 3) for event in stream]
 
 
 def test_a_stream_begins_now(operator: httpx.Client, events: LiveEvents) -> None:
-    """Without a last event only what happens from now on is told, as it happens."""
+    """Without a last event only what happens from now on is sent, as it happens."""
     events.add("job", {"job": "before"})
     for stream in _listening(operator):
         events.add("job", {"job": "after"})

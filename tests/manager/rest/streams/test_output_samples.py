@@ -65,19 +65,21 @@ def test_its_owner_and_operators_see_what_leaves(
 
 
 def test_a_busy_output_is_sampled(ann: httpx.Client, broker: MemoryBroker) -> None:
-    """However much leaves, few samples are told, and they and what they count are all of it."""
+    """However much leaves, few samples are sent, and they and what they count are all of it."""
     with _watched(ann) as samples:
         broker.publish(TOPIC, output(1, 1))
-        told = [next(samples)]
+        received = [next(samples)]
         for number in range(2, 1_001):
             broker.publish(TOPIC, output(number, number))
-        while told[-1].first < 1_000:
-            told.append(next(samples))
-        assert 1_000 == sum(len(each.events) + each.others for each in told)
-        assert len(told) < 100
+        while received[-1].first < 1_000:
+            received.append(next(samples))
+        assert 1_000 == sum(len(each.events) + each.others for each in received)
+        assert len(received) < 100
 
 
-def test_nobody_is_listened_to_for_whoever_left(ann: httpx.Client, service: FakeService, broker: MemoryBroker) -> None:
+def test_nobody_is_listened_to_for_those_who_left(
+    ann: httpx.Client, service: FakeService, broker: MemoryBroker
+) -> None:
     """As soon as somebody is gone the broker is asked for nothing more, and others may look."""
     assert service.outputs is not None
     for _ in range(MOST_LOOKS_OF_ONE + 1):
@@ -93,7 +95,7 @@ def test_nobody_is_listened_to_for_whoever_left(ann: httpx.Client, service: Fake
 
 
 def test_too_many_looks_are_refused(ask: Asking, service: FakeService, broker: MemoryBroker) -> None:
-    """One tenant has its bound, and is told when to ask again."""
+    """One tenant has its bound, and the answer says when to ask again."""
     with _watched(ask(service.ann)) as samples:
         broker.publish(TOPIC, output(1, 1))
         next(samples)
@@ -111,7 +113,7 @@ def test_a_stream_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa:
     broker: MemoryBroker,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever looks does not hold up the end, and neither sees more than a key lets it."""
+    """A look does not hold up the end, and shows no more than its key allows."""
     assert service.outputs is not None
     with _watched(operator) as samples:
         service.outputs.stop()

@@ -81,7 +81,7 @@ def test_it_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa: PLR09
     broker: MemoryBroker,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever listens does not hold up the end, and hears no more than a key lets them."""
+    """A listener does not hold up the end, and hears no more than its key allows."""
     assert service.outputs is not None
     with listened(operator) as heard:
         service.outputs.stop()
