@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import String, bindparam, func, select
 from sqlmodel import Session
 
 from manager.answers import QuotaUse, Start
@@ -11,7 +11,7 @@ from manager.submissions.quota import COUNTED, MINUTE
 
 _DATAFLOW, _KEY, _MODULE = (table_of(rows).c for rows in (DataflowRow, KeyRow, ModuleRow))
 _OPERATION, _SOURCE, _WHEEL = (table_of(rows).c for rows in (OperationRow, SourceRow, WheelRow))
-_TENANT = bindparam("tenant")
+_TENANT = bindparam("tenant", type_=String())
 _RUNS = (_DATAFLOW.tenant == _TENANT, _DATAFLOW.removed.is_(None))
 _SUBMITTED = (_OPERATION.who == _TENANT, _OPERATION.kind.in_(COUNTED), _OPERATION.at > bindparam("since"))
 _COUNTS = {
