@@ -22,6 +22,7 @@ class Faults:
         self.weights = [world.numbers.choice([0, 1, 3]) for _ in self.kinds]
         self.weights[1] += 2
         self.troubled: dict[str, float] = {}
+        """When what happened to a machine was over."""
         self.shielded: dict[str, float] = {}
         self.returning: dict[str, float] = {}
         self.lost = 0
@@ -57,7 +58,7 @@ class Faults:
         """A process, or all of them, end and return with their disks."""
         names = self._up()
         for name in names if not self.world.numbers.randint(0, 9) else names[:1]:
-            self._trouble(name)
+            self.troubled[name] = self.world.now
             self._end(name)
             self.returning[name] = self.world.now + self.world.numbers.uniform(0.1, 15)
 
@@ -80,16 +81,17 @@ class Faults:
     def pause(self) -> None:
         """A process stands still, and then believes that nothing has happened."""
         for name in self._up()[:1]:
-            self._trouble(name)
             self.world.paused[name] = self.world.now + self.world.numbers.uniform(0.5, 20)
+            self.troubled[name] = self.world.paused[name]
 
     def part(self) -> None:
         """Two don't reach each other for a while."""
         numbers = self.world.numbers
         one, other = numbers.sample([*self._up(), "broker", *(each.name for each in self.world.leaders)], 2)
+        until = self.world.now + numbers.uniform(0.5, 20)
         for name in (one, other):
-            self._trouble(name)
-        self.world.parted[frozenset({one, other})] = self.world.now + numbers.uniform(0.5, 20)
+            self.troubled[name] = max(until, self.troubled.get(name, 0.0))
+        self.world.parted[frozenset({one, other})] = until
 
     def cut(self) -> None:
         """A connection breaks."""
@@ -138,9 +140,6 @@ class Faults:
         world.numbers.shuffle(names)
         return names
 
-    def _trouble(self, name: str) -> None:
-        self.troubled[name] = self.world.now
-
     def _end(self, name: str) -> None:
         self.world.stop(name)
         if self.world.numbers.randint(0, 1):
@@ -162,6 +161,4 @@ class Faults:
         return True
 
     def _calm(self, name: str) -> bool:
-        busy = max(self.world.paused.get(name, 0.0), self.troubled.get(name, 0.0))
-        parted = [until for pair, until in self.world.parted.items() if name in pair]
-        return max(busy, *parted, 0.0) <= self.world.now - CALM
+        return self.troubled.get(name, 0.0) <= self.world.now - CALM

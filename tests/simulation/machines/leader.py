@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from manager.carriages.machine_watch import RECONNECTED_WITHIN
 from ring.balance import next_ring
 from ring.carriage import Carriage, MachineSeen
 from ring.decision import decide
@@ -43,6 +44,7 @@ class Leader:
         self.outbox: list[Carriage] = []
         self.session: Client | None = None
         self.connected_since = world.now
+        self.back_until = 0.0
         self.uneven_since: float | None = None
         self.next_decision = 0.0
         self.next_word = 0.0
@@ -52,9 +54,12 @@ class Leader:
         world = self.world
         connected = world.broker.connected(self.name)
         if connected and world.broker.clients[self.name] is not self.session:
+            if self.session is not None:
+                self.back_until = world.now + RECONNECTED_WITHIN
             self.session, self.connected_since, self.next_word = world.broker.clients[self.name], world.now, 0.0
-            # Those that were there before may have gone without a word.
+            # Those that were there before may have gone without a word, and those that were not may be back.
             self.seen = {name: seen for name, seen in self.seen.items() if not seen.alive}
+            self.lost_since = dict.fromkeys(self.seen, max(world.now, self.back_until))
         for message, retained in world.broker.received(self.name):
             if isinstance(message, MachineSeen) and not (retained and message.alive):
                 self._hear(message)
@@ -74,7 +79,7 @@ class Leader:
         self.seen[name] = status
         self.heard[name] = self.world.now
         if not status.alive:
-            self.lost_since.setdefault(name, self.world.now)
+            self.lost_since.setdefault(name, max(self.world.now, self.back_until))
             self.alive_since.pop(name, None)
         else:
             self.lost_since.pop(name, None)
