@@ -1,20 +1,22 @@
 """Neighbours: three quiet dataflows on real Spark lose nothing, whatever a greedy one beside them asks for."""
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
+import psutil
 import pytest
 
-from bridge import topics
+from bridge import Address, topics
 from bridge.message_bounds import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
 from bridge.transport.mqtt_client import MqttClient
 from engine.kernel.task_bounds import is_overspent
 from engine.plan import Edge, Limits, Plan
-from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, delivery, raw, slot
+from tests.integration.hosting import BOUND, HOST, QUICK, Hosting, deliveries, delivery, raw, slot
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -22,6 +24,10 @@ STATE = 3_000_000
 """Bytes of state that a task of the job may keep here."""
 CPU = 1.0
 """Seconds of CPU that a task may take in a batch here."""
+FLOOD = 20_000
+"""Messages a second."""
+MOST_MEMORY = 600_000_000
+"""Bytes that a broker or a host's keeper may have then."""
 BEAT = 0.05
 """Seconds between two events of a quiet dataflow."""
 
@@ -187,6 +193,52 @@ def test_a_task_that_takes_too_long_is_stopped_with_the_reason(greedy: Greedy) -
 
     awaited(greedy, slow_is_failed, "the slow task to be failed")
     assert is_overspent(greedy.failed()[str(greedy.slow)]["reason"])
+
+
+def test_a_flooded_topic_and_a_subscriber_that_sleeps_hold_up_nobody(greedy: Greedy) -> None:
+    """Twenty thousand messages a second for ten seconds: what is sent after them comes, and no memory fills up."""
+    hosting = greedy.hosting
+    source, end = hosting.fresh(), hosting.fresh()
+    flooded = slot(end, "output", source)
+    sent = deliveries((flooded,))
+    hosting.run(
+        Plan(
+            job=f"j{source}",
+            host=HOST,
+            version=1,
+            ingress=(raw(f"flood/{source}", source),),
+            slots=(flooded,),
+            deliveries=sent,
+            pace=QUICK,
+        )
+    )
+    (output,) = (topics.output(each.tenant, each.dataflow, each.sink) for each in sent)
+    # It acknowledges nothing, so the broker keeps for it what it has not read.
+    sleeper = MqttClient(hosting.broker.address("braid"), "sleeps", topics=[output], on_message=lambda _message: None)
+    sleeper.start()
+    flood(hosting.broker.address("braid"), f"flood/{source}", b'{"n": 0, "k": "flood"}')
+    hosting.publish(f"flood/{source}", [{"n": 1, "k": "last"}])
+    awaited(greedy, lambda: any(each["n"] for each in hosting.delivered(delivery(end))[-100:]), "what follows it")
+    sleeper.stop()
+    for pid in (hosting.broker.pid, hosting.keeper.pid):
+        assert psutil.Process(pid).memory_info().rss < MOST_MEMORY
+
+
+def flood(address: Address, topic: str, payload: bytes) -> None:
+    """Send messages without acknowledgement as fast as a flood comes, packed by hand, as no client would be so fast."""
+    words = [b"flood", address.user.encode(), address.password.encode()]
+    connect = b"\x00\x04MQTT\x04\xc2\x00\x00" + b"".join(len(each).to_bytes(2) + each for each in words)
+    publish = len(topic).to_bytes(2) + topic.encode() + payload
+    assert max(len(connect), len(publish)) < 128
+    with socket.create_connection((address.host, address.port), timeout=BOUND) as connection:
+        connection.sendall(b"\x10" + len(connect).to_bytes(1) + connect)
+        assert b"\x20\x02\x00\x00" == connection.recv(4, socket.MSG_WAITALL)
+        many = (b"\x30" + len(publish).to_bytes(1) + publish) * (FLOOD // 20)
+        begun = time.monotonic()
+        for part in range(200):
+            time.sleep(max(0.0, begun + part / 20 - time.monotonic()))
+            connection.sendall(many)
+        connection.sendall(b"\xe0\x00")
 
 
 def test_the_quiet_dataflows_have_lost_nothing(greedy: Greedy) -> None:

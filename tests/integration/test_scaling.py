@@ -64,6 +64,8 @@ def test_a_wave_of_load_adds_a_worker_of_spark_by_the_documented_hook(tmp_path: 
         settings = {
             **SCALING,
             "BRAID_MASTER": cluster.url,
+            # A batch takes 180 ms of CPU on a cluster, so five jobs take most of the only core, and one a fifth.
+            "BRAID_PACE": "1",
             "BRAID_SCALE_HOOK": str(hook),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -73,7 +75,7 @@ def test_a_wave_of_load_adds_a_worker_of_spark_by_the_documented_hook(tmp_path: 
         with served:
             served.until(served.ready, "the service to be ready")
             with served.admit("ann") as ann, served.client() as operator:
-                wave = [Counted(served, ann, f"street-{number}") for number in range(4)]
+                wave = [Counted(served, ann, f"street-{number}") for number in range(5)]
                 worker = psutil.Process(
                     int(served.until(lambda: _written(tmp_path / "added-1.pid"), "a worker", bound=400.0))
                 )
