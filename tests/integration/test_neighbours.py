@@ -11,8 +11,9 @@ from typing import Any
 import psutil
 import pytest
 
-from bridge import Address, topics
+from bridge import topics
 from bridge.message_bounds import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
+from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from engine.kernel.task_bounds import is_overspent
 from engine.plan import Edge, Limits, Plan
