@@ -227,7 +227,7 @@ def test_a_flooded_topic_and_a_subscriber_that_sleeps_hold_up_nobody(greedy: Gre
 
 def flood(address: Address, topic: str, payload: bytes) -> None:
     """Send messages without acknowledgement as fast as a flood comes, packed by hand, as no client would be so fast."""
-    words = [b"flood", address.user.encode(), address.password.encode()]
+    words = [each.encode() for each in ("flood", address.user or "", address.password or "")]
     connect = b"\x00\x04MQTT\x04\xc2\x00\x00" + b"".join(len(each).to_bytes(2) + each for each in words)
     publish = len(topic).to_bytes(2) + topic.encode() + payload
     assert max(len(connect), len(publish)) < 128
