@@ -58,9 +58,9 @@ class Faults:
         """A process, or all of them, end and return with their disks."""
         names = self._up()
         for name in names if not self.world.numbers.randint(0, 9) else names[:1]:
-            self.troubled[name] = self.world.now
             self._end(name)
             self.returning[name] = self.world.now + self.world.numbers.uniform(0.1, 15)
+            self._trouble(name, self.returning[name])
 
     def lose(self) -> None:
         """A machine or several at once end and lose their disks; some never return."""
@@ -69,11 +69,11 @@ class Faults:
             if not self._may_lose(name):
                 continue
             self.lost += 1
-            self.troubled[name] = self.world.now
             self._end(name)
             self.world.disks[name] = Disk(f"root-{name}-{self.lost}")
             if numbers.randint(0, 1) or len(self.world.machines) - len(self.world.gone) <= self.world.replicas + 1:
                 self.returning[name] = self.world.now + numbers.uniform(0.1, 15)
+                self._trouble(name, self.returning[name])
             else:
                 self.world.gone.add(name)
         self.together.append(self.lost - before)
@@ -82,7 +82,7 @@ class Faults:
         """A process stands still, and then believes that nothing has happened."""
         for name in self._up()[:1]:
             self.world.paused[name] = self.world.now + self.world.numbers.uniform(0.5, 20)
-            self.troubled[name] = self.world.paused[name]
+            self._trouble(name, self.world.paused[name])
 
     def part(self) -> None:
         """Two don't reach each other for a while."""
@@ -90,7 +90,7 @@ class Faults:
         one, other = numbers.sample([*self._up(), "broker", *(each.name for each in self.world.leaders)], 2)
         until = self.world.now + numbers.uniform(0.5, 20)
         for name in (one, other):
-            self.troubled[name] = max(until, self.troubled.get(name, 0.0))
+            self._trouble(name, until)
         self.world.parted[frozenset({one, other})] = until
 
     def cut(self) -> None:
@@ -139,6 +139,9 @@ class Faults:
         names = [name for name in names if self.shielded.get(name, 0.0) <= world.now]
         world.numbers.shuffle(names)
         return names
+
+    def _trouble(self, name: str, until: float) -> None:
+        self.troubled[name] = max(until, self.troubled.get(name, 0.0))
 
     def _end(self, name: str) -> None:
         self.world.stop(name)
