@@ -118,6 +118,8 @@ from planning.planning_problem import Criterion, Inflow, Option, Outlet, Plannin
 
 options = (Option(name="a", cost=1), Option(name="b", cost=2))
 vertex = Vertex(id="p", inputs=(Inflow("in", (Outlet("s"),)),), options=options)
+# Who started this may ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 find_plan(PlanningProblem(variables=(), given={Outlet("s"): {}}, vertices=(vertex,)), (Criterion.COST,))
 try:
     signal.raise_signal(signal.SIGINT)
