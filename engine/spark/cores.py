@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 
 _LOCAL_BATCH, _CLUSTER_BATCH = 0.06, 0.18
+"""As measured on a computer with two cores, and on a standalone cluster there."""
 
 
 def cores_of(session: "SparkSession") -> int:

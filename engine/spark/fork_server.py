@@ -69,7 +69,7 @@ class ForkServer:
             for process, connection in self._running.items():
                 if connection.fileno() in ready:
                     _end(process)
-                    # It is not looked at again: it stays closed until the process has ended.
+                    # Else it would be ready again and again until the process has ended.
                     self._poll.unregister(connection)
             if self._listener.fileno() in ready:
                 self._fork()
