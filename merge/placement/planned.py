@@ -48,8 +48,6 @@ HOP = 0.01
 """What one more bridge on the slowest path is worth, in cores."""
 _HOUR = 3_600.0
 _ROUNDING = 1e-9
-_PACKED = "what is packed and not planned"
-"""What stands for the root of that; no root is called so."""
 
 
 def planned(
@@ -57,36 +55,39 @@ def planned(
 ) -> PlacementBoard:
     """The board with a residue on it: as planned, or as packed where that is as good."""
     packed = pack(anew(ground), started)
-    parts = _parts(ground, started, packed)
-    better = {root: _better(ground, part, packed, root) for root, part in parts.items() if root != _PACKED}
+    fixed, parts = _parts(ground, started, packed)
+    better = {root: _better(ground, part, packed, root, SECONDS / len(parts)) for root, part in parts.items()}
     if not any(better.values()):
         return packed
     board = anew(ground)
-    for root, part in parts.items():
-        groups = better.get(root)
-        try:
-            is_placed = pack(board, part) if groups is None else _placed(board, part, groups, root)
-        except NoHost:
-            return packed
-        if not is_placed:
-            return packed
+    try:
+        pack(board, fixed)
+        for root, part in parts.items():
+            groups = better[root]
+            if groups is None:
+                pack(board, part)
+            elif _placed(board, part, groups, root) is None:
+                return packed
+    except NoHost:
+        return packed
     return board
 
 
-def _parts(ground: PlacementBoard, started: Group, packed: PlacementBoard) -> dict[str | None, Group]:
-    """A residue by the roots on which it can be planned, which are one if all files are shared; first what cannot."""
-    parts: dict[str | None, list[RunningTask]] = {_PACKED: []}
+def _parts(ground: PlacementBoard, started: Group, packed: PlacementBoard) -> tuple[Group, dict[str | None, Group]]:
+    """What of a residue stays as packed, and the rest by the root on which it is planned: None if all share files."""
+    fixed: list[RunningTask] = []
+    parts: defaultdict[str | None, list[RunningTask]] = defaultdict(list)
     for part in connected_parts(started):
         jobs = {packed.placed[task.instance] for task in part}
         near = jobs | {job for job, _ in _streams_from_jobs(ground, part)}
         roots = {root_of(packed, job) if ground.roots.several else None for job in near}
-        root = next(iter(roots)) if len(roots) == 1 and jobs.isdisjoint(packed.shards) else _PACKED
-        parts.setdefault(root, []).extend(part)
-    return {root: downwards(part) for root, part in parts.items() if part}
+        is_planned = len(roots) == 1 and jobs.isdisjoint(packed.shards)
+        (parts[roots.pop()] if is_planned else fixed).extend(part)
+    return downwards(fixed), {root: downwards(part) for root, part in parts.items()}
 
 
 def _better(
-    ground: PlacementBoard, started: Group, packed: PlacementBoard, root: str | None
+    ground: PlacementBoard, started: Group, packed: PlacementBoard, root: str | None, seconds: float
 ) -> tuple[TaskGroup, ...] | None:
     """The groups of a part of a residue that cost less than those in which it was packed, if some were found."""
     problem = problem_of(ground, started, packed, root)
@@ -95,7 +96,7 @@ def _better(
     if is_sound and cost_of(problem, before).total <= _ROUNDING:
         return None
     try:
-        found = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=SECONDS))
+        found = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=seconds))
     except Ungroupable:
         return None
     if is_sound and found.cost.total >= cost_of(problem, before).total - _ROUNDING:
