@@ -79,11 +79,11 @@ def test_an_event_costs_something_here() -> None:
 
 def test_what_was_interrupted_goes_on_with_the_cost_that_it_began_with(tmp_path: Path) -> None:
     """Else its rates would differ, and all that was measured would be thrown away; anew begun, it is measured anew."""
-    (tmp_path / "calibrated.json").write_text('{"event_seconds": 0.0042}')
+    (tmp_path / "calibrated.json").write_text('{"event_seconds": 4.2}')
     (tmp_path / UNDER_WAY).write_text("a plan")
-    assert 0.0042 == _calibrated(tmp_path)
+    assert 4.2 == _calibrated(tmp_path)
     (tmp_path / UNDER_WAY).unlink()
-    assert 0.0042 != _calibrated(tmp_path)
+    assert 4.2 != _calibrated(tmp_path)
 
 
 def test_it_takes_about_an_hour_and_each_way_runs_by_itself() -> None:
