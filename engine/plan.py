@@ -215,6 +215,8 @@ class Plan:
     groups: tuple[int, ...] = ()
     """The shard of each key group; empty to assign them in turn."""
     limits: Limits = field(default_factory=Limits)
+    workers: str = ""
+    """The name of the Python processes that run it, which only jobs that name it share; fixed for the job's life."""
 
     @property
     def active(self) -> tuple[Slot, ...]:

@@ -2,14 +2,14 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from dags import fields_in
 from engine.plan import Delivery, Edge, Forward, Ingress, Limits, Plan, Slot, SlotState
 from engine.supply import Bridged, Supply, declaring
-from merge import Instance, Job, JobId, Jobs, RunningGraph, RunningTask
+from merge import Instance, Job, JobId, Jobs, RunningGraph, RunningTask, quarantine_of
 
 NO_OTHER_LIMITS = Limits()
 """The limits of jobs for which an operator has chosen none."""
@@ -50,11 +50,13 @@ class Planner:
         begins: Callable[[RunningTask], float | None] = lambda _source: None,
         moves: Mapping[Instance, int] = MappingProxyType({}),
         limits: Limits = NO_OTHER_LIMITS,
+        quarantined: frozenset[str] = frozenset(),
     ) -> None:
         """`sources` has each registered source by name, `epochs` each sink whose numbers began anew.
 
         `moves` counts the moves of each task from job to job. `begins` gives the moment from which a source has events
-        that were kept. `slots` is a cache from plan to plan, since most of a plan stays as it is.
+        that were kept. `slots` is a cache from plan to plan, since most of a plan stays as it is. `quarantined` are
+        the tenants in quarantine.
         """
         self._running = running
         self._jobs = jobs
@@ -64,6 +66,7 @@ class Planner:
         self._begins = begins
         self._moves = moves
         self._limits = limits
+        self._quarantined = quarantined
 
     def plan(self, job: JobId, *, version: int, term: int = 1, before: Plan | None = None) -> Plan:
         """The plan of a job; what it pauses has its slot in the plan before."""
@@ -87,7 +90,17 @@ class Planner:
             shards=placed.shards,
             groups=placed.groups,
             limits=self._limits,
+            workers=before.workers if before else self.workers(placed.active),
         )
+
+    def workers(self, instances: Iterable[Instance]) -> str:
+        """The name of the workers of a new job: a tenant's if they run nothing but tasks in its quarantine."""
+        if not self._quarantined:
+            return ""
+        users = [self._running.users[each] for each in instances if self._running.tasks[each].inputs]
+        tenants = [{self._running.dataflow(user).tenant for user in each} for each in users]
+        names = {quarantine_of(each, self._quarantined) for each in tenants}
+        return names.pop() if len(names) == 1 else ""
 
     def _slot(self, task: RunningTask) -> Slot:
         made = self._slots.get(task.instance)

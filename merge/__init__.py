@@ -1,8 +1,9 @@
 """The running graph and the jobs: merge and unmerge, placement, defragmentation, and the decision over all of them.
 
-Nothing here does input or output: `merge`, `unmerge`, `place`, `release`, `consolidate`, `isolate` and `rescaled`
-return what would change as data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state. `worth` says
-whether a consolidation pays, by its `gain` and its `disruption`.
+Nothing here does input or output: `merge`, `unmerge`, `place`, `release`, `consolidate`, `isolate`, `separated` and
+`rescaled` return what would change as data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state.
+`worth` says whether a consolidation pays, by its `gain` and its `disruption`. `in_quarantine` says which tasks share no
+worker with those of others.
 `explain` shows a tenant what a submission would reuse. `flows` and `works` give the rates and the work of tasks, and
 `work_saved` the part of the work that sharing saves. `shards_for` chooses the shards of a job for its `divided_work`,
 and `repaced` says which jobs may beat slower.
@@ -17,6 +18,7 @@ from merge.consolidation.defragmentation import Fragmentation, consolidate, frag
 from merge.consolidation.isolation import isolate, overloaded
 from merge.consolidation.regimes import Regime, Saves
 from merge.consolidation.regions import Region, regions
+from merge.consolidation.separation import separated
 from merge.covering import Component, components
 from merge.errors import DataflowExists, NoHost, NoSuchDataflow, RootsApart, SignatureCollision, StaleChange
 from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
@@ -27,6 +29,7 @@ from merge.merger import merge, swap, unmerge
 from merge.paces import LONGEST_PACE, Repace, repaced
 from merge.pauses import MOST_PAUSED, release
 from merge.placement.hosts import Host, as_registered
+from merge.placement.quarantine import in_quarantine, quarantine_of
 from merge.placement.strategies import STRATEGIES, place
 from merge.reconfiguration.serialisability import Cycle, History, Precedence, Processed, Transaction, violation
 from merge.running_dags import DagId, RunningDags
@@ -112,15 +115,18 @@ __all__ = [
     "flows",
     "fragmentation",
     "gain",
+    "in_quarantine",
     "isolate",
     "merge",
     "numbered",
     "overloaded",
     "place",
+    "quarantine_of",
     "regions",
     "release",
     "repaced",
     "rescaled",
+    "separated",
     "shards_for",
     "swap",
     "unmerge",

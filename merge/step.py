@@ -20,6 +20,7 @@ from merge.jobs import Assignment, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.pauses import release, trimmed
 from merge.placement.hosts import Host
+from merge.placement.quarantine import AllBut
 from merge.placement.strategies import place
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted
@@ -67,8 +68,10 @@ class Conditions:
     strategy: str = "pack"
     pace: float = 1.0
     """Seconds from one batch of a new job to the next."""
-    apart: Container[JobId] = frozenset()
+    apart: frozenset[JobId] = frozenset()
     """The jobs in which nothing is placed."""
+    quarantined: Mapping[str, frozenset[JobId]] = field(default_factory=dict)
+    """For each tenant in quarantine the jobs that are its own: what it starts is placed there, and nothing else is."""
     measured: MeasuredCosts = field(default_factory=MeasuredCosts)
 
 
@@ -105,7 +108,7 @@ def decide(running: RunningGraph, jobs: Jobs, request: Request, conditions: Cond
         jobs=jobs,
         hosts=conditions.hosts,
         costs=Costs(pace=conditions.pace, batch=BATCH_SECONDS, busy=_busy(running, change, request, conditions)),
-        apart=conditions.apart,
+        apart=_closed(jobs, request, conditions),
     )
     settled = settle(jobs, placed, change.stops)
     touches = settled.touches | _delivering(settled.between, change.submitted) | _delivering(jobs, change.removed)
@@ -147,6 +150,15 @@ def _change(running: RunningGraph, request: Request, now: datetime) -> Change:
             return swap(running, old, dataflow, now)
         case Remove(dataflow=old):
             return unmerge(running, old)
+
+
+def _closed(jobs: Jobs, request: Request, conditions: Conditions) -> Container[JobId]:
+    """The jobs in which nothing of a request is placed."""
+    match request:
+        case Submit(dataflow=Dataflow(tenant=tenant)) | Replace(by=Dataflow(tenant=tenant)):
+            if (own := conditions.quarantined.get(tenant)) is not None:
+                return AllBut(own - conditions.apart, jobs.next_job)
+    return conditions.apart.union(*conditions.quarantined.values()) if conditions.quarantined else conditions.apart
 
 
 def _busy(running: RunningGraph, change: Change, request: Request, conditions: Conditions) -> Mapping[Instance, float]:

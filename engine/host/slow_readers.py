@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from engine.job.job_health import TOO_SLOW
+
 HELD_UP = 60.0
 """Seconds for which it has to be so."""
 _FARTHER = 2
@@ -66,4 +68,4 @@ class SlowReaders:
         """Have those of a host's jobs fail their costliest tasks, each with the reason."""
         for job, stream in self.found().items():
             if job in jobs:
-                jobs[job].stop_costliest(f"it is too slow for the stream {stream}, which others wait for", now)
+                jobs[job].stop_costliest(f"{TOO_SLOW} {stream}, which others wait for", now)

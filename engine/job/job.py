@@ -173,7 +173,12 @@ class SparkJob:
         )
         self._pace.add(self.name, self.keeper)
         self._query = JobQuery(
-            self._session, self.name, root=self.root, checkpoint=self.folder.checkpoint, pace=self._pace.address
+            self._session,
+            self.name,
+            root=self.root,
+            checkpoint=self.folder.checkpoint,
+            pace=self._pace.address,
+            workers=self.plans.plan.workers if self.plans.plan else "",
         )
         self._turn(JobEvent.STARTED)
 

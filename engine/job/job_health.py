@@ -10,6 +10,9 @@ from engine.plan import Plan, SlotState
 from engine.records.record import InstanceMeter
 from engine.records.record_header import Header
 
+TOO_SLOW = "it is too slow for the stream"
+"""How the reason of a task begins that was stopped because its job holds up a stream."""
+
 
 class _TaskConfig(NamedTuple):
     type: str
@@ -69,12 +72,17 @@ class JobHealth:
         return None if following.slots == plan.slots else following
 
     def failed(self) -> dict[str, dict[str, object]]:
-        """The failed instances, each with the reason and the time of its retry."""
+        """The failed instances, each with the reason, the time of its retry, and whether it asked for too much."""
         return {
-            str(instance): {"reason": health.reason, "retry": health.retry}
+            str(instance): {"reason": health.reason, "retry": health.retry, "greedy": _is_greedy(health.reason)}
             for instance, health in sorted(self._healths.items())
             if health.reason
         }
+
+
+def _is_greedy(reason: str) -> bool:
+    """Whether a task was stopped for what it takes from others, and not because it fails."""
+    return is_overspent(reason) or is_verdict(reason) or reason.startswith(TOO_SLOW)
 
 
 def _tasks_of(plan: Plan) -> dict[int, _TaskConfig]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.spark.batch_task import RESULT, answer
+from engine.spark.named_workers import workers_named
 from engine.spark.source import SOURCE_FORMAT, SpoolSource
 
 if TYPE_CHECKING:
@@ -15,22 +16,27 @@ if TYPE_CHECKING:
 class JobQuery:
     """One query of a job; started when it is made."""
 
-    def __init__(self, session: "SparkSession", job: str, *, root: Path, checkpoint: Path, pace: Path) -> None:
-        """`pace` is the socket where Spark's processes ask when the next batch begins."""
+    def __init__(  # noqa: PLR0913 - where it runs, what, as whom, and with what beside it are six things
+        self, session: "SparkSession", job: str, *, root: Path, checkpoint: Path, pace: Path, workers: str = ""
+    ) -> None:
+        """`pace` is the socket where Spark's processes ask when the next batch begins, `workers` the name of these."""
         self._job = job
         self._session = session
         self._stopping: threading.Thread | None = None
-        # Registered anew for each query: Spark writes to what is registered whenever one of its queries begins. Two
-        # that begin at once can leave it in a state in which no task can be read any more until the JVM ends.
-        session.dataSource.register(SpoolSource)
+        with workers_named(session, workers):
+            # Registered anew for each query: Spark writes to what is registered whenever one of its queries begins. Two
+            # that begin at once can leave it in a state in which no task can be read any more until the JVM ends.
+            session.dataSource.register(SpoolSource)
+            batches = (
+                session.readStream.format(SOURCE_FORMAT)
+                .option("job", job)
+                .option("root", str(root))
+                .option("pace", str(pace))
+                .load()
+                .mapInArrow(partial(answer, str(root), job, str(pace)), RESULT)
+            )
         self._query = (
-            session.readStream.format(SOURCE_FORMAT)
-            .option("job", job)
-            .option("root", str(root))
-            .option("pace", str(pace))
-            .load()
-            .mapInArrow(partial(answer, str(root), job, str(pace)), RESULT)
-            .writeStream.format("noop")
+            batches.writeStream.format("noop")
             .queryName(job)
             # Without the scheme a cluster would take it for a folder of its own file system.
             .option("checkpointLocation", f"file://{checkpoint}")

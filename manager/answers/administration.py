@@ -70,6 +70,8 @@ class TenantAnswer(Answer):
     created: datetime
     publishes_code: bool = False
     """Whether an operator allows it to publish modules that are code."""
+    quarantined_until: datetime | None = None
+    """Until when its tasks share no worker with those of others, because some were stopped for asking too much."""
 
 
 class Role(StrEnum):

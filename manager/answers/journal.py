@@ -41,6 +41,7 @@ class OperationKind(StrEnum):
     VOUCH = "vouch for module"
     WITHDRAW = "withdraw vouch"
     PUBLISHING = "set publishing"
+    QUARANTINE = "quarantine tenant"
     PUT_WHEEL = "put wheel"
     REMOVE_WHEEL = "remove wheel"
     TAKE_OVER = "take over host"

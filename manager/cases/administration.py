@@ -199,6 +199,7 @@ class Administration(Base):
             uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept),
             created=moment(row.created),
             publishes_code=row.publishes,
+            quarantined_until=_still(row.quarantined_until),
         )
 
     @staticmethod
@@ -207,6 +208,11 @@ class Administration(Base):
         role = Role.OPERATOR if tenant is None else Role.TENANT
         session.add(KeyRow(id=made.id, hash=made.hash, role=role, tenant=tenant, note=note, created=time.time()))
         return made
+
+
+def _still(until: float | None) -> datetime | None:
+    """The end of a quarantine that is not over."""
+    return moment(until) if until is not None and time.time() < until else None
 
 
 def _key(row: KeyRow) -> KeyAnswer:

@@ -3,6 +3,7 @@
 # rpds's classes take no parameters at run time.
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -46,6 +47,8 @@ class CommittedState:
     """For each dataflow that began at the earliest events that were kept its tenant; by the id that its tenant has."""
     apart: set[JobId] = field(default_factory=set)
     """The jobs that began so, and stand elsewhere in their streams than others: nothing else is placed there."""
+    quarantined: dict[str, float] = field(default_factory=dict)
+    """For each tenant that is or was in quarantine the moment at which that ends."""
     moved: dict[Instance, int] = field(default_factory=dict)
     """For each task that went from job to job how often it did."""
     moves: dict[int, Move] = field(default_factory=dict)
@@ -68,6 +71,20 @@ class CommittedState:
         """The moment from which a source has its events of those that are kept; None where it has them as it runs."""
         tenant = self.earliest.get(source.key.scope.dataflow) if source.key.scope else None
         return None if tenant is None else self.sources[source.config["source"]].since(tenant)
+
+    def in_quarantine(self, now: float) -> frozenset[str]:
+        """The tenants that are in quarantine."""
+        return frozenset(tenant for tenant, until in self.quarantined.items() if now < until)
+
+    def own_jobs(self, now: float) -> Mapping[str, frozenset[JobId]]:
+        """For each tenant in quarantine the jobs whose workers run nothing else."""
+        tenants = self.in_quarantine(now)
+        if not tenants:
+            return {}
+        found: defaultdict[str, set[JobId]] = defaultdict(set)
+        for job, plan in self.plans.items():
+            found[plan.workers].add(job)
+        return {tenant: frozenset(found[tenant]) for tenant in tenants}
 
     def read_by(self, dataflow: str) -> frozenset[str]:
         """The sources that a dataflow reads."""

@@ -30,6 +30,7 @@ from manager.store.tables import (
     ReconfiguredRow,
     SourceRow,
     TaskRow,
+    TenantRow,
     table_of,
 )
 from manager.transitions.drain import Drain
@@ -39,6 +40,9 @@ from manager.transitions.reconfiguration import Reconfiguration
 from merge import Home, Image, Instance, Job, JobId, Jobs, RunningDags, RunningGraph, RunningTask, Submitted
 from merge.jobs import crossings
 from merge.users import with_user
+
+_TENANTS = table_of(TenantRow).c
+_QUARANTINED = select(_TENANTS.name, _TENANTS.quarantined_until).where(_TENANTS.quarantined_until.is_not(None))
 
 
 def load(session: Session, catalogue: Catalogue) -> CommittedState:
@@ -64,6 +68,7 @@ def load(session: Session, catalogue: Catalogue) -> CommittedState:
         sources=HashTrieMap({row.name: registered(row) for row in session.scalars(select(SourceRow))}),
         images=HashTrieMap({row.name: image_of(row) for row in session.scalars(select(ImageRow))}),
         apart={job for job in alive if stands_apart(plans[job])},
+        quarantined={row.name: row.quarantined_until for row in session.execute(_QUARANTINED)},
         moved=moved,
         moves={move.id: move for move in map(move_of, session.scalars(select(MoveRow).order_by(col(MoveRow.id))))},
     )

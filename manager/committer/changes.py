@@ -12,6 +12,7 @@ from manager.committer.image_changes import ImageChanges
 from manager.committer.job_changes import JobChanges
 from manager.committer.move_changes import MoveChanges
 from manager.committer.pipeline_changes import PipelineChanges
+from manager.committer.quarantine_changes import QuarantineChanges
 from manager.committer.reconfiguration_changes import ReconfigurationChanges
 from manager.committer.source_changes import SourceChanges
 from manager.store.database import Store
@@ -30,6 +31,7 @@ class Changes:
     jobs: JobChanges
     moves: MoveChanges
     drains: DrainChanges
+    quarantines: QuarantineChanges
     reconfigurations: ReconfigurationChanges
 
 
@@ -46,5 +48,6 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
         jobs=JobChanges(committer),
         moves=MoveChanges(committer),
         drains=DrainChanges(committer, store, dataflows),
+        quarantines=QuarantineChanges(committer),
         reconfigurations=ReconfigurationChanges(committer, store, catalogue),
     )

@@ -54,7 +54,8 @@ class DecisionGround:
             images=tuple(state.images[name] for name in sorted(state.images)),
             strategy=self.strategy,
             pace=self.pace,
-            apart=state.apart.union(*still),
+            apart=frozenset(state.apart.union(*still)),
+            quarantined=state.own_jobs(now.timestamp()),
             measured=self.measured(),
         )
 
@@ -214,6 +215,7 @@ class Draft:
             begins=state.begins,
             moves=state.moved,
             limits=self.ground.limits,
+            quarantined=state.in_quarantine(self.now.timestamp()),
         )
 
     def feed(self, feeds: Mapping[JobId, Sequence[Feed]]) -> None:

@@ -43,8 +43,12 @@ def begin(session: Session, draft: Draft, chosen: Chosen, steps: tuple[MoveStep,
     rest = {job: emptied(state.jobs.jobs[job], move) for job in move.left}
     plans = _plans(draft, move, replace(state.jobs, jobs=state.jobs.jobs.update(rest))).until_the_cut()
     shards = {job: many for job, many, _ in assignment.shards}
+    planner = draft.planner(state.jobs)
     for job, host in move.opens.items():
-        plans[job] = empty(job, host, term=draft.term, pace=draft.ground.pace, shards=shards.get(job, 1))
+        workers = planner.workers(each.instance for each in steps if each.joins == job)
+        plans[job] = empty(
+            job, host, term=draft.term, pace=draft.ground.pace, shards=shards.get(job, 1), workers=workers
+        )
     _take_up(session, draft, plans)
     return move
 

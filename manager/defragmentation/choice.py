@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -33,6 +33,7 @@ from merge import (
     Costs,
     Fragmentation,
     Host,
+    Instance,
     JobId,
     Jobs,
     MeasuredCosts,
@@ -44,9 +45,11 @@ from merge import (
     disruption,
     fragmentation,
     gain,
+    in_quarantine,
     isolate,
     regions,
     rescaled,
+    separated,
     worth,
 )
 
@@ -62,13 +65,23 @@ class PlacementSnapshot:
 
     running: RunningGraph
     jobs: Jobs
-    apart: frozenset[JobId]
+    standing: frozenset[JobId]
+    """The jobs that stand elsewhere in their streams than others."""
     hosts: tuple[Host, ...]
     seen: Mapping[str, JobSeen]
     costs: Costs
     now: float
+    quarantined: Mapping[Instance, str] = field(default_factory=dict)
+    """The tasks in quarantine, each with the tenant in whose jobs it is to run."""
+    own: Mapping[JobId, str] = field(default_factory=dict)
+    """The jobs that are a tenant's own."""
     planned: bool = False
     """Whether planning chooses which tasks run together."""
+
+    @property
+    def apart(self) -> frozenset[JobId]:
+        """The jobs that are left alone."""
+        return self.standing.union(self.own)
 
     @property
     def consolidated(self) -> Assignment:
@@ -80,6 +93,19 @@ class PlacementSnapshot:
         """The assignment that would relieve an overloaded job, if there is one."""
         measured = batch_seconds(self.jobs, self.seen, self.now)
         return isolate(self.running, self.jobs, self.hosts, self.costs, measured, apart=self.apart)
+
+    @cached_property
+    def separated(self) -> Assignment | None:
+        """The assignment that would take tasks in quarantine out of a job of others, if there is one."""
+        return separated(
+            self.running,
+            self.jobs,
+            self.hosts,
+            self.costs,
+            quarantined=self.quarantined,
+            own=self.own,
+            apart=self.standing,
+        )
 
     @property
     def rescaled(self) -> tuple[Rescale, ...]:
@@ -219,7 +245,7 @@ class Chooser:
     def snapshot(self, state: CommittedState, ground: DecisionGround) -> PlacementSnapshot:
         """Copy what is needed of the state, which must not change meanwhile; the snapshot can be used afterwards."""
         now = self._clock()
-        running = state.running
+        running, tenants = state.running, state.in_quarantine(time.time())
         seen = {str(job): report for job in state.jobs.jobs if (report := self._observations.job(str(job))) is not None}
         with self._guard:
             paid, disturbs = prices(self._learnt.calibration), disruptions(self._learnt.past)
@@ -227,7 +253,9 @@ class Chooser:
             # The parts that only merging needs are left out: copying them would double the time.
             running=replace(running, tasks=dict(running.tasks), index={}, users={}, dataflows={}),
             jobs=state.jobs,
-            apart=frozenset(state.apart),
+            standing=frozenset(state.apart),
+            quarantined=in_quarantine(running, tenants) if tenants else {},
+            own={job: plan.workers for job, plan in state.plans.items() if plan.workers in tenants} if tenants else {},
             hosts=ground.offering(state),
             seen=seen,
             costs=costs(ground.pace, paid, disturbs, busy(running, state.jobs, seen, now)),

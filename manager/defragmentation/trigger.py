@@ -37,9 +37,10 @@ class Act(StrEnum):
     WAIT = "wait"
     CONSOLIDATE = "consolidate"
     ISOLATE = "isolate"
+    SEPARATE = "separate"
 
 
-BEGINS = (Act.CONSOLIDATE, Act.ISOLATE)
+BEGINS = (Act.CONSOLIDATE, Act.ISOLATE, Act.SEPARATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,8 @@ class TriggerSituation:
     """Consolidation is worth it."""
     overload: Target | None = None
     """The instances that isolation would move, if any."""
+    shared: Target | None = None
+    """The instances in quarantine that separation would move out of jobs of others, if any."""
     underway: bool = False
     """A defragmentation is under way."""
     ended: bool | None = None
@@ -107,7 +110,7 @@ def watch(
     state = _updated(state, look, now, every)
     decision = next(each for rule in RULES if (each := rule(state, look, now)) is not None)
     if decision.act in BEGINS:
-        target = look.scattered if decision.act is Act.CONSOLIDATE else look.overload
+        target = {Act.CONSOLIDATE: look.scattered, Act.ISOLATE: look.overload, Act.SEPARATE: look.shared}[decision.act]
         state = replace(state, tried=target, rest_until=now + DEFRAGMENTATION_REST)
     if every is not None and (decision.act in BEGINS or _is_due(state, look, now)):
         state = replace(state, due=now + every)
@@ -141,10 +144,20 @@ def _since(before: float | None, holds: bool, now: float) -> float | None:  # no
     return now if before is None else before
 
 
-def _busy(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Wait while one is under way, and rest after it."""
-    if look.underway:
-        return TriggerDecision(act=Act.WAIT, why="one is under way")
+def _busy(_state: TriggerState, look: TriggerSituation, _now: float) -> TriggerDecision | None:
+    """Wait while one is under way."""
+    return TriggerDecision(act=Act.WAIT, why="one is under way") if look.underway else None
+
+
+def _quarantined(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
+    """Separate at once: others may suffer meanwhile."""
+    if look.shared is None or _fails(state, look.shared, now):
+        return None
+    return TriggerDecision(act=Act.SEPARATE, why="tasks of a tenant in quarantine share a job with those of others")
+
+
+def _resting(state: TriggerState, _look: TriggerSituation, now: float) -> TriggerDecision | None:
+    """Rest after the last one."""
     if state.rest_until is not None and now < state.rest_until:
         return TriggerDecision(act=Act.WAIT, why="it rests after the last one")
     return None
@@ -180,6 +193,8 @@ def _nothing(state: TriggerState, look: TriggerSituation, now: float) -> Trigger
 
 RULES: tuple[Callable[[TriggerState, TriggerSituation, float], TriggerDecision | None], ...] = (
     _busy,
+    _quarantined,
+    _resting,
     _overloaded,
     _scheduled,
     _worth,

@@ -4,6 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
@@ -19,7 +20,7 @@ from manager.defragmentation.trigger import HORIZON, Act, TriggerSituation, Trig
 from manager.problem import Conflict, StateNotReady
 from manager.transitions.life import Phase
 from manager.transitions.move import Chosen, Ended
-from merge import NoHost, Repace, repaced
+from merge import Assignment, NoHost, Repace, repaced
 
 WATCHER_PERIOD = 15.0
 """The least seconds between two looks; figures are means over a minute."""
@@ -44,9 +45,10 @@ class Watcher:
         latencies: Callable[[], Mapping[str, float]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Without `by_itself` it only learns costs. `every` is the period of the schedule in seconds.
+        """Without `by_itself` it only learns costs, and separates what is in quarantine.
 
-        `latencies` are the seconds that dataflows allow, by the running graph's ids, for those that name a bound.
+        `every` is the period of the schedule in seconds. `latencies` are the seconds that dataflows allow, by the
+        running graph's ids, for those that name a bound.
         """
         self._committer = committer
         self._moves = moves
@@ -87,30 +89,35 @@ class Watcher:
         self._ended = ended
         if news is not None and news.phase is Phase.DONE:
             self._chooser.remember(news)
-        if not self._by_itself:
-            return
         try:
             self._decide(snapshot, underway=underway, news=news, now=now)
         except NoHost as error:
             log.info("nothing is moved now: %s", error)
-        self._rescale(snapshot, now)
+        if self._by_itself:
+            self._rescale(snapshot, now)
 
     def _decide(self, snapshot: PlacementSnapshot, *, underway: bool, news: Ended | None, now: float) -> None:
-        weighed = snapshot.worth(HORIZON)
         look = TriggerSituation(
             version=snapshot.running.version,
-            scattered=target_of(snapshot.consolidated),
-            worth=weighed.kept,
-            overload=target_of(snapshot.isolated),
+            shared=target_of(snapshot.separated),
             underway=underway,
             ended=None if news is None else news.phase is Phase.DONE,
         )
+        weighed = snapshot.worth(HORIZON) if self._by_itself else None
+        if weighed is not None:
+            look = replace(
+                look,
+                scattered=target_of(snapshot.consolidated),
+                worth=weighed.kept,
+                overload=target_of(snapshot.isolated),
+            )
         self._watched, decision = watch(self._watched, look, now, every=self._every)
-        assignment = {Act.CONSOLIDATE: snapshot.consolidated, Act.ISOLATE: snapshot.isolated}.get(decision.act)
+        assignment = _assignment(decision.act, snapshot)
+        says = "" if weighed is None else weighed.says
         if assignment is None:
-            log.debug("%s; %s", decision.why, weighed.says)
+            log.debug("%s; %s", decision.why, says)
             return
-        reason = f"{decision.why}. {weighed.says}" if decision.act is Act.CONSOLIDATE else decision.why
+        reason = f"{decision.why}. {says}" if decision.act is Act.CONSOLIDATE else decision.why
         try:
             move = self._moves.begin(_as_seen(Chosen(assignment, reason)), who=OPERATOR)
         except (Conflict, StateNotReady) as error:
@@ -145,6 +152,18 @@ class Watcher:
             log.info("job %s keeps its pace for now: %s", change.job, error)
         else:
             log.info("job %s %s %g s: %s", change.job, self._autoscale.verb, change.pace, change.why)
+
+
+def _assignment(act: Act, snapshot: PlacementSnapshot) -> Assignment | None:
+    match act:
+        case Act.CONSOLIDATE:
+            return snapshot.consolidated
+        case Act.ISOLATE:
+            return snapshot.isolated
+        case Act.SEPARATE:
+            return snapshot.separated
+        case Act.WAIT:
+            return None
 
 
 def _as_seen(chosen: Chosen) -> Callable[[CommittedState, DecisionGround], Chosen]:

@@ -43,6 +43,8 @@ class StatusMessage:
 @dataclass(slots=True, kw_only=True)
 class _Failed:
     reason: str = ""
+    retry: float = 0.0
+    greedy: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,6 +134,7 @@ def read_status(job: str, payload: bytes, now: datetime) -> StatusMessage:
         in_effect=status.in_effect,
         batch=status.batch,
         failed={instance: failed.reason for instance, failed in status.failed.items()},
+        stops={instance: failed.retry for instance, failed in status.failed.items() if failed.greedy},
         cuts=_passed(status.cuts),
         cut_positions=_positions(status.cuts),
         cut_batches={cut.name: max(each.batch for each in status.cuts if each.name == cut.name) for cut in status.cuts},

@@ -73,6 +73,8 @@ class JobSeen:
     batch: int = -1
     failed: Mapping[int, str] = field(default_factory=dict)
     """The reason for each failed instance."""
+    stops: Mapping[int, float] = field(default_factory=dict)
+    """For each of these that asked for too much the moment of its retry, which is another one after each stop."""
     cuts: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """The instances that have passed each cut whose states the job keeps."""
     cut_positions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

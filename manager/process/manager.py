@@ -26,15 +26,12 @@ from engine.log_lines import begin_log, named, problem
 from engine.plan import Limits
 from engine.vault import Vault
 from manager.access import AccessKeeper
-from manager.cases.planned.fallback_taker import FallbackTaker
-from manager.cases.planned.follower import PipelineFollower
 from manager.cases.tools import Pricing, Tools
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
 from manager.defragmentation.learnt_costs import LearntCostStore
-from manager.defragmentation.watcher import Watcher
 from manager.observations.listener import Listener
 from manager.observations.placeable_hosts import placeable
 from manager.problem import DatabaseAway
@@ -45,6 +42,7 @@ from manager.process.keeper import KeeperDown
 from manager.process.regular_looks import look_with
 from manager.process.settings import Settings, write_key
 from manager.process.voucher_keeper import VoucherKeeper
+from manager.process.watches import watches_of
 from manager.reconciler.journal_tail import NOT_OF_TENANTS, JournalTail
 from manager.reconciler.live_events import LiveEvents
 from manager.rest.app import make_app
@@ -140,20 +138,9 @@ class Manager:
         )
         self._elasticity = Elasticity(tools, listener, beside, settings, root)
         self._service = service_of(tools)
-        self._follower = PipelineFollower(tools)
-        self._fallbacks = FallbackTaker(tools) if settings.replan_failed else None
         self._access = AccessKeeper(root / "access", beside.reload)
-        self._watcher = Watcher(
-            committer,
-            changes.moves,
-            changes.jobs,
-            chooser,
-            by_itself=settings.defragment,
-            every=settings.defragment_every,
-            autoscale=settings.autoscale,
-            latencies=self._elasticity.latencies,
-        )
         self._meter = Meter(store, committer, listener, chooser, broker=beside.taken)
+        self._watches = watches_of(tools, self._meter, settings, self._elasticity.latencies)
         self._candidate = Candidate(store, name, won=lambda term: words.put(_Word("won", term)), lost=self._step_down)
         self._again: float | None = None
         """When it is tried to drive the hosts; None while it does, or may not."""
@@ -244,11 +231,8 @@ class Manager:
         self._said_ready = ready
 
     def _watch(self) -> None:
-        look_with(self._watcher.look, otherwise="jobs stay scattered")
-        look_with(self._follower.look, otherwise="pipelines stay as they are")
-        if self._fallbacks is not None:
-            look_with(self._fallbacks.look, otherwise="modules that fail stay where they are")
-        look_with(self._meter.look, otherwise="nothing is metered")
+        for each in self._watches:
+            look_with(each.look, otherwise=each.otherwise)
 
     def _begin(self) -> None:
         """Drive the hosts, now that this manager leads."""

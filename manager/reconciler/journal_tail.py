@@ -16,6 +16,7 @@ _MOST_READ = 1_000
 NOT_OF_TENANTS = frozenset(
     {
         *(OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE, OperationKind.ADAPT),
+        OperationKind.QUARANTINE,
         *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER, OperationKind.BALANCE, OperationKind.MACHINE_WAITS),
     }
 )

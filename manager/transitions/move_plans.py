@@ -11,9 +11,9 @@ from manager.transitions.move import Move
 from merge import Job, JobId
 
 
-def empty(job: JobId, host: str, *, term: int, pace: float, shards: int = 1) -> Plan:
+def empty(job: JobId, host: str, *, term: int, pace: float, shards: int = 1, workers: str = "") -> Plan:  # noqa: PLR0913 - what a plan begins with
     """The plan with which a new job warms up."""
-    return Plan(job=str(job), host=host, version=1, term=term, pace=pace, shards=shards)
+    return Plan(job=str(job), host=host, version=1, term=term, pace=pace, shards=shards, workers=workers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

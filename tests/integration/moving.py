@@ -48,8 +48,10 @@ class Within(Served):
         self.committer = self._manager._committer
         self.changes = self._manager._changes
         self.chooser = self._manager._chooser
-        self._manager._watcher = Watcher(
-            self.committer, self.changes.moves, self.changes.jobs, self.chooser, clock=lambda: self._now
+        watcher = Watcher(self.committer, self.changes.moves, self.changes.jobs, self.chooser, clock=lambda: self._now)
+        self._manager._watches = tuple(
+            each._replace(look=watcher.look) if each.otherwise == "jobs stay scattered" else each
+            for each in self._manager._watches
         )
 
     def __enter__(self) -> Self:

@@ -25,6 +25,10 @@ class TenantRow(SQLModel, table=True):
     keys: int = Field(default=100, sa_column_kwargs={"server_default": "100"})
     requests_per_minute: int = Field(default=6_000, sa_column_kwargs={"server_default": "6000"})
     from_earliest: int = Field(default=20, sa_column_kwargs={"server_default": "20"})
+    stopped_at: float | None = None
+    """When one of its tasks was last stopped because it asked for too much."""
+    quarantined_until: float | None = None
+    """The end of its last quarantine."""
 
 
 class KeyRow(SQLModel, table=True):

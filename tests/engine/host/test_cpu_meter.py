@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.host.cpu_meter import CpuMeter
+from engine.spark.forked_python import SERVER
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
 JVM = f"""while read line; do {sys.executable} -c '{BURN}'; echo done; done"""
@@ -41,3 +42,19 @@ def test_commands_count_for_the_jvm_that_ran_them(java: Path) -> None:
     assert [["driver", "jvm"]] * 2 == [sorted(each) for each in measured]
     assert measured[0]["jvm"] >= 0.25
     assert measured[1]["jvm"] - measured[0]["jvm"] >= 0.25
+
+
+def test_workers_that_a_server_forks_are_workers() -> None:
+    """Although the server is a child of the driver, and not of the JVM."""
+    burns = f"import sys, subprocess; subprocess.run([sys.executable, '-c', {BURN!r}])"
+    server = f"{burns}; print('done', flush=True); input()"
+    driver = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', *sys.argv[1:]]).wait()"
+    command = [sys.executable, "-c", driver, server, SERVER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own command
+        assert process.stdin is not None
+        assert process.stdout is not None
+        metering = CpuMeter(process.pid)
+        assert "done\n" == process.stdout.readline()
+        measured = metering.cpu()
+        process.communicate("\n")
+    assert measured["worker"] >= 0.25

@@ -57,6 +57,7 @@ def picture(state: CommittedState) -> dict[str, Any]:
         "drains": dict(state.drains),
         "reconfigurations": {each.id: replace(each, prepared=None) for each in state.reconfigurations.values()},
         "earliest": dict(state.earliest),
+        "quarantined": dict(state.quarantined),
         "apart": state.apart & state.plans.keys(),
     }
 

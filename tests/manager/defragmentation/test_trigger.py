@@ -178,6 +178,21 @@ def test_an_overload_comes_before_a_saving() -> None:
     assert (Act.ISOLATE, "a job has been overloaded for 60 s") == (first.decision.act, first.decision.why)
 
 
+def test_a_separation_waits_for_nothing_but_what_is_under_way() -> None:
+    """It begins at once, also in the rest after another, and comes before whatever else there is to do."""
+    both = replace(WORTH, shared=OTHER)
+    begun = [seen for seen in looked([*steady(WORTH, times=20), *steady(both, times=20)]) if seen.begins]
+    assert [Act.CONSOLIDATE, Act.SEPARATE] == [seen.decision.act for seen in begun[:2]]
+    assert begun[1].at - begun[0].at < DEFRAGMENTATION_REST
+    assert {15.0} == {later.at - earlier.at for earlier, later in pairwise(begun[1:])}
+
+
+def test_a_separation_that_failed_is_not_tried_again_soon() -> None:
+    """Outputs would stand still again and again."""
+    begun = [seen.at for seen in looked(steady(replace(WORTH, worth=False, shared=OTHER), comes_off=False)) if seen.begins]
+    assert 2 * DEFRAGMENTATION_REST <= begun[1] - begun[0]
+
+
 def test_a_change_of_dataflows_restarts_the_wait() -> None:
     """It starts once no dataflow has come or gone for as long."""
     changing = [

@@ -19,7 +19,7 @@ export const KINDS = [
   "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "put wheel",
   "remove wheel", "take over host", "hand over host", "machine waits",
   "admit machine", "drain machine", "undrain machine", "forget machine", "balance load",
-  "add machine", "would add machine", "remove machine", "would remove machine", "scaling fails",
+  "quarantine tenant", "add machine", "would add machine", "remove machine", "would remove machine", "scaling fails",
   "put image", "remove image",
 ];
 const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan", "adapt", "set policy", "choose"];
