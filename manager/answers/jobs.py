@@ -56,6 +56,8 @@ class JobAnswer(Answer):
     """Seconds from one batch to the next, by its newest plan."""
     shards: int = 1
     """The number of tasks that a batch runs as, by its newest plan."""
+    workers: str = ""
+    """The tenant whose tasks alone its workers run, since it is or was in quarantine; empty for most."""
     shard_cores: tuple[float, ...] = ()
     """The cores that the tasks of each shard took in the last minute; empty for one shard, or until it is known."""
     hot_group: int | None = None

@@ -66,11 +66,12 @@ def list_tenants(client: Client) -> Shown:
             f"{each.uses.tasks:,} of {each.quota.tasks:,}",
             _fullest(each),
             each.publishes_code,
+            each.quarantined_until,
             each.created,
         )
         for each in found
     )
-    columns = ("name", "dataflows", "tasks", "nearest to its quota", "publishes code", "since")
+    columns = ("name", "dataflows", "tasks", "nearest to its quota", "publishes code", "in quarantine until", "since")
     return Shown(data=found, text=table(*columns, rows=rows, empty="no tenants"))
 
 

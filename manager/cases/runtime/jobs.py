@@ -146,6 +146,7 @@ class RunningJobs(Base):
             "paused": states.count(SlotState.PAUSED),
             "pace": plan.pace,
             "shards": plan.shards,
+            "workers": plan.workers,
         }
         seen = self._seeing.job(plan.job)
         if seen is None:

@@ -1,7 +1,7 @@
 /** Quotas: what tenants use of what they may. */
 
 import { element, named, table } from "./dom.js";
-import { count, percent } from "./format.js";
+import { count, percent, time } from "./format.js";
 
 const LIMITS = {
   dataflows: "Dataflows",
@@ -46,6 +46,7 @@ function tenantQuotas(tenants) {
     { title: "Tasks", number: true, cell: (row) => used(row.tenant, "tasks") },
     { title: "Nearest limit", cell: (row) => `${LIMITS[row.limit]}: ${used(row.tenant, row.limit)}` },
     { title: "Share", number: true, cell: (row) => percent(share(row.tenant, row.limit)) },
+    { title: "In quarantine until", cell: (row) => time(row.tenant.quarantined_until) },
   ], rows, { caption: "Tenants and their quotas", empty: "No tenants yet." });
 }
 

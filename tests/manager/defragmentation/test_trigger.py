@@ -189,7 +189,9 @@ def test_a_separation_waits_for_nothing_but_what_is_under_way() -> None:
 
 def test_a_separation_that_failed_is_not_tried_again_soon() -> None:
     """Outputs would stand still again and again."""
-    begun = [seen.at for seen in looked(steady(replace(WORTH, worth=False, shared=OTHER), comes_off=False)) if seen.begins]
+    begun = [
+        seen.at for seen in looked(steady(replace(WORTH, worth=False, shared=OTHER), comes_off=False)) if seen.begins
+    ]
     assert 2 * DEFRAGMENTATION_REST <= begun[1] - begun[0]
 
 
