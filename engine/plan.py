@@ -216,7 +216,7 @@ class Plan:
     """The shard of each key group; empty to assign them in turn."""
     limits: Limits = field(default_factory=Limits)
     workers: str = ""
-    """The name of the Python processes that run it, which only jobs that name it share; fixed for the job's life."""
+    """The name of its Python processes, which only jobs that name it share; fixed for the job's life."""
 
     @property
     def active(self) -> tuple[Slot, ...]:
@@ -288,14 +288,3 @@ class Entry:
     """The implementation of each type in the plan, as module:attribute."""
     division: Division = UNDIVIDED
     """The part of each shard in the plan."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutRequest:
-    """A request to a host: take a cut in the raw spools that it owns, or release one."""
-
-    cut: str
-    streams: tuple[str, ...] = ()
-    """The spools to cut; empty for all."""
-    release: bool = False
-    """True if the cut's states are not needed any more."""

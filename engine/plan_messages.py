@@ -2,18 +2,30 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
 from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
 from dags.divisibility import GROUPS
-from engine.plan import SWITCH_MARKERS, CutRequest, Delivery, Entry, Forward, Plan, SlotState, is_switch
+from engine.plan import SWITCH_MARKERS, Delivery, Entry, Forward, Plan, SlotState, is_switch
 from engine.supply import declaring, unfit
 
 
 class RefusedPlan(ValueError):
     """A plan cannot be executed. Says which part of it, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutRequest:
+    """A request to a host: take a cut in the raw spools that it owns, or release one."""
+
+    cut: str
+    streams: tuple[str, ...] = ()
+    """The spools to cut; empty for all."""
+    release: bool = False
+    """True if the cut's states are not needed any more."""
 
 
 _PLAN = TypeAdapter(Plan)

@@ -12,7 +12,6 @@ from manager.committer.image_changes import ImageChanges
 from manager.committer.job_changes import JobChanges
 from manager.committer.move_changes import MoveChanges
 from manager.committer.pipeline_changes import PipelineChanges
-from manager.committer.quarantine_changes import QuarantineChanges
 from manager.committer.reconfiguration_changes import ReconfigurationChanges
 from manager.committer.source_changes import SourceChanges
 from manager.store.database import Store
@@ -31,7 +30,6 @@ class Changes:
     jobs: JobChanges
     moves: MoveChanges
     drains: DrainChanges
-    quarantines: QuarantineChanges
     reconfigurations: ReconfigurationChanges
 
 
@@ -48,6 +46,5 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
         jobs=JobChanges(committer),
         moves=MoveChanges(committer),
         drains=DrainChanges(committer, store, dataflows),
-        quarantines=QuarantineChanges(committer),
         reconfigurations=ReconfigurationChanges(committer, store, catalogue),
     )

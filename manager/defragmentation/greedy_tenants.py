@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from manager.committer.committer import Committer
-from manager.committer.quarantine_changes import QuarantineChanges
+from manager.defragmentation.quarantine_changes import QuarantineChanges
 from manager.observations.reports import JobSeen
 from merge import Instance, JobId
 
@@ -28,13 +28,12 @@ class GreedyTenants:
     def __init__(
         self,
         committer: Committer,
-        quarantines: QuarantineChanges,
         seeing: JobObserver,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._committer = committer
-        self._quarantines = quarantines
+        self._quarantines = QuarantineChanges(committer)
         self._seeing = seeing
         self._clock = clock
         self._next = 0.0

@@ -12,7 +12,7 @@ from manager.process.settings import Settings
 from manager.savings.meter import Meter
 
 
-class Watch(NamedTuple):
+class ManagerWatch(NamedTuple):
     """A part that looks again and again, and what is missed if it fails."""
 
     look: Callable[[], None]
@@ -21,7 +21,7 @@ class Watch(NamedTuple):
 
 def watches_of(
     tools: Tools, meter: Meter, settings: Settings, latencies: Callable[[], Mapping[str, float]]
-) -> tuple[Watch, ...]:
+) -> tuple[ManagerWatch, ...]:
     """The watches in their order; `latencies` are the seconds that dataflows allow, as the watcher takes them."""
     changes = tools.changes
     watcher = Watcher(
@@ -34,12 +34,12 @@ def watches_of(
         autoscale=settings.autoscale,
         latencies=latencies,
     )
-    greedy = GreedyTenants(tools.committer, changes.quarantines, tools.seeing)
-    fallbacks = [Watch(FallbackTaker(tools).look, "modules that fail stay where they are")]
+    greedy = GreedyTenants(tools.committer, tools.seeing)
+    fallbacks = [ManagerWatch(FallbackTaker(tools).look, "modules that fail stay where they are")]
     return (
-        Watch(greedy.look, "nobody comes into quarantine"),
-        Watch(watcher.look, "jobs stay scattered"),
-        Watch(PipelineFollower(tools).look, "pipelines stay as they are"),
+        ManagerWatch(greedy.look, "nobody comes into quarantine"),
+        ManagerWatch(watcher.look, "jobs stay scattered"),
+        ManagerWatch(PipelineFollower(tools).look, "pipelines stay as they are"),
         *(fallbacks if settings.replan_failed else ()),
-        Watch(meter.look, "nothing is metered"),
+        ManagerWatch(meter.look, "nothing is metered"),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.host.spools import ELSEWHERE
-from engine.plan import CutRequest
+from engine.plan_messages import CutRequest
 from manager.committed.wanted import Draining
 from manager.observations.reports import HostSeen, JobSeen
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.job.lifecycle import JobState
-from engine.plan import CutRequest
+from engine.plan_messages import CutRequest
 from manager.committed.wanted import Moving
 from manager.observations.reports import JobSeen
 from manager.observations.sight import JobSight, Sight

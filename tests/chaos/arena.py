@@ -16,8 +16,8 @@ from bridge.machine.back_off import BackOff
 from bridge.transport.mqtt_client import MqttClient
 from engine.host import keeper
 from engine.host.keeper import HostKeeper
-from engine.plan import CutRequest, Plan
-from engine.plan_messages import written_cut, written_plan
+from engine.plan import Plan
+from engine.plan_messages import CutRequest, written_cut, written_plan
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
 
 HOST = "h"

@@ -22,8 +22,8 @@ from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.protocol_version import detect_protocol
 from dags import Kind
 from engine.host.keeper import HostKeeper
-from engine.plan import CutRequest, Delivery, Edge, Forward, Ingress, Plan, Slot
-from engine.plan_messages import written_cut, written_plan
+from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot
+from engine.plan_messages import CutRequest, written_cut, written_plan
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
 from engine.records.record import Table
 from engine.records.record_store import RecordStore

@@ -22,8 +22,7 @@ from bridge import topics
 from dags.task_type import State
 from engine import installed_catalogue
 from engine.job.lifecycle import JobState
-from engine.plan import CutRequest
-from engine.plan_messages import written_cut
+from engine.plan_messages import CutRequest, written_cut
 from manager.answers import DataflowState, Stop, SubmitAnswer, TenantForm
 from manager.client.client import Client
 from tests.integration.serving import Served

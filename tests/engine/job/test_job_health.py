@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.job.job_health import JobHealth
+from engine.job.job_health import TOO_SLOW, JobHealth
 from engine.job.task_health import _BACK_OFF, BAD_BATCHES
 from engine.kernel.task_bounds import Allowance
 from engine.offset import Offset
@@ -65,7 +65,7 @@ def test_only_the_instance_that_fails_is_failed(store: RecordStore) -> None:
     assert [(SlotState.FAILED, "it broke", AGAIN), (SlotState.ACTIVE, "", None)] == [
         (slot.state, slot.reason, slot.retry) for slot in plan.slots
     ]
-    assert {"2": {"reason": "it broke", "retry": AGAIN}} == health.failed()
+    assert {"2": {"reason": "it broke", "retry": AGAIN, "greedy": False}} == health.failed()
     assert plan.slots == health.applied(PLAN).slots
 
 
@@ -82,7 +82,7 @@ def test_an_instance_that_is_no_better_is_failed_at_once_and_for_longer(store: R
     health, plan = failed_in(store)
     following(health, plan, AGAIN)
     health.note(batch(store, {2: "it broke anew"}), PLAN, AGAIN)
-    assert {"2": {"reason": "it broke anew", "retry": AGAIN + _BACK_OFF.after(2)}} == health.failed()
+    assert {"2": {"reason": "it broke anew", "retry": AGAIN + _BACK_OFF.after(2), "greedy": False}} == health.failed()
 
 
 def test_a_task_that_uses_its_allowance_up_batch_after_batch_is_failed(store: RecordStore) -> None:
@@ -108,9 +108,9 @@ def test_the_costliest_task_of_a_slow_job_is_stopped_and_retried(store: RecordSt
     meters = {2: InstanceMeter(cpu_ns=5, taken=9), 3: InstanceMeter(cpu_ns=8, taken=9)}
     store.write(Record(batch=0, start=at, end=at, meters=meters))
     health.note(store.file(0).header, PLAN, BEGIN)
-    health.stop_costliest("too slow", BEGIN)
-    assert {"3": {"reason": "too slow", "retry": AGAIN}} == health.failed()
+    health.stop_costliest(f"{TOO_SLOW} s", BEGIN)
+    assert {"3": {"reason": f"{TOO_SLOW} s", "retry": AGAIN, "greedy": True}} == health.failed()
     assert SlotState.FAILED is following(health, PLAN, BEGIN).slots[1].state
-    health.stop_costliest("too slow", BEGIN)
+    health.stop_costliest(f"{TOO_SLOW} s", BEGIN)
     assert {"2", "3"} == health.failed().keys()
     assert health.following(health.applied(PLAN), AGAIN + 1) is not None

@@ -154,7 +154,14 @@ SOURCE = {
     "readers": ["health"],
     "dataflows": 1,
 }
-TENANT = {"name": "school", "quota": QUOTA, "uses": QUOTA_USE, "created": AT, "publishes_code": False}
+TENANT = {
+    "name": "school",
+    "quota": QUOTA,
+    "uses": QUOTA_USE,
+    "created": AT,
+    "publishes_code": False,
+    "quarantined_until": None,
+}
 KEY_ANSWER = {"id": "k1", "role": "tenant", "tenant": "school", "note": "", "created": AT, "revoked": None}
 CREDENTIALS = {
     "url": "mqtt://broker:1883",
@@ -176,6 +183,7 @@ JOB = {
     "batch": 3,
     "pace": 1.0,
     "shards": 1,
+    "workers": "",
     "shard_cores": [],
     "hot_group": None,
     "hot_group_part": None,

@@ -26,9 +26,7 @@ class Stopping:
     def __init__(self, manager: Manager) -> None:
         self.manager = manager
         self.now = 0.0
-        self.greedy = GreedyTenants(
-            manager.committer, manager.changes.quarantines, manager.seen, clock=lambda: self.now
-        )
+        self.greedy = GreedyTenants(manager.committer, manager.seen, clock=lambda: self.now)
         self.look()
 
     def look(self) -> None:

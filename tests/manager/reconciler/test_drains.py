@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from engine.plan import CutRequest
+from engine.plan_messages import CutRequest
 from manager.committed.wanted import Draining
 from manager.observations.reports import HostSeen, JobSeen
 from manager.reconciler.drains import NEXT_CUT_AFTER, REPEAT_WISH_AFTER, Drained, Wish, cut_of, drain

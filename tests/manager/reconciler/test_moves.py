@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.plan import CutRequest, Ingress, Plan
+from engine.plan import Ingress, Plan
+from engine.plan_messages import CutRequest
 from engine.supply import Bridged
 from manager.committed.wanted import Moving
 from manager.observations.reports import HostSeen, JobSeen
