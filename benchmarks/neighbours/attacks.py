@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bridge import Message, topics
-from bridge.message_bounds import LARGEST_EVENT, LARGEST_PACKET
+from bridge.message_bounds import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
 from bridge.transport.mqtt_client import MqttClient
 from engine.plan import Limits, Slot
-from tests.integration.hosting import Hosting, slot
+from tests.integration.flooding import Echo, flood
+from tests.integration.hosting import Hosting, delivery, slot
 
 LIMITS = Limits(state_bytes=20_000_000)
 """Less state than usual, so that an attack on it does not take long."""
+_MOST = 120.0
+"""Seconds for which an attack lasts at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,15 +26,18 @@ class Attack:
     name: str
     tasks: Callable[[int, int], tuple[Slot, ...]]
     """The slots beside its source, for the instances of the source and of the task."""
-    messages: Callable[[], Sequence[bytes]]
-    """Makes what is sent, again and again until it is stopped."""
+    carry_out: Callable[["Bystander"], float | None]
+    """Carries it out; the seconds until it was stopped, or None if it ended by itself."""
 
 
 class Bystander:
     """Sends an attack's messages on a topic, and hears what becomes of them."""
 
-    def __init__(self, hosting: Hosting, topic: str, instance: int, job: str) -> None:
+    def __init__(self, hosting: Hosting, topic: str, instance: int, end: int, job: str) -> None:
+        """`instance` is the greedy task, `end` its output."""
         self._hosting, self._topic, self._instance, self._job = hosting, topic, instance, job
+        out = delivery(end)
+        self._output = topics.output(out.tenant, out.dataflow, out.sink)
         self._refused = threading.Event()
         self._client = MqttClient(
             hosting.broker.address("braid"),
@@ -50,10 +56,12 @@ class Bystander:
         """Disconnect."""
         self._client.stop()
 
-    def attack(self, messages: Callable[[], Sequence[bytes]], *, most: float) -> float:
-        """Send messages until the greedy one is stopped; the seconds until then."""
+    def send(self, messages: Callable[[], Sequence[bytes]]) -> float | None:
+        """Send messages again and again until the greedy one is stopped; the seconds until then."""
         begun = time.monotonic()
-        while not self._stopped() and time.monotonic() < begun + most:
+        while not self._stopped():
+            if time.monotonic() > begun + _MOST:
+                return None
             for message in messages():
                 if len(message) >= LARGEST_PACKET:
                     # Braid's own client would refuse it.
@@ -62,6 +70,23 @@ class Bystander:
                     self._client.publish(self._topic, message)
             time.sleep(0.5)
         return round(time.monotonic() - begun, 1)
+
+    def flood(self) -> None:
+        """Send far more messages than the greedy one can take, while a subscriber of its output sleeps."""
+        address = self._hosting.broker.address("braid")
+        sleeper = MqttClient(address, "sleeps", topics=[self._output], on_message=lambda _message: None, lasting=False)
+        sleeper.start()
+        flood(address, self._topic, b'{"n": 0, "k": "flood"}', b'{"n": 1, "k": "last"}')
+        sleeper.stop()
+
+    def echo(self) -> None:
+        """Send back every output twice, until no message may have more."""
+        echo = Echo(self._hosting.broker.address("braid"), self._output, self._topic)
+        echo.begin({"n": 0, "k": "echo"})
+        until = time.monotonic() + _MOST
+        while echo.sent <= MOST_RAW_EVENTS and time.monotonic() < until:
+            time.sleep(0.1)
+        echo.stop()
 
     def _stopped(self) -> bool:
         """Whether it was disconnected, its messages refused, its task failed, or its events made dead letters."""
@@ -87,24 +112,31 @@ def attacks() -> tuple[Attack, ...]:
         Attack(
             name="an array of millions of events",
             tasks=noop,
-            messages=lambda: [b"[" + b",".join([b"{}"] * 2_600_000) + b"]"],
+            carry_out=_again(lambda: [b"[" + b",".join([b"{}"] * 2_600_000) + b"]"]),
         ),
-        Attack(name="a large event", tasks=noop, messages=lambda: [b'{"k": "' + b"x" * LARGEST_EVENT + b'"}']),
-        Attack(name="deep nesting", tasks=noop, messages=lambda: [b"[" * 6_000_000]),
-        Attack(name="a large packet", tasks=noop, messages=lambda: [bytes(LARGEST_PACKET)]),
+        Attack(name="a large event", tasks=noop, carry_out=_again(lambda: [b'{"k": "' + b"x" * LARGEST_EVENT + b'"}'])),
+        Attack(name="deep nesting", tasks=noop, carry_out=_again(lambda: [b"[" * 6_000_000])),
+        Attack(name="a large packet", tasks=noop, carry_out=_again(lambda: [bytes(LARGEST_PACKET)])),
         Attack(
             name="a long window of long texts",
             tasks=lambda source, task: (slot(task, "accumulate", source, fields=["k"], window=10_000),),
-            messages=lambda: [json.dumps({"n": 0, "k": "x" * 1_000_000}).encode()] * 5,
+            carry_out=_again(lambda: [json.dumps({"n": 0, "k": "x" * 1_000_000}).encode()] * 5),
         ),
         Attack(
             name="millions of keys",
             tasks=lambda source, task: (slot(task, "count", source, by=["k"]),),
-            messages=many_keys,
+            carry_out=_again(many_keys),
         ),
         Attack(
             name="slow events",
             tasks=lambda source, task: (slot(task, "pi_viete", source, iterations=10_000),),
-            messages=lambda: [json.dumps([{"n": 0, "k": "a"}] * 200).encode()],
+            carry_out=_again(lambda: [json.dumps([{"n": 0, "k": "a"}] * 200).encode()]),
         ),
+        Attack(name="a flood", tasks=noop, carry_out=Bystander.flood),
+        Attack(name="a loop outside", tasks=noop, carry_out=Bystander.echo),
     )
+
+
+def _again(messages: Callable[[], Sequence[bytes]]) -> Callable[[Bystander], float | None]:
+    """Send messages again and again, until it is stopped."""
+    return lambda bystander: bystander.send(messages)

@@ -1,7 +1,6 @@
 """Neighbours: three quiet dataflows on real Spark lose nothing, whatever a greedy one beside them asks for."""
 
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,11 +12,11 @@ import pytest
 
 from bridge import topics
 from bridge.message_bounds import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
-from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from engine.kernel.task_bounds import is_overspent
 from engine.plan import Edge, Limits, Plan
-from tests.integration.hosting import BOUND, HOST, QUICK, Hosting, deliveries, delivery, raw, slot
+from tests.integration.flooding import Echo, flood
+from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, delivery, raw, slot
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -25,8 +24,6 @@ STATE = 3_000_000
 """Bytes of state that a task of the job may keep here."""
 CPU = 1.0
 """Seconds of CPU that a task may take in a batch here."""
-FLOOD = 20_000
-"""Messages a second."""
 MOST_MEMORY = 600_000_000
 """Bytes that a broker or a host's keeper may have then."""
 BEAT = 0.05
@@ -229,24 +226,30 @@ def test_a_flooded_topic_and_a_subscriber_that_sleeps_hold_up_nobody(greedy: Gre
         assert psutil.Process(pid).memory_info().rss < MOST_MEMORY
 
 
-def flood(address: Address, topic: str, payload: bytes, last: bytes) -> None:
-    """Send messages without acknowledgement as fast as a flood comes, and a last one; packed by hand, to be so fast."""
-    words = [each.encode() for each in ("flood", address.user or "", address.password or "")]
-    connect = b"\x00\x04MQTT\x04\xc2\x00\x00" + b"".join(len(each).to_bytes(2) + each for each in words)
-    assert max(len(connect), len(topic) + len(payload) + 2) < 128
-    one, end = (
-        b"\x30" + (len(topic) + len(each) + 2).to_bytes(1) + len(topic).to_bytes(2) + topic.encode() + each
-        for each in (payload, last)
+def test_a_client_that_sends_every_output_back_twice_holds_up_nobody(greedy: Greedy) -> None:
+    """What it doubles ends where a raw message may have no more events; the job goes on with what comes after."""
+    hosting = greedy.hosting
+    source, end = hosting.fresh(), hosting.fresh()
+    echoed = slot(end, "output", source)
+    sent = deliveries((echoed,))
+    hosting.run(
+        Plan(
+            job=f"j{source}",
+            host=HOST,
+            version=1,
+            ingress=(raw(f"echo/{source}", source),),
+            slots=(echoed,),
+            deliveries=sent,
+            pace=QUICK,
+        )
     )
-    with socket.create_connection((address.host, address.port), timeout=BOUND) as connection:
-        connection.sendall(b"\x10" + len(connect).to_bytes(1) + connect)
-        assert b"\x20\x02\x00\x00" == connection.recv(4, socket.MSG_WAITALL)
-        many = one * (FLOOD // 20)
-        begun = time.monotonic()
-        for part in range(200):
-            time.sleep(max(0.0, begun + part / 20 - time.monotonic()))
-            connection.sendall(many)
-        connection.sendall(end + b"\xe0\x00")
+    (output,) = (topics.output(each.tenant, each.dataflow, each.sink) for each in sent)
+    echo = Echo(hosting.broker.address("braid"), output, f"echo/{source}")
+    echo.begin({"n": 0, "k": "echo"})
+    awaited(greedy, lambda: echo.sent > MOST_RAW_EVENTS, "more events than a message may have")
+    echo.stop()
+    hosting.client.publish(f"echo/{source}", b'{"n": 1, "k": "last"}')
+    awaited(greedy, lambda: hosting.heard(output)[-1]["events"][-1]["k"] == "last", "what follows it")
 
 
 def test_the_quiet_dataflows_have_lost_nothing(greedy: Greedy) -> None:
