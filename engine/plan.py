@@ -184,6 +184,11 @@ class Limits:
     memory: int = 8_000_000_000
     """The most memory of its worker, in bytes."""
 
+    @property
+    def job_state_bytes(self) -> int:
+        """The most that the states of a job may have together in each shard, before each may only have its part."""
+        return 4 * self.state_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

@@ -24,7 +24,7 @@ from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
 from engine.kernel.portion import EVERYTHING, Portion
 from engine.kernel.state_changes import change_states, in_effect, untransformed
-from engine.kernel.task_bounds import Allowance, EventCost, seconds_of
+from engine.kernel.task_bounds import Allowance, EventCost, StateRoom, seconds_of
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun
 from engine.offset import Offset
 from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
@@ -177,6 +177,7 @@ class _Kernel:
     def run(self) -> None:
         """Run every slot."""
         inside = self._layout.inside(self._entering, self._state, self._watch)
+        room = StateRoom(self._layout.entry.plan.limits, self._state.sizes)
         for slot in (*self._layout.active, *self._layout.failed):
             begun = task_cpu_ns()
             self._watch.running(slot.instance)
@@ -205,10 +206,11 @@ class _Kernel:
                     taken=taken,
                     watch=self._watch,
                     allowance=allowance,
-                    most_state=limits.state_bytes,
+                    most_state=room.most(),
                     origins=self._origins if isinstance(behaviour, ActingBehaviour) else NOWHERE,
                 ).work_off()
                 self._costs[slot.instance] = allowance.cost_of(len(taken))
+                room.note(slot.instance, staged.growth)
                 if self._portion.strays(slot.instance, staged):
                     staged.rollback(token)
                     outcome = _all_parked(slot, taken, _STRAYED)

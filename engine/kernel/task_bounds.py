@@ -4,13 +4,15 @@ A bound turns too much into dead letters of the task itself: events that would m
 large, and all that is left once it has used its CPU. A task that does nothing else is failed, as any other.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.message_bounds import LARGEST_EVENT
-from engine.plan import Plan
+from engine.plan import Limits, Plan
+from engine.records.state_growth import StateGrowth
 from engine.task_cpu import task_cpu_ns
 
 FIRST_EVENTS = 8
@@ -112,8 +114,46 @@ def check_sizes(port: str, rows: pa.RecordBatch) -> None:
         )
 
 
+class StateRoom:
+    """The room that the states of a job have in one batch; made by the kernel.
+
+    As long as they have less together than a job's may, each may have what a task's may. From then on each may have
+    its equal part, so that what one keeps never takes that from another.
+
+    >>> StateRoom(Limits(state_bytes=100), {1: 90, 2: 90, 3: 90}).most()
+    100
+    >>> StateRoom(Limits(state_bytes=100), {1: 90, 2: 90, 3: 90, 4: 90, 5: 90}).most()
+    80
+    """
+
+    def __init__(self, limits: Limits, sizes: Mapping[int, int]) -> None:
+        """`sizes` are those of the states before the batch."""
+        self._limits = limits
+        self._sizes = sizes
+        self._before = self._held = sum(sizes.values())
+        self._staged: list[tuple[StateGrowth, int]] = []
+
+    def most(self) -> int:
+        """The most that the state of the next task may have."""
+        most = self._limits.job_state_bytes
+        if self._held >= most and self._staged:
+            # Now it is worth to count.
+            self._held = self._before + sum(growth.size - size for growth, size in self._staged)
+        if self._held < most:
+            return self._limits.state_bytes
+        states = len(self._sizes) + sum(growth.most > 0 for growth, size in self._staged if not size)
+        return min(self._limits.state_bytes, most // max(1, states))
+
+    def note(self, instance: int, growth: StateGrowth) -> None:
+        """Note what a task has staged."""
+        size = self._sizes.get(instance, 0)
+        self._held += growth.most - size
+        self._staged.append((growth, size))
+
+
 def state_too_large(most: int) -> BeyondBound:
     """The error of a task whose state would grow beyond its bound."""
     return BeyondBound(
-        f"its state would have more than {most:,} bytes; use fewer keys or shorter windows, or ask for more"
+        f"its state would have more than {most:,} bytes; beside the other states of its job it may not have more, "
+        "so use fewer keys or shorter windows, or ask for more"
     )

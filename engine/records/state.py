@@ -66,6 +66,11 @@ class InstanceStates:
             self._staged[instance] = Staged(self._kept.get(instance, {}), self._sizes[instance])
         return self._staged[instance]
 
+    @property
+    def sizes(self) -> Mapping[int, int]:
+        """The size of the state of each instance that has one, without staged changes."""
+        return self._sizes
+
     def bring(self, imports: Table) -> None:
         """Stage the states of instances from elsewhere."""
         for instance, groups in imports.items():

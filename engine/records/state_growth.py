@@ -34,6 +34,16 @@ class StateGrowth:
         """The size up to a place of the journal."""
         self._counted = 0
 
+    @property
+    def most(self) -> int:
+        """A bound of the size with what is staged, which costs nothing to ask for."""
+        return self._most
+
+    @property
+    def size(self) -> int:
+        """The size with what is staged."""
+        return self._counted_size()
+
     def note(self, size: int, keys: int = 1) -> None:
         """Note that so many bytes are staged for some keys."""
         self._most += size + KEY_BYTES * keys

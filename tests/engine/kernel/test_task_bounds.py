@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridge.message_bounds import LARGEST_EVENT
@@ -54,6 +54,43 @@ def test_a_state_at_its_bound_takes_only_what_does_not_let_it_grow() -> None:
     assert [0, 1, 2, 3, 4, 5, 1, 6, 0] == numbers(record, 3)
     after = job.run([arrived([{"b": b} for b in (4, 9, 3)])])
     assert ([4, 3], [9]) == (numbers(after, 4), [b for *_, b in dead(after)])
+
+
+def keeping_of(parts: int) -> Behaviour:
+    """Keeps ten bytes for each of so many values of ten."""
+
+    def take(_port: str, rows: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
+        for b in rows.column("b").to_pylist():
+            if b % 10 < parts:
+                state.put((b,), "x" * 10)
+        return {"out": PortEmission(rows)}
+
+    return take
+
+
+@given(st.lists(st.integers(0, 10), min_size=1, max_size=12), st.lists(st.integers(1, 60), max_size=6))
+@example([10] * 12, [60] * 4)
+@example([10, 1] * 6, [60] * 4)
+def test_the_states_of_a_job_have_a_bound_and_each_has_its_part(keeps: list[int], batches: list[int]) -> None:
+    """However many tasks keep however much; nothing of a task that has less than its equal part is a dead letter."""
+    one = KEY_BYTES + 3 + 11
+    limits = Limits(state_bytes=30 * one)
+    tasks = [slot(number, "output", 1) for number in range(2, 2 + len(keeps))]
+    made = entry(tasks)
+    keeping_all: dict[int, Behaviour] = {
+        each.instance: keeping_of(keep) for each, keep in zip(tasks, keeps, strict=True)
+    }
+    job = Machine(
+        entry=replace(made, plan=replace(made.plan, limits=limits)), made={**behaviours(tasks), **keeping_all}
+    )
+    part = limits.job_state_bytes // (len(keeps) + 1)
+    first = 1_000
+    for events in batches:
+        record = job.run([arrived([{"b": b} for b in range(first, first + events)])])
+        first += events
+        assert sum(job.state.sizes.values()) <= 2 * limits.job_state_bytes + limits.state_bytes
+        for instance in {each.instance for each in record.dead}:
+            assert job.state.sizes[instance] + one >= min(part, limits.state_bytes)
 
 
 Changes = st.lists(
