@@ -184,6 +184,8 @@ class SparkJob:
 
     def _note_record(self, header: Header, plan: Plan) -> None:
         self.health.note(header, plan, self._clock.passed())
+        if self.keeper is not None:
+            self.keeper.note_work(header, plan)
         for cut in header.cuts:
             if self.keeper is not None and self.keeper.is_passed_over(cut.name):
                 # It was taken just before it was released.

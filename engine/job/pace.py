@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from engine.job.cut_groups import cut_together, streams_changed
+from engine.job.part_bounds import StreamBounds
 from engine.offset import Offset
 from engine.plan import Entry, Plan, is_switch
 
@@ -82,8 +83,8 @@ class NextBatch:
 
     end: Offset
     haste: Haste = Haste.IN_TIME
-    size: int = field(default=0, compare=False)
-    """The bytes of the events that it reads."""
+    sizes: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """The bytes of the events that it reads, by stream."""
 
     def when(self, due: float, *, now: float, latest: float) -> float:
         """When it may begin, if events are due at `due` and a question has to be answered by `latest`.
@@ -137,12 +138,13 @@ def next_batch(  # noqa: PLR0913 - what a batch depends on, and what bounds it
     entries: Sequence[Entry],
     spools: Mapping[str, ReadableSpool],
     given_up: AbstractSet[str] = frozenset(),
-    most_bytes: int | None = None,
+    most_bytes: StreamBounds | None = None,
 ) -> NextBatch:
     """The batch after an offset: it ends at the same offset if there is nothing to do.
 
     `entries` are the log of plans from the entry of the offset on. Markers that are given up are passed like events. A
     batch has at most so many bytes as its plan allows, and as `most_bytes`, but an event of each stream at least.
+    Streams of slow parts have bounds of their own.
     """
     released = {stream for streams in start.cuts.values() for stream in streams}
     held = {s: name for s, name in start.held.items() if s not in released and name not in given_up}
@@ -160,9 +162,9 @@ def next_batch(  # noqa: PLR0913 - what a batch depends on, and what bounds it
         return NextBatch(end=turned, haste=Haste.AT_LEISURE if left else Haste.AT_ONCE)
     limits = current.plan.limits
     allowed = limits.batch_bytes
-    most = allowed if most_bytes is None else min(allowed, most_bytes)
-    bounds = BatchBounds(most, limits.batch_events * current.plan.shards)
-    return _read(start, turned, [current, *waiting], spools, given_up, bounds)
+    common, slow = most_bytes or StreamBounds(allowed, {})
+    bounds = BatchBounds(min(allowed, common), limits.batch_events * current.plan.shards)
+    return _read(start, turned, [current, *waiting], spools, given_up, bounds, slow)
 
 
 def _in_effect(
@@ -201,17 +203,22 @@ def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     spools: Mapping[str, ReadableSpool],
     given_up: AbstractSet[str],
     most: BatchBounds,
+    slow: Mapping[str, int],
 ) -> NextBatch:
     """The batch that runs the first of some entries; the others wait behind it."""
     current, *waiting = entries
     at, held = dict(turned.at), dict(turned.held)
     stops = waiting[0].plan.at if waiting else {}
     free = [stream for stream in at if stream not in held]
-    share, size = most.share(len(free)), 0
+    common = most.share(sum(stream not in slow for stream in free))
+    sizes: dict[str, int] = {}
     for stream in free:
+        share = BatchBounds(min(slow[stream], most.size), common.events) if stream in slow else common
         reach = spools[stream].reach(at[stream], share.size)
         to = _within(at[stream], reach, share)
-        size += reach.size if to == reach.end else reach.size * (to - at[stream]) // (reach.end - at[stream])
+        if to > at[stream]:
+            part = (to - at[stream], reach.end - at[stream])
+            sizes[stream] = reach.size if to == reach.end else reach.size * part[0] // part[1]
         stop = stops.get(stream, to)
         if to > stop >= at[stream]:
             at[stream] = stop
@@ -240,7 +247,7 @@ def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     # A stream that waits at a marker already stands still.
     waited_for = bool(marked & current.plan.bridged or (marked and turned.held) or (cuts and not marked))
     haste = Haste.AT_ONCE if stopped or waited_for else Haste.SOON if marked else Haste.IN_TIME
-    return NextBatch(end=end, haste=haste, size=size)
+    return NextBatch(end=end, haste=haste, sizes=sizes)
 
 
 def _within(start: int, reach: StreamReach, most: BatchBounds) -> int:

@@ -6,13 +6,16 @@ job: it comes when there is something to do and its time has come, and at once f
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from engine.job.batch_bound import BatchBound
+from engine.job.batch_bound import SHORTEST_BOUND
 from engine.job.pace import NextBatch, ReadableSpool, Rhythm, next_batch
+from engine.job.part_bounds import PartBounds, Streams, cpu_of_parts
 from engine.offset import Offset
-from engine.plan import Entry, Plan, is_switch
+from engine.plan import Entry, Plan, PlanPart, is_switch
+from engine.records.record_header import Header
 
 _PATIENCE = 5.0
 """Seconds after which an answer comes even if there is nothing to do, so that no query waits for a dead host."""
@@ -20,6 +23,23 @@ ALIGNING = 30.0
 """Seconds for which a part waits for the rest of its streams to bring a marker."""
 _POLL_SECONDS = 0.25
 """Seconds between two looks if nothing notifies the keeper of what it waits for."""
+
+
+_MOST_AWAITED = 3
+"""Batches of which it is awaited what their tasks took; with copies, records are followed later."""
+
+_WORK_PATIENCE = 0.3
+"""Seconds for which that is awaited before the batch after a long one."""
+
+
+class _Running(NamedTuple):
+    """A batch that runs."""
+
+    end: Offset
+    sizes: Mapping[str, int]
+    begun: float
+    pace: float
+    parts: int
 
 
 class Spools(Protocol):
@@ -63,9 +83,14 @@ class PaceKeeper:
         self._timed = frozenset[str]()
         """The streams with events that only wait for the time of their batch."""
         self._rhythm = Rhythm()
-        self._bound = BatchBound()
-        self._running: tuple[int, float] | None = None
-        """The bytes of the batch that runs, and when it began."""
+        self._bounds = PartBounds()
+        self._parts: tuple[int, tuple[PlanPart, ...]] = (0, ())
+        """The parts of the plan of an entry."""
+        self._running: _Running | None = None
+        self._timed_batches = deque[tuple[_Running, float]]()
+        """The batches whose seconds are noted once it is known what their tasks took."""
+        self._works = deque[tuple[Offset, Mapping[Streams, float]]](maxlen=2 * _MOST_AWAITED)
+        """What the tasks of each part took in the latest recorded batches, by their ends."""
         self._eager = False
         self._waiting_since: dict[str, float] = {}
         self.deciding = threading.Lock()
@@ -107,6 +132,15 @@ class PaceKeeper:
         """Whether a cut was released."""
         return cut in self._released
 
+    def note_work(self, header: Header, plan: Plan) -> None:
+        """Note what the tasks of a batch took, once it is recorded; from any thread."""
+        number = header.end.entry
+        parts = self._parts[1] if self._parts[0] == number else plan.parts()
+        if len(parts) > 1:
+            with self._news:
+                self._works.append((header.end, cpu_of_parts(parts, header.meters, plan.shards)))
+                self._news.notify_all()
+
     def stop(self) -> None:
         """Answer every question at once."""
         with self._news:
@@ -117,8 +151,7 @@ class PaceKeeper:
         """The end of the batch after an offset; the offset itself after a while without anything to do."""
         self.is_asked = True
         if self._running is not None:
-            size, begun = self._running
-            self._bound.note(size=size, seconds=time.monotonic() - begun)
+            self._timed_batches.append((self._running, time.monotonic() - self._running.begun))
             self._running = None
         try:
             return self._end_after(start)
@@ -132,6 +165,7 @@ class PaceKeeper:
             self._on_answer()
             return known
         self._note(start)
+        self._await_work()
         until = time.monotonic() + _PATIENCE
         while True:
             with self._news:
@@ -139,6 +173,7 @@ class PaceKeeper:
             if stopped:
                 return start
             with self.deciding:
+                self._note_times()
                 entries = self._entries(start.entry)
                 streams = sorted({stream for entry in entries for stream in entry.plan.streams})
                 # Asked first: what came before this host began to fill a spool is seen below.
@@ -162,6 +197,28 @@ class PaceKeeper:
                     self._news.wait(max(0.0, min(when - now, until - now if alone else _POLL_SECONDS)))
                 self._timed = frozenset()
 
+    def _await_work(self) -> None:
+        """Wait a moment for what the tasks of a long batch took, so that a slow part has its own bound at once."""
+        if not self._timed_batches:
+            return
+        batch, seconds = self._timed_batches[-1]
+        if batch.parts > 1 and seconds > max(batch.pace, SHORTEST_BOUND):
+            with self._news:
+                self._news.wait_for(
+                    lambda: self._stopped or any(end == batch.end for end, _ in self._works), _WORK_PATIENCE
+                )
+
+    def _note_times(self) -> None:
+        """Note how long batches took, with what their parts took of that, as far as it is known by now."""
+        works = list(self._works)
+        while self._timed_batches:
+            batch, seconds = self._timed_batches[0]
+            cpu = next((cpu for end, cpu in works if end == batch.end), None)
+            if cpu is None and batch.parts > 1 and len(self._timed_batches) <= _MOST_AWAITED:
+                return
+            self._bounds.note(batch.sizes, seconds, cpu or {}, pace=batch.pace)
+            self._timed_batches.popleft()
+
     def _note(self, end: Offset) -> None:
         self.decided = end
         self.cuts.update(end.cuts)
@@ -173,7 +230,7 @@ class PaceKeeper:
             entries=entries,
             spools=self._spools.readable(streams),
             given_up=self._given_up(start),
-            most_bytes=self._bound.most_bytes(pace=min((each.plan.pace for each in entries), default=0.0)),
+            most_bytes=self._bounds.most_bytes(pace=min((each.plan.pace for each in entries), default=0.0)),
         )
 
     def _given_up(self, start: Offset) -> frozenset[str]:
@@ -192,10 +249,13 @@ class PaceKeeper:
         return self._rhythm.due(_plan(entries, step), _moved(start, step))
 
     def _begin(self, start: Offset, step: NextBatch, entries: Sequence[Entry], now: float) -> None:
-        self._running = (step.size, now)
+        plan = _plan(entries, step)
+        if self._parts[0] != step.end.entry:
+            self._parts = (step.end.entry, plan.parts())
+        self._running = _Running(step.end, step.sizes, now, plan.pace, len(self._parts[1]))
         self._eager = step.end.entry != start.entry or step.end.run != start.run
         if step.end.at != start.at:
-            self._rhythm = self._rhythm.after(now, pace=_plan(entries, step).pace)
+            self._rhythm = self._rhythm.after(now, pace=plan.pace)
 
 
 def _plan(entries: Sequence[Entry], step: NextBatch) -> Plan:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.job.cut_groups import streams_changed
 from engine.job.pace import COMPANY, EAGERNESS, SPENT, Haste, NextBatch, Rhythm, due, next_batch
+from engine.job.part_bounds import StreamBounds
 from engine.offset import Offset
 from engine.plan import Edge, Entry, Forward, Ingress, Limits, Plan, Slot, SlotState, Switch
 from engine.supply import Bridged, Rated
@@ -188,7 +189,9 @@ def test_a_batch_takes_no_more_than_it_is_allowed() -> None:
     spools = {"a": Spooled(E, E, E, E), "b": Spooled(E)}
     start = Offset(run=1, entry=1, at={"a": 0, "b": 0})
     ends = [
-        next_batch(start, run=1, entries=[entry(1, plan(["a", "b"]))], spools=spools, most_bytes=most).end.at
+        next_batch(
+            start, run=1, entries=[entry(1, plan(["a", "b"]))], spools=spools, most_bytes=StreamBounds(most, {})
+        ).end.at
         for most in (1, 4, 100)
     ]
     assert [{"a": 1, "b": 1}, {"a": 2, "b": 1}, {"a": 4, "b": 1}] == ends
@@ -210,10 +213,10 @@ def test_an_item_that_is_too_large_is_read_in_parts() -> None:
             run=1,
             entries=[entry(1, plan(["a"]))],
             spools={"a": Whole()},
-            most_bytes=3,
+            most_bytes=StreamBounds(3, {}),
         )
         at = step.end.at["a"]
-        ends.append((at, step.size))
+        ends.append((at, sum(step.sizes.values())))
     assert [(3, 3), (6, 3), (9, 3), (10, 1)] == ends
 
 
@@ -459,3 +462,13 @@ def test_a_job_without_bridges_has_ticks_and_raw_events_beside_bridges_wait_for_
     assert 11.0 == rhythm.due(plan(), {"raw"})
     assert 10.3 + COMPANY == rhythm.due(bridged(raw=True), {"raw"})
     assert 10.3 + COMPANY > rhythm.due(bridged(raw=True), {"raw", "bridge"})
+
+
+def test_a_slow_stream_has_its_own_bound() -> None:
+    """The others share theirs as if it were not there."""
+    spools = {name: Spooled(*[E] * 100) for name in "abc"}
+    start = Offset(run=1, entry=1, at=dict.fromkeys("abc", 0), shards=1)
+    entries = [entry(1, plan(["a", "b", "c"]))]
+    step = next_batch(start, run=1, entries=entries, spools=spools, most_bytes=StreamBounds(80, {"b": 3}))
+    assert {"a": 40, "b": 3, "c": 40} == step.end.at
+    assert {"a": 40, "b": 3, "c": 40} == step.sizes

@@ -1,0 +1,84 @@
+"""The bounds of the parts of a job: those whose tasks take most of a batch have bounds of their own.
+
+A batch ends for all of a job's tasks at once. Where one part of its plan takes long for few events, a bound for all
+would let the others read as few, and fall behind. So the batch is divided: what a slow part has read, and the CPU that
+its tasks took, count for that part alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from engine.job.batch_bound import SHORTEST_BOUND, BatchBound
+from engine.plan import PlanPart
+from engine.records.record import InstanceMeter
+
+Streams: TypeAlias = frozenset[str]
+"""The streams of one part."""
+_HEAVY = 0.5
+"""A part is slow if its tasks take so much of the time that a batch may have."""
+_REMEMBERED = 8
+"""Batches with events after which a part that took less is like the others again."""
+
+_BESIDE = 500_000
+"""The bytes that all others may have at least beside a slow part: more comes while its batches last than before."""
+
+
+class StreamBounds(NamedTuple):
+    """The bytes that a batch may have: of the streams of each slow part, and of all others together."""
+
+    common: int
+    slow: Mapping[str, int]
+    """Of each stream of a slow part, its own."""
+
+
+class PartBounds:
+    """The bounds of one job's batches; called by its pace keeper, in one thread at a time."""
+
+    def __init__(self) -> None:
+        self._common = BatchBound()
+        self._slow: dict[Streams, BatchBound] = {}
+        self._since: defaultdict[Streams, int] = defaultdict(int)
+        """The batches since a slow part was slow."""
+
+    def note(self, sizes: Mapping[str, int], seconds: float, cpu: Mapping[Streams, float], *, pace: float) -> None:
+        """Note the bytes that a batch had of each stream, how long it took, and the CPU that each part took of that."""
+        most = max(pace, SHORTEST_BOUND)
+        size = sum(sizes.values())
+        for part, took in cpu.items():
+            own = sum(sizes.get(stream, 0) for stream in part)
+            if not own:
+                continue
+            # Alone it holds up nobody, and its batches are bounded as a whole.
+            is_slow = len(cpu) > 1 and took >= _HEAVY * most
+            self._since[part] = 0 if is_slow else self._since[part] + 1
+            if is_slow or (part in self._slow and self._since[part] < _REMEMBERED):
+                self._slow.setdefault(part, BatchBound()).note(size=own, seconds=took)
+                size, seconds = size - own, seconds - took
+            else:
+                self._slow.pop(part, None)
+        self._slow = {part: bound for part, bound in self._slow.items() if part in cpu}
+        # CPU of several shards may be more than the time.
+        self._common.note(size=size, seconds=max(seconds, 0.001))
+
+    def most_bytes(self, *, pace: float) -> StreamBounds:
+        """The bytes of the next batch; slow parts share the time that a batch may take."""
+        each = max(pace, SHORTEST_BOUND) / max(1, len(self._slow))
+        slow = {
+            stream: max(1, bound.most_bytes(pace=each) // len(part))
+            for part, bound in self._slow.items()
+            for stream in part
+        }
+        common = self._common.most_bytes(pace=pace)
+        return StreamBounds(max(common, _BESIDE) if slow else common, slow)
+
+
+def cpu_of_parts(
+    parts: Iterable[PlanPart], meters: Mapping[int, InstanceMeter], shards: int
+) -> Mapping[Streams, float]:
+    """The seconds of CPU that the tasks of each part of a plan took in a batch, on average in each of its shards."""
+    return {
+        part.streams: sum(meters[each].cpu_ns for each in part.instances if each in meters) / 1e9 / shards
+        for part in parts
+        if part.streams
+    }

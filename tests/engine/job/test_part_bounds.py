@@ -1,0 +1,51 @@
+"""The bounds of parts: a part that takes long for few events holds up no other in its job."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.job.batch_bound import SHORTEST_BOUND, BatchBound
+from engine.job.part_bounds import PartBounds
+
+SLOW, QUIET = frozenset({"slow"}), frozenset({"quiet"})
+EVENT = 600
+"""Bytes of a quiet event."""
+
+
+@given(event=st.integers(20, 2_000), cost=st.floats(0.001, 0.2), quiet=st.floats(1.0, 200.0), pace=st.floats(0.1, 2.0))
+def test_a_part_that_takes_long_holds_up_no_other(event: int, cost: float, quiet: float, pace: float) -> None:
+    """However slow its events are, the others' that come meanwhile are read by the next batch, from the third on."""
+    bounds, waiting = PartBounds(), 0.0
+    most = 5.0 * max(1.0, pace)
+    for number in range(40):
+        found = bounds.most_bytes(pace=pace)
+        share = found.common // (1 if "slow" in found.slow else 2)
+        read = min(waiting, max(1.0, share // EVENT))
+        slow = max(1, found.slow.get("slow", share) // event)
+        # A task takes no more than its allowance.
+        took = min(most + cost, slow * cost)
+        seconds = 0.06 + took + read * 0.0001
+        sizes = {"slow": slow * event, "quiet": int(read * EVENT)}
+        bounds.note(sizes, seconds, {SLOW: took, QUIET: read * 0.0001}, pace=pace)
+        waiting += quiet * max(seconds, pace) - read
+        if number >= 3:
+            assert waiting <= quiet * max(seconds, pace) + 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 100_000), st.floats(0.01, 10.0)), max_size=20), st.floats(0.1, 5.0))
+def test_one_part_alone_is_bounded_as_a_whole(batches: list[tuple[int, float]], pace: float) -> None:
+    """Whatever its tasks take: there is nobody to hold up."""
+    bounds, whole = PartBounds(), BatchBound()
+    for size, seconds in batches:
+        bounds.note({"slow": size}, seconds, {SLOW: seconds}, pace=pace)
+        whole.note(size=size, seconds=seconds)
+        assert (whole.most_bytes(pace=pace), {}) == bounds.most_bytes(pace=pace)
+
+
+def test_a_part_that_is_slow_no_longer_is_like_the_others_again() -> None:
+    """After some batches; what it reads counts among what all read then."""
+    bounds = PartBounds()
+    bounds.note({"slow": 100, "quiet": 100}, 2.0, {SLOW: 1.9, QUIET: 0.0}, pace=SHORTEST_BOUND)
+    assert {"slow"} == bounds.most_bytes(pace=SHORTEST_BOUND).slow.keys()
+    for _ in range(8):
+        bounds.note({"slow": 100, "quiet": 100}, 0.1, {SLOW: 0.01, QUIET: 0.0}, pace=SHORTEST_BOUND)
+    assert {} == bounds.most_bytes(pace=SHORTEST_BOUND).slow
