@@ -205,6 +205,7 @@ def test_shards_of_one_batch_run_on_several_workers(hosting: Hosting, cluster: C
     assert 0 == hosting.keeper.deaths
 
 
+@pytest.mark.slow
 def test_a_package_that_a_worker_lacks_hurts_its_task_alone(hosting: Hosting) -> None:
     """Its events are parked, with a reason that says what to install where; the other tasks of the job go on."""
     absent = hosting.fresh()

@@ -72,8 +72,8 @@ class Greedy:
 
     def __init__(self, hosting: Hosting, quiet: Quiet) -> None:
         self.hosting, self.quiet = hosting, quiet
-        self.source, self.keeper, self.counter, self.slow, *ends = (hosting.fresh() for _ in range(7))
-        self.topic = f"greedy/{self.source}"
+        self.source, self.keeper, self.counter, self.slow_source, self.slow, *ends = (hosting.fresh() for _ in range(8))
+        self.topic, self.slow_topic = f"greedy/{self.source}", f"slow/{self.slow_source}"
         self.unread: list[dict[str, Any]] = []
         self.client = MqttClient(
             hosting.broker.address("braid"),
@@ -86,7 +86,7 @@ class Greedy:
             slot(quiet.ends[0], "output", quiet.sources[0]),
             slot(self.keeper, "accumulate", self.source, fields=["k"], window=10_000),
             slot(self.counter, "count", self.source, by=["k"]),
-            slot(self.slow, "pi_viete", self.source, iterations=10_000),
+            slot(self.slow, "pi_viete", self.slow_source, iterations=10_000),
             *(
                 slot(end, "output", task)
                 for end, task in zip(ends, (self.keeper, self.counter, self.slow), strict=True)
@@ -94,7 +94,8 @@ class Greedy:
         )
         for place, (source, end) in enumerate(zip(quiet.sources, quiet.ends, strict=True)):
             own = slots if not place else (slot(end, "output", Edge(parent=source)),)
-            also = (raw(self.topic, self.source),) if not place else ()
+            greedy = (raw(self.topic, self.source), raw(self.slow_topic, self.slow_source))
+            also = greedy if not place else ()
             hosting.run(
                 Plan(
                     job=f"j{source}",
@@ -186,7 +187,7 @@ def test_a_task_that_takes_too_long_is_stopped_with_the_reason(greedy: Greedy) -
 
     def slow_is_failed() -> bool:
         if time.monotonic() - begun < 60:
-            greedy.send(json.dumps([{"n": 0, "k": "a"}] * 100).encode())
+            greedy.hosting.client.publish(greedy.slow_topic, json.dumps([{"n": 0, "k": "a"}] * 200).encode())
         return str(greedy.slow) in greedy.failed()
 
     awaited(greedy, slow_is_failed, "the slow task to be failed")

@@ -1,5 +1,6 @@
 """Quarantine, with real Spark and a real broker: a greedy tenant gets workers of its own; others lose nothing."""
 
+import json
 from collections.abc import Iterator
 from itertools import count
 
@@ -74,7 +75,7 @@ def test_a_tenant_stopped_twice_shares_no_worker(served: Served) -> None:
 
         def quarantined() -> bool:
             served.publish("city/quiet", numbers(number := next(sent), number + 1))
-            served.publish("city/greedy", numbers(0, 20))
+            served.line.publish("city/greedy", json.dumps([*numbers(0, 200)]).encode())
             return [each.name for each in operator.tenants() if each.quarantined_until is not None] == ["eve"]
 
         served.until(quarantined, "the greedy tenant to be in quarantine", bound=BOUND)

@@ -119,7 +119,9 @@ def test_an_event_that_would_end_the_worker_of_its_shard_is_a_dead_letter(
     assert ["running", "", {}] == [status[each] for each in ("state", "trouble", "failed")]
 
 
-@pytest.mark.parametrize("victim", [Victim.WORKER, Victim.DRIVER, pytest.param(Victim.JVM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "victim", [Victim.WORKER, *(pytest.param(each, marks=pytest.mark.slow) for each in (Victim.DRIVER, Victim.JVM))]
+)
 def test_a_kill_between_the_records_of_two_shards(hosting: Hosting, tmp_path: Path, victim: Victim) -> None:
     """A shard has its record, another is in the middle, and a plan with another number waits: all counts once."""
     gate = tmp_path / "gate"
