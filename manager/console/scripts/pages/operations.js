@@ -16,10 +16,10 @@ export const KINDS = [
   "make key", "revoke key", "make broker credentials", "put secret", "remove secret", "discard dead letters",
   "replay dead letters", "restore backup", "move tasks", "rescale job", "repace job", "would repace job", "reconfigure",
   "replan", "adapt", "set policy", "choose", "publish module",
-  "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "put wheel",
-  "remove wheel", "take over host", "hand over host", "machine waits",
+  "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "quarantine tenant",
+  "put wheel", "remove wheel", "take over host", "hand over host", "machine waits",
   "admit machine", "drain machine", "undrain machine", "forget machine", "balance load",
-  "quarantine tenant", "add machine", "would add machine", "remove machine", "would remove machine", "scaling fails",
+  "add machine", "would add machine", "remove machine", "would remove machine", "scaling fails",
   "put image", "remove image",
 ];
 const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan", "adapt", "set policy", "choose"];
