@@ -11,10 +11,10 @@ TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
 
+# The lock has every package, so nothing is to be resolved; and all cores compile faster than pip does.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Braid needs Python 3.11 or later; set PYTHON=/path/to/it")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	# The lock has every package, so nothing is to be resolved; and all cores compile faster than pip does.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements.lock
 	$(BIN)/python -m compileall -q -j 0 .venv/lib
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .

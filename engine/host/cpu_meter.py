@@ -3,7 +3,7 @@
 import psutil
 
 from engine.host.process_tree import Tree, look, spent_between
-from engine.spark.forked_python import SERVER
+from engine.spark.forked_python import SERVER_MODULE
 
 DRIVER, JVM, WORKER = "driver", "jvm", "worker"
 
@@ -30,6 +30,6 @@ def part_below(process: psutil.Process, _parent: psutil.Process, above: str) -> 
     name = process.name()
     if above == DRIVER and name.startswith("java"):
         return JVM
-    if above == DRIVER and SERVER in process.cmdline():
+    if above == DRIVER and SERVER_MODULE in process.cmdline():
         return WORKER
     return WORKER if above == JVM and name.startswith("python") else above

@@ -23,13 +23,10 @@ ALIGNING = 30.0
 """Seconds for which a part waits for the rest of its streams to bring a marker."""
 _POLL_SECONDS = 0.25
 """Seconds between two looks if nothing notifies the keeper of what it waits for."""
-
-
 _MOST_AWAITED = 3
-"""Batches of which it is awaited what their tasks took; with copies, records are followed later."""
-
+"""The most batches whose CPU may still be unknown: where files are copied to peers, records are followed later."""
 _WORK_PATIENCE = 0.3
-"""Seconds for which that is awaited before the batch after a long one."""
+"""Seconds that the next batch waits for the CPU of a long one to become known."""
 
 
 class _Running(NamedTuple):

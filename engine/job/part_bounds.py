@@ -5,7 +5,6 @@ would let the others read as few, and fall behind. So the batch is divided: what
 its tasks took, count for that part alone.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -19,7 +18,6 @@ _HEAVY = 0.5
 """A part is slow if its tasks take so much of the time that a batch may have."""
 _REMEMBERED = 8
 """Batches with events after which a part that took less is like the others again."""
-
 _BESIDE = 500_000
 """The bytes that all others may have at least beside a slow part: more comes while its batches last than before."""
 
@@ -38,8 +36,8 @@ class PartBounds:
     def __init__(self) -> None:
         self._common = BatchBound()
         self._slow: dict[Streams, BatchBound] = {}
-        self._since: defaultdict[Streams, int] = defaultdict(int)
-        """The batches since a slow part was slow."""
+        self._since: dict[Streams, int] = {}
+        """For each slow part the batches since it was slow."""
 
     def note(self, sizes: Mapping[str, int], seconds: float, cpu: Mapping[Streams, float], *, pace: float) -> None:
         """Note the bytes that a batch had of each stream, how long it took, and the CPU that each part took of that."""
@@ -51,13 +49,15 @@ class PartBounds:
                 continue
             # Alone it holds up nobody, and its batches are bounded as a whole.
             is_slow = len(cpu) > 1 and took >= _HEAVY * most
-            self._since[part] = 0 if is_slow else self._since[part] + 1
-            if is_slow or (part in self._slow and self._since[part] < _REMEMBERED):
+            since = 0 if is_slow else self._since.get(part, _REMEMBERED) + 1
+            if since < _REMEMBERED:
+                self._since[part] = since
                 self._slow.setdefault(part, BatchBound()).note(size=own, seconds=took)
                 size, seconds = size - own, seconds - took
             else:
-                self._slow.pop(part, None)
-        self._slow = {part: bound for part, bound in self._slow.items() if part in cpu}
+                self._since.pop(part, None)
+        self._since = {part: since for part, since in self._since.items() if part in cpu}
+        self._slow = {part: self._slow[part] for part in self._since}
         # CPU of several shards may be more than the time.
         self._common.note(size=size, seconds=max(seconds, 0.001))
 

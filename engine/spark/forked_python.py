@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.spark import fork_client
 
-SERVER = "engine.spark.fork_server"
+SERVER_MODULE = "engine.spark.fork_server"
 """The module of the server; workers are forks of it where there is one."""
 _servers: list["subprocess.Popen[bytes]"] = []
 """Kept, because a server ends once its standard input is closed: with this process, however that ends."""
@@ -38,7 +38,7 @@ def forking_python(python: str) -> str:
         listener.listen(socket.SOMAXCONN)
         number = listener.fileno()
         server = subprocess.Popen(  # noqa: S603 - our own module
-            [python, "-m", SERVER, str(number), str(folder)],
+            [python, "-m", SERVER_MODULE, str(number), str(folder)],
             stdin=subprocess.PIPE,
             pass_fds=[number],
             # Spark has the same text hashed alike in all of its processes; and this is not for the terminal's signals.

@@ -245,7 +245,7 @@ class Chooser:
     def snapshot(self, state: CommittedState, ground: DecisionGround) -> PlacementSnapshot:
         """Copy what is needed of the state, which must not change meanwhile; the snapshot can be used afterwards."""
         now = self._clock()
-        running, tenants = state.running, state.in_quarantine(time.time())
+        running, own = state.running, state.own_jobs(time.time())
         seen = {str(job): report for job in state.jobs.jobs if (report := self._observations.job(str(job))) is not None}
         with self._guard:
             paid, disturbs = prices(self._learnt.calibration), disruptions(self._learnt.past)
@@ -254,8 +254,8 @@ class Chooser:
             running=replace(running, tasks=dict(running.tasks), index={}, users={}, dataflows={}),
             jobs=state.jobs,
             standing=frozenset(state.apart),
-            quarantined=in_quarantine(running, tenants) if tenants else {},
-            own={job: plan.workers for job, plan in state.plans.items() if plan.workers in tenants} if tenants else {},
+            quarantined=in_quarantine(running, own) if own else {},
+            own={job: tenant for tenant, jobs in own.items() for job in jobs},
             hosts=ground.offering(state),
             seen=seen,
             costs=costs(ground.pace, paid, disturbs, busy(running, state.jobs, seen, now)),

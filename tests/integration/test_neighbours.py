@@ -194,28 +194,32 @@ def test_a_task_that_takes_too_long_is_stopped_with_the_reason(greedy: Greedy) -
     assert is_overspent(greedy.failed()[str(greedy.slow)]["reason"])
 
 
+def alone(hosting: Hosting, name: str) -> tuple[str, str]:
+    """Run a job of its own that passes on what comes; the topics of its source and its output."""
+    source, end = hosting.fresh(), hosting.fresh()
+    topic, passes = f"{name}/{source}", slot(end, "output", source)
+    (sent,) = deliveries((passes,))
+    plan = Plan(
+        job=f"j{source}",
+        host=HOST,
+        version=1,
+        ingress=(raw(topic, source),),
+        slots=(passes,),
+        deliveries=(sent,),
+        pace=QUICK,
+    )
+    hosting.run(plan)
+    return topic, topics.output(sent.tenant, sent.dataflow, sent.sink)
+
+
 def test_a_flooded_topic_and_a_subscriber_that_sleeps_hold_up_nobody(greedy: Greedy) -> None:
     """Twenty thousand messages a second for ten seconds: what is sent after them comes, and no memory fills up."""
     hosting = greedy.hosting
-    source, end = hosting.fresh(), hosting.fresh()
-    flooded = slot(end, "output", source)
-    sent = deliveries((flooded,))
-    hosting.run(
-        Plan(
-            job=f"j{source}",
-            host=HOST,
-            version=1,
-            ingress=(raw(f"flood/{source}", source),),
-            slots=(flooded,),
-            deliveries=sent,
-            pace=QUICK,
-        )
-    )
-    (output,) = (topics.output(each.tenant, each.dataflow, each.sink) for each in sent)
+    topic, output = alone(hosting, "flood")
     # It acknowledges nothing, so the broker keeps for it what it has not read.
     sleeper = MqttClient(hosting.broker.address("braid"), "sleeps", topics=[output], on_message=lambda _message: None)
     sleeper.start()
-    flood(hosting.broker.address("braid"), f"flood/{source}", b'{"n": 0, "k": "flood"}', b'{"n": 1, "k": "last"}')
+    flood(hosting.broker.address("braid"), topic, b'{"n": 0, "k": "flood"}', b'{"n": 1, "k": "last"}')
 
     def last_has_come() -> bool:
         messages = hosting.heard(output)
@@ -230,26 +234,12 @@ def test_a_flooded_topic_and_a_subscriber_that_sleeps_hold_up_nobody(greedy: Gre
 def test_a_client_that_sends_every_output_back_twice_holds_up_nobody(greedy: Greedy) -> None:
     """What it doubles ends where a raw message may have no more events; the job goes on with what comes after."""
     hosting = greedy.hosting
-    source, end = hosting.fresh(), hosting.fresh()
-    echoed = slot(end, "output", source)
-    sent = deliveries((echoed,))
-    hosting.run(
-        Plan(
-            job=f"j{source}",
-            host=HOST,
-            version=1,
-            ingress=(raw(f"echo/{source}", source),),
-            slots=(echoed,),
-            deliveries=sent,
-            pace=QUICK,
-        )
-    )
-    (output,) = (topics.output(each.tenant, each.dataflow, each.sink) for each in sent)
-    echo = Echo(hosting.broker.address("braid"), output, f"echo/{source}")
+    topic, output = alone(hosting, "echo")
+    echo = Echo(hosting.broker.address("braid"), output, topic)
     echo.begin({"n": 0, "k": "echo"})
     awaited(greedy, lambda: echo.sent > MOST_RAW_EVENTS, "more events than a message may have")
     echo.stop()
-    hosting.client.publish(f"echo/{source}", b'{"n": 1, "k": "last"}')
+    hosting.client.publish(topic, b'{"n": 1, "k": "last"}')
     awaited(greedy, lambda: hosting.heard(output)[-1]["events"][-1]["k"] == "last", "what follows it")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.host.cpu_meter import CpuMeter
-from engine.spark.forked_python import SERVER
+from engine.spark.forked_python import SERVER_MODULE
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
 JVM = f"""while read line; do {sys.executable} -c '{BURN}'; echo done; done"""
@@ -49,7 +49,7 @@ def test_workers_that_a_server_forks_are_workers() -> None:
     burns = f"import sys, subprocess; subprocess.run([sys.executable, '-c', {BURN!r}])"
     server = f"{burns}; print('done', flush=True); input()"
     driver = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', *sys.argv[1:]]).wait()"
-    command = [sys.executable, "-c", driver, server, SERVER]
+    command = [sys.executable, "-c", driver, server, SERVER_MODULE]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own command
         assert process.stdin is not None
         assert process.stdout is not None

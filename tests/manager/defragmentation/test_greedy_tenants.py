@@ -121,7 +121,7 @@ def test_a_stop_counts_once_however_often_it_is_seen(manager: Manager) -> None:
 
 
 def test_it_ends_by_itself(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An hour after the last stop tasks are placed among others again."""
+    """An hour after the last stop nobody is in quarantine, and no job is anybody's own any more."""
     stopping, watching = Stopping(manager), Watching(manager, by_itself=False)
     count = instance_of(manager, "count")
     for retry in (10.0, 50.0):
