@@ -35,7 +35,7 @@ from engine.behaviour import implementation_of, installed_behaviours
 from engine.code.store import digest_of
 from engine.event_streams import EventStream, PortRun
 from engine.host_outside import HostOutside
-from engine.kernel.task_bounds import Allowance, EventCost
+from engine.kernel.task_bounds import Allowance, EventCost, StateBound
 from engine.kernel.task_run import TaskInput, TaskRun
 from engine.side_effect import Origins
 from engine.task_cpu import elsewhere_ns
@@ -90,7 +90,7 @@ def run(trial: Trial, rows: pa.RecordBatch, taken: int) -> float:
         watch=Unwatched(),
         # All at once, as from a task's second batch on.
         allowance=Allowance(seconds=3_600.0, emitted=1 << 60, known=EventCost(1.0, 1.0)),
-        most_state=1 << 60,
+        room=StateBound(1 << 60),
         origins=Origins(batch=taken),
     )
     begun, elsewhere = time.process_time(), elsewhere_ns()

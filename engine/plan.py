@@ -206,6 +206,8 @@ class Plan:
     imports: tuple[StateImport, ...] = ()
     feeds: tuple[Feed, ...] = ()
     """In the order in which they are taken."""
+    state_bounds: Mapping[int, int] = field(default_factory=dict)
+    """The bytes that the states of some instances may have, whose tenants have as much as their quotas allow."""
     at: Mapping[str, int] = field(default_factory=dict)
     """The plan takes effect when these streams are at these positions."""
     at_cut: str = ""

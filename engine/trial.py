@@ -14,7 +14,7 @@ from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind, Outside, Schema
 from engine.behaviour import AnyImplementation, Behaviour, implementation_of, installed_behaviours
 from engine.event_streams import EventStream, PortRun, nothing
-from engine.kernel.task_bounds import Allowance
+from engine.kernel.task_bounds import Allowance, StateBound
 from engine.kernel.task_run import TaskInput, TaskOutcome, TaskRun
 from engine.plan import Limits
 from engine.records.staged_state import Staged
@@ -111,7 +111,7 @@ class Trial:
             taken=TaskInput(found),
             watch=Unwatched(),
             allowance=Allowance(seconds=Limits().task_seconds, emitted=Limits().emitted_bytes),
-            most_state=Limits().state_bytes,
+            room=StateBound(Limits().state_bytes),
         ).work_off()
 
 

@@ -2,7 +2,7 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -89,6 +89,7 @@ class Planner:
             deliveries=tuple(self._deliveries(placed)),
             shards=placed.shards,
             groups=placed.groups,
+            state_bounds=_of(placed.active, before.state_bounds) if before else {},
             limits=self._limits,
             workers=before.workers if before else self.workers(placed.active),
         )
@@ -97,9 +98,8 @@ class Planner:
         """The name of the workers of a new job: a tenant's if they run nothing but tasks in its quarantine."""
         if not self._quarantined:
             return ""
-        users = [self._running.users[each] for each in instances if self._running.tasks[each].inputs]
-        tenants = [{self._running.dataflow(user).tenant for user in each} for each in users]
-        names = {quarantine_of(each, self._quarantined) for each in tenants}
+        working = (each for each in instances if self._running.tasks[each].inputs)
+        names = {quarantine_of(self._running.tenants_of(each), self._quarantined) for each in working}
         return names.pop() if len(names) == 1 else ""
 
     def _slot(self, task: RunningTask) -> Slot:
@@ -174,6 +174,10 @@ class Planner:
                     sink=sink,
                     epoch=self._epochs.get(Delivered(dataflow, sink), 1),
                 )
+
+
+def _of(active: Container[int], bounds: Mapping[int, int]) -> Mapping[int, int]:
+    return {instance: most for instance, most in bounds.items() if instance in active}
 
 
 def _paused(slot: Slot) -> Slot:

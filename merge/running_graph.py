@@ -7,6 +7,7 @@ hot path: persistent maps were measured twice as slow there, and slower the more
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from dags import Key
@@ -68,6 +69,16 @@ class RunningGraph:
     def serves(self, instance: Instance) -> frozenset[str]:
         """The dataflows that a running task serves."""
         return frozenset(self.users[instance])
+
+    def tenants_of(self, instance: Instance) -> frozenset[str]:
+        """The tenants that a task serves; none if it does not run."""
+        return frozenset(self.dataflows[user].tenant for user in self.users.get(instance, ()))
+
+    def only_for(self, tenants: Container[str]) -> frozenset[Instance]:
+        """The tasks that nobody needs but some of these tenants."""
+        theirs = (each for each in self.dataflows.values() if each.tenant in tenants)
+        instances = frozenset(instance for dataflow in theirs for instance in dataflow.instances)
+        return frozenset(each for each in instances if all(name in tenants for name in self.tenants_of(each)))
 
     def dag_of(self, instance: Instance) -> DagId:
         """The running DAG that a task belongs to: that of any source above it."""

@@ -47,6 +47,8 @@ class FollowedSoFar:
     """The CPU in nanoseconds of each shard, over the batches that had several."""
     grouped: Counter[int] = field(default_factory=Counter)
     """How many events of each key group such batches took."""
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    """The bytes of each state after the last batch, but for small ones."""
 
 
 class Follower:
@@ -180,6 +182,7 @@ class Follower:
         if self._headers:
             last = self._headers[-1]
             self.so_far.entry, self.so_far.positions = last.end.entry, last.end.at
+            self.so_far.sizes = last.sizes
             plan = self._folder.entry(last.end.entry).plan
         self.forwarder.resume(begin - 1, self._noted, plan)
 
@@ -191,6 +194,7 @@ class Follower:
         """Add a record to the sum. At the start of a run or a plan a batch has no events and may jump ahead."""
         so_far = self.so_far
         so_far.batch, so_far.entry, so_far.positions = header.batch, header.end.entry, header.end.at
+        so_far.sizes = header.sizes
         for instance, meter in header.meters.items():
             so_far.meters[instance] = so_far.meters.get(instance, InstanceMeter()) + meter
         if (header.start.run, header.start.entry) == (header.end.run, header.end.entry):

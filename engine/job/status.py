@@ -87,6 +87,7 @@ def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str,
         "run": job.follower.run,
         "age": round(time.monotonic() - job.started_at, 1),
         "instances": {str(instance): _metered(meter) for instance, meter in sorted(so_far.meters.items())},
+        "states": {str(instance): size for instance, size in so_far.sizes.items()},
         "streams": {
             stream: {"entered": so_far.entered.get(stream, 0), "lag_events": lag.events, "lag_seconds": lag.seconds}
             for stream, lag in lags.items()

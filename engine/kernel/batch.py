@@ -177,7 +177,7 @@ class _Kernel:
     def run(self) -> None:
         """Run every slot."""
         inside = self._layout.inside(self._entering, self._state, self._watch)
-        room = StateRoom(self._layout.entry.plan.limits, self._state.sizes)
+        room = StateRoom(self._layout.entry.plan, self._state.sizes)
         for slot in (*self._layout.active, *self._layout.failed):
             begun = task_cpu_ns()
             self._watch.running(slot.instance)
@@ -206,7 +206,7 @@ class _Kernel:
                     taken=taken,
                     watch=self._watch,
                     allowance=allowance,
-                    most_state=room.most(),
+                    room=room.bound_of(slot.instance),
                     origins=self._origins if isinstance(behaviour, ActingBehaviour) else NOWHERE,
                 ).work_off()
                 self._costs[slot.instance] = allowance.cost_of(len(taken))

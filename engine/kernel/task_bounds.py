@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.message_bounds import LARGEST_EVENT
-from engine.plan import Limits, Plan
+from engine.plan import Plan
 from engine.records.state_growth import StateGrowth
 from engine.task_cpu import task_cpu_ns
 
@@ -114,27 +114,59 @@ def check_sizes(port: str, rows: pa.RecordBatch) -> None:
         )
 
 
+class StateBound(NamedTuple):
+    """What the state of one task may have in a batch."""
+
+    most: int
+    """In bytes."""
+    of_quota: bool = False
+    """Whether that is because of all that its tenant keeps."""
+
+    @property
+    def reason(self) -> str:
+        """Why events that would let it grow further are parked."""
+        if self.of_quota:
+            return (
+                "the states of its tenant have as much as the quota `state_mb` allows, so this one may grow no "
+                "further; use fewer keys or shorter windows, remove a dataflow, or ask for more"
+            )
+        return (
+            f"its state would have more than {self.most:,} bytes; beside the other states of its job it may not have "
+            "more, so use fewer keys or shorter windows, or ask for more"
+        )
+
+
 class StateRoom:
     """The room that the states of a job have in one batch; made by the kernel.
 
     As long as they have less together than a job's may, each may have what a task's may. From then on each may have
     its equal part, so that what one keeps never takes that from another.
 
-    >>> StateRoom(Limits(state_bytes=100), {1: 90, 2: 90, 3: 90}).most()
+    >>> from engine.plan import Limits
+    >>> plan = Plan(job="1", host="north", version=1, limits=Limits(state_bytes=100), state_bounds={2: 50})
+    >>> StateRoom(plan, {1: 90, 2: 90, 3: 90}).bound_of(1).most
     100
-    >>> StateRoom(Limits(state_bytes=100), {1: 90, 2: 90, 3: 90, 4: 90, 5: 90}).most()
-    80
+    >>> [StateRoom(plan, dict.fromkeys(range(5), 90)).bound_of(each).most for each in (1, 2)]
+    [80, 50]
     """
 
-    def __init__(self, limits: Limits, sizes: Mapping[int, int]) -> None:
+    def __init__(self, plan: Plan, sizes: Mapping[int, int]) -> None:
         """`sizes` are those of the states before the batch."""
-        self._limits = limits
+        self._bounds = plan.state_bounds
+        self._shards = plan.shards
+        self._limits = plan.limits
         self._sizes = sizes
         self._before = self._held = sum(sizes.values())
         self._staged: list[tuple[StateGrowth, int]] = []
 
-    def most(self) -> int:
-        """The most that the state of the next task may have."""
+    def bound_of(self, instance: int) -> StateBound:
+        """What the state of the next task may have."""
+        most, bound = self._most(), self._bounds.get(instance)
+        if bound is None or (own := bound // self._shards) > most:
+            return StateBound(most)
+        return StateBound(own, of_quota=True)
+
+    def _most(self) -> int:
         most = self._limits.job_state_bytes
         if self._held >= most and self._staged:
             # Now it is worth to count.
@@ -149,11 +181,3 @@ class StateRoom:
         size = self._sizes.get(instance, 0)
         self._held += growth.most - size
         self._staged.append((growth, size))
-
-
-def state_too_large(most: int) -> BeyondBound:
-    """The error of a task whose state would grow beyond its bound."""
-    return BeyondBound(
-        f"its state would have more than {most:,} bytes; beside the other states of its job it may not have more, "
-        "so use fewer keys or shorter windows, or ask for more"
-    )

@@ -3,7 +3,7 @@
 A behaviour is called with all events at once. If it raises, its state is rolled back, and the events are halved until
 those that raise alone are found. These are parked, and all others are processed. The result is that of one event after
 the other, at a cost that hardly grows with the number of good events. If a task does nothing but raise, all its events
-are parked.
+are parked. If very many are beyond a bound of the task, those near them are parked too.
 
 A task that is suspected of killing its worker runs event by event from the start, see `engine/kernel/watchdog.py`. An
 acting behaviour also gets the names of its events, see `engine/side_effect.py`. A behaviour may also say itself which
@@ -23,7 +23,7 @@ import pyarrow as pa
 from engine.behaviour import Behaviour, PortEmission
 from engine.event_streams import EventStream, Numbers, PortRun, joined
 from engine.kernel.emissions import causes_of, check_emission
-from engine.kernel.task_bounds import Allowance, BeyondBound, state_too_large
+from engine.kernel.task_bounds import Allowance, BeyondBound, StateBound
 from engine.records.record import CodeTraceback, Dead
 from engine.records.staged_state import Staged
 from engine.refusal import RefusingBehaviour
@@ -31,6 +31,10 @@ from engine.side_effect import NOWHERE, ActingBehaviour, EventNames, Origins, Ou
 from engine.task_cpu import task_cpu_ns
 from engine.task_watch import EventName, TaskWatch
 
+_SINGLY = 1_000
+"""Events beyond a bound of their task after which no more are looked for one by one, as that would take all its CPU."""
+_TOGETHER = 64
+"""The most events that are parked together then."""
 _LONGEST_REASON = 500
 _HOPELESS = 20
 """If this many first events each raise the same type of error alone, the rest is parked without a try."""
@@ -111,13 +115,15 @@ class TaskRun:
     taken: TaskInput
     watch: TaskWatch
     allowance: Allowance
-    most_state: int
-    """The bytes that its state may have."""
+    room: StateBound
+    """What its state may have."""
     origins: Origins = NOWHERE
     _emitted: list[Mapping[str, EventStream]] = field(default_factory=list)
     _parked: list[Reason] = field(default_factory=list)
     _raised: list[type[Exception]] = field(default_factory=list)
     """The types of the errors of events that raised alone."""
+    _beyond: int = 0
+    """The events that were found to be beyond a bound, one by one."""
     _names: EventNames | None = None
     """The permanent names of the events, for an acting behaviour."""
 
@@ -188,6 +194,10 @@ class TaskRun:
         waiting = [(begin, over)]
         while waiting:
             first, end = waiting.pop()
+            if self._beyond >= _SINGLY and end - first > _TOGETHER:
+                # Most larger calls would be for nothing.
+                waiting += [(first + _TOGETHER, end), (first, first + _TOGETHER)]
+                continue
             if self._is_spent(first):
                 return False
             self.watch.running(self.instance)
@@ -196,11 +206,15 @@ class TaskRun:
                 continue
             if self._park_rest(first, error):
                 return False
-            if end - first > 1:
+            if isinstance(error, BeyondBound) and self._beyond >= _SINGLY:
+                self._parked += [Reason(at, reason_of(error)) for at in range(first, end)]
+            elif end - first > 1:
                 middle = (first + end) // 2
                 waiting += [(middle, end), (first, middle)]
             elif self._park(first, error):
                 return False
+            else:
+                self._beyond += isinstance(error, BeyondBound)
         return True
 
     def _park(self, at: int, error: Exception) -> bool:
@@ -223,8 +237,8 @@ class TaskRun:
                 emissions = self._called(run, at, refused)
                 at += len(run.stream)
                 emitted.append({port: self._caused(port, each, run.stream) for port, each in emissions.items()})
-            if self.state.growth.exceeds(self.most_state, token):
-                raise state_too_large(self.most_state)  # noqa: TRY301 - undone like all other errors
+            if self.state.growth.exceeds(self.room.most, token):
+                raise BeyondBound(self.room.reason)  # noqa: TRY301 - undone like all other errors
         except Exception as error:  # noqa: BLE001 - a task may raise anything, and its events are parked then
             self.state.rollback(token)
             # Its frames would keep the events in memory.

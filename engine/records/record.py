@@ -107,6 +107,8 @@ class Record:
     meters: Mapping[int, InstanceMeter] = field(default_factory=dict)
     grouped: Mapping[int, int] = field(default_factory=dict)
     """In a shard of several, the events that it took of each key group."""
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    """The bytes of each state after the batch, but for small ones."""
     cuts: tuple[Cut, ...] = ()
     imaged: Mapping[int, Image] = field(default_factory=dict)
     """Images of key groups after the batch, which make older records unnecessary for them."""

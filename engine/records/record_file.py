@@ -73,6 +73,7 @@ class RecordFile:
             dead=self.dead(),
             meters=header.meters,
             grouped=header.grouped,
+            sizes=header.sizes,
             cuts=header.cuts,
             imaged=self._all_images(),
             base=header.base,

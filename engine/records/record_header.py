@@ -67,6 +67,7 @@ class Header:
     shards: tuple["ShardPart", ...] = ()
     """The states and the CPU of each shard, if the batch had several."""
     grouped: Mapping[int, int] = field(default_factory=dict)
+    sizes: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

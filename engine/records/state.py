@@ -18,6 +18,8 @@ from engine.records.state_growth import KEY_BYTES
 
 AT_LEAST_EVERY: Final = 8
 """A group is imaged at least once in this many batches, even without changes."""
+_SMALL: Final = 10_000
+"""The bytes of a state up to which records do not have its size: most tasks keep little or nothing."""
 
 
 class InstanceStates:
@@ -91,7 +93,8 @@ class InstanceStates:
         imaged = {group: self._image(group) for group in self._due()}
         self._since.update(dict.fromkeys(imaged, record.batch))
         base = min(self._since.values(), default=record.batch)
-        return replace(record, imaged=imaged, base=base, credit=self._credit)
+        sizes = {instance: size for instance, size in self._sizes.items() if size > _SMALL}
+        return replace(record, imaged=imaged, base=base, credit=self._credit, sizes=sizes)
 
     def follow(self, batch: int, *, dropped: Iterable[int], changes: Table, imaged: Iterable[int], credit: int) -> None:
         """Become the state after a recorded batch."""

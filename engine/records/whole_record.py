@@ -6,6 +6,7 @@ stream go on from shard to shard. It depends on the files alone, so every worker
 its whole record is there.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -35,6 +36,7 @@ def whole_record(files: Sequence[RecordFile]) -> bytes:
         meters=_summed(file.header.meters for file in files),
         # A key group is one shard's.
         grouped=dict(sorted(each for file in files for each in file.header.grouped.items())),
+        sizes=dict(sum((Counter(file.header.sizes) for file in files), Counter[int]())),
         base=min(file.header.base for file in files),
         credit=0,
         shards=tuple(_states(file, shard) for shard, file in enumerate(files)),

@@ -59,6 +59,7 @@ def written_record(record: Record) -> bytes:
             ),
             meters=record.meters,
             grouped=record.grouped,
+            sizes=record.sizes,
             cuts=record.cuts,
             base=record.base,
             credit=record.credit,

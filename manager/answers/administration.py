@@ -30,6 +30,8 @@ class Quota(Form):
     """Of all its keys and sessions together."""
     from_earliest: _Count = 20
     """Dataflows that began at the earliest events, which share nothing and have jobs of their own."""
+    state_mb: _Count = 4_000
+    """In the states of all tasks that its dataflows need."""
 
 
 class QuotaUse(Answer):
@@ -45,6 +47,8 @@ class QuotaUse(Answer):
     modules: int
     keys: int
     from_earliest: int
+    state_mb: int | None = None
+    """None from a manager that does not lead. States of less than 10,000 bytes are not counted."""
 
 
 class PublishingForm(Form):

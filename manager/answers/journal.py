@@ -42,6 +42,7 @@ class OperationKind(StrEnum):
     WITHDRAW = "withdraw vouch"
     PUBLISHING = "set publishing"
     QUARANTINE = "quarantine tenant"
+    BOUND_STATES = "bound states"
     PUT_WHEEL = "put wheel"
     REMOVE_WHEEL = "remove wheel"
     TAKE_OVER = "take over host"

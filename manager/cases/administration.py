@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -26,7 +27,8 @@ from manager.answers import (
 from manager.cases.api_keys import NewKey, matches, new_key, parse_key
 from manager.cases.base import Base, Caller, Paging, moment, operators_only, paged
 from manager.committer.rows import OPERATOR
-from manager.problem import Conflict, Forbidden, NotFound, Unauthenticated
+from manager.observations.tenant_states import tenant_states
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Unauthenticated
 from manager.store.tables import CredentialRow, KeyRow, OperationRow, SourceRow, TenantRow, table_of
 from manager.submissions.quota import Holding, check_another
 from manager.submissions.quota_use import quota_use
@@ -196,11 +198,17 @@ class Administration(Base):
         return TenantAnswer(
             name=row.name,
             quota=Quota.model_validate({name: getattr(row, name) for name in Quota.model_fields}),
-            uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept),
+            uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept, state_mb=self._state_mb(row.name)),
             created=moment(row.created),
             publishes_code=row.publishes,
             quarantined_until=_still(row.quarantined_until),
         )
+
+    def _state_mb(self, tenant: str) -> int | None:
+        """The size of the states of a tenant, where this manager knows what runs for it."""
+        with suppress(StateNotReady), self._committer.looking() as state:
+            return tenant_states(state.running, state.plans, self._seeing).sizes.get(tenant, 0) // 1_000_000
+        return None
 
     @staticmethod
     def _made_key(session: Session, tenant: str | None, note: str) -> NewKey:

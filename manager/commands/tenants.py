@@ -27,6 +27,7 @@ _LIMITS = {
     "keys": "The most valid API keys it may have.",
     "requests_per_minute": "The most requests in a minute.",
     "from_earliest": "The most dataflows that began at the earliest events.",
+    "state_mb": "The most MB that the states of its tasks may have in all.",
 }
 """What the option of each limit of a quota says."""
 

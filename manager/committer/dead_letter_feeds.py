@@ -5,7 +5,7 @@ sent and kept with each plan until it is taken, so a job has only so much of it 
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -79,8 +79,7 @@ def feedable(
 
 def _why_not(state: CommittedState, tenant: str | None, instance: int) -> Trouble | None:
     running = state.running
-    served: Collection[str] = running.users.get(Instance(instance), ())
-    tenants = {running.dataflows[each].tenant for each in served}
+    tenants = running.tenants_of(Instance(instance))
     if not tenants or (tenant is not None and tenant not in tenants):
         return Conflict(
             f"instance {instance}, which could not take it, runs {'for nobody' if tenant is None else 'not for you'} "

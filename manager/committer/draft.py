@@ -90,6 +90,8 @@ class Draft:
     """The events that jobs get with their next plans, beside those of before that they have not taken yet."""
     taken: set[JobId] = field(default_factory=set)
     """The jobs that have taken all that they were fed."""
+    state_bounds: Mapping[JobId, Mapping[int, int]] = field(default_factory=dict)
+    """The bounds of states in jobs where they change."""
 
     def take(self, step: Step, *, from_earliest: bool = False) -> None:
         """Go on by a decision."""
@@ -179,6 +181,7 @@ class Draft:
                 pace=self.paces.get(job, before.pace if before else self.ground.pace),
                 feeds=(*waiting, *self.fed.get(job, ())),
             )
+            plan = replace(plan, state_bounds=self.state_bounds.get(job, plan.state_bounds))
             if before is None or plan != replace(before, version=version, term=self.term):
                 made[job] = state.plans[job] = plan
                 if stands_apart(plan):
@@ -229,6 +232,12 @@ class Draft:
         self.moved = True
         self.taken.add(job)
         self.touched.add(job)
+
+    def bound(self, states: Mapping[JobId, Mapping[int, int]]) -> None:
+        """Set the bounds of states in some jobs."""
+        self.moved = True
+        self.state_bounds = states
+        self.touched |= states.keys()
 
     def end(self, job: JobId) -> None:
         """Forget a job that was stopped."""

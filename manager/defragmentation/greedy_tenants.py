@@ -52,8 +52,8 @@ class GreedyTenants:
                 for instance, retry in seen.stops.items() if seen is not None else ():
                     stops[job, instance] = retry
                     if seen is not None and known is not None and known.get((job, instance)) != retry:
-                        users = state.running.users.get(Instance(instance), ())
-                        stopped |= {state.running.dataflow(each).tenant: seen.failed[instance] for each in users}
+                        tenants = state.running.tenants_of(Instance(instance))
+                        stopped |= dict.fromkeys(tenants, seen.failed[instance])
             live = {each: retry for each, retry in (known or {}).items() if each[0] in state.plans}
         for tenant in sorted(self._quarantines.count(stopped)) if stopped else ():
             log.warning("tenant %s is in quarantine: %s", tenant, stopped[tenant])

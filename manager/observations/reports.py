@@ -40,6 +40,8 @@ class Measured:
     """Seconds since that start; None if the host does not report it."""
     batch: int = -1
     instances: Mapping[int, InstanceMeasured] = field(default_factory=dict)
+    states: Mapping[int, int] | None = None
+    """The bytes of each instance's state after the batch, but for small ones; None before the host reports them."""
     streams: Mapping[str, StreamMeasured] = field(default_factory=dict)
     left: int = 0
     """Events that left the job."""

@@ -7,6 +7,7 @@ from manager.cases.planned.fallback_taker import FallbackTaker
 from manager.cases.planned.follower import PipelineFollower
 from manager.cases.tools import Tools
 from manager.defragmentation.greedy_tenants import GreedyTenants
+from manager.defragmentation.state_quotas import StateQuotas
 from manager.defragmentation.watcher import Watcher
 from manager.process.settings import Settings
 from manager.savings.meter import Meter
@@ -35,9 +36,11 @@ def watches_of(
         latencies=latencies,
     )
     greedy = GreedyTenants(tools.committer, tools.seeing)
+    quotas = StateQuotas(tools.committer, tools.store, tools.seeing)
     fallbacks = [ManagerWatch(FallbackTaker(tools).look, "modules that fail stay where they are")]
     return (
         ManagerWatch(greedy.look, "nobody comes into quarantine"),
+        ManagerWatch(quotas.look, "states of tenants grow beyond their quotas"),
         ManagerWatch(watcher.look, "jobs stay scattered"),
         ManagerWatch(PipelineFollower(tools).look, "pipelines stay as they are"),
         *(fallbacks if settings.replan_failed else ()),

@@ -27,7 +27,7 @@ _COUNTS = {
 _USE = select(*(each.scalar_subquery().label(name) for name, each in _COUNTS.items()))
 
 
-def quota_use(session: Session, tenant: str, now: datetime, *, secrets: int) -> QuotaUse:
-    """What a tenant uses; its secrets are not in the database."""
+def quota_use(session: Session, tenant: str, now: datetime, *, secrets: int, state_mb: int | None) -> QuotaUse:
+    """What a tenant uses; its secrets and states are not in the database."""
     found = session.execute(_USE, {"tenant": tenant, "since": now.timestamp() - MINUTE}).one()
-    return QuotaUse(secrets=secrets, **{name: int(count) for name, count in found._mapping.items()})  # noqa: SLF001 - the public name for it
+    return QuotaUse(secrets=secrets, state_mb=state_mb, **{name: int(count) for name, count in found._mapping.items()})  # noqa: SLF001 - the public name for it

@@ -24,13 +24,7 @@ def quarantine_of(tenants: Iterable[str], quarantined: Container[str]) -> str:
 
 def in_quarantine(running: RunningGraph, quarantined: Container[str]) -> Mapping[Instance, str]:
     """The tasks in quarantine, each with the tenant in whose jobs it runs."""
-    theirs = (each for each in running.dataflows.values() if each.tenant in quarantined)
-    found: dict[Instance, str] = {}
-    for instance in {instance for dataflow in theirs for instance in dataflow.instances}:
-        tenants = (running.dataflows[user].tenant for user in running.users[instance])
-        if name := quarantine_of(tenants, quarantined):
-            found[instance] = name
-    return found
+    return {each: min(running.tenants_of(each)) for each in running.only_for(quarantined)}
 
 
 @dataclass(frozen=True, slots=True)

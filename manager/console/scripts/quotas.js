@@ -13,6 +13,7 @@ const LIMITS = {
   keys: "API keys",
   wheel_bytes: "Bytes of wheels",
   from_earliest: "Dataflows from the earliest events",
+  state_mb: "MB of states",
 };
 
 /** The part of a page about them: of all tenants for an operator, else of the one tenant. */

@@ -153,6 +153,7 @@ _USES = QuotaUse(
     modules=0,
     keys=1,
     from_earliest=0,
+    state_mb=12,
 )
 TENANT = TenantAnswer(name="ann", quota=Quota(), uses=_USES, created=_THEN)
 TENANT_PAGE = Page[TenantAnswer](items=(TENANT,))

@@ -25,6 +25,8 @@ class TenantRow(SQLModel, table=True):
     keys: int = Field(default=100, sa_column_kwargs={"server_default": "100"})
     requests_per_minute: int = Field(default=6_000, sa_column_kwargs={"server_default": "6000"})
     from_earliest: int = Field(default=20, sa_column_kwargs={"server_default": "20"})
+    state_mb: int = Field(default=4_000, sa_column_kwargs={"server_default": "4000"})
+    """How large the states of all its tasks may be."""
     stopped_at: float | None = None
     """When one of its tasks was last stopped because it asked for too much."""
     quarantined_until: float | None = None

@@ -66,6 +66,20 @@ def test_events_that_enter_and_leave_are_counted(tmp_path: Path) -> None:
     assert ({"s": 1}, 1, 2) == (again.so_far.entered, again.so_far.left, again.run)
 
 
+def test_the_sizes_of_states_are_known_from_the_start(tmp_path: Path) -> None:
+    """Those of the last record that was followed: they count for a quota even while no event comes."""
+    scene = Scene(tmp_path)
+    scene.batch(1, keys=[b"k" * 20_000])
+    follower = scene.follower()
+    assert {} == follower.so_far.sizes
+    follower.follow()
+    scene.sender.answer()
+    follower.tidy()
+    sizes = follower.so_far.sizes
+    assert ({7}, True) == (set(sizes), sizes[7] > 20_000)
+    assert sizes == scene.follower().so_far.sizes
+
+
 def test_events_that_were_removed_before_their_batch_ran_are_not_counted(tmp_path: Path) -> None:
     """The batch that a job was stopped in may have been planned over events that were removed before it ran."""
     scene = Scene(tmp_path)

@@ -56,6 +56,41 @@ def test_a_state_at_its_bound_takes_only_what_does_not_let_it_grow() -> None:
     assert ([4, 3], [9]) == (numbers(after, 4), [b for *_, b in dead(after)])
 
 
+def test_a_flood_of_new_keys_at_the_bound_is_parked_in_few_calls() -> None:
+    """Each event is a dead letter or goes on; known keys go on where 64 of them come together."""
+    calls = list[int]()
+
+    def counted(port: str, rows: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
+        calls.append(len(rows))
+        return keeping(port, rows, state)
+
+    job = machine(counted, Limits(state_bytes=100 * (KEY_BYTES + 2 + 11)))
+    job.run([arrived([{"b": b} for b in range(100)])])
+    calls.clear()
+    # A task that can take none of the first events takes none at all.
+    sent = [0, *range(1_000, 21_000), *(b % 100 for b in range(20_000)), *range(1_000, 1_500)]
+    record = job.run([arrived([{"b": b} for b in sent])])
+    went_on, parked = numbers(record, 4), [b for *_, b in dead(record)]
+    assert sorted(sent) == sorted([*went_on, *parked])
+    assert all(b < 100 for b in went_on)
+    assert 20_000 - 2 * 64 <= len(went_on)
+    assert len(calls) < 4_000
+
+
+def test_a_state_of_a_tenant_that_has_as_much_as_it_may_has_a_bound_of_its_own() -> None:
+    """Known keys go on, the reason names the quota, a neighbour's state grows, and later so does its own."""
+    job = machine(keeping, Limits())
+    job.run([arrived([{"b": b} for b in (0, 1)])])
+    whole = job.entry
+    job.entry = replace(whole, plan=replace(whole.plan, state_bounds={2: job.state.sizes[2] + 3}))
+    record = job.run([arrived([{"b": b} for b in (0, 2, 1)])])
+    assert ([0, 1], [0, 2, 1]) == (numbers(record, 4), numbers(record, 3))
+    ((_, _, reason, b),) = dead(record)
+    assert (2, True) == (b, "the quota `state_mb`" in reason)
+    job.entry = whole
+    assert [2] == numbers(job.run([arrived([{"b": 2}])]), 4)
+
+
 def keeping_of(parts: int) -> Behaviour:
     """Keeps ten bytes for each of so many values of ten."""
 

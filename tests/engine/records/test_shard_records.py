@@ -145,6 +145,15 @@ def test_a_worker_killed_while_it_completes_a_batch_loses_nothing(tmp_path: Path
     check(batches)
 
 
+def test_a_record_has_the_sizes_of_states_over_all_shards(tmp_path: Path) -> None:
+    """As many bytes as the state that is made of it."""
+    batches = Batches(tmp_path)
+    store = RecordStore(tmp_path)
+    for shards, keys in ((1, "abc"), (3, "abcdefghijklmnop"), (2, "ijklmnopqrstuvwxyz")):
+        batches.run(shards, [key * 6_000 for key in keys])
+        assert {1: store.state(batches.batch).sizes[1]} == store.file(batches.batch - 1).header.sizes
+
+
 def test_old_records_go_with_those_of_their_shards(tmp_path: Path) -> None:
     """Pruning leaves no file of a batch, and the state is made from what is left."""
     batches = Batches(tmp_path)

@@ -110,6 +110,7 @@ QUOTA = {
     "keys": 8,
     "requests_per_minute": 9,
     "from_earliest": 10,
+    "state_mb": 11,
 }
 QUOTA_USE = {name: number - 1 for name, number in QUOTA.items() if name != "requests_per_minute"}
 MODULE = {

@@ -16,7 +16,7 @@ export const KINDS = [
   "make key", "revoke key", "make broker credentials", "put secret", "remove secret", "discard dead letters",
   "replay dead letters", "restore backup", "move tasks", "rescale job", "repace job", "would repace job", "reconfigure",
   "replan", "adapt", "set policy", "choose", "publish module",
-  "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "quarantine tenant",
+  "deprecate module", "vouch for module", "withdraw vouch", "set publishing", "quarantine tenant", "bound states",
   "put wheel", "remove wheel", "take over host", "hand over host", "machine waits",
   "admit machine", "drain machine", "undrain machine", "forget machine", "balance load",
   "add machine", "would add machine", "remove machine", "would remove machine", "scaling fails",
