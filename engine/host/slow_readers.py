@@ -1,14 +1,13 @@
 """Slow readers: jobs that alone hold up a stream that others read too.
 
 A spool that is full takes nothing more, so a job that cannot keep up would in the end keep the events from every other
-reader. If it is the only one that is so far behind, its costliest task is stopped, and it works off the rest untried.
+reader. If it is the only one that is so far behind, the costliest of the tasks that the stream reaches is stopped, and
+the job works off the rest untried.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
-
-from engine.job.job_health import TOO_SLOW
 
 HELD_UP = 60.0
 """Seconds for which it has to be so."""
@@ -19,8 +18,8 @@ _FARTHER = 2
 class Stoppable(Protocol):
     """The health of a job, as far as it can be stopped for its slowness."""
 
-    def stop_costliest(self, reason: str, now: float) -> None:
-        """Fail the instance that takes most."""
+    def stop_costliest(self, stream: str, now: float) -> None:
+        """Fail the instance that takes most of those that a stream reaches."""
 
 
 def holding_up(end: int, positions: Mapping[str, int]) -> str | None:
@@ -68,4 +67,4 @@ class SlowReaders:
         """Have those of a host's jobs fail their costliest tasks, each with the reason."""
         for job, stream in self.found().items():
             if job in jobs:
-                jobs[job].stop_costliest(f"{TOO_SLOW} {stream}, which others wait for", now)
+                jobs[job].stop_costliest(stream, now)

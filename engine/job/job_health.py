@@ -10,7 +10,7 @@ from engine.plan import Plan, SlotState
 from engine.records.record import InstanceMeter
 from engine.records.record_header import Header
 
-TOO_SLOW = "it is too slow for the stream"
+_TOO_SLOW = "it is too slow for the stream"
 """How the reason of a task begins that was stopped because its job holds up a stream."""
 
 
@@ -27,14 +27,26 @@ class JobHealth:
         self._healths: dict[int, Health] = failed_in(plan) if plan else {}
         self._meters: Mapping[int, InstanceMeter] = {}
         """Those of the last batch that took events."""
+        self._plan = plan
+        """The latest."""
         self._tasks: Mapping[int, _TaskConfig] = _tasks_of(plan) if plan else {}
         """The tasks of the latest plan."""
 
-    def stop_costliest(self, reason: str, now: float) -> None:
-        """Fail the instance that took most CPU lately, because the job is too slow; it is retried like any other."""
-        running = {each: meter for each, meter in self._meters.items() if not self._healths.get(each, Health()).reason}
+    def stop_costliest(self, stream: str, now: float) -> None:
+        """Fail the instance that took most CPU lately in the part that is too slow for a stream; it is retried later.
+
+        Other parts of the job wait for nothing there, whatever they take.
+        """
+        parts = self._plan.parts() if self._plan else ()
+        reading = {each for part in parts if stream in part.streams for each in part.instances}
+        running = {
+            each: meter
+            for each, meter in self._meters.items()
+            if each in reading and not self._healths.get(each, Health()).reason
+        }
         if running:
             costliest = max(running, key=lambda each: (running[each].cpu_ns, each))
+            reason = f"{_TOO_SLOW} {stream}, which others wait for"
             self._healths[costliest] = failed(self._healths.get(costliest, Health()), reason, now)
 
     def note(self, header: Header, ran: Plan, now: float) -> None:
@@ -60,7 +72,7 @@ class JobHealth:
         tasks = _tasks_of(plan)
         changed = {each for each, task in tasks.items() if self._tasks.get(each, task) != task}
         self._healths = {each: health for each, health in self._healths.items() if each not in changed}
-        self._tasks = tasks
+        self._plan, self._tasks = plan, tasks
         return with_health(plan, self._healths)
 
     def following(self, plan: Plan, now: float) -> Plan | None:
@@ -82,7 +94,7 @@ class JobHealth:
 
 def _is_greedy(reason: str) -> bool:
     """Whether a task was stopped for what it takes from others, and not because it fails."""
-    return is_overspent(reason) or is_verdict(reason) or reason.startswith(TOO_SLOW)
+    return is_overspent(reason) or is_verdict(reason) or reason.startswith(_TOO_SLOW)
 
 
 def _tasks_of(plan: Plan) -> dict[int, _TaskConfig]:

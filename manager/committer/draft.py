@@ -233,12 +233,6 @@ class Draft:
         self.taken.add(job)
         self.touched.add(job)
 
-    def bound(self, states: Mapping[JobId, Mapping[int, int]]) -> None:
-        """Set the bounds of states in some jobs."""
-        self.moved = True
-        self.state_bounds = states
-        self.touched |= states.keys()
-
     def end(self, job: JobId) -> None:
         """Forget a job that was stopped."""
         self.moved = True

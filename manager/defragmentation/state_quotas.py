@@ -75,7 +75,8 @@ class StateQuotas:
         reasons = {tenant: f"its states have {known.sizes[tenant]:,} bytes" for tenant in new}
 
         def write(session: Session, draft: Draft, bounds: Mapping[JobId, Mapping[int, int]]) -> None:
-            draft.bound(bounds)
+            draft.moved, draft.state_bounds = True, bounds
+            draft.touched |= bounds.keys()
             write_plans(session, draft)
             kind = OperationKind.BOUND_STATES
             for tenant, why in reasons.items():

@@ -25,14 +25,14 @@ class Stopped:
     """A job whose costliest task was failed, or was not."""
 
     def __init__(self) -> None:
-        self.reasons: list[str] = []
+        self.streams: list[str] = []
 
-    def stop_costliest(self, reason: str, _now: float) -> None:
-        self.reasons.append(reason)
+    def stop_costliest(self, stream: str, _now: float) -> None:
+        self.streams.append(stream)
 
 
 def test_it_is_stopped_once_it_has_held_the_stream_up_for_a_while() -> None:
-    """With the reason; a full spool that soon has room again stops nobody."""
+    """By its name; a full spool that soon has room again stops nobody."""
     positions, full, now = {"slow": 5, "quick": 99}, {"street": 100}, [0.0]
     readers = SlowReaders(lambda: full, lambda _stream: positions, clock=lambda: now[0])
     slow, quick = Stopped(), Stopped()
@@ -47,8 +47,8 @@ def test_it_is_stopped_once_it_has_held_the_stream_up_for_a_while() -> None:
     full["street"] = 100
     beat(2.0)
     beat(1.0 + HELD_UP)
-    assert ([], []) == (slow.reasons, quick.reasons)
+    assert ([], []) == (slow.streams, quick.streams)
     beat(2.0 + HELD_UP)
-    assert (["it is too slow for the stream street, which others wait for"], []) == (slow.reasons, quick.reasons)
+    assert (["street"], []) == (slow.streams, quick.streams)
     beat(3.0 + HELD_UP)
-    assert 1 == len(slow.reasons)
+    assert 1 == len(slow.streams)

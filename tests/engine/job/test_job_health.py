@@ -1,19 +1,21 @@
 """The health of a job: the plan that follows from the outcome of its batches."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from engine.job.job_health import TOO_SLOW, JobHealth
+from engine.job.job_health import JobHealth
 from engine.job.task_health import _BACK_OFF, BAD_BATCHES
 from engine.kernel.task_bounds import Allowance
 from engine.offset import Offset
-from engine.plan import Edge, Plan, Slot, SlotState
+from engine.plan import Edge, Ingress, Plan, Slot, SlotState
 from engine.records.record import Dead, InstanceMeter, Record
 from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
+from engine.supply import Subscribed
 
 PLAN = Plan(
     job="j",
@@ -101,16 +103,27 @@ def test_a_task_that_uses_its_allowance_up_batch_after_batch_is_failed(store: Re
     assert {2: reason} == {each.instance: each.reason for each in plan.slots if each.state is SlotState.FAILED}
 
 
-def test_the_costliest_task_of_a_slow_job_is_stopped_and_retried(store: RecordStore) -> None:
-    """By what the tasks took in the last batch; the next time it is another one."""
-    health = JobHealth(PLAN)
+def test_the_costliest_task_that_a_stream_reaches_is_stopped_and_retried(store: RecordStore) -> None:
+    """By what the tasks took in the last batch; the next time it is another one, and never one of another stream."""
+    plan = replace(
+        PLAN,
+        slots=(*PLAN.slots, Slot(instance=5, type="count", inputs=(Edge(parent=4),))),
+        ingress=tuple(
+            Ingress(stream=stream, instance=each, supply=Subscribed(topic=stream, fields={}))
+            for stream, each in (("s", 1), ("other", 4))
+        ),
+    )
+    health = JobHealth(plan)
     at = Offset(entry=1, at={})
-    meters = {2: InstanceMeter(cpu_ns=5, taken=9), 3: InstanceMeter(cpu_ns=8, taken=9)}
+    taken = ((2, 5), (3, 8), (5, 9))
+    meters = {each: InstanceMeter(cpu_ns=cpu, taken=9) for each, cpu in taken}
     store.write(Record(batch=0, start=at, end=at, meters=meters))
-    health.note(store.file(0).header, PLAN, BEGIN)
-    health.stop_costliest(f"{TOO_SLOW} s", BEGIN)
-    assert {"3": {"reason": f"{TOO_SLOW} s", "retry": AGAIN, "greedy": True}} == health.failed()
-    assert SlotState.FAILED is following(health, PLAN, BEGIN).slots[1].state
-    health.stop_costliest(f"{TOO_SLOW} s", BEGIN)
-    assert {"2", "3"} == health.failed().keys()
-    assert health.following(health.applied(PLAN), AGAIN + 1) is not None
+    health.note(store.file(0).header, plan, BEGIN)
+    health.stop_costliest("s", BEGIN)
+    reason = "it is too slow for the stream s, which others wait for"
+    assert {"3": {"reason": reason, "retry": AGAIN, "greedy": True}} == health.failed()
+    assert SlotState.FAILED is following(health, plan, BEGIN).slots[1].state
+    for _ in range(2):
+        health.stop_costliest("s", BEGIN)
+        assert {"2", "3"} == health.failed().keys()
+    assert health.following(health.applied(plan), AGAIN + 1) is not None
