@@ -29,6 +29,8 @@ class RunningTaskAnswer(Answer):
     """The events that it emitted."""
     events_dead: int | None = None
     """The events that it failed on."""
+    state_bytes: int | None = None
+    """The size of its state; 0 if that is less than 10,000 bytes."""
 
 
 class RunningDagAnswer(Answer):

@@ -136,6 +136,9 @@ INSTANCE_DEAD = _counter(
     "type",
     "job_id",
 )
+INSTANCE_STATE = _gauge(
+    "instance_state_bytes", "Size of a task's state, if it has 10,000 bytes or more.", "instance_id", "type", "job_id"
+)
 
 # Streams between jobs, and into them.
 BRIDGES = _gauge("bridges", "Bridges: streams between jobs, counted once for each reading job.")

@@ -209,6 +209,8 @@ def _tasks(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricS
         yield MetricSample(catalogue.INSTANCE_IN, labels, did.taken)
         yield MetricSample(catalogue.INSTANCE_OUT, labels, did.emitted)
         yield MetricSample(catalogue.INSTANCE_DEAD, labels, did.dead)
+        if size := (known.jobs[job].measured[-1].states or {}).get(instance):
+            yield MetricSample(catalogue.INSTANCE_STATE, labels, size)
     yield MetricSample(catalogue.LEFT_OUT, ("instances",), max(0, len(known.types) - MOST_INSTANCE_SAMPLES))
     read = {job: seen.measured[-1].streams for job, seen in known.jobs.items() if seen.measured}
     streams = sorted((int(job), stream) for job, those in read.items() for stream in those)

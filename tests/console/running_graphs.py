@@ -43,6 +43,7 @@ def _task(instance: int, random: Random, *, last: bool) -> dict[str, Any]:
         "events_in": 10 * instance,
         "events_out": 9 * instance,
         "events_dead": 0,
+        "state_bytes": 20_000 * instance,
     }
 
 

@@ -19,6 +19,7 @@ from manager.cases.base import Base, Caller, Paging, number_in, operators_only, 
 from manager.cases.runtime.images import registered_images
 from manager.committed.state import CommittedState
 from manager.observations.figures import figures_of
+from manager.observations.reports import Measured
 from manager.observations.shard_figures import shard_figures
 from manager.problem import NotFound
 from merge import DagId, Instance, JobId
@@ -119,7 +120,8 @@ class RunningJobs(Base):
         seen = self._seeing.job(job)
         reason = seen.failed.get(instance) if seen is not None else None
         how: Literal["active", "failed"] = "active" if reason is None else "failed"
-        did = seen.measured[-1].instances.get(instance) if seen is not None and seen.measured else None
+        last = seen.measured[-1] if seen is not None and seen.measured else Measured()
+        did = last.instances.get(instance)
         return RunningTaskAnswer(
             instance=instance,
             type=task.type.name,
@@ -134,6 +136,7 @@ class RunningJobs(Base):
             events_in=did and did.taken,
             events_out=did and did.emitted,
             events_dead=did and did.dead,
+            state_bytes=None if last.states is None else last.states.get(instance, 0),
         )
 
     def _job(self, plan: Plan) -> JobAnswer:

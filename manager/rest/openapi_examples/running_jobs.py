@@ -31,6 +31,7 @@ RUNNING_TASK_PAGE = Page[RunningTaskAnswer](
             events_in=81_200,
             events_out=80_964,
             events_dead=0,
+            state_bytes=0,
         ),
     )
 )

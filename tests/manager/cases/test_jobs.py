@@ -68,11 +68,13 @@ def test_running_dags_are_the_connected_components(busy: Manager) -> None:
 def test_what_a_task_has_done_is_shown(busy: Manager) -> None:
     """As its host counted it; of one that it says nothing of nothing is known."""
     did = InstanceMeasured(cpu_ns=1_500_000_000, taken=40, emitted=30, dead=10)
-    measured = (Measured(at=1.0, instances={5: InstanceMeasured()}), Measured(at=2.0, instances={5: did}))
+    last = Measured(at=2.0, instances={5: did}, states={5: 20_000})
+    measured = (Measured(at=1.0, instances={5: InstanceMeasured()}), last)
     busy.seen.jobs["2"] = JobSeen(job="2", host="north", state="running", measured=measured, seen=NOW)
     tasks = {task.instance: task for task in busy.service.running.tasks(OPERATOR, Paging()).items}
-    assert [(1.5, 40, 30, 10), (None, None, None, None)] == [
-        (task.cpu_seconds, task.events_in, task.events_out, task.events_dead) for task in (tasks[5], tasks[6])
+    assert [(1.5, 40, 30, 10, 20_000), (None, None, None, None, 0)] == [
+        (task.cpu_seconds, task.events_in, task.events_out, task.events_dead, task.state_bytes)
+        for task in (tasks[5], tasks[6])
     ]
 
 

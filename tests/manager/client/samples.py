@@ -381,6 +381,7 @@ RUNNING_TASK = {
     "events_in": 9,
     "events_out": 8,
     "events_dead": 1,
+    "state_bytes": 20_000,
 }
 RUNNING_DAG = {"id": 1, "tasks": 3, "dataflows": 2, "jobs": ["j1"]}
 STREAM = {"instance": 7, "port": "out", "producer": "j1", "consumers": ["j2"]}

@@ -23,6 +23,7 @@ export function taskDetails(task, children, tasks, on) {
       ["Events in", count(task.events_in)],
       ["Events out", count(task.events_out)],
       ["Events not processed", count(task.events_dead)],
+      ["Bytes of state", count(task.state_bytes)],
     ]),
     neighbours("Fed by", task.inputs, tasks, on),
     neighbours("Feeds", children, tasks, on),

@@ -147,6 +147,7 @@ function taskTable(tasks, bring) {
     { title: "In", number: true, cell: (task) => count(task.events_in) },
     { title: "Out", number: true, cell: (task) => count(task.events_out) },
     { title: "Not processed", number: true, cell: (task) => count(task.events_dead) },
+    { title: "Bytes of state", number: true, cell: (task) => count(task.state_bytes) },
   ], rows, { caption, empty: "No active tasks." });
 }
 
