@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -84,7 +85,7 @@ class Administration(Base):
             wanted = wanted.where(col(TenantRow.name) == caller.tenant)
         with self._store.read() as session:
             rows = session.scalars(wanted.limit(paging.limit + 1)).all()
-            answer = partial(self._answer, session)
+            answer = partial(self._answer, session, self._state_sizes())
             return paged(rows, paging.limit, cursor=lambda row: row.name, answer=answer)
 
     def set_quota(self, caller: Caller, tenant: str, quota: Quota) -> TenantAnswer:
@@ -191,23 +192,24 @@ class Administration(Base):
 
     def _tenant(self, name: str) -> TenantAnswer:
         with self._store.read() as session:
-            return self._answer(session, session.get_one(TenantRow, name))
+            return self._answer(session, self._state_sizes(), session.get_one(TenantRow, name))
 
-    def _answer(self, session: Session, row: TenantRow) -> TenantAnswer:
+    def _answer(self, session: Session, states: Mapping[str, int] | None, row: TenantRow) -> TenantAnswer:
+        state_mb = None if states is None else states.get(row.name, 0) // 1_000_000
         kept = 0 if self._tools.vault is None else len(self._tools.vault.names(row.name))
         return TenantAnswer(
             name=row.name,
             quota=Quota.model_validate({name: getattr(row, name) for name in Quota.model_fields}),
-            uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept, state_mb=self._state_mb(row.name)),
+            uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept, state_mb=state_mb),
             created=moment(row.created),
             publishes_code=row.publishes,
             quarantined_until=_still(row.quarantined_until),
         )
 
-    def _state_mb(self, tenant: str) -> int | None:
-        """The size of the states of a tenant, where this manager knows what runs for it."""
+    def _state_sizes(self) -> Mapping[str, int] | None:
+        """The sizes of the states of tenants, where this manager knows what runs for whom."""
         with suppress(StateNotReady), self._committer.looking() as state:
-            return tenant_states(state.running, state.plans, self._seeing).sizes.get(tenant, 0) // 1_000_000
+            return tenant_states(state.running, state.plans, self._seeing).sizes
         return None
 
     @staticmethod
