@@ -396,7 +396,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [page(TENANT)],
         ["GET /v1/tenants?limit=100"],
         [TENANT],
-        ["0 of 1", "1 of 2", "from earliest: 9 of 10"],
+        ["0 of 1", "1 of 2", "state mb: 10 of 11"],
     ),
     ("tenants admit school --tasks 2", [ADMITTED], ["POST /v1/tenants"], TENANT, ["braid keys make --tenant school"]),
     (
