@@ -53,13 +53,14 @@ class StateQuotas:
         with self._committer.looking() as state:
             known = tenant_states(state.running, state.plans, self._reports)
             bounded, unsure = _bounded(state), _in(state, known.silent)
+            is_any = any(plan.state_bounds for plan in state.plans.values())
         over = {
             tenant
             for tenant, most in self._quotas(known.sizes.keys() | bounded).items()
             if (size := known.sizes.get(tenant, 0)) > most * _MB
             or (tenant in bounded and (tenant in unsure or size > most * _MB * _GOES_ON))
         }
-        if over or bounded:
+        if over or is_any:
             self._bound(over, known, new=sorted(over - bounded))
 
     def _quotas(self, tenants: set[str]) -> dict[str, int]:
@@ -96,9 +97,10 @@ class StateQuotas:
 
 
 def _bounded(state: CommittedState) -> set[str]:
-    """The tenants whose states are bounded by the plans that there are."""
+    """The tenants whose own states are bounded by the plans that there are."""
     bounded = (Instance(each) for plan in state.plans.values() for each in plan.state_bounds)
-    return {tenant for each in bounded for tenant in state.running.tenants_of(each)}
+    # One that has come to share a task was not bounded with it.
+    return {tenant for each in bounded if len(names := state.running.tenants_of(each)) == 1 for tenant in names}
 
 
 def _in(state: CommittedState, jobs: frozenset[JobId]) -> set[str]:

@@ -129,6 +129,16 @@ def test_what_all_its_tenants_have_too_much_of_grows_no_further(manager: Manager
     assert {ann, eve} <= states.full
 
 
+def test_who_joins_a_bounded_task_is_not_bounded_with_it(manager: Manager, states: States) -> None:
+    """Even with nearly as much as it may have; and the task may grow from then on."""
+    _, ann, eve = counts(manager)
+    states.report({ann: 9_500_000, eve: 11 * MB})
+    assert eve in states.bounds
+    manager.submit("ann", "s:source > m:map{'add': 2} > b:count > k:sink")
+    states.report({ann: 9_500_000, eve: 100_000})
+    assert {} == states.bounds
+
+
 def test_new_tasks_of_such_a_tenant_are_bounded(manager: Manager, states: States) -> None:
     """From the next look on, wherever they are placed; so a new dataflow does not lead around the quota."""
     _, _, eve = counts(manager)
