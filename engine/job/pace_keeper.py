@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from engine.job.batch_bound import SHORTEST_BOUND
 from engine.job.pace import NextBatch, ReadableSpool, Rhythm, next_batch
-from engine.job.part_bounds import PartBounds, Streams, cpu_of_parts
+from engine.job.part_bounds import PartBounds, PartWork, Streams, works_of
 from engine.offset import Offset
 from engine.plan import Entry, Plan, PlanPart, is_switch
 from engine.records.record_header import Header
@@ -86,8 +86,8 @@ class PaceKeeper:
         self._running: _Running | None = None
         self._timed_batches = deque[tuple[_Running, float]]()
         """The batches whose seconds are noted once it is known what their tasks took."""
-        self._works = deque[tuple[Offset, Mapping[Streams, float]]](maxlen=2 * _MOST_AWAITED)
-        """What the tasks of each part took in the latest recorded batches, by their ends."""
+        self._works = deque[tuple[Offset, Mapping[Streams, PartWork]]](maxlen=2 * _MOST_AWAITED)
+        """The work of each part in the latest recorded batches, by their ends."""
         self._eager = False
         self._waiting_since: dict[str, float] = {}
         self.deciding = threading.Lock()
@@ -135,7 +135,7 @@ class PaceKeeper:
         parts = self._parts[1] if self._parts[0] == number else plan.parts()
         if len(parts) > 1:
             with self._news:
-                self._works.append((header.end, cpu_of_parts(parts, header.meters, plan.shards)))
+                self._works.append((header.end, works_of(parts, header, plan.shards)))
                 self._news.notify_all()
 
     def stop(self) -> None:
@@ -210,10 +210,10 @@ class PaceKeeper:
         works = list(self._works)
         while self._timed_batches:
             batch, seconds = self._timed_batches[0]
-            cpu = next((cpu for end, cpu in works if end == batch.end), None)
-            if cpu is None and batch.parts > 1 and len(self._timed_batches) <= _MOST_AWAITED:
+            work = next((work for end, work in works if end == batch.end), None)
+            if work is None and batch.parts > 1 and len(self._timed_batches) <= _MOST_AWAITED:
                 return
-            self._bounds.note(batch.sizes, seconds, cpu or {}, pace=batch.pace)
+            self._bounds.note(batch.sizes, seconds, work or {}, pace=batch.pace)
             self._timed_batches.popleft()
 
     def _note(self, end: Offset) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from engine.job.batch_bound import SHORTEST_BOUND, BatchBound
+from engine.kernel.task_bounds import is_overspent
 from engine.plan import PlanPart
-from engine.records.record import InstanceMeter
+from engine.records.record_header import Header
 
 Streams: TypeAlias = frozenset[str]
 """The streams of one part."""
@@ -20,6 +21,15 @@ _REMEMBERED = 8
 """Batches with events after which a part that took less is like the others again."""
 _BESIDE = 500_000
 """The bytes that all others may have at least beside a slow part: more comes while its batches last than before."""
+
+
+class PartWork(NamedTuple):
+    """The work of one part in a batch; made by `works_of`."""
+
+    seconds: float
+    """Of CPU."""
+    tried: float = 1.0
+    """The part of its events that was tried before a task had used its CPU; the rest became dead letters at once."""
 
 
 class StreamBounds(NamedTuple):
@@ -39,24 +49,24 @@ class PartBounds:
         self._since: dict[Streams, int] = {}
         """For each slow part the batches since it was slow."""
 
-    def note(self, sizes: Mapping[str, int], seconds: float, cpu: Mapping[Streams, float], *, pace: float) -> None:
-        """Note the bytes that a batch had of each stream, how long it took, and the CPU that each part took of that."""
+    def note(self, sizes: Mapping[str, int], seconds: float, works: Mapping[Streams, PartWork], *, pace: float) -> None:
+        """Note the bytes that a batch had of each stream, how long it took, and the work of each part in that."""
         most = max(pace, SHORTEST_BOUND)
         size = sum(sizes.values())
-        for part, took in cpu.items():
+        for part, (took, tried) in works.items():
             own = sum(sizes.get(stream, 0) for stream in part)
             if not own:
                 continue
             # Alone it holds up nobody, and its batches are bounded as a whole.
-            is_slow = len(cpu) > 1 and took >= _HEAVY * most
+            is_slow = len(works) > 1 and took >= _HEAVY * most
             since = 0 if is_slow else self._since.get(part, _REMEMBERED) + 1
             if since < _REMEMBERED:
                 self._since[part] = since
-                self._slow.setdefault(part, BatchBound()).note(size=own, seconds=took)
+                self._slow.setdefault(part, BatchBound()).note(size=max(1, int(own * tried)), seconds=took)
                 size, seconds = size - own, seconds - took
             else:
                 self._since.pop(part, None)
-        self._since = {part: since for part, since in self._since.items() if part in cpu}
+        self._since = {part: since for part, since in self._since.items() if part in works}
         self._slow = {part: self._slow[part] for part in self._since}
         # CPU of several shards may be more than the time.
         self._common.note(size=size, seconds=max(seconds, 0.001))
@@ -73,12 +83,13 @@ class PartBounds:
         return StreamBounds(max(common, _BESIDE) if slow else common, slow)
 
 
-def cpu_of_parts(
-    parts: Iterable[PlanPart], meters: Mapping[int, InstanceMeter], shards: int
-) -> Mapping[Streams, float]:
-    """The seconds of CPU that the tasks of each part of a plan took in a batch, on average in each of its shards."""
-    return {
-        part.streams: sum(meters[each].cpu_ns for each in part.instances if each in meters) / 1e9 / shards
-        for part in parts
-        if part.streams
-    }
+def works_of(parts: Iterable[PlanPart], header: Header, shards: int) -> Mapping[Streams, PartWork]:
+    """The work of each part of a plan in a recorded batch, on average in each of its shards."""
+    overspent = {dead.instance for dead in header.dead if is_overspent(dead.reason)}
+    return {part.streams: _work_of(part, header, shards, overspent & part.instances) for part in parts if part.streams}
+
+
+def _work_of(part: PlanPart, header: Header, shards: int, overspent: Iterable[int]) -> PartWork:
+    meters = header.meters
+    seconds = sum(meters[each].cpu_ns for each in part.instances if each in meters) / 1e9 / shards
+    return PartWork(seconds, min((1 - meters[each].dead / meters[each].taken for each in overspent), default=1.0))
