@@ -48,6 +48,8 @@ def test_states_of_a_tenant_grow_up_to_its_quota(served: Served) -> None:
     """Then new keys are dead letters with the reason, and known ones go on; with more quota all goes on."""
     with served.admit("ann") as ann, served.admit("eve") as eve, served.client() as operator:
         quota = Quota(state_mb=1)
+        # It listens from here on, long before the first output.
+        line = served.line
         operator.set_quota("eve", quota)
         flows = {}
         for tenant, name in ((ann, "ann"), (eve, "eve")):
@@ -68,7 +70,7 @@ def test_states_of_a_tenant_grow_up_to_its_quota(served: Served) -> None:
             # The first key again and again, for a task that can take nothing is failed.
             keys = [f"{n:0500d}" for n in (0, *range(number * KEYS + 1, (number + 1) * KEYS))]
             for name in flows:
-                served.line.publish(f"city/{name}", json.dumps([{"n": number, "k": key} for key in keys]).encode())
+                line.publish(f"city/{name}", json.dumps([{"n": number, "k": key} for key in keys]).encode())
             return any("the quota `state_mb`" in letter.reason for letter in eve.dead_letters())
 
         served.until(is_bounded, "dead letters for the quota", bound=BOUND)
