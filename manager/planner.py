@@ -89,7 +89,7 @@ class Planner:
             deliveries=tuple(self._deliveries(placed)),
             shards=placed.shards,
             groups=placed.groups,
-            state_bounds=_of(placed.active, before.state_bounds) if before else {},
+            state_bounds=_staying(before.state_bounds, placed.active) if before else {},
             limits=self._limits,
             workers=before.workers if before else self.workers(placed.active),
         )
@@ -176,7 +176,8 @@ class Planner:
                 )
 
 
-def _of(active: Container[int], bounds: Mapping[int, int]) -> Mapping[int, int]:
+def _staying(bounds: Mapping[int, int], active: Container[int]) -> Mapping[int, int]:
+    """The bounds of states that are in the job still."""
     return {instance: most for instance, most in bounds.items() if instance in active}
 
 

@@ -28,6 +28,10 @@ class BeyondBound(Exception):
     """More than a task may have; its text is the reason of the dead letters."""
 
 
+class StateFull(BeyondBound):
+    """A state that would grow beyond its bound."""
+
+
 class EventCost(NamedTuple):
     """What one event of a task cost on average in the last batch."""
 

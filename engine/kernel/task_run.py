@@ -3,7 +3,7 @@
 A behaviour is called with all events at once. If it raises, its state is rolled back, and the events are halved until
 those that raise alone are found. These are parked, and all others are processed. The result is that of one event after
 the other, at a cost that hardly grows with the number of good events. If a task does nothing but raise, all its events
-are parked. If very many are beyond a bound of the task, those near them are parked too.
+are parked. If very many would let its state grow beyond its bound, those near them are parked too.
 
 A task that is suspected of killing its worker runs event by event from the start, see `engine/kernel/watchdog.py`. An
 acting behaviour also gets the names of its events, see `engine/side_effect.py`. A behaviour may also say itself which
@@ -23,7 +23,7 @@ import pyarrow as pa
 from engine.behaviour import Behaviour, PortEmission
 from engine.event_streams import EventStream, Numbers, PortRun, joined
 from engine.kernel.emissions import causes_of, check_emission
-from engine.kernel.task_bounds import Allowance, BeyondBound, StateBound
+from engine.kernel.task_bounds import Allowance, BeyondBound, StateBound, StateFull
 from engine.records.record import CodeTraceback, Dead
 from engine.records.staged_state import Staged
 from engine.refusal import RefusingBehaviour
@@ -32,7 +32,7 @@ from engine.task_cpu import task_cpu_ns
 from engine.task_watch import EventName, TaskWatch
 
 _SINGLY = 1_000
-"""Events beyond a bound of their task after which no more are looked for one by one, as that would take all its CPU."""
+"""Events too many for a state after which no more are looked for one by one, as that would take all the task's CPU."""
 _TOGETHER = 64
 """The most events that are parked together then."""
 _LONGEST_REASON = 500
@@ -123,7 +123,7 @@ class TaskRun:
     _raised: list[type[Exception]] = field(default_factory=list)
     """The types of the errors of events that raised alone."""
     _beyond: int = 0
-    """The events that were found to be beyond a bound, one by one."""
+    """The events that were too many for the state, as far as they were found one by one."""
     _names: EventNames | None = None
     """The permanent names of the events, for an acting behaviour."""
 
@@ -206,7 +206,7 @@ class TaskRun:
                 continue
             if self._park_rest(first, error):
                 return False
-            if isinstance(error, BeyondBound) and self._beyond >= _SINGLY:
+            if isinstance(error, StateFull) and self._beyond >= _SINGLY:
                 self._parked += [Reason(at, reason_of(error)) for at in range(first, end)]
             elif end - first > 1:
                 middle = (first + end) // 2
@@ -214,7 +214,7 @@ class TaskRun:
             elif self._park(first, error):
                 return False
             else:
-                self._beyond += isinstance(error, BeyondBound)
+                self._beyond += isinstance(error, StateFull)
         return True
 
     def _park(self, at: int, error: Exception) -> bool:
@@ -238,7 +238,7 @@ class TaskRun:
                 at += len(run.stream)
                 emitted.append({port: self._caused(port, each, run.stream) for port, each in emissions.items()})
             if self.state.growth.exceeds(self.room.most, token):
-                raise BeyondBound(self.room.reason)  # noqa: TRY301 - undone like all other errors
+                raise StateFull(self.room.reason)  # noqa: TRY301 - undone like all other errors
         except Exception as error:  # noqa: BLE001 - a task may raise anything, and its events are parked then
             self.state.rollback(token)
             # Its frames would keep the events in memory.

@@ -209,7 +209,7 @@ class Administration(Base):
     def _state_sizes(self) -> Mapping[str, int] | None:
         """The sizes of the states of tenants, where this manager knows what runs for whom."""
         with suppress(StateNotReady), self._committer.looking() as state:
-            return tenant_states(state.running, state.plans, self._seeing).sizes
+            return tenant_states(state.running, state.plans, self._seeing).by_tenant
         return None
 
     @staticmethod

@@ -176,12 +176,13 @@ class Draft:
             before = state.plans.get(job)
             version = before.version + 1 if before else 1
             waiting = before.feeds if before and job not in self.taken else ()
+            found = planner.plan(job, version=version, term=self.term, before=before)
             plan = replace(
-                planner.plan(job, version=version, term=self.term, before=before),
+                found,
                 pace=self.paces.get(job, before.pace if before else self.ground.pace),
                 feeds=(*waiting, *self.fed.get(job, ())),
+                state_bounds=self.state_bounds.get(job, found.state_bounds),
             )
-            plan = replace(plan, state_bounds=self.state_bounds.get(job, plan.state_bounds))
             if before is None or plan != replace(before, version=version, term=self.term):
                 made[job] = state.plans[job] = plan
                 if stands_apart(plan):

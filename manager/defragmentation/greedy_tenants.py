@@ -3,23 +3,15 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from manager.committer.committer import Committer
 from manager.defragmentation.quarantine_changes import QuarantineChanges
-from manager.observations.reports import JobSeen
+from manager.observations.reports import Observations
 from merge import Instance, JobId
 
 _EVERY = 1.0
 """Seconds between looks at the jobs."""
 log = logging.getLogger("braid.defragmenting")
-
-
-class JobObserver(Protocol):
-    """The reports of jobs."""
-
-    def job(self, job: str) -> JobSeen | None:
-        """The latest report of a job."""
 
 
 class GreedyTenants:
@@ -28,7 +20,7 @@ class GreedyTenants:
     def __init__(
         self,
         committer: Committer,
-        seeing: JobObserver,
+        seeing: Observations,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -12,7 +12,8 @@ from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
 from manager.committer.draft import Draft
 from manager.committer.rows import OPERATOR, write_operation, write_plans
-from manager.observations.tenant_states import JobReports, TenantStates, tenant_states
+from manager.observations.reports import Observations
+from manager.observations.tenant_states import TenantStates, tenant_states
 from manager.store.database import Store
 from manager.store.tables import TenantRow, table_of
 from manager.transitions.life import TransitionKind
@@ -37,11 +38,11 @@ class StateQuotas:
     """Compares what tenants keep in states with their quotas; used by one thread."""
 
     def __init__(
-        self, committer: Committer, store: Store, reports: JobReports, *, clock: Callable[[], float] = time.monotonic
+        self, committer: Committer, store: Store, seeing: Observations, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._committer = committer
         self._store = store
-        self._reports = reports
+        self._seeing = seeing
         self._clock = clock
         self._next = 0.0
 
@@ -51,16 +52,16 @@ class StateQuotas:
             return
         self._next = now + _EVERY
         with self._committer.looking() as state:
-            known = tenant_states(state.running, state.plans, self._reports)
+            known = tenant_states(state.running, state.plans, self._seeing)
             bounded, unsure = _bounded(state), _in(state, known.silent)
-            is_any = any(plan.state_bounds for plan in state.plans.values())
+            has_bounds = any(plan.state_bounds for plan in state.plans.values())
         over = {
             tenant
-            for tenant, most in self._quotas(known.sizes.keys() | bounded).items()
-            if (size := known.sizes.get(tenant, 0)) > most * _MB
+            for tenant, most in self._quotas(known.by_tenant.keys() | bounded).items()
+            if (size := known.by_tenant.get(tenant, 0)) > most * _MB
             or (tenant in bounded and (tenant in unsure or size > most * _MB * _GOES_ON))
         }
-        if over or is_any:
+        if over or has_bounds:
             self._bound(over, known, new=sorted(over - bounded))
 
     def _quotas(self, tenants: set[str]) -> dict[str, int]:
@@ -73,7 +74,7 @@ class StateQuotas:
     def _bound(self, tenants: set[str], known: TenantStates, *, new: list[str]) -> None:
         """Bound the states of tasks that only these tenants need; some of them had room before."""
         begun = time.monotonic()
-        reasons = {tenant: f"its states have {known.sizes[tenant]:,} bytes" for tenant in new}
+        reasons = {tenant: f"its states have {known.by_tenant[tenant]:,} bytes" for tenant in new}
 
         def write(session: Session, draft: Draft, bounds: Mapping[JobId, Mapping[int, int]]) -> None:
             draft.moved, draft.state_bounds = True, bounds
@@ -117,7 +118,7 @@ def _to_change(state: CommittedState, tenants: set[str], known: TenantStates) ->
     for job, placed in state.jobs.jobs.items():
         before = state.plans[job].state_bounds
         bounds: dict[int, int] = {
-            each: before.get(each) or max(_AT_LEAST, int(known.of.get(each, 0) * _MORE))
+            each: before.get(each) or max(_AT_LEAST, int(known.by_task.get(each, 0) * _MORE))
             for each in sorted(placed.active)
             if each in only and state.running.tasks[each].inputs
         }

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -289,6 +289,16 @@ class Served:
             self._news.notify_all()
         if self._line is not None:
             self._line.acknowledge([message.token])
+
+
+@contextmanager
+def serving(made: Served) -> Iterator[Served]:
+    """A service that runs, and is over afterwards."""
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
 
 
 def counting(source: str, name: str = "counts") -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from manager.answers import DataflowState
 from tests.integration.hosting import numbers
-from tests.integration.serving import Served, street
+from tests.integration.serving import Served, serving, street
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 BURST = 200
@@ -16,12 +16,8 @@ BURST = 200
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service."""
-    made = Served(tmp_path_factory.mktemp("served"))
-    try:
-        made.start()
+    with serving(Served(tmp_path_factory.mktemp("served"))) as made:
         yield made
-    finally:
-        made.close()
 
 
 def adapting() -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from manager.answers import DataflowState, PublishingForm, ReconfigurationState
 from manager.client.requests.administration import set_publishing
 from tests.integration.hosting import numbers
-from tests.integration.serving import Served, street
+from tests.integration.serving import Served, serving, street
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 
@@ -18,12 +18,8 @@ HOLDS = "def process(event):\n    return {'twice': event['n'] * 2}\n"
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service whose operator lets it take fallbacks."""
-    made = Served(tmp_path_factory.mktemp("served"), settings={"BRAID_REPLAN_FAILED": "true"})
-    try:
-        made.start()
+    with serving(Served(tmp_path_factory.mktemp("served"), settings={"BRAID_REPLAN_FAILED": "true"})) as made:
         yield made
-    finally:
-        made.close()
 
 
 def test_a_module_that_fails_makes_way_for_the_next_best(served: Served) -> None:

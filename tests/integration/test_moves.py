@@ -12,7 +12,7 @@ from manager.transitions.move import Chosen
 from merge import Assignment, Home
 from tests.integration.hosting import QUICK
 from tests.integration.moving import Scattered, Within
-from tests.integration.serving import BROKER, Served
+from tests.integration.serving import BROKER, Served, serving
 
 pytestmark = [pytest.mark.full, pytest.mark.spark]
 
@@ -24,12 +24,8 @@ _WORDS = {"host": "engine.machines.process", "broker": BROKER}
 @pytest.fixture
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service that scatters."""
-    made = Served(tmp_path_factory.mktemp("moves"), pace=QUICK, placement="launch")
-    try:
-        made.start()
+    with serving(Served(tmp_path_factory.mktemp("moves"), pace=QUICK, placement="launch")) as made:
         yield made
-    finally:
-        made.close()
 
 
 def chosen(assignment: Assignment) -> Callable[[CommittedState, DecisionGround], Chosen]:

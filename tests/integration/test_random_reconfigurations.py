@@ -23,7 +23,7 @@ from tests.integration.random_dags import (
     unmarked,
     version,
 )
-from tests.integration.serving import Served
+from tests.integration.serving import Served, serving
 from tests.integration.test_reconfigurations import until_over
 
 pytestmark = pytest.mark.spark
@@ -34,12 +34,8 @@ PARTS = ("", "", "manager", "engine.machines.process", "pyspark.daemon", "java",
 @pytest.fixture(scope="module")
 def bridged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service whose pace is so quick that every task has a job of its own."""
-    made = Served(tmp_path_factory.mktemp("drawn"), pace=QUICK)
-    try:
-        made.start()
+    with serving(Served(tmp_path_factory.mktemp("drawn"), pace=QUICK)) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.mark.full

@@ -14,7 +14,7 @@ import pytest
 from manager.answers import DataflowState, OutputEvent
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused, Unreachable
-from tests.integration.serving import BOUND, BRAID, Served, counting, passing, street
+from tests.integration.serving import BOUND, BRAID, Served, counting, passing, serving, street
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
 CHUNK = 50
@@ -22,12 +22,8 @@ CHUNK = 50
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    made = Served(tmp_path_factory.mktemp("sending"), pace=0.2)
-    try:
-        made.start()
+    with serving(Served(tmp_path_factory.mktemp("sending"), pace=0.2)) as made:
         yield made
-    finally:
-        made.close()
 
 
 class Listener:

@@ -22,7 +22,7 @@ from manager.answers import (
 from manager.client.requests.administration import set_publishing
 from merge import Basis
 from tests.integration.hosting import counted, numbers
-from tests.integration.serving import BROKER, Served, counting, passing, runs, street
+from tests.integration.serving import BROKER, Served, counting, passing, runs, serving, street
 
 pytestmark = pytest.mark.spark
 
@@ -30,12 +30,8 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service for all tests here; each leaves it running."""
-    made = Served(tmp_path_factory.mktemp("served"))
-    try:
-        made.start()
+    with serving(Served(tmp_path_factory.mktemp("served"))) as made:
         yield made
-    finally:
-        made.close()
 
 
 def test_what_is_submitted_runs_and_what_is_removed_stops_alone(served: Served) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from manager.answers import DataflowState
 from tests.integration.hosting import QUICK, counted, numbers
-from tests.integration.serving import Served, counting, passing, street
+from tests.integration.serving import Served, counting, passing, serving, street
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -14,12 +14,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service whose pace is so quick that no two tasks fit into one job."""
-    made = Served(tmp_path_factory.mktemp("bridged"), pace=QUICK)
-    try:
-        made.start()
+    with serving(Served(tmp_path_factory.mktemp("bridged"), pace=QUICK)) as made:
         yield made
-    finally:
-        made.close()
 
 
 def test_dataflows_over_many_jobs_come_and_go_without_loss(served: Served) -> None:
