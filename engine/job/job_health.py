@@ -56,13 +56,15 @@ class JobHealth:
         # Nor does the health of a task before it was changed.
         untried |= {each for each, task in _tasks_of(ran).items() if self._tasks.get(each, task) != task}
         reasons = {dead.instance: dead.reason for dead in header.dead}
-        killed = {dead.instance for dead in header.dead if is_verdict(dead.reason) or is_overspent(dead.reason)}
+        killed = {dead.instance for dead in header.dead if is_verdict(dead.reason)}
+        overspent = {dead.instance for dead in header.dead if is_overspent(dead.reason)}
         self._meters = header.meters or self._meters
         for instance in header.meters.keys() - untried:
             self._healths[instance] = after_batch(
                 self._healths.get(instance, Health()),
                 header.meters[instance],
                 killed=instance in killed,
+                overspent=instance in overspent,
                 reason=reasons.get(instance, ""),
                 now=now,
             )

@@ -1,8 +1,8 @@
 """The health of a task: when it counts as failed, and when it is retried.
 
 A task that parks an event now and then is well. A task that parks everything it takes, or kills its worker, batch after
-batch, is failed: its events go to its dead letters without a try, and other tasks are left undisturbed. After a while
-it is retried; each time that it fails again the while is longer.
+batch, or uses its CPU up again and again, is failed: its events go to its dead letters without a try, and other tasks
+are left undisturbed. After a while it is retried; each time that it fails again the while is longer.
 """
 
 from collections.abc import Mapping
@@ -28,6 +28,8 @@ class Health:
     """Bad batches in a row."""
     good: int = 0
     """Good batches in a row."""
+    overspent: int = 0
+    """Batches in which it used its CPU up since it was last well; small ones between them help no neighbour."""
     times: int = 0
     """The number of times that it was failed."""
     reason: str = ""
@@ -36,8 +38,10 @@ class Health:
     """When it is retried, in seconds of the machine's monotonic clock."""
 
 
-def after_batch(health: Health, meter: InstanceMeter, *, killed: bool, reason: str, now: float) -> Health:
-    """The health of an instance after a batch; `killed` says whether it killed the worker.
+def after_batch(  # noqa: PLR0913 - what was, what happened in three regards, why and when are six things
+    health: Health, meter: InstanceMeter, *, killed: bool, reason: str, now: float, overspent: bool = False
+) -> Health:
+    """The health of an instance after a batch, in which it killed the worker, or used its CPU up, or neither.
 
     >>> bad = InstanceMeter(taken=5, dead=5)
     >>> once = after_batch(Health(), bad, killed=False, reason="KeyError: 't'", now=100.0)
@@ -48,12 +52,13 @@ def after_batch(health: Health, meter: InstanceMeter, *, killed: bool, reason: s
     """
     if health.reason or not meter.taken:
         return health
-    if not killed and meter.dead < meter.taken:
+    if not (killed or overspent) and meter.dead < meter.taken:
         good = health.good + 1
-        return replace(health, bad=0, good=good, times=0 if good >= WELL else health.times)
-    if health.bad + 1 < BAD_BATCHES:
-        return replace(health, bad=health.bad + 1, good=0)
-    return failed(health, reason, now)
+        if good >= WELL:
+            return Health(good=good)
+        return replace(health, bad=0, good=good)
+    worse = replace(health, bad=health.bad + 1, good=0, overspent=health.overspent + overspent)
+    return worse if max(worse.bad, worse.overspent) < BAD_BATCHES else failed(health, reason, now)
 
 
 def failed(health: Health, reason: str, now: float) -> Health:
@@ -69,7 +74,7 @@ def at_time(health: Health, now: float) -> Health:
     """
     if not health.reason or now < health.retry <= now + _BACK_OFF.longest:
         return health
-    return Health(times=health.times, bad=BAD_BATCHES - 1)
+    return Health(times=health.times, bad=BAD_BATCHES - 1, overspent=BAD_BATCHES - 1)
 
 
 def with_health(plan: Plan, healths: Mapping[int, Health]) -> Plan:

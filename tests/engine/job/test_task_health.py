@@ -17,13 +17,14 @@ from engine.job.task_health import (
 from engine.plan import Edge, Plan, Slot, SlotState, StateImport
 from engine.records.record import InstanceMeter
 
+OVERSPENT = InstanceMeter(taken=5, emitted=4, dead=1)
 GOOD, BAD, NOTHING = InstanceMeter(taken=5, emitted=5), InstanceMeter(taken=5, dead=5), InstanceMeter()
 
 
 def after(*meters: InstanceMeter, health: Health | None = None, killed: bool = False) -> Health:
     health = health or Health()
     for meter in meters:
-        health = after_batch(health, meter, killed=killed, reason="it broke", now=100.0)
+        health = after_batch(health, meter, killed=killed, overspent=meter is OVERSPENT, reason="it broke", now=100.0)
     return health
 
 
@@ -55,6 +56,16 @@ def test_a_batch_without_events_does_not_count() -> None:
 def test_an_instance_that_kills_its_worker_is_failed_although_it_took_events() -> None:
     """A batch in which it killed a worker counts as bad, whatever else went well."""
     assert after(*[GOOD] * BAD_BATCHES, killed=True).reason == "it broke"
+
+
+def test_an_instance_that_uses_its_cpu_up_again_and_again_is_failed() -> None:
+    """Whatever small batches come between, for its neighbours wait each time; many good ones make up for it."""
+    between = [GOOD] * (WELL - 1)
+    assert after(OVERSPENT, *between, OVERSPENT, *between).reason == ""
+    failed = after(OVERSPENT, *between, OVERSPENT, *between, OVERSPENT)
+    assert failed == Health(times=1, reason="it broke", retry=100.0 + _BACK_OFF.after(1))
+    assert after(GOOD, OVERSPENT, health=at_time(failed, failed.retry)).retry == 100.0 + _BACK_OFF.after(2)
+    assert after(OVERSPENT, OVERSPENT, *between, GOOD, OVERSPENT, OVERSPENT).reason == ""
 
 
 def test_a_failed_instance_is_retried_when_its_time_has_come() -> None:
