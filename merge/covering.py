@@ -15,6 +15,9 @@ lie between these and the changed tasks, so adding all of them gives the same su
 - if it is unique;
 - or if it has a gate: one unique task, itself unchanged, on every path from it to any changed task.
 
+A task that is unique on each edge, such as one whose stream several others read, is unique if exactly one of its edges
+leads to changed tasks: no tuple on another edge meets one.
+
 The last rule asks for more than the paper, which wants some unique task on each path to one changed task. Two paths
 with different unique tasks may bring two tuples of one transaction to one changed task, or to two in different
 components. The unique task must not be the changed one, because that may take two tuples.
@@ -36,6 +39,7 @@ That the sub-DAG is the smallest with this property is not proven.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
@@ -61,7 +65,8 @@ def components(
     Each pair in `streams` is an edge, also where two are equal. Tasks in `one_to_many` may emit several tuples for one.
     A task whose stream several others consume is among them, since each consumer gets every tuple. Those in `per_edge`
     are one-to-many, but emit at most one tuple for one on each edge. Tasks in `unique` emit at most one tuple for each
-    source event, over all edges. All others emit at most one tuple for one, over all edges.
+    source event, over all edges; those of them in `per_edge`, on each edge. All others emit at most one tuple for one,
+    over all edges.
 
     Takes O(V + E), and for the order O(C log C) with C components. Raises ValueError where streams lead in a circle.
     """
@@ -82,21 +87,20 @@ def components(
     # A tuple on any other edge meets no changed task.
     edges = {task: [child for child in children[task] if child in leading] for task in leading}
     several = leading.intersection(one_to_many).difference(per_edge)
-    copying = (task for task in leading.intersection(per_edge) if len(edges[task]) > 1)
-    spreading = several.union(copying)
-    pruned = _gated(order, changed, edges, unique)
+    copying = {task for task in leading.intersection(per_edge) if len(edges[task]) > 1}
+    spreading = several | copying
+    pruned = _gated(order, changed, edges, frozenset(unique) - copying)
     scope = _reached({*changed, *(spreading - pruned)}, edges)
     return tuple(sorted(_connected(scope, parents, edges), key=lambda component: min(component.scope)))
 
 
 def _gated(
-    order: Sequence[str], changed: Collection[str], edges: Mapping[str, Collection[str]], unique: Collection[str]
+    order: Sequence[str], changed: Collection[str], edges: Mapping[str, Collection[str]], unique: AbstractSet[str]
 ) -> set[str]:
     """The tasks with one unique, unchanged task on all their paths to changed ones. A unique task is its own.
 
     Each keeps the last such task. Paths from several children share one only if they share the last.
     """
-    unique = frozenset(unique)
     gates: dict[str, str | None] = {}
     for task in reversed(order):
         if task in edges and task not in changed:

@@ -40,13 +40,14 @@ def scope(parts: Collection[Component]) -> frozenset[str]:
 
 def by_definition(case: Reconfigured) -> frozenset[str]:
     """The tasks of the sub-DAG as the module's docstring defines it, by all paths."""
+    leading = {task: list(paths(case, task, case.changed)) for task in case.tasks}
+    copying = {task for task in case.per_edge if len({path[0] for path in leading[task]}) > 1}
+    unique = case.unique - copying
     marked = set(case.changed)
-    for task in case.one_to_many - case.unique:
-        leading = list(paths(case, task, case.changed))
-        edgewise = task in case.per_edge and len({path[0] for path in leading}) == 1
-        if leading and not edgewise:
-            passed = (set(along(case, path)) for path in leading)
-            marked |= set() if set.intersection(*passed) & case.unique - case.changed else {task}
+    for task in case.one_to_many - (case.per_edge - copying) - unique:
+        passed = [set(along(case, path)) for path in leading[task]]
+        if passed and not set.intersection(*passed) & unique - case.changed:
+            marked.add(task)
     return cover(case, marked)
 
 

@@ -165,11 +165,11 @@ class Model:
         edges = self._outgoing[task]
         if not edges or task in self._spent:
             return
-        if task in self._case.unique or task not in self._case.one_to_many:
-            self._spent |= self._case.unique & {task}
-            yield edges[self._pick(len(edges))]
-        elif task in self._case.per_edge:
+        self._spent |= self._case.unique & {task}
+        if task in self._case.per_edge:
             yield from edges
+        elif task in self._case.unique or task not in self._case.one_to_many:
+            yield edges[self._pick(len(edges))]
         else:
             for _ in range(self._pick(3)):
                 yield edges[self._pick(len(edges))]

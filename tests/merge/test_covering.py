@@ -134,6 +134,20 @@ def test_uniqueness_pruning(edges: str, changed: str, unique: str, expected: lis
     assert expected == found(edges, changed, "RE J", unique=unique)
 
 
+@pytest.mark.parametrize(
+    ("edges", "changed", "expected"),
+    [
+        pytest.param(f"{SELF_JOIN} SJ>F", "E", [("E", "E")], id="one of two leads to a changed task"),
+        pytest.param(f"{SELF_JOIN} SJ>F", "E F", [("C D E F RE SJ", "RE")], id="both do"),
+        pytest.param("RE>C RE>D", "C", [("C", "C")], id="the task itself, towards one"),
+        pytest.param("RE>C RE>D", "C D", [("C D RE", "RE")], id="the task itself, towards both"),
+    ],
+)
+def test_a_task_that_is_unique_on_each_edge(edges: str, changed: str, expected: list[tuple[str, str]]) -> None:
+    """It counts as unique if one edge alone leads to changed tasks: it gives a copy to each."""
+    assert expected == found(edges, changed, "RE SJ", "SJ RE", "SJ RE")
+
+
 def test_changed_tasks_without_streams_are_components() -> None:
     """They are their own heads, and components come by name."""
     assert [("B", "B"), ("J2 J3", "J2"), ("Z", "Z")] == found(W2, "Z J3 B J2")
