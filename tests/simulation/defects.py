@@ -2,6 +2,7 @@
 
 from merge import Component, components
 from tests.simulation.fries import Fries, Planned
+from tests.simulation.graphs import Kind
 from tests.simulation.markers import Alignment
 from tests.simulation.schedulers import Reconfiguration
 
@@ -11,6 +12,13 @@ class OneToOne(Fries):
 
     def components(self, changed: frozenset[str]) -> tuple[Component, ...]:
         return components(self.world.graph.streams, changed)
+
+
+class Presuming(Fries):
+    """Takes a task for unique that emits one event at most for each that it takes, although several of one may come."""
+
+    def unique(self) -> frozenset[str]:
+        return super().unique() | self.world.graph.of_kind(Kind.MAP)
 
 
 class Unaligned(Fries):

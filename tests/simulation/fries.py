@@ -70,8 +70,12 @@ class Fries(Markers):
             changed,
             one_to_many=splits | duplicating,
             per_edge=duplicating - splits,
-            unique=graph.of_kind(Kind.ONCE) - duplicating,
+            unique=self.unique(),
         )
+
+    def unique(self) -> frozenset[str]:
+        """The tasks that emit at most one event for an event of a source; each that reads it gets a copy."""
+        return self.world.graph.of_kind(Kind.ONCE)
 
     def awaited(self, part: Component) -> dict[str, frozenset[str]]:
         """The jobs of a component, each with the streams within it that come from outside the job.

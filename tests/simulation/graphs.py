@@ -2,8 +2,10 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 from zlib import crc32
 
 
@@ -29,7 +31,7 @@ class Graph:
     streams: tuple[tuple[str, str], ...]
     jobs: dict[str, str]
     parts: tuple[tuple[str, ...], ...]
-    """The tasks that are connected, or may be."""
+    """The tasks that many a reconfiguration keeps to: those that are connected, or may be, or are below one."""
 
     def consumers(self, producer: str) -> tuple[str, ...]:
         """The tasks that read a source or task, as often as they do."""
@@ -74,6 +76,9 @@ def expected(graph: Graph, source: str, event: int) -> Counter[str]:
     return +work
 
 
+Draw: TypeAlias = Callable[[random.Random], Graph]
+
+
 def drawn(numbers: random.Random) -> Graph:
     """A graph of one or two parts that share nothing, so that reconfigurations of both need not wait."""
     parts = [_part(name, numbers) for name in ("", "other-")[: numbers.randint(1, 2)]]
@@ -84,6 +89,36 @@ def drawn(numbers: random.Random) -> Graph:
         jobs={task: job for part in parts for task, job in part.jobs.items()},
         parts=tuple(tuple(part.kinds) for part in parts),
     )
+
+
+def forked(numbers: random.Random) -> Graph:
+    """A graph that forks once, whose ways meet in one task with others below it, over up to six jobs.
+
+    So an event of the source reaches that task in several pieces. Half of these tasks emit once for all of them.
+    """
+    places = {"source1": 1}
+    kinds: dict[str, Kind] = {}
+    streams: list[tuple[str, str]] = []
+    most = numbers.randint(2, 6)
+
+    def add(kind: Kind, *parents: str) -> str:
+        task = f"task{len(kinds) + 1}"
+        kinds[task] = kind
+        places[task] = numbers.randint(max(places[parent] for parent in parents), most)
+        streams.extend((parent, task) for parent in parents)
+        return task
+
+    fork = add(Kind.MAP, "source1")
+    ends = [fork] * numbers.randint(2, 3)
+    for way, _ in enumerate(ends):
+        for _ in range(numbers.randint(1, 2)):
+            ends[way] = add(numbers.choice([Kind.MAP, Kind.FILTER]), ends[way])
+    meeting = add(numbers.choice([Kind.MAP, Kind.ONCE]), *ends)
+    below = [add(Kind.MAP, meeting)]
+    for _ in range(numbers.randint(0, 2)):
+        below.append(add(Kind.MAP, numbers.choice([meeting, *below])))
+    jobs = {task: f"job{places[task]}" for task in kinds}
+    return Graph(sources=("source1",), kinds=kinds, streams=tuple(streams), jobs=jobs, parts=(tuple(below),))
 
 
 def _part(name: str, numbers: random.Random) -> Graph:

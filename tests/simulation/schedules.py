@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from merge import History, violation
-from tests.simulation.graphs import Graph, drawn, expected
+from tests.simulation.graphs import Draw, Graph, drawn, expected
 from tests.simulation.schedulers import Reconfiguration, Scheduler
 from tests.simulation.world import World
 
@@ -30,10 +30,10 @@ class Schedule:
         return History(applied=self.world.applied | {"the manager": requests}, processed=self.world.processed)
 
 
-def played(seed: int, make: Callable[[World], Scheduler]) -> Schedule:
+def played(seed: int, make: Callable[[World], Scheduler], draw: Draw = drawn) -> Schedule:
     """The schedule of a seed, up to the last step."""
     numbers = random.Random(seed)
-    graph = drawn(numbers)
+    graph = draw(numbers)
     world = World(graph, numbers)
     scheduler = make(world)
     sources = tuple(numbers.choice(graph.sources) for _ in range(numbers.randint(5, 40)))

@@ -10,36 +10,47 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.simulation.defects import Forgetful, Impatient, OneToOne, Unaligned, Unmarked
+from tests.simulation.defects import Forgetful, Impatient, OneToOne, Presuming, Unaligned, Unmarked
 from tests.simulation.fries import Fries, Planned
+from tests.simulation.graphs import Draw, drawn, forked
 from tests.simulation.markers import Epoch
 from tests.simulation.schedulers import Naive, Scheduler, StopAndRestart, Versions
 from tests.simulation.schedules import Schedule, played, trouble
 
 CONSISTENT = [Epoch, Fries, StopAndRestart, Versions]
+DRAWS = [drawn, forked]
+"""Any graphs, and those in which the pieces of an event meet again."""
 SEED = os.environ.get("BRAID_SIMULATION_SEED")
 FEW = range(200) if SEED is None else [int(SEED)]
 MANY = range(200, 10_000) if SEED is None else [int(SEED)]
 
 
-def hold(make: type[Scheduler], seeds: Iterable[int]) -> None:
+def hold(make: type[Scheduler], seeds: Iterable[int], draw: Draw = drawn) -> None:
     for seed in seeds:
-        if found := trouble(played(seed, make)):
+        if found := trouble(played(seed, make, draw)):
             repeat = f"BRAID_SIMULATION_SEED={seed} .venv/bin/python -m pytest tests/simulation -k {make.__name__}"
             pytest.fail(f"seed {seed}: {found}\nto repeat it: {repeat}", pytrace=False)
 
 
+@pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("make", CONSISTENT)
-def test_reconfigurations_are_consistent(make: type[Scheduler]) -> None:
+def test_reconfigurations_are_consistent(make: type[Scheduler], draw: Draw) -> None:
     """They all end, lose and double nothing, and have a serial order, that of their requests."""
-    hold(make, FEW)
+    hold(make, FEW, draw)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("make", CONSISTENT)
-def test_reconfigurations_are_consistent_for_long(make: type[Scheduler]) -> None:
+def test_reconfigurations_are_consistent_for_long(make: type[Scheduler], draw: Draw) -> None:
     """The same holds in ten thousand schedules."""
-    hold(make, MANY)
+    hold(make, MANY, draw)
+
+
+def test_a_task_that_is_wrongly_called_unique_is_noticed() -> None:
+    """What is below it then meets the pieces of one event before and after its switch."""
+    with pytest.raises(pytest.fail.Exception, match=r"seed \d+: event \d+ met (\S+) before r\d and again after it"):
+        hold(Presuming, range(50), forked)
 
 
 @pytest.mark.parametrize(
