@@ -102,6 +102,7 @@ CONFIGS: Mapping[str, Config] = {
     "project": {"fields": ["id"], "computed": {"felt": "temperature + 0.05 * humidity"}},
     "range_filter": {"field": "value", "min": 10, "max": 30},
     "second_order_moment": {"field": "value", "by": ["field"]},
+    "self_join": {"by": ["message"], "expected": len(MEASUREMENTS), "observed": list(MEASUREMENTS)},
     "senml_parse": {"field": "senml", "observed": list(MEASUREMENTS), "also": {"source": "string"}},
     "sliding_linear_regression": BY,
     "table_insert": {"database": _place("written"), "table": "rows", "fields": ["id", "value"]},

@@ -128,8 +128,14 @@ class TaskType(Generic[C]):
     deterministic: bool = True
     effect: Effect = Effect.NONE
     emission: Emission = Emission.AT_MOST_ONE
-    unique_per_cause: bool = True
-    """True if no two events that it emits for one cause are equal."""
+    unique_by: Callable[[C], tuple[str, ...] | None] | None = None
+    """The fields by which a task emits once; None if it emits again and again.
+
+    A task that emits once by some fields takes any number of events with the same values in them, at any of its input
+    ports and at any time, and emits one event at most while it takes them, over all output ports together. So it has to
+    keep in its state that it has emitted. If these fields are the same in all that an event of a source led to, the
+    task emits at most one event for that event of the source, whatever came of it on the way.
+    """
     selectivity: str = "one for one"
     """The ratio of events out to events in, in words for tenants."""
     joins: bool = False
@@ -152,6 +158,11 @@ class TaskType(Generic[C]):
                 f"{self.version}; name earlier versions only"
             )
         self._check_continuations()
+        if self.unique_by is not None and self.state is State.NONE:
+            raise ValueError(
+                f"task type {self.name!r} says that it emits once by some fields, but has no state to remember that it "
+                "has; declare the state, or leave out unique_by"
+            )
         if self.gathers and self.gathers not in self.config.model_fields:
             raise ValueError(
                 f"task type {self.name!r} gathers as many events as its config field {self.gathers!r} says, but its"

@@ -111,7 +111,7 @@ TYPES: tuple[AnyTaskType, ...] = (
         output_schema=lambda config, i: dict.fromkeys(config.ways, i["in"]),
     ),  # by the value, to one way after the other
     TaskType(name="clock", config=ClockConfig, inputs=(), output_schema=lambda *_: {"out": SCHEMA}),  # from itself
-    TaskType(name="echo", config=MapConfig, emission=Emission.MANY, unique_per_cause=False),  # each event twice
+    TaskType(name="echo", config=MapConfig, emission=Emission.MANY),  # each event twice
     TaskType(name="count", config=CountConfig, state=State.KEY, key_fields=lambda config: (config.by,)),
     TaskType(name="window", config=WindowConfig, state=State.STREAM, gathers="size"),  # sum of each block of events
     TaskType(name="connecting_code", config=OwnedConfig),  # what a tenant wrote

@@ -120,16 +120,14 @@ def _unfit(i: int, kind: AnyTaskType, outputs: Schemas) -> Problem | None:
 
 def _reads(kind: AnyTaskType, config: Config) -> tuple[Read, ...]:
     reads = kind.reads(config)
-    if kind.state is not State.KEY:
-        return reads
+    keys: Iterable[str] = kind.key_fields(config) if kind.state is State.KEY else ()
+    once: Iterable[str] = (kind.unique_by(config) if kind.unique_by else None) or ()
+    for hook, fields in (("key_fields", keys), ("unique_by", once)):
+        if isinstance(fields, str):
+            raise TypeError(f"{hook} returned a text, not a tuple of field names")
     named = {(read.port, read.field) for read in reads}
-    keys: Iterable[str] = kind.key_fields(config)
-    if isinstance(keys, str):
-        raise TypeError("key_fields returned a text, not a tuple of field names")
-    return (
-        *reads,
-        *(Read(at="", field=key, port=port) for port in kind.inputs for key in keys if (port, key) not in named),
-    )
+    needed = [(port, field) for port in kind.inputs for field in dict.fromkeys((*keys, *once))]
+    return (*reads, *(Read(at="", field=field, port=port) for port, field in needed if (port, field) not in named))
 
 
 def _all_lacking(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> list[Problem]:

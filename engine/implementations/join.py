@@ -1,7 +1,7 @@
 """Joins: tasks that combine several events into one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +9,12 @@ import pyarrow as pa
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.values import check_finite, check_present, moments, plain, restored
 from engine.records.staged_state import Staged
-from engine.tasks.join import JOIN_BY_ID, JoinByIdConfig
+from engine.tasks.join import JOIN_BY_ID, SELF_JOIN, JoinByIdConfig, SelfJoinConfig
 
 _CLOCK = ("clock",)
 """The state's key for the latest time, the queue's first place and its end, and the number of ids that wait."""
+_FLOOR = ("floor",)
+"""The state's key for the latest time of an id that was forgotten."""
 
 
 class _Joined(NamedTuple):
@@ -35,6 +37,14 @@ class _Merging(NamedTuple):
     values: Sequence[Any]
 
 
+class _Arrived(NamedTuple):
+    """The events of a batch."""
+
+    ids: Sequence[tuple[Any, ...]]
+    times: Sequence[int]
+    merging: _Merging
+
+
 def _join_by_id(config: JoinByIdConfig) -> Behaviour:
     """Emits the merged event at the event that completes it.
 
@@ -53,18 +63,12 @@ def _join_by_id(config: JoinByIdConfig) -> Behaviour:
     """
 
     def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        for name in config.by:
-            check_present(events, name)
-        for name in events.schema.names:
-            check_finite(events, name)
-        times = moments(events, config.time).tolist()
-        merging = _merging(events, config)
-        ids = list(zip(*(plain(events.column(name)) for name in config.by), strict=True))
-        waiting = _Waiting(config, state)
+        ids, times, merging = _arrived(events, config)
+        waiting = _Waiting(config, state, config.most_waiting)
         whole: list[_Joined] = []
         expired: list[_Joined] = []
         for at, (id_, moment) in enumerate(zip(ids, times, strict=True)):
-            expired += [_Joined(at, values) for values in waiting.expired(moment, id_)]
+            expired += [_Joined(at, values) for values in (*waiting.expired(moment), *waiting.crowded_out(id_))]
             values = waiting.merged(id_, at, merging)
             if values is not None:
                 whole.append(_Joined(at, values))
@@ -75,7 +79,57 @@ def _join_by_id(config: JoinByIdConfig) -> Behaviour:
     return behave
 
 
-def _postponed(old: JoinByIdConfig, new: JoinByIdConfig, key: tuple[Any, ...], value: list[Any]) -> list[Any]:
+def _self_join(config: SelfJoinConfig) -> Behaviour:
+    """Emits the merged event at the event that completes it, and drops what comes later of the same id and time.
+
+    Time is that of the latest event so far. An id and time is forgotten when time has advanced by `expiry_ms` since its
+    first event arrived, or when too many are remembered. From then on no event of this time or an earlier one is taken
+    whose id and time is not remembered, so that nothing is emitted twice; it is dropped. An id or time that is null is
+    refused, and so is a measurement that is not observed. The state is the merged events that are incomplete, and the
+    ids and times of the others, at most `most_known` together.
+
+    >>> from datetime import UTC, datetime
+    >>> from engine.trial import try_out
+    >>> at = {"id": "m7", "time": datetime(2026, 5, 4, tzinfo=UTC)}
+    >>> rows = [at | {"dust": 200.5, "light": None}, at | {"dust": None, "light": 1500.0}]
+    >>> (joined,) = try_out("self_join", {"by": ["id"], "expected": 2}, [*rows, *rows])["out"]
+    >>> joined["id"], joined["dust"], joined["light"]
+    ('m7', 200.5, 1500.0)
+    """
+
+    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
+        ids, times, merging = _arrived(events, config)
+        known = _Known(config, state, config.most_known)
+        whole: list[_Joined] = []
+        for at, (id_, moment) in enumerate(zip(ids, times, strict=True)):
+            known.expired(moment)
+            if known.is_late((*id_, moment)):
+                continue
+            known.crowded_out((*id_, moment))
+            values = known.merged((*id_, moment), at, merging)
+            if values is not None:
+                whole.append(_Joined(at, values))
+        if ids:
+            known.keep()
+        return {"out": _emission(whole, merging.schema)}
+
+    return behave
+
+
+def _arrived(events: pa.RecordBatch, config: JoinByIdConfig | SelfJoinConfig) -> _Arrived:
+    for name in config.by:
+        check_present(events, name)
+    for name in events.schema.names:
+        check_finite(events, name)
+    times = moments(events, config.time).tolist()
+    ids = list(zip(*(plain(events.column(name)) for name in config.by), strict=True))
+    return _Arrived(ids, times, _merging(events, config))
+
+
+_Join = TypeVar("_Join", JoinByIdConfig, SelfJoinConfig)
+
+
+def _postponed(old: _Join, new: _Join, key: tuple[Any, ...], value: list[Any]) -> list[Any]:
     """The state for another time to wait: each id in the queue expires earlier or later."""
     if key[0] != "queue":
         return value
@@ -90,22 +144,29 @@ class _Waiting:
     under ("queue", place) the time at which the id expires, and the id.
     """
 
-    def __init__(self, config: JoinByIdConfig, state: Staged) -> None:
+    def __init__(self, config: JoinByIdConfig | SelfJoinConfig, state: Staged, most: int) -> None:
+        """At most `most` ids wait."""
         self._config = config
         self._state = state
+        self._most = most
         clock: tuple[int | None, int, int, int] = state.get(_CLOCK) or (None, 0, 0, 0)
         self._latest, self._first, self._end, self._count = clock
 
-    def expired(self, moment: int, id_: tuple[Any, ...]) -> list[Sequence[Any]]:
-        """The ids that expire before an event, because of its time or because it needs room."""
+    def expired(self, moment: int) -> list[Sequence[Any]]:
+        """The ids that expire because of the time of an event."""
         latest = self._latest = moment if self._latest is None else max(self._latest, moment)
-        found = []
+        popped = []
         while (head := self._head()) is not None and head[0] <= latest:
-            found.append(self._pop(head))
-        if self._count >= self._config.most_waiting and self._state.get(("id", *id_)) is None:
-            while self._count >= self._config.most_waiting and (head := self._head()) is not None:
-                found.append(self._pop(head))
-        return found
+            popped.append(self._pop(head))
+        return popped
+
+    def crowded_out(self, id_: tuple[Any, ...]) -> list[Sequence[Any]]:
+        """The ids that expire because that of an event needs room."""
+        popped: list[Sequence[Any]] = []
+        if self._count >= self._most and self._state.get(("id", *id_)) is None:
+            while self._count >= self._most and (head := self._head()) is not None:
+                popped.append(self._pop(head))
+        return popped
 
     def merged(self, id_: tuple[Any, ...], at: int, merging: _Merging) -> Sequence[Any] | None:
         """Add an event; returns the values of its id if they are complete, else None."""
@@ -124,7 +185,7 @@ class _Waiting:
         if came + 1 < self._config.expected:
             self._state.put(("id", *id_), [place, came + 1, values])
             return None
-        self._forget(place, id_)
+        self._complete(place, id_)
         return list(values)
 
     def keep(self) -> None:
@@ -146,13 +207,50 @@ class _Waiting:
         self._forget(place, id_)
         return list(values)
 
+    def _complete(self, place: int, id_: tuple[Any, ...]) -> None:
+        self._forget(place, id_)
+
     def _forget(self, place: int, id_: tuple[Any, ...]) -> None:
         self._state.delete(("id", *id_))
         self._state.delete(("queue", place))
         self._count -= 1
 
 
-def _merging(events: pa.RecordBatch, config: JoinByIdConfig) -> _Merging:
+class _Known(_Waiting):
+    """The ids that are remembered, each with its time at the end, complete or not.
+
+    None in place of its values says that an id is complete. All that were forgotten have a time up to the floor.
+    """
+
+    def __init__(self, config: SelfJoinConfig, state: Staged, most: int) -> None:
+        super().__init__(config, state, most)
+        self._floor: int | None = state.get(_FLOOR)
+
+    def is_late(self, id_: tuple[Any, ...]) -> bool:
+        """Whether an id that is not remembered may have been forgotten."""
+        return self._floor is not None and id_[-1] <= self._floor and self._state.get(("id", *id_)) is None
+
+    def merged(self, id_: tuple[Any, ...], at: int, merging: _Merging) -> Sequence[Any] | None:
+        record = self._state.get(("id", *id_))
+        if record is not None and record[2] is None:
+            return None
+        return super().merged(id_, at, merging)
+
+    def keep(self) -> None:
+        super().keep()
+        self._state.put(_FLOOR, self._floor)
+
+    def _complete(self, place: int, id_: tuple[Any, ...]) -> None:
+        self._state.put(("id", *id_), [place, self._config.expected, None])
+
+    def _pop(self, head: list[Any]) -> Sequence[Any]:
+        _, *id_ = head
+        self._floor = id_[-1] if self._floor is None else max(self._floor, id_[-1])
+        self._forget(self._first, tuple(id_))
+        return ()
+
+
+def _merging(events: pa.RecordBatch, config: JoinByIdConfig | SelfJoinConfig) -> _Merging:
     observed = config.observed
     apart = {config.field, config.value, *observed} if observed else set()
     carried = [field for field in events.schema if field.name not in apart]
@@ -178,3 +276,4 @@ def _emission(joined: Sequence[_Joined], schema: pa.Schema) -> PortEmission:
 
 
 join_by_id = Implementation(type=JOIN_BY_ID, make=_join_by_id, transform=_postponed)
+self_join = Implementation(type=SELF_JOIN, make=_self_join, transform=_postponed)

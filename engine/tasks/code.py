@@ -137,7 +137,6 @@ CODE = TaskType(
     sets=lambda config: tuple(config.output.fields),
     output_schema=_given,
     reads=_reads,
-    unique_per_cause=False,
     selectivity="at most one for one",
     normalise=_sorted,
 )
@@ -152,7 +151,6 @@ CONNECTING_CODE = TaskType(
     reads=_reads,
     deterministic=False,
     effect=Effect.READS_OUTSIDE,
-    unique_per_cause=False,
     selectivity="at most one for one",
     normalise=_connecting,
 )

@@ -28,7 +28,6 @@ PI_VIETE = TaskType(
     config=PiVieteConfig,
     sets=lambda _config: ("pi",),
     output_schema=_pi,
-    unique_per_cause=False,
 )
 """Pi by Viète's product, once per event."""
 
@@ -57,7 +56,6 @@ def step_type(name: str) -> TaskType[StepConfig]:
         config=StepConfig,
         sets=lambda _config: ("pi",),
         output_schema=_pi,
-        unique_per_cause=False,
     )
 
 
@@ -102,7 +100,6 @@ def join_step_type(name: str) -> TaskType[JoinStepConfig]:
         output_schema=_pi,
         state=State.STREAM,
         state_change=FieldFates(StateFate.KEPT, inputs=None),
-        unique_per_cause=False,
         selectivity="one event per complete set",
         joins=True,
     )

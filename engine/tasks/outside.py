@@ -93,7 +93,6 @@ TABLE_RANGE_QUERY = TaskType(
     effect=Effect.READS_OUTSIDE,
     deterministic=False,
     emission=Emission.MANY,
-    unique_per_cause=False,
     selectivity="one event per row found",
 )
 """Queries a table. A bound that is null is refused."""

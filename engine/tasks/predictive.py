@@ -204,7 +204,6 @@ ANNOTATE_CLASS = TaskType(
     state_change=FieldFates(classes=StateFate.KEPT, window=StateFate.KEPT),
     keeps_events=True,
     emission=Emission.MANY,
-    unique_per_cause=False,
 )
 """Classes to learn from."""
 

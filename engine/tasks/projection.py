@@ -91,7 +91,6 @@ UNNEST = TaskType(
     reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT), *config.kept()),
     output_schema=_unnested,
     emission=Emission.MANY,
-    unique_per_cause=False,
     selectivity="one event per item",
 )
 """Several events of one."""

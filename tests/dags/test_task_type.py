@@ -14,7 +14,7 @@ def test_a_type_is_a_simple_filter_by_default() -> None:
     kind = TaskType(name="t", config=NoConfig)
     assert (1, ("in",), ("out",)) == (kind.version, kind.inputs, kind.outputs)
     assert (State.NONE, Effect.NONE, Emission.AT_MOST_ONE) == (kind.state, kind.effect, kind.emission)
-    assert (True, True, frozenset(), None) == (kind.deterministic, kind.unique_per_cause, kind.tags, kind.normalise)
+    assert (True, None, frozenset(), None) == (kind.deterministic, kind.unique_by, kind.tags, kind.normalise)
     assert {"out": SCHEMA} == kind.output_schema(NoConfig(), {"in": SCHEMA})
     assert ((), ()) == (kind.reads(NoConfig()), kind.key_fields(NoConfig()))
 
@@ -75,6 +75,12 @@ def test_a_type_gathers_as_many_events_as_its_config_says() -> None:
     """A field that its config does not have is refused by name."""
     with pytest.raises(ValueError, match="config field 'size' says, but its config has no such field"):
         TaskType(name="t", config=NoConfig, gathers="size")
+
+
+def test_a_type_without_state_cannot_emit_once() -> None:
+    """It would not know that it has."""
+    with pytest.raises(ValueError, match=r"'t' says that it emits once by some fields, but has no state .* declare"):
+        TaskType(name="t", config=NoConfig, unique_by=lambda _config: ("id",))
 
 
 def test_a_read_takes_any_kind_at_the_default_port() -> None:

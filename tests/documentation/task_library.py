@@ -131,12 +131,13 @@ def _facts(kind: AnyTaskType) -> str:
         Emission.ONE_PER_PORT: " It emits at most one event per port for each event.",
         Emission.MANY: " It may emit many events for one.",
     }
+    once = "" if kind.unique_by is None else " It emits once for all events of an id."
     shared = "" if kind.shareable else " It is never shared."
     effect = {Effect.NONE: "", Effect.READS_OUTSIDE: " It reads from", Effect.WRITES_OUTSIDE: " It writes to"}[
         kind.effect
     ]
     return (
-        f"Version {kind.version}. {kept[kind.state]}{emitted[kind.emission]}"
+        f"Version {kind.version}. {kept[kind.state]}{once}{emitted[kind.emission]}"
         f"{effect + ' the outside world.' if effect else ''}{shared}"
     )
 

@@ -54,6 +54,7 @@ def test_each_integer_of_a_config_has_an_upper_bound_or_a_reason() -> None:
         ("multi_bloom_filter", {"filters": {f"k{at}": {"known": ("a",)} for at in range(6)}}),
         ("distinct_approx_count", {"field": "k", "buckets": 2**22}),
         ("join_by_id", {"by": ("k",), "expected": 2, "most_waiting": 1_000_001}),
+        ("self_join", {"by": ("k",), "expected": 2, "most_known": 1_000_001}),
     ],
 )
 def test_a_config_that_asks_for_too_much_is_refused(kind: str, config: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dags import Kind, Schema
-from engine.implementations.join import join_by_id
+from engine.implementations.join import join_by_id, self_join
 from engine.tasks.join import JoinByIdConfig
 from engine.trial import Event, Parked, Trial, try_out
 from tests.tasks.agreeing import agrees
@@ -65,6 +65,57 @@ def test_a_join(  # noqa: PLR0913, PLR0917 - what is drawn
         poisonous=[*BAD, *([{**BAD[0], "id": "a", "field": "snow"}] if measured else [])],
         exact=True,
     )
+
+
+@settings(max_examples=15)
+@given(ROWS, BY, st.integers(1, 3), st.integers(1, 8), st.integers(1, 5), st.booleans())
+def test_a_self_join(  # noqa: PLR0913, PLR0917 - what is drawn
+    events: list[Event],
+    by: list[str],
+    expected: int,
+    expiry: int,
+    most: int,
+    measured: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """Of events whose fields are merged, and of measurements that become fields; ids are forgotten and come late."""
+    observed = NAMES if measured else []
+    agrees(
+        self_join,
+        {"by": by, "expected": expected, "expiry_ms": expiry, "most_known": most, "observed": observed},
+        events,
+        lambda seen: references.self_join(
+            seen if not measured else ({name: row[name] for name in row if name != "unit"} for row in seen),
+            by,
+            expected,
+            observed,
+            timedelta(milliseconds=expiry),
+            most,
+        ),
+        SCHEMA,
+        poisonous=[*BAD, *([{**BAD[0], "id": "a", "field": "snow"}] if measured else [])],
+        exact=True,
+    )
+
+
+def test_what_comes_late_is_never_joined_again() -> None:
+    """After an id was forgotten, its events and older ones are dropped, and those with a later time are taken."""
+    late, early, new, now = (
+        {"id": id_, "time": EPOCH + timedelta(seconds=second)}
+        for id_, second in (("a", 10), ("b", 5), ("c", 11), ("d", 70))
+    )
+    rows = [late, late, now, late, late, early, early, new, new]
+    joined = try_out("self_join", {"by": ["id"], "expected": 2}, rows)["out"]
+    assert [late, new] == joined
+
+
+def test_the_state_of_a_self_join_is_bounded() -> None:
+    """At most so many ids are remembered, each with its place in the queue, beside the clock and the floor."""
+    trial = Trial("self_join", {"by": ["id"], "expected": 2, "most_known": 10}, {"in": SCHEMA})
+    for number in range(50):
+        time = EPOCH + timedelta(milliseconds=number)
+        trial.take([("in", {"id": "m", "time": time, "number": number})] * (1 + number % 2))
+    left = [key for group in trial.state.changes().values() for key, value in group.items() if value is not None]
+    assert 22 == len(left)
 
 
 def test_complete_ids_leave_no_state() -> None:

@@ -41,6 +41,7 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "multi_line_plot": {"field": "v", "line": "k", "window": 4},
     "opmw-join:*": {"inputs": 2, "iterations": 2},
     "second_order_moment": {"field": "v", "by": ["k"], "counters": 8},
+    "self_join": {"by": ["k"], "expected": 3, "time": "time"},
     "sliding_linear_regression": {"field": "v", "by": ["k"], "train": 4, "predict": 2},
     "trained_bloom_filter": {"field": "k"},
     "tumbling_window": {"time": "time", "field": "v", "by": ["k"], "size_ms": 1_000},
@@ -244,6 +245,7 @@ def test_an_implementation_that_cannot_transform_is_refused() -> None:
         "join_by_id",
         "kalman_filter",
         "second_order_moment",
+        "self_join",
         "sliding_linear_regression",
         "tumbling_window",
     ],
@@ -401,18 +403,19 @@ def test_a_smaller_block_of_values_keeps_the_newest(before: int, old: int, new: 
 MESSAGES = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 99)), max_size=15)
 
 
+@pytest.mark.parametrize("kind", ["join_by_id", "self_join"])
 @given(first=MESSAGES, second=MESSAGES, old=st.integers(100, 200), new=st.integers(100, 200))
 def test_waiting_ids_expire_after_the_new_time(
-    first: list[tuple[str, int]], second: list[tuple[str, int]], old: int, new: int
+    kind: str, first: list[tuple[str, int]], second: list[tuple[str, int]], old: int, new: int
 ) -> None:
     """As if they had always waited that long, if none has expired before."""
     events = (
         [{"k": key, "time": START + timedelta(milliseconds=at)} for key, at in first],
         [{"k": key, "time": START + timedelta(milliseconds=3 * at)} for key, at in second],
     )
-    configs = [{**CONFIGS["join_by_id"], "expiry_ms": each} for each in (old, new)]
-    found = changed("join_by_id", configs[0], configs[1], events)
-    assert found == straight("join_by_id", configs[1], events)
+    configs = [{**CONFIGS[kind], "expiry_ms": each} for each in (old, new)]
+    found = changed(kind, configs[0], configs[1], events)
+    assert found == straight(kind, configs[1], events)
 
 
 OPEN = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2_999)), max_size=12)

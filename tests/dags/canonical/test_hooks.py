@@ -67,6 +67,11 @@ def test_key_fields_that_raise_are_one_problem_of_their_task() -> None:
     assert failed("KeyError: 'x'") == hook_problems(state=State.KEY, key_fields=raising(KeyError("x")))
 
 
+def test_fields_to_emit_once_by_that_raise_are_one_problem_of_their_task() -> None:
+    """If a type declares them."""
+    assert failed("KeyError: 'x'") == hook_problems(state=State.STREAM, unique_by=raising(KeyError("x")))
+
+
 @pytest.mark.parametrize(("at", "place"), [("", "/tasks/1"), ("by/0", "/tasks/1/config/by/0")])
 def test_an_unsuitable_config_is_a_problem_at_its_place(at: str, place: str) -> None:
     """In the type's own words, as a problem that the tenant can fix."""
@@ -131,10 +136,26 @@ def test_wrong_key_fields_are_one_problem(answer: Any) -> None:
     assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
 
 
-def test_key_fields_that_are_one_text_are_not_taken_letter_by_letter() -> None:
+@pytest.mark.parametrize("answer", [5, (5,), ([],)])
+def test_wrong_fields_to_emit_once_by_are_one_problem(answer: Any) -> None:
+    """Not a tuple of names."""
+    [found] = hook_problems(state=State.STREAM, unique_by=answering(answer))
+    assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
+
+
+def test_fields_to_emit_once_by_have_to_arrive() -> None:
+    """At every input port."""
+    [found] = hook_problems(state=State.STREAM, unique_by=answering(("odd",)))
+    assert "/tasks/1" == found.pointer
+    assert "no field 'odd'" in found.message
+
+
+def test_fields_that_are_one_text_are_not_taken_letter_by_letter() -> None:
     """The comma of a tuple is easily forgotten."""
     said = "TypeError: key_fields returned a text, not a tuple of field names"
     assert failed(said) == hook_problems(state=State.KEY, key_fields=answering("place"))
+    said = "TypeError: unique_by returned a text, not a tuple of field names"
+    assert failed(said) == hook_problems(state=State.STREAM, unique_by=answering("place"))
 
 
 def test_each_task_of_a_failing_type_is_a_problem_and_others_are_checked() -> None:

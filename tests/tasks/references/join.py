@@ -34,6 +34,28 @@ def join_by_id(  # noqa: PLR0913, PLR0917 - the config
             yield "out", merged(waiting.pop(key).events, observed)
 
 
+def self_join(  # noqa: PLR0913, PLR0917 - the config
+    events: Iterator[Event], by: list[str], expected: int, observed: list[str], expiry: timedelta, most: int
+) -> Iterator[At]:
+    known: dict[Any, Waiting] = {}
+    forgotten: list[datetime] = []
+    latest: datetime | None = None
+    for event in events:
+        latest = max(latest or event["time"], event["time"])
+        outdated = [key for key, waiting in known.items() if waiting.expires <= latest]
+        forgotten += [known.pop(key).events[0]["time"] for key in outdated]
+        key = key_of(event, [*by, "time"])
+        if key not in known:
+            if any(event["time"] <= time for time in forgotten):
+                continue
+            if len(known) == most:
+                forgotten.append(known.pop(next(iter(known))).events[0]["time"])
+            known[key] = Waiting(latest + expiry, [])
+        known[key].events.append(event)
+        if len(known[key].events) == expected:
+            yield "out", merged(known[key].events, observed)
+
+
 def merged(events: list[Event], observed: list[str]) -> Event:
     copies = [dict(each) for each in events]
     if observed:
