@@ -5,7 +5,6 @@ would do well without, so that a load that goes up and down a little changes not
 one shard: more of them than its load leaves work for are never chosen.
 """
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -236,8 +235,5 @@ def _counted(shards: int) -> str:
 
 def _keeping(task: RunningTask) -> TaskKeeping | None:
     """What a task keeps; None if its type is not known here as it runs."""
-    try:
-        config = task.type.config.model_validate_json(json.dumps(task.config))
-    except ValueError:
-        return None
-    return TaskKeeping.of(task.type, config, parents(task))
+    config = task.typed_config
+    return None if config is None else TaskKeeping.of(task.type, config, parents(task))

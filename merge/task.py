@@ -1,10 +1,11 @@
 """Running tasks and submitted dataflows: the records that the running graph is made of."""
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NewType
 
-from dags import AnyTaskType, Input, JsonField, Key, config_in
+from dags import AnyTaskType, Config, Input, JsonField, Key, config_in
 
 Instance = NewType("Instance", int)
 """The id of one running of a task; never used again."""
@@ -33,6 +34,15 @@ class RunningTask:
     def config(self) -> dict[str, Any]:
         """The canonical config."""
         return config_in(self.text)
+
+    @property
+    def typed_config(self) -> Config | None:
+        """The config as its type reads it; None if the type is not known here as it runs."""
+        read: type[Config] = self.type.config
+        try:
+            return read.model_validate_json(json.dumps(self.config))
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

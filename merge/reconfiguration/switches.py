@@ -21,6 +21,7 @@ from dags import Emission
 from merge.covering import Component, components
 from merge.jobs import JobId, Jobs
 from merge.reconfiguration.alteration import Alteration, is_changed
+from merge.reconfiguration.unique_tasks import unique_tasks
 from merge.running_graph import RunningGraph
 from merge.task import Instance
 
@@ -143,11 +144,15 @@ def _components(
         return (Component(scope=frozenset(map(_name, every)), heads=heads),)
     emits = {parent for parent, _, _ in streams if running.tasks[parent].type.emission is Emission.MANY}
     fans = {instance for instance, count in _fans(streams).items() if count > 1}
+    # A task that switches apart from the others counts as unchanged, but not what it does.
+    unique = unique_tasks((running.tasks[instance] for instance in _used(by)), by.apart)
+    pruned = scheduler is Scheduler.FRIES
     return components(
         [(_name(parent), _name(child)) for parent, child, _ in streams],
         [_name(instance) for instance in sorted(switching)],
         one_to_many={_name(each) for each in emits | fans},
-        per_edge={_name(each) for each in fans - emits} if scheduler is Scheduler.FRIES else (),
+        per_edge={_name(each) for each in fans - (emits - unique)} if pruned else (),
+        unique={_name(each) for each in unique} if pruned else (),
     )
 
 
