@@ -22,7 +22,7 @@ def _stamped(config: WorkConfig, inputs: Schemas) -> Schemas:
     return {"out": inputs["in"].plus(config.stamp, Kind.INTEGER)}
 
 
-STEP = TaskType(name="bench:step", config=WorkConfig, output_schema=_stamped)
+STEP = TaskType(name="bench:step", config=WorkConfig, output_schema=_stamped, sets=lambda config: (config.stamp,))
 """Passes events on after some work, as the probe of a join, a filter or a projection does."""
 
 

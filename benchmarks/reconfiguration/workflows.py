@@ -11,7 +11,7 @@ from typing import Any
 
 Found = dict[str, Any]
 PAYMENT = {"n": "integer", "user": "integer", "amount": "float", "time": "timestamp"}
-_TYPES = {"FD": "bench:inference", "U2": "bench:split", "U1": "noop", "RE": "noop", "SJ": "join_by_id"}
+_TYPES = {"FD": "bench:inference", "U2": "bench:split", "U1": "noop", "RE": "noop", "SJ": "self_join"}
 """The type of a task by how its name begins; others are steps."""
 
 
@@ -46,11 +46,7 @@ class Workflow:
             "version": 1,
             "name": self.name,
             "tasks": [self._task(name, work if name in self.slow else 0) for name in names],
-            "streams": [
-                # A join has another port, for what never became complete.
-                {"from": origin, "to": to, **({"from_port": "out"} if origin == "SJ" else {})}
-                for origin, to in streams
-            ],
+            "streams": [{"from": origin, "to": to} for origin, to in streams],
         }
 
     def _task(self, name: str, work: int) -> Found:
@@ -59,7 +55,7 @@ class Workflow:
         if name == "out":
             return {"id": name, "type": "output"}
         kind = next((kind for start, kind in self.types.items() if name.startswith(start)), "bench:step")
-        config = {"noop": {}, "join_by_id": {"by": ["n"], "expected": 2, "most_waiting": 1_000_000}}
+        config = {"noop": {}, "self_join": {"by": ["n"], "expected": 2, "most_known": 1_000_000}}
         return {"id": name, "type": kind, "config": config.get(kind, {"work": work, "generation": 0})}
 
 
