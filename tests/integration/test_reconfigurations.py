@@ -263,7 +263,7 @@ def reconfigure(client: Client, flow: SubmitAnswer, **configs: dict[str, Any]) -
 
 def until_over(served: Served, client: Client, flow: SubmitAnswer, number: str) -> dict[str, Any]:
     """Wait until a reconfiguration has switched, or is given up, whatever the service does meanwhile."""
-    going = {ReconfigurationState.PREPARING, ReconfigurationState.SWITCHING}
+    going = {ReconfigurationState.WAITING, ReconfigurationState.PREPARING, ReconfigurationState.SWITCHING}
 
     def found() -> dict[str, Any] | None:
         with suppress(NotDone):
@@ -277,5 +277,5 @@ def until_over(served: Served, client: Client, flow: SubmitAnswer, number: str) 
 def until_switched(served: Served, client: Client, flow: SubmitAnswer, number: str) -> dict[str, Any]:
     """Wait until a reconfiguration has switched."""
     found = until_over(served, client, flow, number)
-    assert found["state"] in {ReconfigurationState.PROVING, ReconfigurationState.DONE}, found
+    assert found["state"] in {ReconfigurationState.SWITCHED, ReconfigurationState.DONE}, found
     return found
