@@ -21,12 +21,12 @@ from manager.answers import (
 )
 from manager.cases.base import Base, Caller, Paging, moment, number_in, operators_only, paged
 from manager.committer.dataflow_rows import dataflow_of
-from manager.committer.reconfiguration_request import ReconfigurationRequest, request_key
-from manager.committer.reconfiguration_scope import reconfiguration_scope
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
 from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
+from manager.submissions.reconfiguration_scope import reconfiguration_scope
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_queue import QueuePlace
+from manager.transitions.reconfiguration_request import ReconfigurationRequest, request_key
 from merge.reconfiguration.switches import Scheduler
 
 

@@ -17,7 +17,6 @@ from manager.committer import reconfiguration_steps as steps
 from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import running_dataflow
 from manager.committer.draft import Draft
-from manager.committer.reconfiguration_request import ReconfigurationRequest, RequestKey, read_request
 from manager.committer.reconfiguration_snapshot import (
     ReconfigurationReader,
     ReconfigurationSnapshot,
@@ -33,13 +32,14 @@ from manager.transitions.life import Phase
 from manager.transitions.reconfiguration import Prepared
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
 from manager.transitions.reconfiguration_queue import QueuePlace, ahead, in_the_way, queue_place
+from manager.transitions.reconfiguration_request import ReconfigurationRequest, RequestKey, read_request
 from manager.transitions.scope import Comer, Transition
 
 Answer = TypeVar("Answer")
 log = logging.getLogger("braid.committer")
 
 
-MOST_WAITING = 20
+MOST_QUEUED = 20
 """Reconfigurations of one dataflow that wait at once at most."""
 
 
@@ -148,7 +148,7 @@ class ReconfigurationChanges:
                 return known.row
 
     def _begin(self, snapshot: ReconfigurationSnapshot, asking: _Asking) -> ReconfigurationRow:
-        asked = steps.Asked(
+        asked = steps.AskedReconfiguration(
             request=asking.wanted,
             documents={read.row.id: read.document for read in snapshot.readings},
             who=asking.who,
@@ -352,9 +352,9 @@ def _check_queue(state: CommittedState, dataflows: Sequence[str]) -> None:
     """Refuse one more that waits where too many of the same dataflow do."""
     waiting = _waiting(state, dataflows)
     for name in dataflows:
-        if waiting[name] >= MOST_WAITING:
+        if waiting[name] >= MOST_QUEUED:
             raise QuotaExceeded(
-                f"{MOST_WAITING} reconfigurations of the dataflow {name!r} wait already; cancel one, or ask later",
+                f"{MOST_QUEUED} reconfigurations of the dataflow {name!r} wait already; cancel one, or ask later",
                 retry_after=1.0,
             )
 

@@ -12,7 +12,6 @@ from manager.committed.sources import Registered, as_submitted
 from manager.committed.state import CommittedState, running_id
 from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import histories_of, running_dataflow
-from manager.committer.reconfiguration_request import ReconfigurationRequest
 from manager.problem import Conflict, InvalidDataflow
 from manager.store.database import Store
 from manager.store.tables import DataflowRow
@@ -25,6 +24,7 @@ from manager.submissions.published_code import published_in, runs_already
 from manager.transitions.host_offers import unoffered, unplaceable, untrusted
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
+from manager.transitions.reconfiguration_request import ReconfigurationRequest
 from manager.transitions.state_fates import unchanged, undeclared
 from merge import Host, Instance, RunningTask, Submitted
 from merge.reconfiguration.alteration import Edit, below, changed_ids, histories

@@ -11,23 +11,23 @@ from engine.plan import Plan
 from manager.answers import OperationKind
 from manager.committed.state_load import reconfiguration_of
 from manager.committer.draft import Draft
-from manager.committer.reconfiguration_request import ReconfigurationRequest
-from manager.committer.reconfiguration_scope import reconfiguration_scope
 from manager.committer.rows import write_down, write_jobs, write_plans
 from manager.planner import Planner, public_id
 from manager.problem import Conflict
 from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
+from manager.submissions.reconfiguration_scope import reconfiguration_scope
 from manager.transitions.life import LIVES, Phase, TransitionEvent, TransitionKind
 from manager.transitions.reconfiguration import Prepared, Reconfiguration, switch_marker
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision
 from manager.transitions.reconfiguration_plans import SwitchPlans, lingers
+from manager.transitions.reconfiguration_request import ReconfigurationRequest
 from manager.transitions.state_fates import state_changes
 from merge import Instance, JobId, Submitted
 from merge.reconfiguration.alteration import Edit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedReconfiguration:
     """A reconfiguration that somebody asked for, with the documents as they would be; made by the committer."""
 
     request: ReconfigurationRequest
@@ -40,7 +40,9 @@ class Asked:
     """Its number, if it has waited."""
 
 
-def begin(session: Session, draft: Draft, decided: ReconfigurationDecision, asked: Asked) -> ReconfigurationRow:
+def begin(
+    session: Session, draft: Draft, decided: ReconfigurationDecision, asked: AskedReconfiguration
+) -> ReconfigurationRow:
     """Begin a reconfiguration: switch at once if no job waits for another, else prepare those that wait."""
     switching = decided.switches
     row = _asked(session, draft, asked)
@@ -62,7 +64,9 @@ def begin(session: Session, draft: Draft, decided: ReconfigurationDecision, aske
     return row
 
 
-def wait(session: Session, draft: Draft, decided: ReconfigurationDecision, asked: Asked) -> ReconfigurationRow:
+def wait(
+    session: Session, draft: Draft, decided: ReconfigurationDecision, asked: AskedReconfiguration
+) -> ReconfigurationRow:
     """Have a reconfiguration wait until nothing is in its way, by what it would change now."""
     row = _asked(session, draft, asked)
     row.phase = Phase.WAITING
@@ -214,7 +218,7 @@ def _following(row: ReconfigurationRow, event: TransitionEvent) -> Phase:
     return LIVES[TransitionKind.RECONFIGURATION][Phase(row.phase)][event]
 
 
-def _asked(session: Session, draft: Draft, asked: Asked) -> ReconfigurationRow:
+def _asked(session: Session, draft: Draft, asked: AskedReconfiguration) -> ReconfigurationRow:
     """The row of what was asked for: the one that has waited, or a new one, which nothing is in the way of so far."""
     if asked.waited is None:
         return ReconfigurationRow(
@@ -238,7 +242,11 @@ def _asked(session: Session, draft: Draft, asked: Asked) -> ReconfigurationRow:
 
 
 def _keep(
-    session: Session, draft: Draft, row: ReconfigurationRow, decided: ReconfigurationDecision, asked: Asked
+    session: Session,
+    draft: Draft,
+    row: ReconfigurationRow,
+    decided: ReconfigurationDecision,
+    asked: AskedReconfiguration,
 ) -> None:
     """Write down what was asked for, with its preview and its documents as they are by now."""
     row.report = reconfiguration_scope(draft.state, decided).model_dump(mode="json")

@@ -9,8 +9,8 @@ from engine.plan import SlotState
 from engine.state_change import StateChange
 from manager.answers import ReconfigurationForm, ReconfigurationState, Stop
 from manager.committer import committer as committers
-from manager.committer.reconfiguration_request import ReconfigurationRequest
 from manager.problem import Conflict, Forbidden, InvalidDataflow, StateNotReady
+from manager.transitions.reconfiguration_request import ReconfigurationRequest
 from merge import Instance
 from tests.manager.committer.pictures import hold, pictured, rows
 from tests.manager.managers import OPERATOR, Manager, caller

@@ -7,8 +7,7 @@ import pytest
 from sqlmodel import select
 
 from manager.answers import Quota, ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState, Stop
-from manager.committer.reconfiguration_changes import MOST_WAITING
-from manager.committer.reconfiguration_request import ReconfigurationRequest, read_request
+from manager.committer.reconfiguration_changes import MOST_QUEUED
 from manager.observations.sight import Sight
 from manager.problem import Conflict, InvalidDataflow, QuotaExceeded, StateNotReady
 from manager.reconciler.reconfiguration_turns import take_turn
@@ -16,6 +15,7 @@ from manager.reconciler.reconfigurations import ReconfigurationTurn, reconfigure
 from manager.store.tables import DataflowRow, ReconfigurationRow
 from manager.transitions.life import Phase, TransitionEvent
 from manager.transitions.reconfiguration import Reconfiguration
+from manager.transitions.reconfiguration_request import ReconfigurationRequest, read_request
 from merge import Instance
 from merge.reconfiguration.switches import Scheduler
 from tests.manager.committer.pictures import hold, pictured, rows
@@ -378,10 +378,10 @@ def test_a_tenant_learns_no_more_of_others_than_how_many_there_are(manager: Mana
 def test_only_so_many_of_a_dataflow_wait(manager: Manager) -> None:
     """One more is refused, and changes nothing; a tenant's rate holds for those that wait as for all."""
     flow = manager.submit("ann", CHAIN)
-    for number in range(5, 6 + MOST_WAITING):
+    for number in range(5, 6 + MOST_QUEUED):
         begun(manager, flow, adding(number))
     before = pictured(manager), rows(manager.store)
-    with pytest.raises(QuotaExceeded, match=f"{MOST_WAITING} reconfigurations of the dataflow"):
+    with pytest.raises(QuotaExceeded, match=f"{MOST_QUEUED} reconfigurations of the dataflow"):
         begun(manager, flow, adding(100))
     assert before == (pictured(manager), rows(manager.store))
     manager.service.administration.set_quota(OPERATOR, "ann", Quota(submits_per_minute=0))

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from manager.submissions.edited_document import TaskPatches
 from merge.reconfiguration.switches import Scheduler
 
 
@@ -15,7 +14,8 @@ class ReconfigurationRequest:
     """The wish to reconfigure some dataflows: by patches of tasks, or by one whole document for each."""
 
     dataflows: tuple[str, ...]
-    patches: TaskPatches = field(default_factory=dict)
+    patches: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """For each task its JSON merge patch (RFC 7396)."""
     documents: Mapping[str, str] = field(default_factory=dict)
     """Whole documents, by dataflow; instead of patches."""
     fresh: frozenset[str] = frozenset()
