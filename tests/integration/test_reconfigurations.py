@@ -201,6 +201,8 @@ def test_a_manager_that_dies_while_one_prepares_leaves_it_to_the_next(bridged: S
         assert made.id == ann.reconfigure(flow.id, form, idempotency_key="heir").id
         for number in (made.id, waits.id):
             until_switched(bridged, ann, flow, number)
+        # It was not ready before the manager died.
+        assert f"the reconfiguration {made.id}: interrupted" in bridged.log.read_text()
         bridged.publish("city/heir", numbers(300, 600))
         events = bridged.until_delivered(flow, "out", 600)
         assert list(range(600)) == [each["n"] for each in events]

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlmodel import select
 
 from manager.answers import Quota, ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState, Stop
+from manager.cases.base import Paging
 from manager.committer.reconfiguration_changes import MOST_QUEUED
 from manager.observations.sight import Sight
 from manager.problem import Conflict, InvalidDataflow, QuotaExceeded, StateNotReady
@@ -419,6 +421,17 @@ def test_the_same_key_does_it_once(empty_url: str) -> None:
     assert before == rows(manager.store)
     assert {"add": 5} == config(manager, flow)
     manager.close()
+
+
+def test_the_same_key_at_once_does_it_once(manager: Manager) -> None:
+    """Of requests that come together one is done, and all get its answer, also where nothing else would change then."""
+    flow = manager.submit("ann", CHAIN)
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: begun(manager, flow, adding(5), "k").id, range(8)))
+    assert 1 == len(set(answers))
+    (only,) = manager.service.reconfigurations.page(ANN, flow, Paging()).items
+    assert only.id == answers[0]
+    hold(manager)
 
 
 def test_a_key_is_a_tenants_own(manager: Manager) -> None:
