@@ -22,15 +22,16 @@ class QueuePlace:
 
 def ahead(waiting: Reconfiguration, under_way: Iterable[Transition]) -> tuple[Transition, ...]:
     """The transitions that one that waits may have to wait for: all but those that wait since later."""
-    return tuple(each for each in under_way if not _is_behind(each, waiting))
+    return tuple(transition for transition in under_way if not _is_behind(transition, waiting))
 
 
 def in_the_way(waiting: Reconfiguration, under_way: Iterable[Transition]) -> tuple[Transition, ...]:
     """The transitions that one that waits does wait for."""
     return tuple(
-        each
-        for each in ahead(waiting, under_way)
-        if MEETINGS[Comer.RECONFIGURATION, each.kind][each.phase] is Resolution.WAIT and each.scope.meets(waiting.scope)
+        transition
+        for transition in ahead(waiting, under_way)
+        if MEETINGS[Comer.RECONFIGURATION, transition.kind][transition.phase] is Resolution.WAIT
+        and transition.scope.meets(waiting.scope)
     )
 
 
@@ -41,15 +42,15 @@ def queue_place(waiting: Reconfiguration, under_way: Iterable[Transition]) -> Qu
     behind_moves = False
     ends = [waiting]
     while ends:
-        for each in in_the_way(ends.pop(), every):
-            if not isinstance(each, Reconfiguration):
+        for transition in in_the_way(ends.pop(), every):
+            if not isinstance(transition, Reconfiguration):
                 behind_moves = True
-            elif each.id not in behind:
-                behind[each.id] = each
-                if each.phase is Phase.WAITING:
-                    ends.append(each)
+            elif transition.id not in behind:
+                behind[transition.id] = transition
+                if transition.phase is Phase.WAITING:
+                    ends.append(transition)
     return QueuePlace(
-        place=1 + sum(each.phase is Phase.WAITING for each in behind.values()),
+        place=1 + sum(transition.phase is Phase.WAITING for transition in behind.values()),
         behind=tuple(behind[number] for number in sorted(behind)),
         behind_moves=behind_moves,
     )

@@ -32,7 +32,7 @@ class ReconfigurationRequest:
     def written(self) -> str:
         """It as text, for `read_request`."""
         # Infinities too: JSON libraries that leave them out would make another patch of it.
-        return json.dumps({each.name: _plain(getattr(self, each.name)) for each in fields(self)})
+        return json.dumps({part.name: _plain(getattr(self, part.name)) for part in fields(self)})
 
 
 def read_request(text: str) -> ReconfigurationRequest:
@@ -52,7 +52,7 @@ def read_request(text: str) -> ReconfigurationRequest:
 def _plain(value: object) -> object:
     match value:
         case Mapping():
-            return {key: _plain(each) for key, each in value.items()}
+            return {key: _plain(inner) for key, inner in value.items()}
         case frozenset():
             return sorted(value)
         case _:

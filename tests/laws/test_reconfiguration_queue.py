@@ -41,14 +41,14 @@ class Queue:
 
     def go_on(self, number: int) -> bool:
         """Take one on by a phase, if it may."""
-        it = self.under_way[number]
-        if it.phase is Phase.WAITING:
-            if in_the_way(it, self.under_way.values()):
+        current = self.under_way[number]
+        if current.phase is Phase.WAITING:
+            if in_the_way(current, self.under_way.values()):
                 return False
             # What the reconciler clears the committer lets through as well.
-            assert meeting(Comer.RECONFIGURATION, it.scope, ahead(it, self.under_way.values())) is None
+            assert meeting(Comer.RECONFIGURATION, current.scope, ahead(current, self.under_way.values())) is None
             self.begun.append(number)
-        self.under_way[number] = replace(it, phase=_NEXT[it.phase])
+        self.under_way[number] = replace(current, phase=_NEXT[current.phase])
         if self.under_way[number].phase is Phase.DONE:
             del self.under_way[number]
         return True
@@ -81,12 +81,12 @@ def test_those_that_meet_begin_in_the_order_of_the_requests(steps: list[frozense
             queue.ask(step)
         elif queue.under_way:
             queue.go_on(sorted(queue.under_way)[step % len(queue.under_way)])
-        for number, each in queue.under_way.items():
-            if each.phase is Phase.WAITING:
-                assert _reached(queue, number) == {other.id for other in queue_place(each, _every(queue)).behind}
+        for number, waiting_one in queue.under_way.items():
+            if waiting_one.phase is Phase.WAITING:
+                assert _reached(queue, number) == {other.id for other in queue_place(waiting_one, _every(queue)).behind}
                 assert (
                     1 + sum(queue.under_way[other].phase is Phase.WAITING for other in _reached(queue, number))
-                    == queue_place(each, _every(queue)).place
+                    == queue_place(waiting_one, _every(queue)).place
                 )
     while queue.under_way:
         assert any(queue.go_on(number) for number in sorted(queue.under_way))
@@ -103,12 +103,14 @@ def _every(queue: Queue) -> tuple[Reconfiguration, ...]:
 
 def _reached(queue: Queue, number: int) -> set[int]:
     """Those before it, not switched yet, that it meets, or that one of these which waits meets; by definition."""
-    found: set[int] = set()
+    reached: set[int] = set()
     for other in range(number - 1, -1, -1):
-        it = queue.under_way.get(other)
-        if it is None or it.phase is Phase.PROVING:
+        current = queue.under_way.get(other)
+        if current is None or current.phase is Phase.PROVING:
             continue
-        waiting = {number} | {each for each in found if queue.under_way[each].phase is Phase.WAITING}
-        if any(queue.jobs[each] & queue.jobs[other] for each in waiting):
-            found.add(other)
-    return found
+        waiting = {number} | {
+            waiting_one for waiting_one in reached if queue.under_way[waiting_one].phase is Phase.WAITING
+        }
+        if any(queue.jobs[waiting_one] & queue.jobs[other] for waiting_one in waiting):
+            reached.add(other)
+    return reached
