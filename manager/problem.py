@@ -112,7 +112,7 @@ class Conflict(Trouble):
     title = "Conflicts with what is there"
     about = (
         "The request conflicts with what exists: a name is taken, something is being removed, or an idempotency key "
-        "was used for another document. The detail says which."
+        "was used for something else. The detail says which."
     )
 
 

@@ -61,7 +61,7 @@ class RunningWorkflow:
     def prove(self) -> None:
         """Wait until earlier reconfigurations are done: a task that is on proof counts as if it changed again."""
         for number in self._proving:
-            while self._operator.reconfiguration(self._flow.id, number).state is ReconfigurationState.PROVING:
+            while self._operator.reconfiguration(self._flow.id, number).state is ReconfigurationState.SWITCHED:
                 time.sleep(0.1)
         self._proving.clear()
 
@@ -83,6 +83,7 @@ def settled(client: Client, flow: str, number: str) -> Any:
     """The reconfiguration, once it has switched."""
     until = time.monotonic() + _BOUND
     while (answer := client.reconfiguration(flow, number)).state in {
+        ReconfigurationState.WAITING,
         ReconfigurationState.PREPARING,
         ReconfigurationState.SWITCHING,
     }:

@@ -108,6 +108,7 @@ from manager.answers.plans import (
 from manager.answers.reconfigurations import (
     ChangedTaskAnswer,
     ComponentAnswer,
+    QueueAnswer,
     ReconfigurationAnswer,
     ReconfigurationForm,
     ReconfigurationScope,
@@ -217,6 +218,7 @@ __all__ = [
     "ProducerAnswer",
     "ProducerName",
     "PublishingForm",
+    "QueueAnswer",
     "Quota",
     "QuotaUse",
     "RateConnection",

@@ -33,12 +33,19 @@ class ReconfigurationState(StrEnum):
 
     PREVIEW = "preview"
     """Nothing was begun."""
+    WAITING = "waiting"
+    """It has its place in the queue, and begins by itself."""
     PREPARING = "preparing"
+    """Jobs that wait for others get ready; nothing has changed yet."""
     SWITCHING = "switching"
-    PROVING = "proving"
+    SWITCHED = "switched"
+    """Every job runs the new version. Events from before may still be under way, and a failing task undoes it."""
     DONE = "done"
+    """The events from before are gone too."""
     ABANDONED = "abandoned"
+    """It changed nothing."""
     REVERTED = "reverted"
+    """A task failed after the switch, so another reconfiguration undid it."""
 
 
 class TaskPresence(StrEnum):
@@ -87,6 +94,19 @@ class ReconfigurationScope(Answer):
     """The expected delay until the last job has switched."""
 
 
+class QueueAnswer(Answer):
+    """The place of a reconfiguration that waits."""
+
+    place: int
+    """1 if none that waits goes before it."""
+    behind: tuple[str, ...]
+    """The reconfigurations that it waits for, in the order in which they go on."""
+    behind_others: int = 0
+    """How many more it waits for, which the caller may not see."""
+    behind_moves: bool = False
+    """True while tasks that are being moved from job to job are in the way as well."""
+
+
 class ReconfigurationAnswer(Answer):
     """A reconfiguration: under way, past, or a preview of one."""
 
@@ -96,12 +116,16 @@ class ReconfigurationAnswer(Answer):
     dataflows: tuple[str, ...]
     who: str
     begun: datetime
+    """When it was asked for."""
+    queue: QueueAnswer | None = None
+    """Its place while it waits; None too where a manager answers that does not lead."""
     switched: datetime | None = None
-    """When all jobs ran the new configuration."""
+    """When all jobs ran the new version."""
     ended: datetime | None = None
+    """When it was over: of one that is `done`, when the events from before were gone."""
     undoes: str | None = None
     """The reconfiguration that it undoes."""
     outcome: str = ""
     """Why it was given up or undone."""
     scope: ReconfigurationScope | None = None
-    """None if it undoes one that failed."""
+    """What it changes, or would change as it was looked at last while it waits; None for some old ones."""

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from sqlmodel import col, select
 from sqlmodel.sql.expression import SelectOfScalar
@@ -13,20 +13,20 @@ from dags import Problem
 from dags.problems import pointer
 from manager.answers import (
     Page,
+    QueueAnswer,
     ReconfigurationAnswer,
     ReconfigurationForm,
     ReconfigurationScope,
     ReconfigurationState,
 )
 from manager.cases.base import Base, Caller, Paging, moment, number_in, operators_only, paged
-from manager.cases.reconfiguration_scope import reconfiguration_scope
-from manager.committed.state import CommittedState
 from manager.committer.dataflow_rows import dataflow_of
-from manager.committer.reconfiguration_snapshot import ReconfigurationRequest
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
 from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
+from manager.submissions.reconfiguration_scope import reconfiguration_scope
 from manager.transitions.life import Phase
-from manager.transitions.reconfiguration_decision import ReconfigurationDecision
+from manager.transitions.reconfiguration_queue import QueuePlace
+from manager.transitions.reconfiguration_request import ReconfigurationRequest, request_key
 from merge.reconfiguration.switches import Scheduler
 
 
@@ -40,11 +40,28 @@ class Reconfigurations(Base):
         return self._previewed(caller, self._wanted(caller, dataflow, form, lenient=lenient))
 
     def begin(
-        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool = False
+        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, idempotency_key: str | None = None
     ) -> ReconfigurationAnswer:
-        """Begin a reconfiguration. If it is lenient, states of which nobody knows what becomes are dropped."""
-        wanted = self._wanted(caller, dataflow, form, lenient=lenient)
-        return self._answer(caller, self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
+        """Begin a reconfiguration, or have it wait for those in its way.
+
+        The same key and form get the same reconfiguration again.
+        """
+        tenant = self._own(caller, dataflow).tenant
+        key = request_key(tenant, idempotency_key, dataflow, form.model_dump(mode="json"))
+        if key is not None and (known := self._changes.reconfigurations.asked_before(key)) is not None:
+            return self._answer(caller, known)
+        wanted = self._wanted(caller, dataflow, form)
+        return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who, key=key))
+
+    def fill(
+        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, revision: int, lenient: bool
+    ) -> ReconfigurationAnswer:
+        """Begin one that was planned for a revision of a dataflow, and fits no other.
+
+        If it is lenient, states of which nobody knows what becomes are dropped.
+        """
+        wanted = replace(self._wanted(caller, dataflow, form, lenient=lenient), revisions={dataflow: revision})
+        return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who))
 
     def adapt(self, documents: Mapping[str, str], *, apart: Mapping[str, frozenset[str]], who: str) -> None:
         """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait.
@@ -52,19 +69,28 @@ class Reconfigurations(Base):
         The tasks in `apart` may switch before or after the others.
         """
         wanted = ReconfigurationRequest(dataflows=tuple(documents), documents=documents, apart=apart, lenient=True)
-        self._changes.reconfigurations.begin(wanted, _report, who=who, waits=False)
+        self._changes.reconfigurations.begin(wanted, who=who, waits=False)
 
     def undo(
-        self, caller: Caller, dataflow: str, reconfiguration: str, *, dry_run: bool = False
+        self,
+        caller: Caller,
+        dataflow: str,
+        reconfiguration: str,
+        *,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
     ) -> ReconfigurationAnswer:
         """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
         row = self._row(caller, dataflow, reconfiguration)
+        key = request_key(self._own(caller, dataflow).tenant, idempotency_key, dataflow, "undo", row.id)
+        if key is not None and not dry_run and (known := self._changes.reconfigurations.asked_before(key)) is not None:
+            return self._answer(caller, known)
         wanted = self._changes.reconfigurations.undoing(row.id or 0)
         self._check_alone(caller, wanted.dataflows)
         try:
             if dry_run:
                 return self._previewed(caller, wanted)
-            return self._answer(caller, self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
+            return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who, key=key))
         except InvalidDataflow as error:
             # Its types or sources have changed since.
             raise Conflict(f"the dataflow cannot go back: {error}") from error
@@ -74,7 +100,11 @@ class Reconfigurations(Base):
         row = self._row(caller, dataflow, reconfiguration)
         self._check_alone(caller, self._dataflows(row))
         if row.phase != Phase.ABANDONED:
-            self._changes.reconfigurations.give_up(row.id or 0, why=f"{caller.who} cancelled it")
+            try:
+                self._changes.reconfigurations.give_up(row.id or 0, why=f"{caller.who} cancelled it")
+            except Conflict as error:
+                if (why := _too_late(self._row(caller, dataflow, reconfiguration))) is not None:
+                    raise Conflict(why) from error
         return self.get(caller, dataflow, reconfiguration)
 
     def get(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
@@ -103,7 +133,7 @@ class Reconfigurations(Base):
         )
 
     def _wanted(
-        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool
+        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool = False
     ) -> ReconfigurationRequest:
         row = self._own(caller, dataflow)
         if form.dataflows or form.scheduler is not Scheduler.FRIES:
@@ -171,15 +201,32 @@ class Reconfigurations(Base):
             scope = scope.model_copy(update={"tasks": tasks, "components": ()})
         return ReconfigurationAnswer(
             id=str(row.id),
-            state=ReconfigurationState(row.phase),
+            state=_STATES.get(Phase(row.phase)) or ReconfigurationState(row.phase),
             dataflows=dataflows,
             who=row.who,
             begun=moment(row.begun),
+            queue=self._queue(caller, row),
             switched=None if row.switched is None else moment(row.switched),
             ended=None if row.ended is None else moment(row.ended),
             undoes=None if row.undoes is None else str(row.undoes),
             outcome=row.outcome,
             scope=scope,
+        )
+
+    def _queue(self, caller: Caller, row: ReconfigurationRow) -> QueueAnswer | None:
+        """The place of one that waits."""
+        if row.phase != Phase.WAITING:
+            return None
+        place: QueuePlace | None = self._changes.reconfigurations.queue_places().get(row.id or 0)
+        if place is None:
+            return None
+        # Nobody learns with whom it shares.
+        seen = [str(each.id) for each in place.behind if self._owned(caller, each.dataflows)]
+        return QueueAnswer(
+            place=place.place,
+            behind=tuple(seen),
+            behind_others=len(place.behind) - len(seen),
+            behind_moves=place.behind_moves,
         )
 
     def _dataflows(self, row: ReconfigurationRow) -> tuple[str, ...]:
@@ -218,5 +265,18 @@ def _both(form: ReconfigurationForm) -> Problem:
     )
 
 
-def _report(state: CommittedState, decided: ReconfigurationDecision) -> dict[str, Any]:
-    return reconfiguration_scope(state, decided).model_dump(mode="json")
+def _too_late(row: ReconfigurationRow) -> str | None:
+    """Why a reconfiguration can't be cancelled any more; None if it changes nothing anyway."""
+    match Phase(row.phase):
+        case Phase.SWITCHING:
+            return f"reconfiguration {row.id} is switching already, which has to end; undo it after that"
+        case Phase.PROVING | Phase.DONE:
+            return f"reconfiguration {row.id} has switched already; undo it instead, at .../{row.id}/undo"
+        case Phase.REVERTED:
+            return f"reconfiguration {row.id} is over: it was {row.outcome}"
+        case _:
+            return None
+
+
+_STATES = {Phase.PROVING: ReconfigurationState.SWITCHED}
+"""The states of phases that have another name."""

@@ -109,10 +109,14 @@ class AsyncClient(AsyncAdministrationClient, AsyncMachineClient, AsyncPlanningCl
         return await self.send(dataflows.preview_removal(dataflow))
 
     async def reconfigure(
-        self, dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False
+        self, dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False, idempotency_key: str | None = None
     ) -> ReconfigurationAnswer:
-        """Change tasks of a dataflow while they run, with their states; or preview that."""
-        return await self.send(reconfigurations.reconfigure(dataflow, form, dry_run=dry_run))
+        """Change tasks of a dataflow while they run, with their states, once even if sent again; or preview that.
+
+        If others are in its way its state is `waiting`, and it begins by itself.
+        """
+        key = idempotency_key or secrets.token_urlsafe()
+        return await self.send(reconfigurations.reconfigure(dataflow, form, dry_run=dry_run, idempotency_key=key))
 
     def reconfigurations(self, dataflow: str) -> AsyncIterator[ReconfigurationAnswer]:
         """The reconfigurations of a dataflow, newest first."""
@@ -123,12 +127,15 @@ class AsyncClient(AsyncAdministrationClient, AsyncMachineClient, AsyncPlanningCl
         return await self.send(reconfigurations.reconfiguration(dataflow, number))
 
     async def cancel_reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
-        """Cancel a reconfiguration, which is possible until its first task has switched."""
+        """Cancel a reconfiguration that waits or prepares; once its first task has switched it is too late."""
         return await self.send(reconfigurations.cancellation(dataflow, number))
 
-    async def undo_reconfiguration(self, dataflow: str, number: str, *, dry_run: bool = False) -> ReconfigurationAnswer:
+    async def undo_reconfiguration(
+        self, dataflow: str, number: str, *, dry_run: bool = False, idempotency_key: str | None = None
+    ) -> ReconfigurationAnswer:
         """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
-        return await self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run))
+        key = idempotency_key or secrets.token_urlsafe()
+        return await self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run, idempotency_key=key))
 
     async def explain(
         self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST

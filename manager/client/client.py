@@ -109,9 +109,15 @@ class Client(AdministrationClient, MachineClient, PlanningClient):
         """Preview a removal: the tasks that it would stop, and those that others keep."""
         return self.send(dataflows.preview_removal(dataflow))
 
-    def reconfigure(self, dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False) -> ReconfigurationAnswer:
-        """Change tasks of a dataflow while they run, with their states; or preview that."""
-        return self.send(reconfigurations.reconfigure(dataflow, form, dry_run=dry_run))
+    def reconfigure(
+        self, dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False, idempotency_key: str | None = None
+    ) -> ReconfigurationAnswer:
+        """Change tasks of a dataflow while they run, with their states, once even if sent again; or preview that.
+
+        If others are in its way its state is `waiting`, and it begins by itself.
+        """
+        key = idempotency_key or secrets.token_urlsafe()
+        return self.send(reconfigurations.reconfigure(dataflow, form, dry_run=dry_run, idempotency_key=key))
 
     def reconfigurations(self, dataflow: str) -> Iterator[ReconfigurationAnswer]:
         """The reconfigurations of a dataflow, newest first."""
@@ -122,12 +128,15 @@ class Client(AdministrationClient, MachineClient, PlanningClient):
         return self.send(reconfigurations.reconfiguration(dataflow, number))
 
     def cancel_reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
-        """Cancel a reconfiguration, which is possible until its first task has switched."""
+        """Cancel a reconfiguration that waits or prepares; once its first task has switched it is too late."""
         return self.send(reconfigurations.cancellation(dataflow, number))
 
-    def undo_reconfiguration(self, dataflow: str, number: str, *, dry_run: bool = False) -> ReconfigurationAnswer:
+    def undo_reconfiguration(
+        self, dataflow: str, number: str, *, dry_run: bool = False, idempotency_key: str | None = None
+    ) -> ReconfigurationAnswer:
         """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
-        return self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run))
+        key = idempotency_key or secrets.token_urlsafe()
+        return self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run, idempotency_key=key))
 
     def explain(self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> ExplainAnswer:
         """Preview a submission: what it would reuse, start and save."""

@@ -2,7 +2,9 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -19,13 +21,24 @@ from manager.answers import (
 from manager.client.client import Client
 from manager.commands.client_command import WrongUsage, client_command, fill_form, read_file
 from manager.commands.dataflows import Id
-from manager.commands.display import Shown, counted, lines, number, table
+from manager.commands.display import Shown, complain, counted, lines, number, table
 from manager.commands.exit_codes import ExitCode
 
 WAIT_SECONDS = 120.0
-"""Seconds for which the command waits until all jobs have switched."""
+"""Seconds for which the command waits."""
 _POLL_SECONDS = 0.2
-_GOING = {ReconfigurationState.PREPARING, ReconfigurationState.SWITCHING}
+_GOING = frozenset({ReconfigurationState.WAITING, ReconfigurationState.PREPARING, ReconfigurationState.SWITCHING})
+
+
+class Until(StrEnum):
+    """The moments that the command can wait for."""
+
+    SWITCHED = "switched"
+    DONE = "done"
+
+
+_NOT_YET = {Until.SWITCHED: _GOING, Until.DONE: _GOING | {ReconfigurationState.SWITCHED}}
+"""The states before each moment."""
 
 
 @client_command
@@ -54,11 +67,15 @@ def reconfigure(  # noqa: PLR0913 - each is an option
         bool, typer.Option("--undo", help="Go back to the configs before the latest one, or --id.")
     ] = False,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="Cancel the latest one, or --id, before it switches.")
+        bool, typer.Option("--cancel", help="Cancel the latest one, or --id, while it waits or prepares.")
     ] = False,
     history: Annotated[bool, typer.Option("--history", help="List the reconfigurations of the dataflow.")] = False,
     id: Annotated[str | None, typer.Option(help="The reconfiguration to undo or cancel.")] = None,  # noqa: A002 - the option's name
-    wait: Annotated[bool, typer.Option(help="Wait until all jobs have switched.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait until all jobs have switched, or --until.")] = True,
+    until: Annotated[
+        Until,
+        typer.Option(help="Wait until every job runs the new version, or until the events from before are gone too."),
+    ] = Until.SWITCHED,
 ) -> Iterator[Shown]:
     """Change tasks of a dataflow while they run. They keep their states; what others share is copied."""
     changes = _patches(set_field or (), set_type or ())
@@ -81,18 +98,18 @@ def reconfigure(  # noqa: PLR0913 - each is an option
         document = None if file is None else _document(file)
         form = fill_form(ReconfigurationForm, tasks=changes or None, document=document, fresh=fresh, dataflows=also)
         answer = client.reconfigure(dataflow, form, dry_run=dry_run)
-    if wait and answer.state in _GOING:
-        answer = _waited(client, dataflow, answer)
+    if wait:
+        answer = _waited(client, dataflow, answer, _NOT_YET[until])
     yield Shown(data=answer, text=_text(answer))
-    if not cancel and (code := _code(answer, wait=wait)):
+    if not cancel and (code := _code(answer, _NOT_YET[until] if wait else ())):
         raise typer.Exit(code)
 
 
-def _code(answer: ReconfigurationAnswer, *, wait: bool) -> ExitCode:
+def _code(answer: ReconfigurationAnswer, not_yet: Collection[ReconfigurationState]) -> ExitCode:
     """The exit code: a script must not take for done what is not."""
-    if answer.state is ReconfigurationState.ABANDONED:
+    if answer.state in {ReconfigurationState.ABANDONED, ReconfigurationState.REVERTED}:
         return ExitCode.CONFLICT
-    return ExitCode.LATER if wait and answer.state in _GOING else ExitCode.WELL
+    return ExitCode.LATER if answer.state in not_yet else ExitCode.WELL
 
 
 def _patches(fields: Sequence[str], types: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -147,8 +164,11 @@ def _document(file: Path) -> Mapping[str, Any]:
 
 def _history(client: Client, dataflow: str) -> Shown:
     found = tuple(client.reconfigurations(dataflow))
-    rows = ((each.id, each.state, each.begun, each.undoes or "", each.outcome) for each in found)
-    columns = ("id", "state", "begun", "undoes", "outcome")
+    rows = (
+        (each.id, each.state, each.begun, each.switched or "", each.ended or "", each.undoes or "", _note(each))
+        for each in found
+    )
+    columns = ("id", "state", "asked for", "switched", "over", "undoes", "note")
     return Shown(data=found, text=table(*columns, rows=rows, empty="no reconfigurations"))
 
 
@@ -173,12 +193,33 @@ def _latest_undoable(client: Client, dataflow: str) -> str:
     return latest.id
 
 
-def _waited(client: Client, dataflow: str, answer: ReconfigurationAnswer) -> ReconfigurationAnswer:
-    until = time.monotonic() + WAIT_SECONDS
-    while answer.state in _GOING and time.monotonic() < until:
+def _waited(
+    client: Client, dataflow: str, answer: ReconfigurationAnswer, not_yet: Collection[ReconfigurationState]
+) -> ReconfigurationAnswer:
+    deadline = time.monotonic() + WAIT_SECONDS
+    told = ""
+    while answer.state in not_yet and time.monotonic() < deadline:
+        if (queued := _queued(answer)) and queued != told:
+            # Not on standard output, where programs read one answer.
+            complain(f"reconfiguration {answer.id} {queued}")
+            told = queued
         time.sleep(_POLL_SECONDS)
         answer = client.reconfiguration(dataflow, answer.id)
     return answer
+
+
+def _queued(answer: ReconfigurationAnswer) -> str:
+    """What one that waits waits for, in words."""
+    queue = answer.queue
+    if answer.state is not ReconfigurationState.WAITING or queue is None:
+        return ""
+    names = [f"reconfiguration {number}" for number in queue.behind]
+    if queue.behind_others:
+        names.append(f"{counted(queue.behind_others, 'reconfiguration')} of others")
+    if queue.behind_moves:
+        names.append("tasks that are being moved")
+    # Nothing is in its way any more where nothing is named.
+    return f"waits for {', '.join(names)}, at place {queue.place} of the queue" if names else "is about to begin"
 
 
 def _text(answer: ReconfigurationAnswer) -> RenderableType:
@@ -206,5 +247,27 @@ def _heading(answer: ReconfigurationAnswer) -> str:
         scope = answer.scope
         jobs = "" if scope is None else f" in {counted(len(scope.jobs), 'job')}, within {number(scope.delay_seconds)} s"
         return f"it would take effect{jobs}"
-    took = "" if answer.switched is None else f" after {number((answer.switched - answer.begun).total_seconds())} s"
-    return f"reconfiguration {answer.id} is {answer.state}{took}{why}"
+    return f"reconfiguration {answer.id} {_standing(answer)}{why}"
+
+
+def _standing(answer: ReconfigurationAnswer) -> str:
+    """The state of a reconfiguration in words, with its moments."""
+    switched = "" if answer.switched is None else f" after {_seconds(answer.begun, answer.switched)}"
+    match answer.state:
+        case ReconfigurationState.WAITING:
+            return _queued(answer) or "is waiting"
+        case ReconfigurationState.SWITCHED:
+            return f"has switched{switched}; events from before may still be under way"
+        case ReconfigurationState.DONE:
+            gone = "" if answer.ended is None else f" after {_seconds(answer.begun, answer.ended)}"
+            return f"is done: it switched{switched}, and the events from before were gone{gone}"
+        case _:
+            return f"is {answer.state}{switched}"
+
+
+def _seconds(begun: datetime, then: datetime) -> str:
+    return f"{number((then - begun).total_seconds())} s"
+
+
+def _note(answer: ReconfigurationAnswer) -> str:
+    return answer.outcome or _queued(answer)

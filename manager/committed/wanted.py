@@ -55,6 +55,8 @@ class Reconfiguring:
     """The raw streams that carry its marker."""
     below: frozenset[JobId]
     """The jobs of what it changed and of all below it."""
+    waits: bool = False
+    """Whether another transition is still in the way of one that waits."""
 
 
 class Wanting(Protocol):

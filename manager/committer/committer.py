@@ -7,7 +7,7 @@ not what was committed, changes nothing.
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -99,7 +99,7 @@ class Committer:
         for listener in self._listeners:
             listener()
 
-    def commit(
+    def commit(  # noqa: PLR0913 - a change, and what becomes of it where it meets another
         self,
         decide: Callable[[CommittedState, datetime], Decided],
         write: Callable[[Session, Draft, Decided], Result],
@@ -107,11 +107,14 @@ class Committer:
         scope: Callable[[CommittedState, Decided], TransitionScope],
         comer: Comer = Comer.CHANGE,
         waits: bool = True,
+        queue: Callable[[Session, Draft, Decided], Result] | None = None,
+        under_way: Callable[[CommittedState], Iterable[Transition]] = lambda state: state.transitions,
     ) -> Result:
         """Make one change: decide it by the state, clear its scope, and write it down.
 
-        If it may not wait for a transition that it meets, it is refused at once. The thread that takes transitions on
-        must not wait for one.
+        If it has to wait for a transition that it meets, `queue` is written down instead. Without a queue it waits
+        here, or is refused at once if it may not wait. The thread that takes transitions on must not wait for one.
+        `under_way` are those that it may meet.
 
         It is decided anew whenever others were let through meanwhile. Nothing is done where it raises.
         """
@@ -123,8 +126,11 @@ class Committer:
                     decided = decide(state, now)
                 except NoHost as error:
                     raise StateNotReady(f"{error}; ask again once one is there", retry_after=5.0) from error
-                met = meeting(comer, scope(state, decided), state.transitions)
+                met = meeting(comer, scope(state, decided), under_way(state))
                 if met is None:
+                    break
+                if queue is not None and met[1] is Resolution.WAIT:
+                    write = queue
                     break
                 self._clear(*met, deadline)
             with self._transaction(state, now) as (session, draft):

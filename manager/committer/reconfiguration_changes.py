@@ -2,9 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from sqlmodel import Session, col, select
 
@@ -17,23 +19,50 @@ from manager.committer.dataflow_rows import running_dataflow
 from manager.committer.draft import Draft
 from manager.committer.reconfiguration_snapshot import (
     ReconfigurationReader,
-    ReconfigurationRequest,
     ReconfigurationSnapshot,
     StaleSnapshot,
     decided_on,
 )
-from manager.committer.rows import OPERATOR
-from manager.problem import Conflict, InvalidDataflow, NotFound
+from manager.committer.rows import OPERATOR, write_idempotency
+from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.database import Store
-from manager.store.tables import ReconfigurationRow, ReconfiguredRow
+from manager.store.tables import IdempotencyRow, ReconfigurationRow, ReconfiguredRow
 from manager.submissions.quota import check_rate, check_size
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration import Prepared
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
-from manager.transitions.scope import Comer
+from manager.transitions.reconfiguration_queue import QueuePlace, ahead, in_the_way, queue_place
+from manager.transitions.reconfiguration_request import ReconfigurationRequest, RequestKey, read_request
+from manager.transitions.scope import Comer, Transition
 
 Answer = TypeVar("Answer")
 log = logging.getLogger("braid.committer")
+
+
+MOST_QUEUED = 20
+"""Reconfigurations of one dataflow that wait at once at most."""
+
+
+class _Asking(NamedTuple):
+    """A reconfiguration that is asked for, or asked for earlier."""
+
+    wanted: ReconfigurationRequest
+    who: str
+    key: RequestKey | None
+    comer: Comer
+    begun: float
+    waited: int | None = None
+    """Its number, if it has waited."""
+    waits: bool = True
+    """Whether it waits for what is in its way; else it is refused."""
+
+
+class _Known(Exception):
+    """The idempotency key has been used for the same request."""
+
+    def __init__(self, row: ReconfigurationRow) -> None:
+        super().__init__(row.id)
+        self.row = row
 
 
 class ReconfigurationChanges:
@@ -59,61 +88,116 @@ class ReconfigurationChanges:
     def begin(
         self,
         wanted: ReconfigurationRequest,
-        report: Callable[[CommittedState, ReconfigurationDecision], dict[str, Any]],
         *,
         who: str,
+        key: RequestKey | None = None,
+        comer: Comer = Comer.RECONFIGURATION,
         waits: bool = True,
     ) -> ReconfigurationRow:
-        """Begin a reconfiguration, which may wait for another transition or not. What `report` says is kept with it."""
-        begun = time.monotonic()
+        """Begin a reconfiguration, or have it wait for the transitions in its way; refused if it may not wait.
+
+        What was asked for under the same key is not done again.
+        """
+        asked = _Asking(wanted, who, key, comer, time.monotonic(), waits=waits)
+        try:
+            return self._begun(asked)
+        except (Conflict, InvalidDataflow):
+            # The same request, sent at the same time, may be why.
+            if key is None or (row := self.asked_before(key)) is None:
+                raise
+            return row
+
+    def asked_before(self, key: RequestKey) -> ReconfigurationRow | None:
+        """What the same request under the same key has made, if there was one."""
+        with self._store.read() as session:
+            known = session.get(IdempotencyRow, (key.tenant, key.stored))
+            if known is None:
+                return None
+            if known.digest != key.digest:
+                raise Conflict(
+                    f"the idempotency key {key.key!r} was used for another reconfiguration; use a new key for each"
+                )
+            return session.get_one(ReconfigurationRow, known.reconfiguration)
+
+    def proceed(self, reconfiguration: int) -> None:
+        """Begin one that has waited: nothing is in its way any more. It is given up if it does not fit any more."""
+        with self._store.read() as session:
+            row = session.get_one(ReconfigurationRow, reconfiguration)
+        if row.request is None:
+            self.give_up(reconfiguration, why="an older version of the service did not keep what was asked for")
+            return
+        request = read_request(row.request)
+        try:
+            self._begun(
+                _Asking(request, row.who, None, Comer.RECONFIGURATION, time.monotonic(), waited=reconfiguration)
+            )
+        except (Conflict, InvalidDataflow, NotFound, QuotaExceeded) as error:
+            self.give_up(reconfiguration, why=f"it does not fit any more: {error}")
+
+    def interrupt(self, reconfiguration: int) -> None:
+        """Have one wait again that a manager prepared which is gone."""
+        self._committer.go_on(lambda session, draft: steps.interrupt(session, draft, reconfiguration))
+
+    def _begun(self, asking: _Asking) -> ReconfigurationRow:
         while True:
             try:
-                return self._begin(self._reader.read(wanted), wanted, report, who, begun, waits=waits)
+                return self._begin(self._reader.read(asking.wanted), asking)
             except StaleSnapshot:
                 continue
+            except _Known as known:
+                return known.row
 
-    def _begin(  # noqa: PLR0913 - a request, how it was read, and who asked for it when
-        self,
-        snapshot: ReconfigurationSnapshot,
-        wanted: ReconfigurationRequest,
-        report: Callable[[CommittedState, ReconfigurationDecision], dict[str, Any]],
-        who: str,
-        begun: float,
-        *,
-        waits: bool,
-    ) -> ReconfigurationRow:
+    def _begin(self, snapshot: ReconfigurationSnapshot, asking: _Asking) -> ReconfigurationRow:
+        asked = steps.AskedReconfiguration(
+            request=asking.wanted,
+            documents={read.row.id: read.document for read in snapshot.readings},
+            who=asking.who,
+            begun=asking.begun,
+            waited=asking.waited,
+        )
+
+        def decide(state: CommittedState, now: datetime) -> ReconfigurationDecision:
+            if asking.key is not None and (row := self.asked_before(asking.key)) is not None:
+                raise _Known(row)
+            # One that has waited is the first of its dataflows.
+            follows = asking.waited is None and asking.waits and bool(_waiting(state, asking.wanted.dataflows))
+            return self._decided(state, now, snapshot, asking.wanted, follows=follows)
+
         def write(session: Session, draft: Draft, decided: ReconfigurationDecision) -> ReconfigurationRow:
-            for read, (_, new) in zip(snapshot.readings, decided.alteration.swaps, strict=True):
-                row = running_dataflow(session, read.row.id)
-                if row.revision != read.row.revision:
-                    raise StaleSnapshot
-                if who != OPERATOR:
-                    check_rate(session, row.tenant, draft.now)
-                check_size(session, row.tenant, dataflows=0, tasks=len(set(new.instances)) - row.tasks)
-            return steps.begin(
-                session,
-                draft,
-                decided,
-                {read.row.id: read.document for read in snapshot.readings},
-                who=who,
-                fresh=wanted.fresh,
-                undoes=wanted.undoes,
-                report=report(draft.state, decided),
-                begun=begun,
-            )
+            _check(session, draft, decided, snapshot, asking)
+            row = steps.begin(session, draft, decided, asked)
+            _keep_key(session, draft, snapshot, asking.key, row)
+            return row
+
+        def queue(session: Session, draft: Draft, decided: ReconfigurationDecision) -> ReconfigurationRow:
+            _check(session, draft, decided, snapshot, asking)
+            if asking.waited is None:
+                _check_queue(draft.state, asking.wanted.dataflows)
+            row = steps.wait(session, draft, decided, asked)
+            _keep_key(session, draft, snapshot, asking.key, row)
+            return row
 
         return self._committer.commit(
-            lambda state, now: self._decided(state, now, snapshot, wanted),
+            decide,
             write,
             scope=lambda _state, decided: decided.scope,
-            comer=Comer.RECONFIGURATION,
-            waits=waits,
+            comer=asking.comer,
+            waits=False,
+            queue=queue if asking.waits else None,
+            under_way=partial(_ahead, asking.waited),
         )
 
     def _decided(
-        self, state: CommittedState, now: datetime, snapshot: ReconfigurationSnapshot, wanted: ReconfigurationRequest
+        self,
+        state: CommittedState,
+        now: datetime,
+        snapshot: ReconfigurationSnapshot,
+        wanted: ReconfigurationRequest,
+        *,
+        follows: bool = False,
     ) -> ReconfigurationDecision:
-        return decided_on(state, now, snapshot, wanted, self._committer.ground.offering(state))
+        hosts = self._committer.ground.offering(state)
+        return decided_on(state, now, snapshot, wanted, hosts, follows=follows)
 
     def undoing(self, reconfiguration: int) -> ReconfigurationRequest:
         """The request that undoes a reconfiguration: back to its configs, with the states as they are by now."""
@@ -123,6 +207,8 @@ class ReconfigurationChanges:
             if not rows:
                 raise NotFound("reconfiguration", str(reconfiguration))
             phase = session.get_one(ReconfigurationRow, reconfiguration).phase
+            if phase in {Phase.WAITING, Phase.PREPARING}:
+                raise Conflict(f"this reconfiguration is {phase} and has changed nothing yet; cancel it instead")
             if phase not in {Phase.PROVING, Phase.DONE}:
                 raise Conflict(f"this reconfiguration is {phase}; only one that has switched can be undone")
             for row in rows:
@@ -135,6 +221,7 @@ class ReconfigurationChanges:
             documents={row.dataflow: row.before for row in rows},
             undoes=reconfiguration,
             lenient=True,
+            revisions={row.dataflow: row.revision for row in rows},
         )
 
     def under_way(self) -> tuple[Reconfiguring, ...]:
@@ -151,9 +238,18 @@ class ReconfigurationChanges:
                     below=frozenset(
                         state.jobs.homes[instance].job for instance in each.watched if instance in state.jobs.homes
                     ),
+                    waits=each.phase is Phase.WAITING and bool(in_the_way(each, state.transitions)),
                 )
                 for each in state.reconfigurations.values()
             )
+
+    def queue_places(self) -> Mapping[int, QueuePlace]:
+        """The places of all that wait; none is known if this manager does not lead."""
+        if not self._committer.leads:
+            return {}
+        with self._committer.looking() as state:
+            waiting = [each for each in state.reconfigurations.values() if each.phase is Phase.WAITING]
+            return {each.id: queue_place(each, state.transitions) for each in waiting}
 
     def switch(self, reconfiguration: int) -> None:
         """All that wait are prepared: let the heads switch. It is given up if it would do something else by now."""
@@ -162,8 +258,7 @@ class ReconfigurationChanges:
             under_way = draft.state.reconfigurations.get(reconfiguration)
             prepared = None if under_way is None else under_way.prepared
             if under_way is None or prepared is None:
-                steps.give_up(session, draft, reconfiguration, why="the manager that prepared it is gone")
-                return
+                raise Conflict("this reconfiguration is over, or has to be prepared anew")
             state = draft.state
             decided = decide_reconfiguration(
                 state.running,
@@ -191,7 +286,7 @@ class ReconfigurationChanges:
         self._committer.go_on(lambda session, draft: steps.end(session, draft, reconfiguration))
 
     def give_up(self, reconfiguration: int, *, why: str) -> None:
-        """Abandon a reconfiguration that is only prepared."""
+        """Abandon a reconfiguration that waits or is only prepared."""
         self._committer.go_on(lambda session, draft: steps.give_up(session, draft, reconfiguration, why=why))
 
     def revert(self, reconfiguration: int, *, why: str) -> None:
@@ -203,12 +298,65 @@ class ReconfigurationChanges:
             self.end(reconfiguration)
             return
         try:
-            self.begin(wanted, lambda _state, _decided: {}, who=OPERATOR, waits=False)
+            self.begin(wanted, who=OPERATOR, comer=Comer.REPAIR, waits=False)
         except InvalidDataflow as error:
             log.warning("the reconfiguration %d cannot be undone: %s", reconfiguration, error)
             self.end(reconfiguration)
             return
         self._committer.go_on(lambda session, draft: steps.revert(session, draft, reconfiguration, why))
+
+
+def _check(
+    session: Session,
+    draft: Draft,
+    decided: ReconfigurationDecision,
+    snapshot: ReconfigurationSnapshot,
+    asking: _Asking,
+) -> None:
+    """Refuse what its tenants may not have; `StaleSnapshot` if a dataflow has another document by now."""
+    for read, (_, new) in zip(snapshot.readings, decided.alteration.swaps, strict=True):
+        row = running_dataflow(session, read.row.id)
+        if row.revision != read.row.revision:
+            raise StaleSnapshot
+        if asking.who != OPERATOR and asking.waited is None:
+            check_rate(session, row.tenant, draft.now)
+        check_size(session, row.tenant, dataflows=0, tasks=len(set(new.instances)) - row.tasks)
+
+
+def _keep_key(
+    session: Session,
+    draft: Draft,
+    snapshot: ReconfigurationSnapshot,
+    key: RequestKey | None,
+    row: ReconfigurationRow,
+) -> None:
+    """Write down what came of a request under its key."""
+    if key is not None:
+        dataflow = next(read.row for read in snapshot.readings if read.row.tenant == key.tenant)
+        write_idempotency(session, draft, dataflow, key.stored, key.digest, row.id)
+
+
+def _ahead(waited: int | None, state: CommittedState) -> tuple[Transition, ...]:
+    """What is under way for one that is new, or that has waited."""
+    waiting = None if waited is None else state.reconfigurations.get(waited)
+    return state.transitions if waiting is None else ahead(waiting, state.transitions)
+
+
+def _waiting(state: CommittedState, dataflows: Sequence[str]) -> Counter[str]:
+    """How many reconfigurations wait, for each of some dataflows with any."""
+    under_way = (each for each in state.reconfigurations.values() if each.phase is Phase.WAITING)
+    return Counter(name for each in under_way for name in each.dataflows if name in dataflows)
+
+
+def _check_queue(state: CommittedState, dataflows: Sequence[str]) -> None:
+    """Refuse one more that waits where too many of the same dataflow do."""
+    waiting = _waiting(state, dataflows)
+    for name in dataflows:
+        if waiting[name] >= MOST_QUEUED:
+            raise QuotaExceeded(
+                f"{MOST_QUEUED} reconfigurations of the dataflow {name!r} wait already; cancel one, or ask later",
+                retry_after=1.0,
+            )
 
 
 def _is_same(decided: ReconfigurationDecision, prepared: Prepared) -> bool:

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -18,35 +18,17 @@ from manager.store.tables import DataflowRow
 from manager.submissions.canonical_document import canonical
 from manager.submissions.code_check import Published
 from manager.submissions.confinement import confined
-from manager.submissions.edited_document import TaskPatches, patched, rerouted, shape_problems, streams_of
+from manager.submissions.edited_document import patched, rerouted, shape_problems, streams_of
 from manager.submissions.publish_loops import check_loops
 from manager.submissions.published_code import published_in, runs_already
 from manager.transitions.host_offers import unoffered, unplaceable, untrusted
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
+from manager.transitions.reconfiguration_request import ReconfigurationRequest
 from manager.transitions.state_fates import unchanged, undeclared
 from merge import Host, Instance, RunningTask, Submitted
 from merge.reconfiguration.alteration import Edit, below, changed_ids, histories
 from merge.reconfiguration.joined_tasks import joined
-from merge.reconfiguration.switches import Scheduler
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReconfigurationRequest:
-    """The wish to reconfigure some dataflows: by patches of tasks, or by one whole document for each."""
-
-    dataflows: tuple[str, ...]
-    patches: TaskPatches = field(default_factory=dict)
-    documents: Mapping[str, str] = field(default_factory=dict)
-    """Whole documents, by dataflow; instead of patches."""
-    fresh: frozenset[str] = frozenset()
-    """The tasks that begin without state."""
-    undoes: int | None = None
-    scheduler: Scheduler = Scheduler.FRIES
-    apart: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The tasks that may switch before or after the others, by dataflow."""
-    lenient: bool = False
-    """Whether states of which nobody knows what becomes are dropped."""
 
 
 class DataflowReading(NamedTuple):
@@ -91,6 +73,8 @@ class ReconfigurationReader:
         for row in rows:
             if row.draining is not None:
                 raise Conflict(f"the dataflow {row.id!r} drains, and is removed after that")
+            if wanted.revisions.get(row.id, row.revision) != row.revision:
+                raise Conflict(f"the dataflow {row.id!r} has changed since this was made for it; make it anew")
         with self._committer.looking() as state:
             sources = state.sources
             known = state.running.dataflows
@@ -103,10 +87,7 @@ class ReconfigurationReader:
             self._read(row, was, these, as_submitted(sources, these.values()), wanted, token)
             for row, was, these in zip(rows, found, tasks, strict=True)
         )
-        snapshot = ReconfigurationSnapshot(sources, tuple(reads))
-        if not any(read.affected for read in snapshot.readings):
-            raise Conflict("nothing would change; edit a task, or insert or take out one between others")
-        return snapshot
+        return ReconfigurationSnapshot(sources, tuple(reads))
 
     def _read(  # noqa: PLR0913, PLR0917 - a dataflow as it is, and what is wanted of it
         self,
@@ -177,16 +158,23 @@ class ReconfigurationReader:
         )
 
 
-def decided_on(
+def decided_on(  # noqa: PLR0913 - what runs, what is wanted, and what it may follow
     state: CommittedState,
     now: datetime,
     snapshot: ReconfigurationSnapshot,
     wanted: ReconfigurationRequest,
     hosts: Iterable[Host],
+    *,
+    follows: bool = False,
 ) -> ReconfigurationDecision:
-    """The decision of a request, by the state as it is. Raises `StaleSnapshot` if it was read against another."""
+    """The decision of a request, by the state as it is. Raises `StaleSnapshot` if it was read against another.
+
+    What `follows` others of its dataflows, which wait, may change nothing so far.
+    """
     if state.sources is not snapshot.sources:
         raise StaleSnapshot
+    if not any(read.affected for read in snapshot.readings) and not follows:
+        raise Conflict("nothing would change; edit a task, or insert or take out one between others")
     edits = []
     for read in snapshot.readings:
         if state.running.dataflows.get(read.was.id) is not read.was:

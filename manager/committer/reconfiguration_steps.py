@@ -1,9 +1,9 @@
 """The steps of a reconfiguration, each a function over a transaction, in the order of its phases."""
 
 import time
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from sqlmodel import Session, col, select
 
@@ -15,67 +15,76 @@ from manager.committer.rows import write_down, write_jobs, write_plans
 from manager.planner import Planner, public_id
 from manager.problem import Conflict
 from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
-from manager.transitions.life import LIVES, Phase, TransitionEvent
+from manager.submissions.reconfiguration_scope import reconfiguration_scope
+from manager.transitions.life import LIVES, Phase, TransitionEvent, TransitionKind
 from manager.transitions.reconfiguration import Prepared, Reconfiguration, switch_marker
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision
 from manager.transitions.reconfiguration_plans import SwitchPlans, lingers
+from manager.transitions.reconfiguration_request import ReconfigurationRequest
 from manager.transitions.state_fates import state_changes
 from merge import Instance, JobId, Submitted
 from merge.reconfiguration.alteration import Edit
 
 
-def begin(  # noqa: PLR0913 - the decision, the documents, who asked, what for, and when
-    session: Session,
-    draft: Draft,
-    decided: ReconfigurationDecision,
-    documents: dict[str, str],
-    *,
-    who: str,
-    fresh: frozenset[str],
-    undoes: int | None,
-    report: dict[str, Any],
-    begun: float,
-) -> ReconfigurationRow:
-    """Begin a reconfiguration: switch at once if no job waits for another, else prepare those that wait.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedReconfiguration:
+    """A reconfiguration that somebody asked for, with the documents as they would be; made by the committer."""
 
-    `documents` are the edited ones, by dataflow.
-    """
+    request: ReconfigurationRequest
+    documents: Mapping[str, str]
+    """The edited documents, by dataflow."""
+    who: str
+    begun: float
+    """When the request came, by the monotonic clock."""
+    waited: int | None = None
+    """Its number, if it has waited."""
+
+
+def begin(
+    session: Session, draft: Draft, decided: ReconfigurationDecision, asked: AskedReconfiguration
+) -> ReconfigurationRow:
+    """Begin a reconfiguration: switch at once if no job waits for another, else prepare those that wait."""
     switching = decided.switches
-    coordinated = switching.is_coordinated
-    row = ReconfigurationRow(
-        phase=Phase.PREPARING if coordinated else Phase.SWITCHING,
-        since=draft.now.timestamp(),
-        begun=draft.now.timestamp(),
-        who=who,
-        jobs=sorted(switching.jobs),
-        awaiting=sorted(job for job, each in switching.jobs.items() if not each.is_head),
-        sources=sorted({source for each in switching.jobs.values() for source in each.sources}),
-        instances=sorted(decided.scope.instances),
-        changed=sorted(decided.changed),
-        watched=sorted(decided.watched),
-        undoes=undoes,
-        report=report,
-    )
-    session.add(row)
-    session.flush()
-    assert row.id is not None  # noqa: S101 - it was written
-    for name, document in documents.items():
-        of = _dataflow(session, name)
-        session.add(
-            ReconfiguredRow(
-                reconfiguration=row.id,
-                dataflow=name,
-                revision=of.revision + 1,
-                before=of.document,
-                after=document,
-            )
-        )
-    session.flush()
-    if coordinated:
-        _prepare(session, draft, row, decided, fresh)
+    row = _asked(session, draft, asked)
+    if row.phase == Phase.WAITING:
+        row.phase, row.since = _following(row, TransitionEvent.CLEARED), draft.now.timestamp()
+    if not switching.is_coordinated:
+        row.phase = _following(row, TransitionEvent.READY)
+    row.jobs = sorted(switching.jobs)
+    row.awaiting = sorted(job for job, each in switching.jobs.items() if not each.is_head)
+    row.sources = sorted({source for each in switching.jobs.values() for source in each.sources})
+    row.instances = sorted(decided.scope.instances)
+    row.changed = sorted(decided.changed)
+    row.watched = sorted(decided.watched)
+    _keep(session, draft, row, decided, asked)
+    if switching.is_coordinated:
+        _prepare(session, draft, row, decided, asked.request.fresh)
     else:
-        _switch(session, draft, row, decided, begun=begun)
+        _switch(session, draft, row, decided, begun=asked.begun)
     return row
+
+
+def wait(
+    session: Session, draft: Draft, decided: ReconfigurationDecision, asked: AskedReconfiguration
+) -> ReconfigurationRow:
+    """Have a reconfiguration wait until nothing is in its way, by what it would change now."""
+    row = _asked(session, draft, asked)
+    row.phase = Phase.WAITING
+    row.jobs = sorted(decided.scope.jobs)
+    # Others may get the instances that its forks would have had.
+    row.instances = sorted(decided.scope.instances & draft.state.running.tasks.keys())
+    _keep(session, draft, row, decided, asked)
+    _note(session, draft, row)
+    return row
+
+
+def interrupt(session: Session, draft: Draft, reconfiguration: int) -> None:
+    """Have one wait again that a manager prepared which is gone: nobody has acted on its plans, so they go."""
+    row = _turned(session, draft, reconfiguration, TransitionEvent.INTERRUPTED)
+    draft.touched |= draft.state.reconfigurations[reconfiguration].awaiting
+    row.awaiting = []
+    _note(session, draft, row)
+    write_plans(session, draft)
 
 
 def switch(session: Session, draft: Draft, prepared: Reconfiguration, decided: ReconfigurationDecision) -> None:
@@ -110,7 +119,7 @@ def revert(session: Session, draft: Draft, reconfiguration: int, why: str) -> No
 
 
 def give_up(session: Session, draft: Draft, reconfiguration: int, *, why: str) -> None:
-    """Abandon a reconfiguration that is only prepared."""
+    """Abandon a reconfiguration that waits or is only prepared."""
     row = _turned(session, draft, reconfiguration, TransitionEvent.HINDERED)
     row.outcome = f"given up, because {why}"
     draft.touched |= draft.state.reconfigurations[reconfiguration].awaiting
@@ -140,6 +149,7 @@ def _switch(
     _take_up(session, draft, _plans(draft, draft.planner(draft.state.jobs), making, heads))
     # The others that switch have their plans already.
     draft.touched -= decided.switches.jobs.keys()
+    row.request = None
     for edit, (_, new) in zip(decided.edits, decided.alteration.swaps, strict=True):
         _rewrite(session, draft, row, edit, new)
     _note(session, draft, row)
@@ -204,6 +214,60 @@ def _turned(session: Session, draft: Draft, reconfiguration: int, event: Transit
     return row
 
 
+def _following(row: ReconfigurationRow, event: TransitionEvent) -> Phase:
+    return LIVES[TransitionKind.RECONFIGURATION][Phase(row.phase)][event]
+
+
+def _asked(session: Session, draft: Draft, asked: AskedReconfiguration) -> ReconfigurationRow:
+    """The row of what was asked for: the one that has waited, or a new one, which nothing is in the way of so far."""
+    if asked.waited is None:
+        return ReconfigurationRow(
+            phase=Phase.PREPARING,
+            since=draft.now.timestamp(),
+            begun=draft.now.timestamp(),
+            who=asked.who,
+            jobs=[],
+            awaiting=[],
+            sources=[],
+            instances=[],
+            changed=[],
+            watched=[],
+            undoes=asked.request.undoes,
+            report={},
+        )
+    known = draft.state.reconfigurations.get(asked.waited)
+    if known is None or known.phase is not Phase.WAITING:
+        raise Conflict("this reconfiguration is over, or went on meanwhile")
+    return session.get_one(ReconfigurationRow, asked.waited)
+
+
+def _keep(
+    session: Session,
+    draft: Draft,
+    row: ReconfigurationRow,
+    decided: ReconfigurationDecision,
+    asked: AskedReconfiguration,
+) -> None:
+    """Write down what was asked for, with its preview and its documents as they are by now."""
+    row.report = reconfiguration_scope(draft.state, decided).model_dump(mode="json")
+    row.request = asked.request.written()
+    session.add(row)
+    session.flush()
+    assert row.id is not None  # noqa: S101 - it was written
+    for name, document in asked.documents.items():
+        dataflow = _dataflow(session, name)
+        session.merge(
+            ReconfiguredRow(
+                reconfiguration=row.id,
+                dataflow=name,
+                revision=dataflow.revision + 1,
+                before=dataflow.document,
+                after=document,
+            )
+        )
+    session.flush()
+
+
 def _note(session: Session, draft: Draft, row: ReconfigurationRow, prepared: Prepared | None = None) -> None:
     session.add(row)
     session.flush()
@@ -214,7 +278,7 @@ def _note(session: Session, draft: Draft, row: ReconfigurationRow, prepared: Pre
 
 
 def _close(session: Session, draft: Draft, row: ReconfigurationRow) -> None:
-    row.ended = draft.now.timestamp()
+    row.ended, row.request = draft.now.timestamp(), None
     session.add(row)
     draft.moved = True
     del draft.state.reconfigurations[row.id or 0]

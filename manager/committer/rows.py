@@ -20,7 +20,7 @@ OPERATOR = "operator"
 _MOST_AT_ONCE = 10_000
 """Values in one statement; databases take some tens of thousands."""
 IDEMPOTENCY_KEPT = 86_400.0
-"""Seconds that a submission's idempotency key is known, at least."""
+"""Seconds that an idempotency key is known, at least."""
 _TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
 _ADD_TASKS, _ADD_JOBS = insert(_TASKS), insert(_JOBS)
 _DROP_TASKS = delete(_TASKS).where(_TASKS.c.instance.in_(bindparam("instances", expanding=True)))
@@ -99,11 +99,20 @@ def write_dataflow(session: Session, row: DataflowRow) -> None:
     session.execute(_ADD_DATAFLOW, row.model_dump(exclude={"number"}))
 
 
-def write_idempotency(session: Session, draft: Draft, row: DataflowRow, key: str, digest: str) -> None:
-    """Write down the dataflow of a submission under an idempotency key, and forget the tenant's oldest ones."""
+def write_idempotency(  # noqa: PLR0913, PLR0917 - what was sent, and what came of it
+    session: Session, draft: Draft, row: DataflowRow, key: str, digest: str, reconfiguration: int | None = None
+) -> None:
+    """Write down what came of a request under an idempotency key, and forget the tenant's oldest ones."""
     oldest = {"of": row.tenant, "before": draft.now.timestamp() - IDEMPOTENCY_KEPT}
     session.execute(_FORGET_IDEMPOTENCY, oldest)
-    known = {"tenant": row.tenant, "key": key, "digest": digest, "dataflow": row.id, "at": draft.now.timestamp()}
+    known = {
+        "tenant": row.tenant,
+        "key": key,
+        "digest": digest,
+        "dataflow": row.id,
+        "reconfiguration": reconfiguration,
+        "at": draft.now.timestamp(),
+    }
     session.execute(_ADD_IDEMPOTENCY, known)
 
 

@@ -17,6 +17,12 @@ class ReconfigurationKeeper(Protocol):
     def under_way(self) -> Iterable[Reconfiguring]:
         """Return the reconfigurations under way."""
 
+    def proceed(self, reconfiguration: int) -> None:
+        """Begin one that has waited: nothing is in its way any more."""
+
+    def interrupt(self, reconfiguration: int) -> None:
+        """Have one wait again that a manager prepared which is gone."""
+
     def switch(self, reconfiguration: int) -> None:
         """Let the heads switch: all that wait are prepared."""
 
@@ -27,7 +33,7 @@ class ReconfigurationKeeper(Protocol):
         """End a reconfiguration that has proven itself."""
 
     def give_up(self, reconfiguration: int, *, why: str) -> None:
-        """Abandon a reconfiguration that is only prepared."""
+        """Abandon a reconfiguration that waits or is only prepared."""
 
     def revert(self, reconfiguration: int, *, why: str) -> None:
         """Undo a reconfiguration whose changed tasks fail."""
@@ -38,6 +44,10 @@ def take_turn(reconfigurations: ReconfigurationKeeper, turn: ReconfigurationTurn
     number = turn.reconfiguration.id
     log.info("the reconfiguration %d: %s%s", number, turn.event, f", because {turn.why}" if turn.why else "")
     match turn.event:
+        case TransitionEvent.CLEARED:
+            reconfigurations.proceed(number)
+        case TransitionEvent.INTERRUPTED:
+            reconfigurations.interrupt(number)
         case TransitionEvent.READY:
             reconfigurations.switch(number)
         case TransitionEvent.BEGUN:

@@ -37,10 +37,22 @@ def reconfigure(
     alive = [host for _, host in sorted(sight.hosts.items()) if host.alive]
     for each in under_way:
         it = each.reconfiguration
-        if (turn := _turn(each, sight, now)) is not None:
+        if (turn := _queue_turn(each) or _turn(each, sight, now)) is not None:
             yield turn
         elif it.phase is Phase.SWITCHING and each.streams and may_wish(it.marker, wished, now):
             yield from wishes_for(it.marker, each.streams, alive)
+
+
+def _queue_turn(each: Reconfiguring) -> ReconfigurationTurn | None:
+    """The turn of one that waits, or that nobody has prepared who is still there; whatever is seen of jobs."""
+    match each.reconfiguration.phase:
+        case Phase.WAITING if not each.waits:
+            event = TransitionEvent.CLEARED
+        case Phase.PREPARING if each.reconfiguration.prepared is None:
+            event = TransitionEvent.INTERRUPTED
+        case _:
+            return None
+    return ReconfigurationTurn(reconfiguration=each.reconfiguration, event=event)
 
 
 def _turn(each: Reconfiguring, sight: Sight, now: float) -> ReconfigurationTurn | None:
@@ -74,8 +86,6 @@ def _oldest(each: Reconfiguring, sight: Sight) -> float:
 
 def _hindrance(each: Reconfiguring, seen: Mapping[JobId, JobSeen | None], now: float) -> str | None:
     it = each.reconfiguration
-    if it.prepared is None:
-        return "another manager took over before it began"
     for job in sorted(it.awaiting):
         report = seen[job]
         if report is not None and report.refused:

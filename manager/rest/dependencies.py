@@ -132,6 +132,6 @@ IdempotencyKey = Annotated[
     _Key | None,
     Header(
         alias="Idempotency-Key",
-        description="Any text of your choice. Sending the same document again with the same key submits it only once.",
+        description="Any text of your choice. Sending the same again with the same key does it only once.",
     ),
 ]

@@ -77,10 +77,12 @@ def documented(
     body: type[BaseModel] | None = None,
     status: int = 200,
     leads_to: Mapping[str, Iterable[str]] = {},
+    later: BaseModel | None = None,
 ) -> dict[str, Any]:
     """The documentation of a route of `/v1`, to declare it with: its answer, its problems, and its body.
 
-    `leads_to` lists for each field of the answer the operations that have a parameter of the same name.
+    `later` is an answer with the status 202, where what was asked for waits. `leads_to` lists for each field of the
+    answer the operations that have a parameter of the same name.
     """
     content = example.model_dump(mode="json", by_alias=True) if isinstance(example, BaseModel) else dict(example)
     described: dict[str, Any] = {
@@ -91,12 +93,24 @@ def documented(
                 "headers": REQUEST_ID,
                 **({"links": _links(leads_to)} if leads_to else {}),
             },
+            **({} if later is None else _waiting(later)),
             **problems(*OF_EVERY_CALLER, *troubles),
         },
     }
     if body is not None:
         described["openapi_extra"] = {"requestBody": _request_body(body)}
     return described
+
+
+def _waiting(example: BaseModel) -> dict[int, dict[str, Any]]:
+    return {
+        202: {
+            "description": "It waits for others, and begins by itself",
+            "model": type(example),
+            "content": {"application/json": {"example": example.model_dump(mode="json", by_alias=True)}},
+            "headers": REQUEST_ID,
+        }
+    }
 
 
 def problems(*troubles: type[Trouble]) -> dict[int | str, dict[str, Any]]:

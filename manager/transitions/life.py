@@ -23,6 +23,8 @@ class TransitionKind(StrEnum):
 class Phase(StrEnum):
     """The stages in the life of a transition."""
 
+    WAITING = "waiting"
+    """Behind others in the queue; nothing was done yet."""
     PREPARING = "preparing"
     CUTTING = "cutting"
     TAKING = "taking"
@@ -39,6 +41,10 @@ class Phase(StrEnum):
 class TransitionEvent(StrEnum):
     """The events that end a phase."""
 
+    CLEARED = "cleared"
+    """Nothing is in its way any more."""
+    INTERRUPTED = "interrupted"
+    """Another manager took over, which does not know what was decided."""
     READY = "ready"
     PASSED = "passed"
     BEGUN = "begun"
@@ -71,7 +77,12 @@ LIVES: Mapping[TransitionKind, Mapping[Phase, Mapping[TransitionEvent, Phase]]] 
             **_LAST,
         },
         TransitionKind.RECONFIGURATION: {
-            Phase.PREPARING: {TransitionEvent.READY: Phase.SWITCHING, TransitionEvent.HINDERED: Phase.ABANDONED},
+            Phase.WAITING: {TransitionEvent.CLEARED: Phase.PREPARING, TransitionEvent.HINDERED: Phase.ABANDONED},
+            Phase.PREPARING: {
+                TransitionEvent.READY: Phase.SWITCHING,
+                TransitionEvent.INTERRUPTED: Phase.WAITING,
+                TransitionEvent.HINDERED: Phase.ABANDONED,
+            },
             Phase.SWITCHING: {TransitionEvent.BEGUN: Phase.PROVING},
             Phase.PROVING: {TransitionEvent.PROVEN: Phase.DONE, TransitionEvent.FAILED: Phase.REVERTED},
             **_LAST,

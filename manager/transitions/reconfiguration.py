@@ -2,8 +2,11 @@
 
 The phases, and why in this order:
 
+0. *Waiting*, only if another transition is in its way when it is asked for. Nothing is decided yet but that it waits;
+   what was asked for is read again, and decided on, once nothing is in its way.
 1. *Preparing*, only if jobs switch one after the other. Those that wait for markers log their plans, so that they know
    the marker when it comes. Nothing has changed yet, and a change of the same jobs cancels the reconfiguration.
+   If the manager dies, the next one does not know what was decided: it withdraws the plans, and has it wait again.
 2. *Switching.* The tasks are changed in the committed state. The jobs of the heads get their plans, switch at their
    next batch, and send the markers. From here on it goes on to its end.
 3. *Proving.* All jobs run the new plans. If a changed task fails within a while, the reconfiguration is undone.
@@ -38,7 +41,7 @@ class Reconfiguration:
     dataflows: tuple[str, ...]
     """By the ids that their tenants have."""
     jobs: frozenset[JobId]
-    """The jobs that switch."""
+    """The jobs that switch; while it waits, those that would have when this was looked at last."""
     awaiting: frozenset[JobId]
     """Those that wait for markers."""
     sources: frozenset[Instance]
@@ -52,7 +55,7 @@ class Reconfiguration:
     undoes: int | None = None
     """The reconfiguration that it undoes; such a one is not undone by itself."""
     prepared: Prepared | None = None
-    """None from the switch on, and after another manager took over."""
+    """None while it waits, from the switch on, and after another manager took over."""
 
     @property
     def kind(self) -> TransitionKind:
@@ -62,7 +65,7 @@ class Reconfiguration:
     @property
     def scope(self) -> TransitionScope:
         """As `Transition` says."""
-        return TransitionScope(jobs=self.jobs, instances=self.instances)
+        return TransitionScope(jobs=self.jobs, instances=self.instances, dataflows=frozenset(self.dataflows))
 
     @property
     def marker(self) -> str:

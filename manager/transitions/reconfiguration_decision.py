@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
+from manager.planner import public_id
 from manager.transitions.reconfiguration_places import mixed, placed, scattered
 from manager.transitions.scope import TransitionScope
 from manager.transitions.state_fates import ReconfiguredTask, reconfigured_tasks
@@ -42,6 +43,7 @@ class ReconfigurationDecision:
         return TransitionScope(
             jobs=self.settled.touches | self.switches.jobs.keys(),
             instances=frozenset(each for pair in pairs for dataflow in pair for each in dataflow.instances),
+            dataflows=frozenset(public_id(old.id) for old, _ in pairs),
         )
 
     @property

@@ -21,13 +21,19 @@ class TransitionScope:
     """The jobs that may get other plans."""
     instances: frozenset[Instance] = frozenset()
     """The tasks that must stay where they are, or go on together."""
+    dataflows: frozenset[str] = frozenset()
+    """The dataflows that are reconfigured, by the ids that their tenants have; wherever their tasks are by now."""
     everything: bool = False
 
     def meets(self, other: "TransitionScope") -> bool:
-        """Whether both contain the same job or task."""
+        """Whether both contain the same job, task or dataflow."""
         if self.everything or other.everything:
             return True
-        return not (self.jobs.isdisjoint(other.jobs) and self.instances.isdisjoint(other.instances))
+        return not (
+            self.jobs.isdisjoint(other.jobs)
+            and self.instances.isdisjoint(other.instances)
+            and self.dataflows.isdisjoint(other.dataflows)
+        )
 
 
 WHOLE_SCOPE = TransitionScope(everything=True)
@@ -52,6 +58,8 @@ class Comer(StrEnum):
     MOVE = "move"
     DRAIN = "drain"
     RECONFIGURATION = "reconfiguration"
+    REPAIR = "repair"
+    """The reconfiguration that undoes a failing one; it goes before those that wait."""
 
 
 class Transition(Protocol):
@@ -78,6 +86,7 @@ _GIVES_WAY: Mapping[Phase, Resolution] = {
 }
 """A move that is only prepared has stopped nothing yet. From the cut on tasks stand still, and it has to end."""
 _GOES_ON: Mapping[Phase, Resolution] = {
+    Phase.WAITING: Resolution.PASS,
     Phase.PREPARING: Resolution.CANCEL,
     Phase.SWITCHING: Resolution.WAIT,
     Phase.PROVING: Resolution.PASS,
@@ -94,9 +103,16 @@ MEETINGS: Mapping[tuple[Comer, TransitionKind], Mapping[Phase, Resolution]] = Ma
         (Comer.MOVE, TransitionKind.DRAIN): {Phase.DRAINING: Resolution.REFUSE},
         (Comer.RECONFIGURATION, TransitionKind.MOVE): _GIVES_WAY,
         (Comer.RECONFIGURATION, TransitionKind.DRAIN): {Phase.DRAINING: Resolution.PASS},
+        (Comer.REPAIR, TransitionKind.MOVE): _GIVES_WAY,
+        (Comer.REPAIR, TransitionKind.DRAIN): {Phase.DRAINING: Resolution.PASS},
         **dict.fromkeys(((comer, TransitionKind.RECONFIGURATION) for comer in Comer), _GOES_ON),
-        # Two that are prepared would cancel each other by turns.
-        (Comer.RECONFIGURATION, TransitionKind.RECONFIGURATION): {**_GOES_ON, Phase.PREPARING: Resolution.WAIT},
+        # Two that are prepared would cancel each other by turns. They take effect in the order of the requests.
+        (Comer.RECONFIGURATION, TransitionKind.RECONFIGURATION): {
+            **_GOES_ON,
+            Phase.WAITING: Resolution.WAIT,
+            Phase.PREPARING: Resolution.WAIT,
+        },
+        (Comer.REPAIR, TransitionKind.RECONFIGURATION): {**_GOES_ON, Phase.PREPARING: Resolution.WAIT},
     }
 )
 REASONS: Mapping[TransitionKind, str] = MappingProxyType(

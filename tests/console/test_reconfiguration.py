@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from manager.answers import Role
+from manager.answers import ReconfigurationForm, Role
 from manager.cases.base import Caller, Paging
 from manager.rest.openapi_examples import resources
 from tests.console.conftest import ConsoleService, PageFor
@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.full, pytest.mark.chromium]
 UNDOES = """
 async (lists) => {
   const { history } = await import("/console/scripts/pages/dataflow/reconfiguration/history.js");
-  const fixed = { begun: "2026-03-01T12:00:00Z", switched: null, who: "ann", outcome: "", scope: null };
+  const moments = { begun: "2026-03-01T12:00:00Z", switched: null, ended: null };
+  const fixed = { ...moments, who: "ann", outcome: "", scope: null, queue: null };
   return lists.map((list) => {
     const items = list.map(([id, state, undoes]) => ({ ...fixed, id, state, undoes }));
     return history({ items, next: null }, "d", () => {}).querySelector("button")?.ariaLabel ?? null;
@@ -111,7 +112,7 @@ def test_two_tasks_are_changed_together_and_undone(console_service: ConsoleServi
     reconfigurations = console_service.tools.changes.reconfigurations
     (made,) = console_service.service.reconfigurations.page(ANN, flow, Paging()).items
     reconfigurations.prove(int(made.id))
-    expect(progress.locator("[aria-current=step]")).to_contain_text("Proving")
+    expect(progress.locator("[aria-current=step]")).to_contain_text("Switched")
     expect(progress).to_contain_text("In effect after")
     reconfigurations.end(int(made.id))
     expect(progress.locator("[aria-current=step]")).to_contain_text("Done")
@@ -283,6 +284,36 @@ def test_one_that_prepares_is_cancelled(
     assert 33.0 == config_of(console_service, flow, "plausible")["max"]
 
 
+def test_one_that_waits_says_for_what_and_is_cancelled(console_service: ConsoleService, page_for: PageFor) -> None:
+    """It names its place and the one before it, goes on by itself once that has switched, or is cancelled."""
+    flow = submitted(console_service)
+    reconfigurations = console_service.tools.changes.reconfigurations
+    form = ReconfigurationForm(tasks={"plausible": {"config": {"max": 44.0}}})
+    first = console_service.service.reconfigurations.begin(ANN, flow, form)
+    page = opened(console_service, page_for, flow)
+    change(page, "average").get_by_label("window").fill("20")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("button", name="Apply").click()
+    progress = page.get_by_role("region", name=re.compile("^Reconfiguration "))
+    expect(progress.locator("[aria-current=step]")).to_contain_text("Waiting")
+    expect(progress).to_contain_text(f"Place 1 of the queue. It waits for reconfiguration {first.id}.")
+    page.get_by_role("button", name="Cancel the reconfiguration").click()
+    expect(progress).to_contain_text("given up, because ann cancelled it")
+    change(page, "average").get_by_label("window").fill("30")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("button", name="Apply").click()
+    expect(progress.locator("[aria-current=step]")).to_contain_text("Waiting")
+    newest, *_ = console_service.service.reconfigurations.page(ANN, flow, Paging()).items
+    reconfigurations.prove(int(first.id))
+    reconfigurations.proceed(int(newest.id))
+    expect(progress.locator("[aria-current=step]")).to_contain_text("Switching")
+    assert 30 == config_of(console_service, flow, "average")["window"]
+    reconfigurations.prove(int(newest.id))
+    for each in (first, newest):
+        reconfigurations.end(int(each.id))
+    expect(progress.locator("[aria-current=step]")).to_contain_text("Done")
+
+
 def test_only_the_last_one_that_has_taken_effect_can_be_undone(page_for: PageFor) -> None:
     """Not one that waits, nor one that was abandoned, nor the way back of one that failed."""
     done, abandoned = ["3", "done", None], ["4", "abandoned", None]
@@ -292,11 +323,12 @@ def test_only_the_last_one_that_has_taken_effect_can_be_undone(page_for: PageFor
         [abandoned, done],
         [abandoned],
         [["4", "switching", None], done],
-        [["4", "proving", None], done],
+        [["4", "switched", None], done],
+        [["4", "waiting", None], done],
         [["4", "done", "3"], done],
         [["4", "done", "3"], ["3", "reverted", None], ["2", "done", None]],
     ]
-    expected = [None, "3", "3", None, None, "4", "4", None]
+    expected = [None, "3", "3", None, None, "4", None, "4", None]
     labels = [None if each is None else f"Undo reconfiguration {each}" for each in expected]
     assert labels == page_for(None).evaluate(UNDOES, lists)
 

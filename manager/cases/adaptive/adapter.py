@@ -33,7 +33,7 @@ from manager.store.tables import DataflowRow
 from manager.transitions.life import Phase
 
 log = logging.getLogger("braid.adapting")
-_BUSY = frozenset({Phase.PREPARING, Phase.SWITCHING})
+_BUSY = frozenset({Phase.WAITING, Phase.PREPARING, Phase.SWITCHING})
 
 
 class Adapter:

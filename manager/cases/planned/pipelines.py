@@ -84,11 +84,13 @@ class Pipelines(Base):
     ) -> ReplanAnswer:
         changes = Reconfigurations(self._tools)
         form = ReconfigurationForm(document=dict(composed.planned.assembled.document))
-        apply = changes.preview if dry_run else changes.begin
         reshaped = bool(rerouted(row.document, composed.document.decode()))
         try:
             # A replacement would drop all states below; this drops those that do not go with the events from now on.
-            begun = apply(caller, row.id, form, lenient=reshaped)
+            if dry_run:
+                begun = changes.preview(caller, row.id, form, lenient=reshaped)
+            else:
+                begun = changes.fill(caller, row.id, form, revision=row.revision, lenient=reshaped)
         except InvalidDataflow as refused:
             if not reshaped or not {each.code for each in refused.errors} <= _PLACED_ANEW:
                 raise

@@ -44,6 +44,14 @@ export class Unreachable extends Error {
 /** The methods of the API. Paths are those of REST, such as `/v1/dataflows`; the caller encodes ids in them. */
 export const api = { get, post, put, remove, pages, open };
 
+/** An idempotency key: what is sent again under it is done once. */
+export function newKey() {
+  // `randomUUID` does not exist without TLS.
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), function hexadecimal(byte) {
+    return byte.toString(16).padStart(2, "0");
+  }).join("");
+}
+
 function get(path, { query, headers, signal } = {}) {
   return asked("GET", path, undefined, { query, headers, signal });
 }

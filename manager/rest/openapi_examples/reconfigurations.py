@@ -6,6 +6,7 @@ from manager.answers import (
     ChangedTaskAnswer,
     ComponentAnswer,
     Page,
+    QueueAnswer,
     ReconfigurationAnswer,
     ReconfigurationScope,
     ReconfigurationState,
@@ -29,5 +30,12 @@ RECONFIGURATION = ReconfigurationAnswer(
         waiting=(),
         delay_seconds=1.0,
     ),
+)
+WAITING = RECONFIGURATION.model_copy(
+    update={
+        "id": "9",
+        "state": ReconfigurationState.WAITING,
+        "queue": QueueAnswer(place=2, behind=("7", "8")),
+    }
 )
 RECONFIGURATION_PAGE = Page[ReconfigurationAnswer](items=(RECONFIGURATION,))

@@ -4,7 +4,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from manager.answers import Page, ReconfigurationAnswer, ReconfigurationForm, ReplanAnswer, ReplanForm
+from manager.answers import (
+    Page,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
+    ReconfigurationState,
+    ReplanAnswer,
+    ReplanForm,
+)
 from manager.problem import (
     Conflict,
     Forbidden,
@@ -16,7 +23,7 @@ from manager.problem import (
     UnsupportedMediaType,
 )
 from manager.rest.bodies import form
-from manager.rest.dependencies import Named, TheCaller, ThePage, TheService
+from manager.rest.dependencies import IdempotencyKey, Named, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import reconfigurations as examples
 from manager.rest.openapi_examples.plans import REPLANNED
@@ -26,6 +33,8 @@ _TROUBLES = (Conflict, Forbidden, InvalidDataflow, NotFound, QuotaExceeded, Stat
 
 
 DryRun = Annotated[bool, Query(description="Only preview it; nothing changes.")]
+_LATER = 202
+"""The status of what waits for others."""
 _Form = Annotated[ReconfigurationForm, Depends(form(ReconfigurationForm))]
 
 
@@ -50,7 +59,9 @@ def replan(
 
 @router.post(
     "/reconfigurations",
-    **documented(examples.RECONFIGURATION, *_TROUBLES, UnsupportedMediaType, body=ReconfigurationForm),
+    **documented(
+        examples.RECONFIGURATION, *_TROUBLES, UnsupportedMediaType, body=ReconfigurationForm, later=examples.WAITING
+    ),
 )
 def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
@@ -59,12 +70,16 @@ def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
     sent: _Form,
     response: Response,
     dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+    idempotency_key: IdempotencyKey = None,
 ) -> ReconfigurationAnswer:
-    """Change tasks while they run, with their states. Tasks that others share are copied; theirs run on unchanged."""
+    """Change tasks while they run, with their states. Tasks that others share are copied; theirs run on unchanged.
+
+    The answer is 202 if it waits for others, with its place in the queue; it begins by itself.
+    """
     if dry_run:
         return service.reconfigurations.preview(caller, id, sent)
-    answer = service.reconfigurations.begin(caller, id, sent)
-    response.headers["Location"] = f"/v1/dataflows/{id}/reconfigurations/{answer.id}"
+    answer = service.reconfigurations.begin(caller, id, sent, idempotency_key=idempotency_key)
+    _mark_begun(response, id, answer)
     return answer
 
 
@@ -97,20 +112,34 @@ def cancel_reconfiguration(
     id: Named,  # noqa: A002 - as above
     number: Named,
 ) -> ReconfigurationAnswer:
-    """Cancel a reconfiguration. This is possible until its first task has switched."""
+    """Cancel a reconfiguration, also one that waits. This is possible until its first task has switched."""
     return service.reconfigurations.cancel(caller, id, number)
 
 
 @router.post(
     "/reconfigurations/{number}/undo",
-    **documented(examples.RECONFIGURATION, Conflict, NotFound, QuotaExceeded, StateNotReady),
+    **documented(examples.RECONFIGURATION, Conflict, NotFound, QuotaExceeded, StateNotReady, later=examples.WAITING),
 )
-def undo_reconfiguration(
+def undo_reconfiguration(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
     caller: TheCaller,
     id: Named,  # noqa: A002 - as above
     number: Named,
+    response: Response,
     dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+    idempotency_key: IdempotencyKey = None,
 ) -> ReconfigurationAnswer:
-    """Undo a reconfiguration: back to the configs before it, with the states as they are by now."""
-    return service.reconfigurations.undo(caller, id, number, dry_run=dry_run)
+    """Undo a reconfiguration: back to the configs before it, with the states as they are by now.
+
+    The answer is 202 if it waits for others.
+    """
+    answer = service.reconfigurations.undo(caller, id, number, dry_run=dry_run, idempotency_key=idempotency_key)
+    if not dry_run:
+        _mark_begun(response, id, answer)
+    return answer
+
+
+def _mark_begun(response: Response, dataflow: str, answer: ReconfigurationAnswer) -> None:
+    response.headers["Location"] = f"/v1/dataflows/{dataflow}/reconfigurations/{answer.id}"
+    if answer.state is ReconfigurationState.WAITING:
+        response.status_code = _LATER

@@ -110,13 +110,14 @@ class MoveRow(SQLModel, table=True):
 
 
 class IdempotencyRow(SQLModel, table=True):
-    """The result of a submission with an idempotency key."""
+    """The result of a submission or a reconfiguration with an idempotency key."""
 
     __tablename__ = "idempotency"
     __table_args__ = (Index("ix_idempotency_age", "tenant", "at"),)
     tenant: str = Field(primary_key=True)
     key: str = Field(primary_key=True)
     digest: str
-    """The digest of the document, so that another one with the same key is refused."""
+    """The digest of what was sent, so that something else with the same key is refused."""
     dataflow: str
+    reconfiguration: int | None = None
     at: float

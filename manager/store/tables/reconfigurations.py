@@ -30,6 +30,8 @@ class ReconfigurationRow(SQLModel, table=True):
     outcome: str = Field(default="", sa_column=Column(Text, nullable=False))
     report: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
     """The preview that it began with."""
+    request: str | None = Field(default=None, sa_column=Column(Text))
+    """What was asked for, until the switch, so that any manager can decide on it."""
 
 
 class ReconfiguredRow(SQLModel, table=True):

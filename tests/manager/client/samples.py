@@ -38,6 +38,7 @@ RECONFIGURATION = {
     "dataflows": ["d1"],
     "who": "school",
     "begun": "2026-03-01T12:00:00Z",
+    "queue": None,
     "switched": None,
     "ended": None,
     "undoes": None,

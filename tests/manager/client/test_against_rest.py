@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from manager.answers import DataflowState, KeyForm, Quota, SchemaForm, Start, Stop, TenantForm, VisibilityForm
+from manager.answers import (
+    DataflowState,
+    KeyForm,
+    Quota,
+    ReconfigurationForm,
+    SchemaForm,
+    Start,
+    Stop,
+    TenantForm,
+    VisibilityForm,
+)
 from manager.client import AsyncClient, Client, Refused
 from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
@@ -118,6 +128,16 @@ def test_the_idempotency_key_reaches_the_service(served: Served) -> None:
         assert first.id == again.id
         assert first.id != ann.submit(DOCUMENT).id
     assert None not in [key for key, _ in served.service.seen]
+
+
+def test_the_idempotency_key_of_a_reconfiguration_reaches_the_service(served: Served) -> None:
+    """A repeated key changes once; without a key each change gets its own."""
+    form = ReconfigurationForm(tasks={"plausible": {"config": {"max": 50.0}}})
+    with served.client(served.service.ann) as ann:
+        flow = ann.submit(DOCUMENT).id
+        first, again = (ann.reconfigure(flow, form, idempotency_key="mine") for _ in range(2))
+        assert first.id == again.id
+        assert first.id != ann.reconfigure(flow, form).id
 
 
 def test_a_long_list_is_read_completely(served: Served) -> None:

@@ -20,6 +20,7 @@ from manager.answers import (
     PublishingForm,
     Quota,
     ReconfigurationForm,
+    ReconfigurationState,
     ReplanForm,
     SchemaForm,
     SecretForm,
@@ -452,6 +453,32 @@ def test_a_submission_is_retried_with_the_same_key(ask: Ask) -> None:
     ask(service, "submit", ({},))
     first, again, second = (asked.headers["Idempotency-Key"] for asked in service.asked)
     assert first == again != second
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("reconfigure", ("d1", ReconfigurationForm(tasks={"a": {"config": {"add": 2}}}))),
+        ("undo_reconfiguration", ("d1", "7")),
+    ],
+)
+def test_a_reconfiguration_is_retried_with_the_same_key(ask: Ask, method: str, arguments: tuple[Any, ...]) -> None:
+    """A lost answer does not make it twice; the next one has another key."""
+    service = Service([httpx.ReadError("broke"), ok(RECONFIGURATION)])
+    ask(service, method, arguments)
+    ask(service, method, arguments)
+    first, again, second = (asked.headers["Idempotency-Key"] for asked in service.asked)
+    assert first == again != second
+
+
+@BOTH
+def test_a_reconfiguration_that_waits_is_an_answer(ask: Ask) -> None:
+    """The status 202 is no error; the answer has its place."""
+    queue = {"place": 2, "behind": ["5"], "behind_others": 1, "behind_moves": False}
+    service = Service([httpx.Response(202, json=RECONFIGURATION | {"state": "waiting", "queue": queue})])
+    answer = ask(service, "reconfigure", ("d1", ReconfigurationForm(tasks={"a": {"config": {"add": 2}}})))
+    assert (ReconfigurationState.WAITING, queue) == (answer.state, answer.queue.model_dump(mode="json"))
 
 
 def test_a_submission_has_the_key_that_is_given() -> None:

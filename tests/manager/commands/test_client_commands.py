@@ -45,6 +45,11 @@ from tests.manager.commands.braid_runner import Braid
 DOCUMENT = '{"name": "x"}'
 TENANTS, ADMITTED = page(TENANT), ok(TENANT)
 
+DONE = RECONFIGURATION | {"state": "done", "switched": "2026-03-01T12:00:01Z", "ended": "2026-03-01T12:00:25Z"}
+QUEUED = RECONFIGURATION | {
+    "state": "waiting",
+    "queue": {"place": 3, "behind": ["5"], "behind_others": 2, "behind_moves": True},
+}
 _DECLARED = {"source": SOURCE, "going_on": 1, "dependent": [{"dataflow": "d1", "why": ["no field g"]}]}
 _GAVE_UP = DETAIL | {
     "given_up": [
@@ -166,10 +171,24 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
     ),
     (
         "reconfigure d1 x.json",
-        [ok(RECONFIGURATION), ok(RECONFIGURATION | {"state": "proving", "switched": "2026-03-01T12:00:01Z"})],
+        [ok(RECONFIGURATION), ok(RECONFIGURATION | {"state": "switched", "switched": "2026-03-01T12:00:01Z"})],
         ["POST /v1/dataflows/d1/reconfigurations", "GET /v1/dataflows/d1/reconfigurations/7"],
-        RECONFIGURATION | {"state": "proving", "switched": "2026-03-01T12:00:01Z"},
-        ["reconfiguration 7 is proving after 1 s"],
+        RECONFIGURATION | {"state": "switched", "switched": "2026-03-01T12:00:01Z"},
+        ["reconfiguration 7 has switched after 1 s; events from before may still be under way"],
+    ),
+    (
+        "reconfigure d1 x.json --until done",
+        [ok(RECONFIGURATION), ok(RECONFIGURATION | {"state": "switched"}), ok(DONE)],
+        ["POST /v1/dataflows/d1/reconfigurations", *["GET /v1/dataflows/d1/reconfigurations/7"] * 2],
+        DONE,
+        ["reconfiguration 7 is done: it switched after 1 s, and the events from before were gone after 25 s"],
+    ),
+    (
+        "reconfigure d1 x.json --no-wait",
+        [httpx.Response(202, json=QUEUED)],
+        ["POST /v1/dataflows/d1/reconfigurations"],
+        QUEUED,
+        ["7 waits for reconfiguration 5, 2 reconfigurations of others, tasks that are being moved, at place 3"],
     ),
     (
         "reconfigure d1 x.json --dry-run",
@@ -197,7 +216,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [page(RECONFIGURATION)],
         ["GET /v1/dataflows/d1/reconfigurations?limit=100"],
         [RECONFIGURATION],
-        ["7", "switching"],
+        ["7", "switching", "asked for", "switched", "over"],
     ),
     (
         "explain x.json",
@@ -723,3 +742,26 @@ def test_no_command_shows_the_api_key(words: str, braid: Braid) -> None:
             result = braid(*words.split(), *form, answers=[answer])
             assert result.exit_code != 0
             assert KEY not in result.output + repr(result.exception)
+
+
+def test_one_sees_what_a_reconfiguration_waits_for(braid: Braid) -> None:
+    """On standard error, once for each change, so that standard output has the one answer at the end."""
+    nearer = QUEUED | {"queue": {"place": 1, "behind": ["5"], "behind_others": 0, "behind_moves": False}}
+    over = RECONFIGURATION | {"state": "switched", "switched": "2026-03-01T12:00:01Z"}
+    result = braid("reconfigure", "d1", "--set", "a.x=1", "--json", answers=[*map(ok, (QUEUED, QUEUED, nearer, over))])
+    assert [
+        (
+            "reconfiguration 7 waits for reconfiguration 5, 2 reconfigurations of others, tasks that are being moved, "
+            "at place 3 of the queue"
+        ),
+        "reconfiguration 7 waits for reconfiguration 5, at place 1 of the queue",
+    ] == result.stderr.splitlines()
+    assert (ExitCode.WELL, "switched") == (result.exit_code, json.loads(result.stdout)["state"])
+
+
+def test_a_script_sees_that_a_version_went_back(braid: Braid) -> None:
+    """One that waits for the end of the events from before does not take for done what was undone."""
+    back = RECONFIGURATION | {"state": "reverted", "outcome": "undone, because a task fails since"}
+    answers = [ok(RECONFIGURATION | {"state": "switched"}), ok(back)]
+    result = braid("reconfigure", "d1", "--set", "a.x=1", "--until", "done", answers=answers)
+    assert (ExitCode.CONFLICT, True) == (result.exit_code, "undone, because a task fails since" in result.stdout)

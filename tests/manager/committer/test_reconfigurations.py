@@ -9,8 +9,8 @@ from engine.plan import SlotState
 from engine.state_change import StateChange
 from manager.answers import ReconfigurationForm, ReconfigurationState, Stop
 from manager.committer import committer as committers
-from manager.committer.reconfiguration_snapshot import ReconfigurationRequest
 from manager.problem import Conflict, Forbidden, InvalidDataflow, StateNotReady
+from manager.transitions.reconfiguration_request import ReconfigurationRequest
 from merge import Instance
 from tests.manager.committer.pictures import hold, pictured, rows
 from tests.manager.managers import OPERATOR, Manager, caller
@@ -335,7 +335,7 @@ def test_tasks_that_may_switch_apart_wait_for_no_other_job(spread: Manager, apar
         apart={flow: frozenset(apart)},
     )
     assert (2, waiting) == _jobs(spread, wanted)
-    spread.changes.reconfigurations.begin(wanted, lambda _state, _decided: {}, who="ann")
+    spread.changes.reconfigurations.begin(wanted, who="ann")
     hold(spread)
 
 
@@ -384,7 +384,7 @@ def test_a_failing_version_that_cannot_go_back_now_is_tried_again(
     between = service.begin(BOB, other, patch(x={"add": 9})).id
     with pytest.raises(StateNotReady):
         changes.revert(int(number), why="it fails")
-    assert ReconfigurationState.PROVING is service.get(ANN, flow, number).state
+    assert ReconfigurationState.SWITCHED is service.get(ANN, flow, number).state
     changes.prove(int(between))
     changes.revert(int(number), why="it fails")
     found = service.get(ANN, flow, number)
@@ -399,7 +399,7 @@ def test_what_has_not_switched_cannot_be_undone(spread: Manager) -> None:
     spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
     flow = spread.submit("ann", CHAIN)
     number = spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id
-    with pytest.raises(Conflict, match="is preparing; only one that has switched can be undone"):
+    with pytest.raises(Conflict, match="is preparing and has changed nothing yet; cancel it instead"):
         spread.service.reconfigurations.undo(ANN, flow, number)
     spread.service.reconfigurations.cancel(ANN, flow, number)
     with pytest.raises(Conflict, match="is abandoned; only one that has switched can be undone"):

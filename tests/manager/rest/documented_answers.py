@@ -37,6 +37,8 @@ class Ask:
     headers: Mapping[str, str] = field(default_factory=dict)
     by_cookie: bool = False
     """Whether it comes by a session rather than with the key, and not from the console."""
+    last: bool = False
+    """Whether it is sent after everything else."""
     when: str = "well"
     """In which state the service is asked: `well`, `waiting` for the lead, `away` from its database, or `broken`."""
 
@@ -49,6 +51,8 @@ class Route:
     own: Mapping[str, Ask] = field(default_factory=dict)
     waits: bool = False
     """Whether only a manager that leads can answer it."""
+    queued: tuple[Ask, ...] = ()
+    """What is answered later, sent after everything else, because then much waits."""
     is_document: bool = False
     most: int = MOST_FORM_BYTES
     """The most bytes of a body."""
@@ -182,6 +186,10 @@ ROUTES: dict[str, Route] = {
             "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/reconfigurations", _PATCH),
         },
         waits=True,
+        queued=(
+            _ask("ann", "/v1/dataflows/{edited}/reconfigurations", _PATCH),
+            _ask("ann", "/v1/dataflows/{alone}/reconfigurations", _PATCH),
+        ),
     ),
     "reconfigurations": Route(
         well=_ask("ann", "/v1/dataflows/{alone}/reconfigurations"),
@@ -207,6 +215,7 @@ ROUTES: dict[str, Route] = {
             "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/reconfigurations/{poors_change}/undo"),
         },
         waits=True,
+        queued=(_ask("ann", "/v1/dataflows/{alone}/reconfigurations/{changed}/undo"),),
     ),
     "replan": Route(
         well=_ask("poor", "/v1/dataflows/{poors}/replan?dry_run=true", {}),
@@ -591,3 +600,5 @@ def asked(route: Route, *, changes: bool) -> Iterator[tuple[str, Ask]]:
         yield "invalid-dataflow", replace(well, body={})
     yield from route.own.items()
     yield WELL, well
+    for each in route.queued:
+        yield WELL, replace(each, last=True)

@@ -668,6 +668,7 @@ class _FakeReconfigurations(Reconfigurations):
     def __init__(self, fake: FakeService) -> None:
         self._fake = fake
         self._begun: list[ReconfigurationAnswer] = []
+        self._keyed: dict[str, tuple[ReconfigurationForm, ReconfigurationAnswer]] = {}
 
     def preview(
         self,
@@ -685,9 +686,16 @@ class _FakeReconfigurations(Reconfigurations):
         dataflow: str,
         form: ReconfigurationForm,
         *,
-        lenient: bool = False,  # noqa: ARG002 - as the real one's
+        idempotency_key: str | None = None,
     ) -> ReconfigurationAnswer:
+        before = self._keyed.get(idempotency_key or "")
+        if before is not None:
+            if before[0] != form:
+                raise Conflict("the idempotency key was used for another reconfiguration; choose another")
+            return before[1]
         self._begun.append(self._made(caller, dataflow, form))
+        if idempotency_key is not None:
+            self._keyed[idempotency_key] = form, self._begun[-1]
         return self._begun[-1]
 
     def page(self, caller: Caller, dataflow: str, paging: Paging) -> Page[ReconfigurationAnswer]:
@@ -706,7 +714,13 @@ class _FakeReconfigurations(Reconfigurations):
         raise Conflict("this reconfiguration is over, or went on meanwhile")
 
     def undo(
-        self, caller: Caller, dataflow: str, reconfiguration: str, *, dry_run: bool = False
+        self,
+        caller: Caller,
+        dataflow: str,
+        reconfiguration: str,
+        *,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,  # noqa: ARG002 - as the real one's
     ) -> ReconfigurationAnswer:
         undone = self.get(caller, dataflow, reconfiguration)
         number = "" if dry_run else str(len(self._begun) + 1)
@@ -719,7 +733,8 @@ class _FakeReconfigurations(Reconfigurations):
             _operators_only(caller)
         if not form.tasks and form.document is None:
             raise Conflict("nothing would change; edit the type or the config of a task")
-        example = reconfigurations.RECONFIGURATION
+        # Whatever is under way is in the way.
+        example = reconfigurations.WAITING if self._begun else reconfigurations.RECONFIGURATION
         return example.model_copy(update={"id": str(len(self._begun) + 1), "dataflows": (dataflow,), "who": caller.who})
 
     def _own(self, caller: Caller, dataflow: str) -> None:  # type: ignore[override]  # a dataflow of the fake has no row

@@ -49,6 +49,29 @@ def test_an_idempotency_key_submits_once(ann: httpx.Client) -> None:
     assert 1 == len(ann.get("/v1/dataflows").json()["items"])
 
 
+def test_a_reconfiguration_that_waits_is_answered_later(ann: httpx.Client) -> None:
+    """The status of one that begins is 200, of one that waits 202 with its place; the location shows either."""
+    path = f"/v1/dataflows/{_submitted(ann)['id']}/reconfigurations"
+    bodies = [{"tasks": {"plausible": {"config": {"max": most}}}} for most in (50.0, 60.0)]
+    first, second = (ann.post(path, json=each, headers={"Idempotency-Key": f"k{at}"}) for at, each in enumerate(bodies))
+    assert [(200, "switching", None), (202, "waiting", ["7", "8"])] == [
+        (each.status_code, each.json()["state"], (each.json()["queue"] or {}).get("behind")) for each in (first, second)
+    ]
+    assert [first.json(), second.json()] == [ann.get(each.headers["Location"]).json() for each in (first, second)]
+
+
+def test_an_idempotency_key_reconfigures_once(ann: httpx.Client) -> None:
+    """The same key and form are answered again, with the status that it has then; another form is refused."""
+    path = f"/v1/dataflows/{_submitted(ann)['id']}/reconfigurations"
+    body, headers = {"tasks": {"plausible": {"config": {"max": 50.0}}}}, {"Idempotency-Key": "once"}
+    first, again = (ann.post(path, json=body, headers=headers) for _ in range(2))
+    assert (first.status_code, first.json()) == (again.status_code, again.json())
+    other = ann.post(path, json={"tasks": {"plausible": {"config": {"max": 51.0}}}}, headers=headers)
+    assert (409, "/problems/conflict") == (other.status_code, other.json()["type"])
+    assert 1 == len(ann.get(path).json()["items"])
+    assert 422 == ann.post(path, json=body, headers={"Idempotency-Key": "two words"}).status_code
+
+
 def test_an_operator_says_for_which_tenant(operator: httpx.Client) -> None:
     """An operator's submission without a tenant is refused at that parameter, and with one belongs to it."""
     without = operator.post("/v1/dataflows", content=DOCUMENT, headers=JSON)

@@ -37,7 +37,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[st
             for code, ask in asked(route, changes=methods[name] != "GET")
         ]
         # What is done well changes something, so it comes last.
-        rows.sort(key=lambda row: (SITUATIONS.index(row[2].when), row[0] == WELL))
+        rows.sort(key=lambda row: (SITUATIONS.index(row[2].when), row[0] == WELL, row[2].last))
         found, situation = [], "well"
         for code, name, ask in rows:
             if ask.when != situation:

@@ -1,6 +1,6 @@
 /** Submission of a dataflow: check its document, preview the effects, submit. */
 
-import { api, Problem, Unreachable } from "../api.js";
+import { api, Problem, Unreachable, newKey } from "../api.js";
 import { notJson, refused } from "../document-problems.js";
 import { element, field, named, problem, replace, table } from "../dom.js";
 import { cores, count, percent, time } from "../format.js";
@@ -113,13 +113,6 @@ function made(session) {
 
 function queryOf(form) {
   return { tenant: form.tenant?.value.trim(), start: form.start.value };
-}
-
-function newKey() {
-  // `randomUUID` does not exist without TLS.
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), function hexadecimal(byte) {
-    return byte.toString(16).padStart(2, "0");
-  }).join("");
 }
 
 function explanation(result) {

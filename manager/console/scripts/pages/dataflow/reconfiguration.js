@@ -1,6 +1,6 @@
 /** The reconfiguration of a running dataflow: tasks are changed, previewed and switched, watched and undone. */
 
-import { api } from "../../api.js";
+import { api, newKey } from "../../api.js";
 import { element, problem, replace } from "../../dom.js";
 import { taskChanges } from "./reconfiguration/changes.js";
 import { scopeOf } from "./reconfiguration/preview.js";
@@ -69,14 +69,16 @@ export function reconfiguration({ path, isOperator, signal, say, changed }) {
       }
       changes.show([]);
       const title = element("h3", { id: "reconfiguration-preview", tabindex: "-1" }, heading);
+      // One key for each preview: applied again after a lost answer, it is the same reconfiguration.
+      const key = newKey();
       replace(result, element("section", { class: "card", "aria-labelledby": title.id },
         title, scopeOf(answer, current, types),
-        element("button", { class: "button first", type: "button", on: { click: () => apply(to, body) } }, words)));
+        element("button", { class: "button first", type: "button", on: { click: () => apply(to, body, key) } }, words)));
       title.focus();
     });
   }
 
-  function apply(to, body) {
+  function apply(to, body, key) {
     return tried(async function begin() {
       // A disabled button would lose the focus.
       if (busy) {
@@ -84,7 +86,7 @@ export function reconfiguration({ path, isOperator, signal, say, changed }) {
       }
       busy = true;
       try {
-        const begun = await api.post(to, body, { signal });
+        const begun = await api.post(to, body, { headers: { "Idempotency-Key": key }, signal });
         if (body !== undefined) {
           changes.clear();
         }

@@ -4,11 +4,13 @@ import { badge, element, named, table } from "../../../dom.js";
 import { seconds, time } from "../../../format.js";
 
 const STEPS = [
+  ["waiting", "Waiting: it begins by itself once others have switched. Nothing has changed yet."],
   ["preparing", "Preparing: jobs that wait for others get ready. Nothing has changed yet."],
   ["switching", "Switching: the jobs take the new configuration."],
-  ["proving", "Proving: for twenty seconds, a task that fails makes it go back by itself."],
-  ["done", "Done."],
+  ["switched", "Switched: every job runs the new configuration. Older events may still be under way, and a task that fails makes it go back by itself."],
+  ["done", "Done: the older events are gone too."],
 ];
+const CANCELLABLE = ["waiting", "preparing"];
 const STATES = new Map(STEPS.map(([state], place) => [state, place]));
 
 /** Whether a reconfiguration is under way. */
@@ -26,8 +28,9 @@ export function progress(each, cancel) {
       : element("ol", { class: "steps" }, STEPS.map(([state, words], place) => element("li", {
         class: place < reached || isLast ? "past" : null, "aria-current": state === each.state ? "step" : null,
       }, words))),
+    each.queue ? element("p", {}, queued(each.queue)) : null,
     each.switched === null ? null : element("p", {}, `In effect after ${seconds(delayOf(each))}.`),
-    each.state === "preparing"
+    CANCELLABLE.includes(each.state)
       ? element("button", { class: "button", type: "button", on: { click: cancel } }, "Cancel the reconfiguration") : null);
 }
 
@@ -37,9 +40,10 @@ export function history({ items, next }, dataflow, undo) {
   return table([
     { title: "Id", cell: (each) => each.id },
     { title: "State", cell: (each) => badge(each.state) },
-    { title: "Begun", cell: (each) => time(each.begun) },
+    { title: "Asked for", cell: (each) => time(each.begun) },
     { title: "By", cell: (each) => named(each.who) },
     { title: "In effect after", number: true, cell: (each) => seconds(each.switched === null ? null : delayOf(each)) },
+    { title: "Over", cell: (each) => time(each.ended) },
     { title: "Changed tasks", cell: (each) => changed(each, dataflow) },
     { title: "Outcome", cell: outcome },
     {
@@ -54,9 +58,21 @@ export function history({ items, next }, dataflow, undo) {
 /** The last one that has switched; none if that went back by itself already. */
 function undoableOf(items) {
   const last = items.find((each) => each.state !== "abandoned");
-  const hasSwitched = last !== undefined && ["proving", "done"].includes(last.state);
+  const hasSwitched = last !== undefined && ["switched", "done"].includes(last.state);
   const undone = items.find((each) => each.id === last?.undoes);
   return hasSwitched && undone?.state !== "reverted" ? last : null;
+}
+
+/** What one that waits waits for. */
+function queued({ place, behind, behind_others: others, behind_moves: moves }) {
+  const names = behind.map((id) => `reconfiguration ${id}`);
+  if (others > 0) {
+    names.push(others === 1 ? "one of somebody else" : `${others} of others`);
+  }
+  if (moves) {
+    names.push("tasks that are being moved");
+  }
+  return names.length === 0 ? "It is about to begin." : `Place ${place} of the queue. It waits for ${names.join(", ")}.`;
 }
 
 function delayOf({ begun, switched }) {
@@ -68,6 +84,7 @@ function changed({ scope }, id) {
   return names.flatMap((name, place) => (place === 0 ? [named(name)] : [", ", named(name)]));
 }
 
-function outcome({ undoes, outcome: words }) {
-  return element("div", { class: "wide" }, [undoes === null ? "" : `undoes ${undoes}`, words].filter(Boolean).join("; "));
+function outcome({ undoes, outcome: words, queue }) {
+  const parts = [undoes === null ? "" : `undoes ${undoes}`, words, queue ? queued(queue) : ""];
+  return element("div", { class: "wide" }, parts.filter(Boolean).join("; "));
 }
