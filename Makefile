@@ -6,7 +6,7 @@ READY := .venv/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help classes demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
+.PHONY: help classes demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -51,7 +51,7 @@ chaos: classes  ## kill drivers, workers and brokers for up to an hour, and look
 slow: classes  ## run the tests that take too long even for continuous integration
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
-bench: bench-merge bench-engine bench-receiving bench-shards bench-hosts bench-neighbours bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-placement bench-adapt bench-adapt-live bench-console  ## run all benchmarks
+bench: bench-merge bench-engine bench-receiving bench-shards bench-hosts bench-neighbours bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-placement bench-adapt bench-adapt-live bench-console bench-peers  ## run all benchmarks
 
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
@@ -97,6 +97,9 @@ bench-adapt-live: classes  ## measure what running dataflows keep by adapting un
 
 bench-console: $(READY)  ## measure frames of the running graph in chromium
 	$(BIN)/python -m benchmarks.console
+
+bench-peers: classes  ## measure the same dataflows on Braid, Node-RED, plain PySpark and PyFlink; an hour or more, QUICK=1 three minutes
+	$(BIN)/python -m benchmarks.peers $(if $(QUICK),--quick)
 
 evidence: $(READY)  ## replay the paper's workloads in less than an hour, and write docs/evidence
 	$(BIN)/python -m workloads.evidence

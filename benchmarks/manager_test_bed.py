@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from manager.client import Client
 from manager.process.keeper_process import read_record
 from manager.process.settings import read_key
 from workloads.replay.cores import CoresReading, cores_between, read_cores
+from workloads.service_process import free_port
 
 T = TypeVar("T")
 _BOUND = 120.0
@@ -49,7 +49,7 @@ class MeasuredService:
         """`host` is "none" where others are hosts; `settings` are others, by their variables."""
         self.root = folder / "root"
         self.log = folder / "serve.log"
-        self.url = f"http://127.0.0.1:{_free_port()}"
+        self.url = f"http://127.0.0.1:{free_port()}"
         self.outputs: dict[str, list[float]] = defaultdict(list)
         """By topic."""
         self.published: dict[tuple[str, int], float] = {}
@@ -266,10 +266,3 @@ def serving(
         yield service
     finally:
         service.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

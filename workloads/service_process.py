@@ -38,7 +38,7 @@ class ServiceProcess:
     def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         self.root = folder / "root"
         self.log = folder / "serve.log"
-        self.url = f"http://127.0.0.1:{_free_port()}"
+        self.url = f"http://127.0.0.1:{free_port()}"
         self._folder = folder
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
@@ -137,7 +137,7 @@ def served(notify: Callable[[str], None], options: Sequence[str] = ()) -> Iterat
     logs = f"The service's log is {service.log}; that of its broker and host is {service.root / 'keeper' / 'log'}"
     trouble = ""
     try:
-        with _stops_on_signals() as ignore:
+        with stops_on_signals() as ignore:
             try:
                 service.start(notify)
                 yield service
@@ -158,7 +158,7 @@ def served(notify: Callable[[str], None], options: Sequence[str] = ()) -> Iterat
 
 
 @contextmanager
-def _stops_on_signals() -> Iterator[Callable[[], None]]:
+def stops_on_signals() -> Iterator[Callable[[], None]]:
     """Have SIGTERM end the run as Ctrl-C does; the yielded function makes it ignore both from then on."""
     numbers = (signal.SIGINT, signal.SIGTERM)
 
@@ -193,7 +193,8 @@ def _name(process: psutil.Process) -> str:
         return "gone"
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback address on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,7 +1,6 @@
 """A fleet: a service without a host of its own, and machines that are started, killed and read."""
 
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from manager.answers import DataflowState, SourceForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from tests.faulty_way import FaultyWay
+from workloads.service_process import free_port
 
 T = TypeVar("T")
 BRAID = Path(sys.executable).parent / "braid"
@@ -59,7 +59,7 @@ class FleetBed(FleetLine):
         root = self.root_of(name)
         root.mkdir(parents=True, exist_ok=True)
         options = [f"--root={root}", f"--broker={self.service.broker.url}", "--master=local[2,8]", f"--hosts={hosts}"]
-        port = _free_port()
+        port = free_port()
         if counted:
             way = self.ways[name] = FaultyWay(port)
             options += [f"--copies-at=127.0.0.1:{way.port}", f"--copies-listen=127.0.0.1:{port}"]
@@ -181,10 +181,3 @@ def fleet(folder: Path, *names: str, replicas: int, pace: float = 0.5) -> Iterat
         yield made
     finally:
         made.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

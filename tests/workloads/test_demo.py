@@ -142,7 +142,7 @@ def test_a_demo_that_cannot_begin_says_why_and_where_the_log_is(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, taken_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the service wrote last is shown, to programs as a problem, and its log is kept."""
-    monkeypatch.setattr(service_process, "_free_port", lambda: taken_port)
+    monkeypatch.setattr(service_process, "free_port", lambda: taken_port)
     result = CliRunner().invoke(app, ["demo", "--json", "--into", str(tmp_path_factory.mktemp("report"))])
     assert 8 == result.exit_code
     why = f"REST cannot be served on 127.0.0.1, port {taken_port}"

@@ -1,0 +1,91 @@
+"""The dataflows on Braid: a service with its default settings, as `braid serve` starts it."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+
+from benchmarks.peers.dataflows import (
+    INPUT_TOPICS,
+    PEER_FIELDS,
+    SOURCE_OWNER,
+    PeerDataflow,
+    braid_document,
+    distinct_tasks,
+    input_topic,
+    source_name,
+)
+from benchmarks.peers.measurement import Running
+from bridge import topics
+from bridge.transport.address import Address
+from manager.answers import DataflowState, SourceForm, TenantForm
+from manager.client import Client
+from manager.process.keeper_process import read_record
+from workloads.replay.cores import read_cores
+from workloads.service_process import RunFailed, ServiceProcess, served
+
+_PATIENCE = 600.0
+"""Seconds within which all dataflows have to run."""
+
+
+@contextmanager
+def running_braid(dataflows: Sequence[PeerDataflow], notify: Callable[[str], None]) -> Iterator[Running]:
+    """Braid with the dataflows of its tenants while the context lasts."""
+    with served(notify) as service:
+        with service.operator() as operator:
+            begun = time.monotonic()
+            dataflow_of = _submitted(operator, dataflows)
+            _await_running(operator)
+            notes = {
+                "deployed_s": round(time.monotonic() - begun, 1),
+                "tasks": sum(1 for _ in operator.running_tasks()),
+                "tasks_expected": distinct_tasks(dataflows),
+                "jobs": sum(1 for _ in operator.jobs()),
+            }
+        yield Running(
+            system="braid",
+            broker=_broker(service),
+            outputs=f"{topics.ROOT}/out/#",
+            dataflow_of=dataflow_of,
+            look=lambda: read_cores(service.process).used,
+            notes=notes,
+        )
+
+
+def _submitted(operator: Client, dataflows: Sequence[PeerDataflow]) -> dict[str, int]:
+    """Submit all dataflows, a tenant's together; the number of each by its output's topic."""
+    operator.admit(TenantForm(name=SOURCE_OWNER))
+    for topic in range(INPUT_TOPICS):
+        form = {
+            "name": source_name(topic),
+            "owner": SOURCE_OWNER,
+            "connection": {"kind": "topic", "topic": input_topic(topic)},
+            "schema": PEER_FIELDS,
+            "visibility": "public",
+        }
+        operator.register_source(SourceForm.model_validate(form))
+    numbers: dict[str, int] = {}
+    for tenant, own in groupby(sorted(dataflows, key=lambda each: each.tenant), key=lambda each: each.tenant):
+        operator.admit(TenantForm(name=tenant))
+        asked = tuple(own)
+        answer = operator.submit_together([braid_document(dataflow) for dataflow in asked], tenant=tenant)
+        for dataflow, submitted in zip(asked, answer.dataflows, strict=True):
+            numbers[submitted.outputs[0].topic] = dataflow.number
+    return numbers
+
+
+def _await_running(operator: Client) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while waiting := [dataflow for dataflow in operator.dataflows() if dataflow.state is not DataflowState.RUNNING]:
+        if time.monotonic() > deadline:
+            why = waiting[0].reason or "no reason given"
+            raise RunFailed(f"{len(waiting)} dataflows did not run within {_PATIENCE:g} s, the first: {why}")
+        time.sleep(1.0)
+
+
+def _broker(service: ServiceProcess) -> Address:
+    """The broker, for Braid's own user, who may send and hear everything."""
+    record = read_record(service.root)
+    if record is None:
+        raise RunFailed("the service has no broker of its own")
+    return Address.parse(record.broker)
