@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from sqlmodel import Session, col, select
 
 from dags import Catalogue
+from manager.committed.reached_jobs import JobStreams
 from manager.committed.state import CommittedState
 from manager.committed.wanted import Reconfiguring
 from manager.committer import reconfiguration_steps as steps
@@ -27,8 +28,8 @@ from manager.problem import Conflict, InvalidDataflow, NotFound
 from manager.store.database import Store
 from manager.store.tables import ReconfigurationRow, ReconfiguredRow
 from manager.submissions.quota import check_rate, check_size
-from manager.transitions.life import Phase
-from manager.transitions.reconfiguration import Prepared
+from manager.transitions.life import HAS_SWITCHED, Phase, TransitionKind
+from manager.transitions.reconfiguration import Prepared, Reconfiguration
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
 from manager.transitions.scope import Comer
 
@@ -142,18 +143,10 @@ class ReconfigurationChanges:
         if not self._committer.leads:
             return ()
         with self._committer.looking() as state:
-            return tuple(
-                Reconfiguring(
-                    reconfiguration=each,
-                    plans={job: state.plans[job] for job in each.jobs if job in state.plans},
-                    # Its dataflows may be gone once it has switched.
-                    streams=state.streams_of(each.sources & state.running.tasks.keys()),
-                    below=frozenset(
-                        state.jobs.homes[instance].job for instance in each.watched if instance in state.jobs.homes
-                    ),
-                )
-                for each in state.reconfigurations.values()
-            )
+            if not state.reconfigurations:
+                return ()
+            streams = JobStreams(state.plans, state.jobs.homes)
+            return tuple(_going(state, each, streams) for each in state.reconfigurations.values())
 
     def switch(self, reconfiguration: int) -> None:
         """All that wait are prepared: let the heads switch. It is given up if it would do something else by now."""
@@ -187,7 +180,7 @@ class ReconfigurationChanges:
         self._committer.go_on(lambda session, draft: steps.prove(session, draft, reconfiguration))
 
     def end(self, reconfiguration: int) -> None:
-        """It has proven itself."""
+        """It has proven itself, or is undone, and all events from before its switch are gone."""
         self._committer.go_on(lambda session, draft: steps.end(session, draft, reconfiguration))
 
     def give_up(self, reconfiguration: int, *, why: str) -> None:
@@ -198,17 +191,40 @@ class ReconfigurationChanges:
         """Undo a reconfiguration whose changed tasks fail."""
         try:
             wanted = self.undoing(reconfiguration)
-        except (Conflict, NotFound):
-            # It was changed again or removed meanwhile.
-            self.end(reconfiguration)
+        except (Conflict, NotFound) as error:
+            # It was changed again or removed meanwhile. Events from before it may still be under way.
+            self._keep(reconfiguration, f"{why}: {error}")
             return
         try:
             self.begin(wanted, lambda _state, _decided: {}, who=OPERATOR, waits=False)
         except InvalidDataflow as error:
             log.warning("the reconfiguration %d cannot be undone: %s", reconfiguration, error)
-            self.end(reconfiguration)
+            self._keep(reconfiguration, f"{why}: {error}")
             return
         self._committer.go_on(lambda session, draft: steps.revert(session, draft, reconfiguration, why))
+
+    def _keep(self, reconfiguration: int, why: str) -> None:
+        self._committer.go_on(lambda session, draft: steps.keep(session, draft, reconfiguration, why))
+
+
+def _going(state: CommittedState, each: Reconfiguration, streams: JobStreams) -> Reconfiguring:
+    running = state.running.tasks
+    # Those of all its dataflows: a later one may have led other events to what it changed.
+    sources = frozenset(instance for instance in each.instances & running.keys() if not running[instance].inputs)
+    return Reconfiguring(
+        reconfiguration=each,
+        plans={job: state.plans[job] for job in each.jobs if job in state.plans},
+        # Its dataflows may be gone once it has switched.
+        streams=state.streams_of(each.sources & running.keys()),
+        below=frozenset(state.jobs.homes[instance].job for instance in each.watched if instance in state.jobs.homes),
+        reached=streams.reached(sources) if each.phase in HAS_SWITCHED else (),
+        is_held=any(
+            other.kind is not TransitionKind.DRAIN
+            and other.phase not in HAS_SWITCHED
+            and not other.scope.instances.isdisjoint(each.instances)
+            for other in state.transitions
+        ),
+    )
 
 
 def _is_same(decided: ReconfigurationDecision, prepared: Prepared) -> bool:

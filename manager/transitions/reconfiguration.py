@@ -6,7 +6,9 @@ The phases, and why in this order:
    the marker when it comes. Nothing has changed yet, and a change of the same jobs cancels the reconfiguration.
 2. *Switching.* The tasks are changed in the committed state. The jobs of the heads get their plans, switch at their
    next batch, and send the markers. From here on it goes on to its end.
-3. *Proving.* All jobs run the new plans. If a changed task fails within a while, the reconfiguration is undone.
+3. *Proving.* All jobs run the new plans. If a changed task fails within a while, the reconfiguration is undone by
+   another one, and *reverted*. Either way it is under way, and covered by those that come after it, until all events
+   from before its switch are gone (`manager.reconciler.older_events`).
 """
 
 from dataclasses import dataclass
@@ -51,6 +53,8 @@ class Reconfiguration:
     """These, and all below them."""
     undoes: int | None = None
     """The reconfiguration that it undoes; such a one is not undone by itself."""
+    outcome: str = ""
+    """What came of it if it did not simply go on; it is not undone by itself twice."""
     prepared: Prepared | None = None
     """None from the switch on, and after another manager took over."""
 
