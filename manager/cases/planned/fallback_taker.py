@@ -19,7 +19,7 @@ from manager.planner import public_id
 from manager.problem import Conflict, NotFound, StateNotReady, Trouble
 from manager.reconciler.reconfigurations import PROVEN_AFTER
 from manager.store.tables import DataflowRow, ReconfigurationRow
-from manager.transitions.life import HAS_SWITCHED
+from manager.transitions.life import HAS_SWITCHED, Phase
 from manager.transitions.reconfiguration import Reconfiguration
 from merge import Instance
 from planning.pipelines.candidates import NO_OP
@@ -132,7 +132,9 @@ class FallbackTaker:
 
 def _may_be_undone(each: Reconfiguration) -> bool:
     """Whether tasks are being changed, or are watched since they were."""
-    return each.phase not in HAS_SWITCHED or time.time() - each.since <= PROVEN_AFTER
+    if each.phase in HAS_SWITCHED:
+        return each.phase is Phase.PROVING and time.time() - each.since <= PROVEN_AFTER
+    return True
 
 
 def _failing_modules(row: DataflowRow, failed: Mapping[int, str]) -> dict[str, str]:
