@@ -136,6 +136,54 @@ def test_jobs_that_read_one_source_switch_at_one_event(bridged: Served) -> None:
 
 
 @pytest.mark.slow
+def test_a_job_beside_that_lags_keeps_two_reconfigurations_in_order(bridged: Served) -> None:
+    """Once the first is done, no event is left that met it unapplied, so none meets the second and not the first."""
+    with bridged.admit("ann-beside") as ann:
+        _ = bridged.line
+        ann.register_source(street("beside"))
+        flow = ann.submit(lagging("beside"))
+        bridged.until_state(ann, flow.id, DataflowState.RUNNING)
+        # So few that the job knows what an event costs before it gets many.
+        bridged.publish("city/beside", numbers(0, 20))
+        bridged.until_delivered(flow, "right-out", 20)
+        bridged.publish("city/beside", numbers(20, BACKLOG))
+        bridged.until_delivered(flow, "left-out", BACKLOG)
+        first = reconfigure(ann, flow, left=version("left", "new"))
+        until_switched(bridged, ann, flow, first)
+        bridged.until(lambda: is_done(ann, flow, first), "the older events to be gone")
+        second = reconfigure(ann, flow, right=version("right", "new"))
+        until_switched(bridged, ann, flow, second)
+        bridged.publish("city/beside", numbers(BACKLOG, BACKLOG + 20))
+        left, right = (
+            {each["n"]: each[side] for each in bridged.until_delivered(flow, f"{side}-out", BACKLOG + 20)}
+            for side in ("left", "right")
+        )
+        assert {"old", "new"} == set(left.values()) == set(right.values())
+        assert [] == [n for n in left if (left[n], right[n]) == ("old", "new")]
+
+
+def is_done(client: Client, flow: SubmitAnswer, number: str) -> bool:
+    """Whether all events from before a reconfiguration are gone."""
+    return client.reconfiguration(flow.id, number).state is ReconfigurationState.DONE
+
+
+BACKLOG = 2_000
+"""The events for which the slow task of `lagging` takes longer than a reconfiguration is watched."""
+
+
+def lagging(source: str) -> dict[str, Any]:
+    """A document with two tasks that mark each event with their versions, one of them below a slow task."""
+    made = fanning(source)
+    made["tasks"].append({"id": "slow", "type": "pi_viete", "config": {"iterations": 5_000}})
+    made["streams"] = [
+        *(each for each in made["streams"] if each["to"] != "right"),
+        {"from": "in", "to": "slow"},
+        {"from": "slow", "to": "right"},
+    ]
+    return made
+
+
+@pytest.mark.slow
 def test_kills_around_a_switch_leave_it_whole(bridged: Served) -> None:
     """Whatever dies while jobs switch, each event meets all old or all new, none is lost, and no count restarts."""
     with bridged.admit("ann-kill") as ann:

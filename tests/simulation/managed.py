@@ -60,7 +60,7 @@ class Managed(Fries):
         self.ids = {job: JobId(number) for number, job in enumerate(world.jobs, 1)}
         producers = (*world.graph.sources, *world.graph.kinds)
         self.instances = {name: Instance(number) for number, name in enumerate(producers, 1)}
-        hosts = [f"host{number}" for number in range(self.draw.randint(1, 3))]
+        self.hosts = hosts = [f"host{number}" for number in range(self.draw.randint(1, 3))]
         self.host_of = {job: self.draw.choice(hosts) for job in world.jobs}
         self.filled_by = {spool: self.draw.choice(hosts) for spool in world.spools}
         self.away: dict[str, int] = {}
@@ -253,9 +253,9 @@ class Managed(Fries):
         """Let a host go, come back, or lose its jobs to another one, or let another manager take over."""
         self.away = {host: back for host, back in self.away.items() if back > self.step}
         if self.draw.random() < 0.02:
-            self.away[self.draw.choice(sorted(set(self.filled_by.values())))] = self.step + self.draw.randint(5, 80)
+            self.away[self.draw.choice(self.hosts)] = self.step + self.draw.randint(5, 80)
         if self.away and self.draw.random() < 0.05:
-            lost, heir = self.draw.choice(sorted(self.away)), self.draw.choice(sorted(set(self.filled_by.values())))
+            lost, heir = self.draw.choice(sorted(self.away)), self.draw.choice(self.hosts)
             for places in (self.host_of, self.filled_by):
                 places.update({name: heir for name, host in places.items() if host == lost})
         if self.crashes < MOST_CRASHES and self.draw.random() < 0.02:
@@ -267,8 +267,8 @@ class Managed(Fries):
             if not self.is_away(job) and self.draw.random() < REPORTS:
                 seen = self._seen(job)
                 self._send(lambda seen=seen: self.knows.jobs.update({seen.job: JobSight(seen=seen)}))
-        for host in set(self.filled_by.values()) - self.away.keys():
-            if self.draw.random() < REPORTS:
+        for host in self.hosts:
+            if host not in self.away and self.draw.random() < REPORTS:
                 spools = dict.fromkeys((spool for spool, by in self.filled_by.items() if by == host), "ready")
                 news = HostSeen(host=host, alive=True, spools=spools, seen=NOW)
                 self._send(lambda news=news: self.knows.hosts.update({news.host: news}))
@@ -313,7 +313,7 @@ class Managed(Fries):
 
     def _note_batch(self) -> None:
         for spool, stamps in self._stamps.items():
-            stamps += [self.now] * (len(self.world.spools[spool]) - len(stamps))
+            stamps.extend([self.now] * (len(self.world.spools[spool]) - len(stamps)))
         if (job := self._ran) is not None:
             self._batches[job] += 1
             lengths = {task: len(self.world.spools[task]) for task in self.world.graph.of(job)}

@@ -45,7 +45,7 @@ class Load:
     batches: tuple[int, ...]
     """The batches between two events, about."""
     close: int = 1
-    """Of how many schedules but one reconfigurations come close together."""
+    """0 if reconfigurations never come close together, as they do in half of the schedules otherwise."""
 
 
 ANY = Load(draw=drawn, most_events=40, most_wanted=4, most_changed=4, speeds=(1, 5, 20), batches=(1, 2, 5))
@@ -60,9 +60,8 @@ def played(seed: int, make: Callable[[World], Scheduler], load: Load = ANY) -> S
     world = World(graph, numbers)
     scheduler = make(world)
     sources = tuple(numbers.choice(graph.sources) for _ in range(numbers.randint(5, load.most_events)))
-    wanted = tuple(
-        _reconfiguration(f"r{number}", graph, numbers, load.most_changed) for number in range(1, numbers.randint(3, load.most_wanted + 1))
-    )
+    many = numbers.randint(3, load.most_wanted + 1)
+    wanted = tuple(_reconfiguration(f"r{number}", graph, numbers, load.most_changed) for number in range(1, many))
     coming = _shuffled(sources, wanted, numbers, load.close)
     speeds = [numbers.choice(load.speeds) for _ in world.jobs]
     batches = numbers.choice(load.batches)
@@ -93,7 +92,9 @@ def _shuffled(
 ) -> deque[str | Reconfiguration]:
     """Events and reconfigurations in the order in which they come; half of the time these come close together."""
     close = numbers.randint(0, len(sources))
-    places = range(close, min(close + 3, len(sources)) + 1) if numbers.randint(0, most_close) else range(len(sources) + 1)
+    places = (
+        range(close, min(close + 3, len(sources)) + 1) if numbers.randint(0, most_close) else range(len(sources) + 1)
+    )
     begins = sorted(numbers.choices(places, k=len(wanted)))
     coming: deque[str | Reconfiguration] = deque()
     for place in range(len(sources) + 1):
