@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from engine.job.lifecycle import JobState
 from engine.plan import Ingress, Plan
@@ -141,7 +142,7 @@ class Managed(Fries):
         sight = Sight(complete=True, jobs=self.knows.jobs, hosts=self.knows.hosts, ends=self.knows.ends)
         self.knows.clearances, questions = self.concluded(under_way, sight)
         for question in questions:
-            self._send(lambda question=question, asker=self.knows.name: self._ask(asker, question))
+            self._send(partial(self._ask, self.knows.name, question))
         for turn in reconfigure(under_way, sight, {}, self.now, self.knows.clearances):
             if isinstance(turn, ReconfigurationTurn):
                 name = self.planned[turn.reconfiguration.id].wanted.name
@@ -265,13 +266,18 @@ class Managed(Fries):
     def _report(self) -> None:
         for job in self.world.jobs:
             if not self.is_away(job) and self.draw.random() < REPORTS:
-                seen = self._seen(job)
-                self._send(lambda seen=seen: self.knows.jobs.update({seen.job: JobSight(seen=seen)}))
+                self._send(partial(self._hear_job, self._seen(job)))
         for host in self.hosts:
             if host not in self.away and self.draw.random() < REPORTS:
                 spools = dict.fromkeys((spool for spool, by in self.filled_by.items() if by == host), "ready")
                 news = HostSeen(host=host, alive=True, spools=spools, seen=NOW)
-                self._send(lambda news=news: self.knows.hosts.update({news.host: news}))
+                self._send(partial(self._hear_host, news))
+
+    def _hear_job(self, seen: JobSeen) -> None:
+        self.knows.jobs[seen.job] = JobSight(seen=seen)
+
+    def _hear_host(self, seen: HostSeen) -> None:
+        self.knows.hosts[seen.host] = seen
 
     def _seen(self, job: str) -> JobSeen:
         pending = self._pending[job]
@@ -302,7 +308,7 @@ class Managed(Fries):
         if question.host in self.away:
             return
         ends = {spool: self.visible(spool) for spool in question.streams if self.filled_by[spool] == question.host}
-        self._send(lambda: self._answer(asker, question, ends))
+        self._send(partial(self._answer, asker, question, ends))
 
     def _answer(self, asker: int, question: EndsWanted, ends: dict[str, int]) -> None:
         if asker == self.knows.name:

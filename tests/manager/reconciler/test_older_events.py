@@ -92,7 +92,6 @@ class Service:
     def sight(self) -> Sight:
         return Sight(complete=True, jobs=self.jobs, hosts=self.hosts, ends=self.ends)
 
-    @property
     def is_clear(self) -> bool:
         return self.known.get(7).is_clear
 
@@ -127,10 +126,10 @@ def test_all_that_is_reached_has_to_be_past(service: Service) -> None:
     assert (EndsWanted(host="h", number=2, streams=("bridge/9:out",)),) == service.look()
     service.answer_bridge(2, 31)
     service.look()
-    assert not service.is_clear
+    assert not service.is_clear()
     service.report(Z, {"bridge/9:out": 31})
     service.look()
-    assert service.is_clear
+    assert service.is_clear()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +149,7 @@ def test_a_job_beside_or_below_that_is_not_past_keeps_it_open(
         service.look()
         service.answer(question, p=10, q=20)
         service.answer_bridge(question, 30)
-    assert not service.is_clear
+    assert not service.is_clear()
     assert [] == service.turns(10_000.0)
 
 
@@ -158,17 +157,17 @@ def test_no_figure_means_no(service: Service) -> None:
     """A manager that has just begun has proven nothing, even if all positions that it hears of are high."""
     service.all_past()
     service.look()
-    assert service.is_clear
+    assert service.is_clear()
     assert [TransitionEvent.PROVEN] == service.turns(100.1 + PROVEN_AFTER)
     service.known = NO_CLEARANCES
     assert [] == service.turns(100.1 + PROVEN_AFTER)
     service.ends.clear()
     service.look()
-    assert not service.is_clear
+    assert not service.is_clear()
     del service.jobs[str(Y)]
     service.answer(1, p=10, q=20)
     service.look()
-    assert not service.is_clear
+    assert not service.is_clear()
 
 
 def test_a_host_that_is_away_keeps_it_open(service: Service) -> None:
@@ -181,7 +180,7 @@ def test_a_host_that_is_away_keeps_it_open(service: Service) -> None:
     service.answer(1, p=10, q=20)
     service.now = 10_000.0
     assert () == service.look()
-    assert not service.is_clear
+    assert not service.is_clear()
 
 
 def test_a_question_is_repeated_until_all_ends_are_known(service: Service) -> None:
@@ -217,7 +216,7 @@ def test_a_restart_takes_nothing_back(service: Service) -> None:
     service.report(Y, {"p": 8, "q": 19}, batch=3, handed_on=2, host="heir")
     service.host("heir")
     service.look()
-    assert service.is_clear
+    assert service.is_clear()
 
 
 def test_another_reader_or_sender_has_to_be_past_too(service: Service) -> None:
@@ -230,15 +229,15 @@ def test_another_reader_or_sender_has_to_be_past_too(service: Service) -> None:
         replace(ROW[2], bridges=frozenset({SentStream("bridge/9:out", moved)})),
     )
     service.look()
-    assert not service.is_clear
+    assert not service.is_clear()
     service.report(moved, {"p": 10, "q": 20})
     assert [3] == [each.number for each in service.look()]
     service.answer_bridge(3, 33)
     service.look()
-    assert not service.is_clear
+    assert not service.is_clear()
     service.report(Z, {"bridge/9:out": 33})
     service.look()
-    assert service.is_clear
+    assert service.is_clear()
 
 
 def test_a_job_that_reads_something_else_has_to_run_that_plan(service: Service) -> None:
@@ -248,11 +247,11 @@ def test_a_job_that_reads_something_else_has_to_run_that_plan(service: Service) 
     service.look()
     service.answer(1, p=10, q=20)
     service.look()
-    assert not service.is_clear
+    assert not service.is_clear()
     service.reached = (replace(ROW[0], version=11),)
     service.report(X, {"p": 10, "q": 20}, in_effect=10)
     service.look()
-    assert service.is_clear
+    assert service.is_clear()
 
 
 def test_nothing_is_concluded_while_others_change_what_is_read(service: Service) -> None:
@@ -260,10 +259,10 @@ def test_nothing_is_concluded_while_others_change_what_is_read(service: Service)
     service.all_past()
     service.held = True
     service.look()
-    assert not service.is_clear
+    assert not service.is_clear()
     service.held = False
     service.look()
-    assert service.is_clear
+    assert service.is_clear()
 
 
 def test_hosts_that_share_no_files_have_ends_of_their_own(service: Service) -> None:
@@ -276,17 +275,17 @@ def test_hosts_that_share_no_files_have_ends_of_their_own(service: Service) -> N
     assert ["h", "north", "south"] == sorted(each.host for each in service.look())
     service.answer(1, "north", p=10)
     service.look()
-    assert not service.is_clear
+    assert not service.is_clear()
     service.answer(1, "south", p=5)
     service.look()
-    assert service.is_clear
+    assert service.is_clear()
 
 
 def test_without_sources_nothing_is_left(service: Service) -> None:
     """The dataflows of a reconfiguration may have been removed."""
     service.reached = ()
     assert () == service.look()
-    assert service.is_clear
+    assert service.is_clear()
 
 
 @pytest.mark.parametrize(
@@ -312,7 +311,7 @@ def test_a_failing_task_is_blamed_on_the_change_for_a_while(
     service.answer(1, p=10, q=20)
     service.report(X, {"p": 10, "q": 20} if is_past else {}, failed={4: "no"})
     service.look()
-    assert not service.is_clear
+    assert not service.is_clear()
     assert expected == service.turns(100.0 + seconds)
 
 
