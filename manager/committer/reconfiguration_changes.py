@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from sqlmodel import Session, col, select
 from dags import Catalogue
 from manager.committed.reached_jobs import JobStreams
 from manager.committed.state import CommittedState
-from manager.committed.wanted import Reconfiguring
+from manager.committed.wanted import ReachedJob, Reconfiguring
 from manager.committer import reconfiguration_steps as steps
 from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import running_dataflow
@@ -29,9 +29,10 @@ from manager.store.database import Store
 from manager.store.tables import ReconfigurationRow, ReconfiguredRow
 from manager.submissions.quota import check_rate, check_size
 from manager.transitions.life import HAS_SWITCHED, Phase, TransitionKind
-from manager.transitions.reconfiguration import Prepared, Reconfiguration
+from manager.transitions.reconfiguration import Prepared
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
 from manager.transitions.scope import Comer
+from merge import Instance
 
 Answer = TypeVar("Answer")
 log = logging.getLogger("braid.committer")
@@ -145,8 +146,7 @@ class ReconfigurationChanges:
         with self._committer.looking() as state:
             if not state.reconfigurations:
                 return ()
-            streams = JobStreams(state.plans, state.jobs.homes)
-            return tuple(_going(state, each, streams) for each in state.reconfigurations.values())
+            return tuple(_going(state))
 
     def switch(self, reconfiguration: int) -> None:
         """All that wait are prepared: let the heads switch. It is given up if it would do something else by now."""
@@ -207,24 +207,30 @@ class ReconfigurationChanges:
         self._committer.go_on(lambda session, draft: steps.keep(session, draft, reconfiguration, why))
 
 
-def _going(state: CommittedState, each: Reconfiguration, streams: JobStreams) -> Reconfiguring:
-    running = state.running.tasks
-    # Those of all its dataflows: a later one may have led other events to what it changed.
-    sources = frozenset(instance for instance in each.instances & running.keys() if not running[instance].inputs)
-    return Reconfiguring(
-        reconfiguration=each,
-        plans={job: state.plans[job] for job in each.jobs if job in state.plans},
-        # Its dataflows may be gone once it has switched.
-        streams=state.streams_of(each.sources & running.keys()),
-        below=frozenset(state.jobs.homes[instance].job for instance in each.watched if instance in state.jobs.homes),
-        reached=streams.reached(sources) if each.phase in HAS_SWITCHED else (),
-        is_held=any(
-            other.kind is not TransitionKind.DRAIN
-            and other.phase not in HAS_SWITCHED
-            and not other.scope.instances.isdisjoint(each.instances)
-            for other in state.transitions
-        ),
-    )
+def _going(state: CommittedState) -> Iterator[Reconfiguring]:
+    running, homes = state.running.tasks, state.jobs.homes
+    streams = JobStreams(state.plans, homes)
+    reached: dict[frozenset[Instance], tuple[ReachedJob, ...]] = {}
+    changing = [
+        each for each in state.transitions if each.kind is not TransitionKind.DRAIN and each.phase not in HAS_SWITCHED
+    ]
+    for each in state.reconfigurations.values():
+        # Those of all its dataflows: a later one may have led other events to what it changed.
+        sources = frozenset(instance for instance in each.instances & running.keys() if not running[instance].inputs)
+        if each.phase in HAS_SWITCHED and sources not in reached:
+            # Of many that wait for one job most have the same.
+            reached[sources] = streams.reached(sources)
+        yield Reconfiguring(
+            reconfiguration=each,
+            plans={job: state.plans[job] for job in each.jobs if job in state.plans},
+            # Its dataflows may be gone once it has switched.
+            streams=state.streams_of(each.sources & running.keys()),
+            below=frozenset(homes[instance].job for instance in each.watched if instance in homes),
+            reached=reached.get(sources, ()) if each.phase in HAS_SWITCHED else (),
+            is_held=any(
+                other is not each and not other.scope.instances.isdisjoint(each.instances) for other in changing
+            ),
+        )
 
 
 def _is_same(decided: ReconfigurationDecision, prepared: Prepared) -> bool:
