@@ -61,7 +61,8 @@ def _turn(each: Reconfiguring, sight: Sight, now: float, clearance: Clearance) -
             return ReconfigurationTurn(reconfiguration=it, event=TransitionEvent.BEGUN)
         case Phase.PROVING | Phase.REVERTED:
             is_young = now - it.since <= PROVEN_AFTER
-            if (is_young or not each.below <= clearance.past.keys()) and (why := _failure(it, seen)) is not None:
+            is_past = clearance.is_clear or each.below <= clearance.past.keys()
+            if (is_young or not is_past) and (why := _failure(it, seen)) is not None:
                 return ReconfigurationTurn(reconfiguration=it, event=TransitionEvent.FAILED, why=why)
             if clearance.is_clear and not is_young:
                 return ReconfigurationTurn(reconfiguration=it, event=TransitionEvent.PROVEN)
