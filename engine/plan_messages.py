@@ -1,7 +1,7 @@
-"""Plans, requests for cuts and log entries as JSON, and the checks of a plan that was received."""
+"""Plans, requests for cuts, questions for the ends of spools and log entries as JSON, and the checks of plans."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import networkx as nx
@@ -28,9 +28,32 @@ class CutRequest:
     """True if the cut's states are not needed any more."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndsQuestion:
+    """A question to a host: where some spools that it fills end by now."""
+
+    asker: str
+    """Who asks; one name for each process."""
+    number: int
+    """Counts the questions of an asker."""
+    streams: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndsAnswer:
+    """The answer to an `EndsQuestion`: the positions after the last items, found out after the question had come."""
+
+    asker: str
+    number: int
+    ends: Mapping[str, int]
+    """For each of the streams whose spool the host fills."""
+
+
 _PLAN = TypeAdapter(Plan)
 _ENTRY = TypeAdapter(Entry)
 _CUT = TypeAdapter(CutRequest)
+_QUESTION = TypeAdapter(EndsQuestion)
+_ANSWER = TypeAdapter(EndsAnswer)
 
 
 def read_plan(text: bytes) -> Plan:
@@ -55,6 +78,24 @@ def read_cut(text: bytes) -> CutRequest:
 def written_cut(request: CutRequest) -> bytes:
     """The message of a request for a cut."""
     return _CUT.dump_json(request)
+
+
+def read_question(text: bytes) -> EndsQuestion:
+    """Read a question for the ends of spools from a message."""
+    try:
+        return _QUESTION.validate_json(text)
+    except ValidationError as error:
+        raise RefusedPlan(f"the question for the ends of spools cannot be read: {_details(error)}") from error
+
+
+def written_question(question: EndsQuestion) -> bytes:
+    """The message of a question for the ends of spools."""
+    return _QUESTION.dump_json(question)
+
+
+def read_answer(text: bytes) -> EndsAnswer:
+    """Read the answer to such a question from a message; raises ValueError."""
+    return _ANSWER.validate_json(text)
 
 
 def _details(error: ValidationError) -> str:

@@ -133,6 +133,11 @@ class Spool:
         """The state: ready or full."""
         return SpoolState.READY if self.size < self._most_bytes else SpoolState.FULL
 
+    def settled_end(self) -> int:
+        """The next position, once what is being written can be read."""
+        with self._using:
+            return self.end
+
     def append(
         self,
         items: Sequence[Item],

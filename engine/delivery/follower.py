@@ -119,6 +119,10 @@ class Follower:
         """The first batch of which something may still have to be sent."""
         return self._publisher.first_unsent(self.so_far.batch + 1)
 
+    def first_not_handed_on(self) -> int:
+        """The first batch of which a job that reads on over a bridge may still lack something in its spool."""
+        return min(self.forwarder.needed_batches(), default=self.so_far.batch + 1)
+
     def is_done(self) -> bool:
         """Whether every record was followed, and everything for tenants has left."""
         return self.first_unsent > self.so_far.batch and self._store.batches().stop <= self.so_far.batch + 1

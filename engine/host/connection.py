@@ -38,7 +38,7 @@ class HostConnection:
         on_message: Callable[[Message], None],
         permit: Permit = always,
     ) -> None:
-        """`on_message` is called for each plan and each request for a cut, in a thread of its own.
+        """`on_message` is called for each plan, request for a cut and question, in a thread of its own.
 
         `permit` says whether this process may connect as this host again.
         """
@@ -55,7 +55,7 @@ class HostConnection:
         self._client = MqttClient(
             address,
             f"braid-{name}-host",
-            topics=[topics.job("+", "plan"), topics.host(name, "cut")],
+            topics=[topics.job("+", "plan"), topics.host(name, "cut"), topics.host(name, "ask")],
             on_message=on_message,
             # A broker that was killed may have lost what was published last, and only this host publishes it.
             on_connection=self._retained.clear,

@@ -25,7 +25,7 @@ from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
 from engine.host.spools import ELSEWHERE, HostSpools
 from engine.job.pace_server import PaceServer
-from engine.plan_messages import RefusedPlan, read_cut, read_plan
+from engine.plan_messages import RefusedPlan, read_cut, read_plan, read_question
 from engine.records.damage import DAMAGE
 from engine.records.job_folder import job_folder
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
@@ -183,8 +183,10 @@ class SparkHost:
         try:
             if kind == "plan":
                 self._jobs.attempt(name, partial(self._take_plan, name, message.payload))
-            else:
+            elif kind == "cut":
                 self._take_cut(message.payload)
+            else:
+                self._answer(message.payload)
         except CopiesEnded:
             # Another machine takes it up.
             raise
@@ -213,6 +215,13 @@ class SparkHost:
         except (RefusedPlan, SpoolFull, *DAMAGE) as error:
             log.warning("cut: %s", error)
             self._connection.refuse(topics.host(self.name, "refused"), str(error))
+
+    def _answer(self, payload: bytes) -> None:
+        """Answer where spools end by now; whoever asks repeats what was not answered."""
+        question = read_question(payload)
+        ends = self._spools.ends(question.streams)
+        answer = {"asker": question.asker, "number": question.number, "ends": ends}
+        self._connection.publish(topics.host(self.name, "ends"), answer, retain=False)
 
     def _look(self) -> None:
         """Do what is due at every beat."""

@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -190,6 +190,11 @@ class HostSpools:
         """The position after the last item of a stream; None if another host fills its spool."""
         supply = self._supplies.get(stream)
         return None if supply is None or supply.spool is None else supply.spool.end
+
+    def ends(self, streams: Iterable[str]) -> dict[str, int]:
+        """The positions after the last items of those of some streams whose spools this host fills."""
+        owned = {stream: spool for stream in streams if (spool := self.owned(stream)) is not None}
+        return {stream: spool.settled_end() for stream, spool in owned.items()}
 
     def counts(self) -> dict[str, dict[str, int]]:
         """For each stream that is received how many messages were duplicates, early, missing for good, or refused."""

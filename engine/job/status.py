@@ -40,6 +40,7 @@ def _progress(job: SparkJob) -> dict[str, Any]:
         "in_effect": in_effect.version if in_effect else 0,
         "batch": so_far.batch,
         "published": job.follower.first_unsent,
+        "handed_on": job.follower.first_not_handed_on(),
         "run": job.follower.run,
         "positions": dict(so_far.positions),
         "cuts": [cut._asdict() for cut in job.folder.cuts.all()],

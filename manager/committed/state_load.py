@@ -205,6 +205,7 @@ def reconfiguration_of(row: ReconfigurationRow, dataflows: Iterable[str]) -> Rec
         changed=frozenset(map(Instance, row.changed)),
         watched=frozenset(map(Instance, row.watched)),
         undoes=row.undoes,
+        outcome=row.outcome,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.plan import Plan
 from manager.transitions.move import Move
@@ -44,6 +44,31 @@ class Moving:
     """The raw streams of what moves."""
 
 
+class SentStream(NamedTuple):
+    """A stream between two jobs, and the job that sends it."""
+
+    stream: str
+    by: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachedJob:
+    """A job that events of some sources reach; made by `reached_jobs`."""
+
+    job: JobId
+    version: int
+    """The version of its newest plan."""
+    raw: frozenset[str] = frozenset()
+    """The streams of these sources that it reads."""
+    bridges: frozenset[SentStream] = frozenset()
+    """What it reads of others that these events reach."""
+
+    @property
+    def streams(self) -> frozenset[str]:
+        """The streams over which the events come."""
+        return self.raw | {each.stream for each in self.bridges}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconfiguring:
     """A reconfiguration with all that decides how it goes on; made by the committer."""
@@ -57,6 +82,10 @@ class Reconfiguring:
     """The jobs of what it changed and of all below it."""
     waits: bool = False
     """Whether another transition is still in the way of one that waits."""
+    reached: tuple[ReachedJob, ...] = ()
+    """All jobs that events of its sources reach, each after those that it reads; known once it has switched."""
+    is_held: bool = False
+    """Whether others are about to change what these jobs read."""
 
 
 class Wanting(Protocol):

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeVar
 from sqlmodel import Session, col, select
 
 from dags import Catalogue
+from manager.committed.reached_jobs import JobStreams
 from manager.committed.state import CommittedState
-from manager.committed.wanted import Reconfiguring
+from manager.committed.wanted import ReachedJob, Reconfiguring
 from manager.committer import reconfiguration_steps as steps
 from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import running_dataflow
@@ -28,12 +29,13 @@ from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.database import Store
 from manager.store.tables import IdempotencyRow, ReconfigurationRow, ReconfiguredRow
 from manager.submissions.quota import check_rate, check_size
-from manager.transitions.life import Phase
+from manager.transitions.life import HAS_SWITCHED, Phase, TransitionKind
 from manager.transitions.reconfiguration import Prepared
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
 from manager.transitions.reconfiguration_queue import QueuePlace, ahead, in_the_way, queue_place
 from manager.transitions.reconfiguration_request import ReconfigurationRequest, RequestKey, read_request
 from manager.transitions.scope import Comer, Transition
+from merge import Instance
 
 Answer = TypeVar("Answer")
 log = logging.getLogger("braid.committer")
@@ -229,19 +231,9 @@ class ReconfigurationChanges:
         if not self._committer.leads:
             return ()
         with self._committer.looking() as state:
-            return tuple(
-                Reconfiguring(
-                    reconfiguration=each,
-                    plans={job: state.plans[job] for job in each.jobs if job in state.plans},
-                    # Its dataflows may be gone once it has switched.
-                    streams=state.streams_of(each.sources & state.running.tasks.keys()),
-                    below=frozenset(
-                        state.jobs.homes[instance].job for instance in each.watched if instance in state.jobs.homes
-                    ),
-                    waits=each.phase is Phase.WAITING and bool(in_the_way(each, state.transitions)),
-                )
-                for each in state.reconfigurations.values()
-            )
+            if not state.reconfigurations:
+                return ()
+            return tuple(_going(state))
 
     def queue_places(self) -> Mapping[int, QueuePlace]:
         """The places of all that wait; none is known if this manager does not lead."""
@@ -282,7 +274,7 @@ class ReconfigurationChanges:
         self._committer.go_on(lambda session, draft: steps.prove(session, draft, reconfiguration))
 
     def end(self, reconfiguration: int) -> None:
-        """It has proven itself."""
+        """It has proven itself, or is undone, and all events from before its switch are gone."""
         self._committer.go_on(lambda session, draft: steps.end(session, draft, reconfiguration))
 
     def give_up(self, reconfiguration: int, *, why: str) -> None:
@@ -293,17 +285,49 @@ class ReconfigurationChanges:
         """Undo a reconfiguration whose changed tasks fail."""
         try:
             wanted = self.undoing(reconfiguration)
-        except (Conflict, NotFound):
-            # It was changed again or removed meanwhile.
-            self.end(reconfiguration)
+        except (Conflict, NotFound) as error:
+            # It was changed again or removed meanwhile. Events from before it may still be under way.
+            self._keep(reconfiguration, f"{why}: {error}")
             return
         try:
             self.begin(wanted, who=OPERATOR, comer=Comer.REPAIR, waits=False)
         except InvalidDataflow as error:
             log.warning("the reconfiguration %d cannot be undone: %s", reconfiguration, error)
-            self.end(reconfiguration)
+            self._keep(reconfiguration, f"{why}: {error}")
             return
         self._committer.go_on(lambda session, draft: steps.revert(session, draft, reconfiguration, why))
+
+    def _keep(self, reconfiguration: int, why: str) -> None:
+        self._committer.go_on(lambda session, draft: steps.keep(session, draft, reconfiguration, why))
+
+
+def _going(state: CommittedState) -> Iterator[Reconfiguring]:
+    running, homes = state.running.tasks, state.jobs.homes
+    streams = JobStreams(state.plans, homes)
+    reached: dict[frozenset[Instance], tuple[ReachedJob, ...]] = {}
+    # One that waits changes nothing yet, perhaps for long.
+    settled = HAS_SWITCHED | {Phase.WAITING}
+    changing = [
+        each for each in state.transitions if each.kind is not TransitionKind.DRAIN and each.phase not in settled
+    ]
+    for each in state.reconfigurations.values():
+        # Those of all its dataflows: a later one may have led other events to what it changed.
+        sources = frozenset(instance for instance in each.instances & running.keys() if not running[instance].inputs)
+        if each.phase in HAS_SWITCHED and sources not in reached:
+            # Of many that wait for one job most have the same.
+            reached[sources] = streams.reached(sources)
+        yield Reconfiguring(
+            reconfiguration=each,
+            plans={job: state.plans[job] for job in each.jobs if job in state.plans},
+            # Its dataflows may be gone once it has switched.
+            streams=state.streams_of(each.sources & running.keys()),
+            below=frozenset(homes[instance].job for instance in each.watched if instance in homes),
+            waits=each.phase is Phase.WAITING and bool(in_the_way(each, state.transitions)),
+            reached=reached.get(sources, ()) if each.phase in HAS_SWITCHED else (),
+            is_held=any(
+                other is not each and not other.scope.instances.isdisjoint(each.instances) for other in changing
+            ),
+        )
 
 
 def _check(

@@ -22,7 +22,7 @@ from manager.submissions.edited_document import patched, rerouted, shape_problem
 from manager.submissions.publish_loops import check_loops
 from manager.submissions.published_code import published_in, runs_already
 from manager.transitions.host_offers import unoffered, unplaceable, untrusted
-from manager.transitions.life import Phase
+from manager.transitions.life import HAS_SWITCHED
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
 from manager.transitions.reconfiguration_request import ReconfigurationRequest
 from manager.transitions.state_fates import unchanged, undeclared
@@ -209,5 +209,5 @@ def decided_on(  # noqa: PLR0913 - what runs, what is wanted, and what it may fo
 
 def changed_lately(state: CommittedState) -> frozenset[Instance]:
     """The tasks of reconfigurations after whose switch older events may still be under way."""
-    proving = (each.changed for each in state.reconfigurations.values() if each.phase is Phase.PROVING)
-    return frozenset[Instance]().union(*proving)
+    switched = (each.changed for each in state.reconfigurations.values() if each.phase in HAS_SWITCHED)
+    return frozenset[Instance]().union(*switched)

@@ -107,15 +107,22 @@ def prove(session: Session, draft: Draft, reconfiguration: int) -> None:
 
 
 def end(session: Session, draft: Draft, reconfiguration: int) -> None:
-    """It has proven itself."""
+    """It has proven itself, or is undone, and all events from before its switch are gone."""
     _close(session, draft, _turned(session, draft, reconfiguration, TransitionEvent.PROVEN))
 
 
 def revert(session: Session, draft: Draft, reconfiguration: int, why: str) -> None:
-    """A changed task fails: it is undone by a reconfiguration of its own."""
+    """A changed task fails: it is undone by a reconfiguration of its own. Older events may still be under way."""
     row = _turned(session, draft, reconfiguration, TransitionEvent.FAILED)
     row.outcome = f"undone, because {why}"
-    _close(session, draft, row)
+    _note(session, draft, row)
+
+
+def keep(session: Session, draft: Draft, reconfiguration: int, why: str) -> None:
+    """A changed task fails, and nothing can be taken back: it goes on as it is."""
+    row = session.get_one(ReconfigurationRow, reconfiguration)
+    row.outcome = f"kept, although {why}"
+    _note(session, draft, row)
 
 
 def give_up(session: Session, draft: Draft, reconfiguration: int, *, why: str) -> None:

@@ -67,6 +67,8 @@ class _Status:
     in_effect: int = 0
     batch: int = -1
     published: int = 0
+    positions: Mapping[str, int] = field(default_factory=dict)
+    handed_on: int | None = None
     cuts: tuple[_Cut, ...] = ()
     given_up: frozenset[str] = frozenset()
     unconfirmed: Mapping[str, int] = field(default_factory=dict)
@@ -139,6 +141,8 @@ def read_status(job: str, payload: bytes, now: datetime) -> StatusMessage:
         cut_positions=_positions(status.cuts),
         cut_batches={cut.name: max(each.batch for each in status.cuts if each.name == cut.name) for cut in status.cuts},
         published=status.published,
+        positions=status.positions,
+        handed_on=status.handed_on,
         given_up=status.given_up,
         seen=now,
     )

@@ -15,19 +15,22 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 
 from bridge import Message, topics
+from engine.plan_messages import read_answer
 from manager.observations.figures import remembered
 from manager.observations.host_messages import read_host_status, read_metrics, read_refusal, read_status, read_wiring
 from manager.observations.listener_line import ListenerConnector, ListenerLine
 from manager.observations.machine_messages import MachineStatus
 from manager.observations.machine_sights import MACHINE_SILENT_AFTER, MachineSights
 from manager.observations.reports import HostSeen, JobSeen
-from manager.observations.sight import JobSight, Sight
+from manager.observations.sight import JobSight, Sight, SpoolEnd
 from manager.observations.silent_hosts import away_if_silent
 
 _ECHO_AFTER = 0.5
 """Seconds after which an echo that did not return is sent again."""
 _WIRINGS_KEPT = 8
 """Plans of a job whose wirings are kept; more are never under way at once."""
+_ANSWERS_KEPT = 100
+"""Questions for the ends of spools whose answers are kept; whoever asked reads them at once."""
 _TRANSITIONS_KEPT = 16
 """State changes of a job that are kept; readers look more often than a state changes."""
 log = logging.getLogger("braid.listener")
@@ -57,6 +60,7 @@ class Listener:
         self._connected_at: float | None = None
         self._complete = False
         self._echo_sent_at = -_ECHO_AFTER
+        self._ends: dict[tuple[str, str], SpoolEnd] = {}
         self._planned = set[str]()
         """The jobs whose plans arrived over this connection."""
         self._thread: threading.Thread | None = None
@@ -68,7 +72,7 @@ class Listener:
             self._name,
             topics=[
                 *(topics.job("+", what) for what in ("plan", "status", "refused", "metrics")),
-                *(topics.host("+", what) for what in ("status", "refused", "carrier")),
+                *(topics.host("+", what) for what in ("status", "refused", "carrier", "ends")),
                 topics.machine("+", "status"),
                 self._echo,
             ],
@@ -102,6 +106,11 @@ class Listener:
         if self._line is not None:
             self._line.publish(topic, payload, retain=retain)
 
+    @property
+    def name(self) -> str:
+        """The name of this listener, which no other has."""
+        return self._name
+
     def sight(self) -> Sight:
         """Return everything known now."""
         with self._guard:
@@ -112,6 +121,7 @@ class Listener:
                 hosts={name: self._with_silence(host) for name, host in self._hosts.items()},
                 machines=self._machines.seen(self._connected_at, self._clock()),
                 carriers=dict(self._machines.carriers),
+                ends=self._ends,
             )
 
     def job(self, job: str) -> JobSeen | None:
@@ -194,16 +204,23 @@ class Listener:
                 self._take_refusal(job, message.payload)
             case ["jobs", job, "metrics"]:
                 self._take_metrics(job, message.payload)
-            case ["hosts", host, "status"]:
-                self._take_host(host, message.payload)
-            case ["hosts", host, "refused"]:
-                log.warning("host %s refused a cut: %s", host, read_refusal(message.payload))
-            case ["hosts", host, "carrier"]:
-                with self._guard:
-                    self._machines.take_carrier(host, message.payload)
-                self._notify()
+            case ["hosts", host, what]:
+                self._read_of_host(host, what, message.payload)
             case ["machines", machine, "status"]:
                 self._take_machine(machine, message.payload)
+
+    def _read_of_host(self, host: str, what: str, payload: bytes) -> None:
+        match what:
+            case "status":
+                self._take_host(host, payload)
+            case "refused":
+                log.warning("host %s refused a cut: %s", host, read_refusal(payload))
+            case "carrier":
+                with self._guard:
+                    self._machines.take_carrier(host, payload)
+                self._notify()
+            case "ends":
+                self._take_ends(host, payload)
 
     def _caught_up(self, payload: bytes) -> None:
         if self._complete or payload != str(self._connection).encode():
@@ -276,6 +293,19 @@ class Listener:
                 self._heard_at[host] = self._clock()
             if before is not None and (before.alive, before.jobs) == (seen.alive, seen.jobs):
                 return
+        self._notify()
+
+    def _take_ends(self, host: str, payload: bytes) -> None:
+        answer = read_answer(payload)
+        if answer.asker != self._name:
+            return
+        kept = {of: known for of, known in self._ends.items() if known.question > answer.number - _ANSWERS_KEPT}
+        for stream, end in answer.ends.items():
+            known = kept.get((host, stream))
+            if known is None or known.question < answer.number:
+                kept[host, stream] = SpoolEnd(answer.number, end)
+        with self._guard:
+            self._ends = kept
         self._notify()
 
     def _take_machine(self, machine: str, payload: bytes) -> None:

@@ -85,6 +85,10 @@ class JobSeen:
     """The batch after which each cut lies."""
     published: int = 0
     """The first batch whose outputs may not all be sent."""
+    positions: Mapping[str, int] = field(default_factory=dict)
+    """How far it has read its streams, with that batch."""
+    handed_on: int | None = None
+    """The first batch of which jobs that read on may lack something in their spools; None if that is not reported."""
     given_up: frozenset[str] = frozenset()
     """The cuts that it gave up waiting for."""
     refused: str = ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from engine.job.lifecycle import JobState
 from engine.plan import Port
@@ -47,6 +48,14 @@ class JobSight:
         return self.unconfirmed, self.planned, news_of(self.seen)
 
 
+class SpoolEnd(NamedTuple):
+    """The end of a spool, as a host answered it."""
+
+    question: int
+    """The number of the question, which had come before the host looked."""
+    end: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
     """Everything known of all machines, hosts and jobs."""
@@ -61,6 +70,8 @@ class Sight:
     """All that report under each name, the likeliest first; see `manager.carriages.admission`."""
     carriers: Mapping[str, bytes] = field(default_factory=dict)
     """The message that the broker retains on who carries each host."""
+    ends: Mapping[tuple[str, str], SpoolEnd] = field(default_factory=dict)
+    """For hosts and streams the last answer of the host to a question of this manager."""
 
 
 def news_of(seen: JobSeen | None) -> object:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from bridge import topics
 from engine.log_lines import about
-from engine.plan_messages import written_cut, written_plan
+from engine.plan_messages import EndsQuestion, written_cut, written_plan, written_question
 from manager.committed.wanted import Draining, Moving, WantedJob, Wanting
 from manager.observations.listener import Listener
 from manager.observations.sight import Sight
@@ -24,6 +24,7 @@ from manager.reconciler.drains import REPEAT_WISH_AFTER, Drained, Wish, drain
 from manager.reconciler.job_decisions import Clean, Memory, PublishPlan, decide, has_taken_up
 from manager.reconciler.live_events import LiveEvents
 from manager.reconciler.moves import Turn, go_on, wish_key
+from manager.reconciler.older_events import NO_CLEARANCES, look_on
 from manager.reconciler.reconfiguration_turns import ReconfigurationKeeper, take_turn
 from manager.reconciler.reconfigurations import ReconfigurationTurn, reconfigure
 from manager.reconciler.state_changes import ReconcilerLook, StateReporter
@@ -105,6 +106,7 @@ class Reconciler:
         self._moves = moves
         self._reconfigurations = reconfigurations
         self._wished: dict[str, float] = {}
+        self._clearances = NO_CLEARANCES
         self._clock = clock
         self._memory = Memory()
         self._connection = 0
@@ -237,20 +239,24 @@ class Reconciler:
                         log.debug("the move %s: %s", move.cut, error)
 
     def _reconfigure(self, reconfigurations: ReconfigurationKeeper, sight: Sight) -> None:
-        now = time.time()
-        for step in reconfigure(tuple(reconfigurations.under_way()), sight, self._wished, now):
+        now, under_way = time.time(), tuple(reconfigurations.under_way())
+        self._clearances, questions = look_on(self._clearances, under_way, sight, now)
+        for each in questions:
+            question = EndsQuestion(asker=self._listener.name, number=each.number, streams=each.streams)
+            self._listener.publish(topics.host(each.host, "ask"), written_question(question))
+        for step in reconfigure(under_way, sight, self._wished, now, self._clearances):
             match step:
                 case Wish(host=host, wish=wish):
                     self._wished[wish_key(wish)] = now
                     self._listener.publish(topics.host(host, "cut"), written_cut(wish))
-                case ReconfigurationTurn(reconfiguration=each):
+                case ReconfigurationTurn(reconfiguration=turned):
                     self._reconfigured[step.event] += 1
                     if step.event is TransitionEvent.BEGUN:
-                        self._reconfiguration_delays = self._reconfiguration_delays.plus(now - each.begun)
+                        self._reconfiguration_delays = self._reconfiguration_delays.plus(now - turned.begun)
                     try:
                         take_turn(reconfigurations, step)
                     except (Conflict, StateNotReady) as error:
-                        log.debug("the reconfiguration %d: %s", each.id, error)
+                        log.debug("the reconfiguration %d: %s", turned.id, error)
 
     def _do(self, step: PublishPlan | Clean) -> None:
         match step:

@@ -11,6 +11,7 @@ from manager.observations.reports import JobSeen
 from manager.observations.sight import JobSight, Sight
 from manager.reconciler.drains import Wish, may_wish, wishes_for
 from manager.reconciler.job_decisions import has_taken_up
+from manager.reconciler.older_events import NO_CLEARANCES, Clearance, Clearances
 from manager.transitions.life import Phase, TransitionEvent
 from manager.transitions.reconfiguration import Reconfiguration
 from merge import JobId
@@ -18,7 +19,7 @@ from merge import JobId
 PREPARED_WITHIN = 60.0
 """Seconds until the jobs that wait for markers must have logged their plans."""
 PROVEN_AFTER = 20.0
-"""Seconds for which changed tasks are watched. It takes longer while events from before the switch are under way."""
+"""Seconds for which changed tasks are watched; longer while events from before the switch are on their way to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +32,17 @@ class ReconfigurationTurn:
 
 
 def reconfigure(
-    under_way: Iterable[Reconfiguring], sight: Sight, wished: Mapping[str, float], now: float
+    under_way: Iterable[Reconfiguring],
+    sight: Sight,
+    wished: Mapping[str, float],
+    now: float,
+    clearances: Clearances = NO_CLEARANCES,
 ) -> Iterator[Wish | ReconfigurationTurn]:
     """Yield the wishes for markers in sources, and the turns of reconfigurations."""
     alive = [host for _, host in sorted(sight.hosts.items()) if host.alive]
     for each in under_way:
         it = each.reconfiguration
-        if (turn := _queue_turn(each) or _turn(each, sight, now)) is not None:
+        if (turn := _queue_turn(each) or _turn(each, sight, now, clearances.get(it.id))) is not None:
             yield turn
         elif it.phase is Phase.SWITCHING and each.streams and may_wish(it.marker, wished, now):
             yield from wishes_for(it.marker, each.streams, alive)
@@ -55,7 +60,7 @@ def _queue_turn(each: Reconfiguring) -> ReconfigurationTurn | None:
     return ReconfigurationTurn(reconfiguration=each.reconfiguration, event=event)
 
 
-def _turn(each: Reconfiguring, sight: Sight, now: float) -> ReconfigurationTurn | None:
+def _turn(each: Reconfiguring, sight: Sight, now: float, clearance: Clearance) -> ReconfigurationTurn | None:
     it = each.reconfiguration
     seen = {job: sight.jobs.get(str(job), JobSight()).seen for job in it.jobs}
     match it.phase:
@@ -66,22 +71,23 @@ def _turn(each: Reconfiguring, sight: Sight, now: float) -> ReconfigurationTurn 
                 return ReconfigurationTurn(reconfiguration=it, event=TransitionEvent.READY)
         case Phase.SWITCHING if all(_runs(each, job, seen[job]) for job in it.jobs):
             return ReconfigurationTurn(reconfiguration=it, event=TransitionEvent.BEGUN)
-        case Phase.PROVING:
-            failed = {task: why for job in seen.values() if job is not None for task, why in job.failed.items()}
-            if it.undoes is None and (broken := sorted(it.watched & failed.keys())):
-                return ReconfigurationTurn(
-                    reconfiguration=it, event=TransitionEvent.FAILED, why=f"a task fails since: {failed[broken[0]]}"
-                )
-            if now - it.since > PROVEN_AFTER and _oldest(each, sight) < now - it.since:
+        case Phase.PROVING | Phase.REVERTED:
+            is_young = now - it.since <= PROVEN_AFTER
+            is_past = clearance.is_clear or each.below <= clearance.past.keys()
+            if (is_young or not is_past) and (why := _failure(it, seen)) is not None:
+                return ReconfigurationTurn(reconfiguration=it, event=TransitionEvent.FAILED, why=why)
+            if clearance.is_clear and not is_young:
                 return ReconfigurationTurn(reconfiguration=it, event=TransitionEvent.PROVEN)
     return None
 
 
-def _oldest(each: Reconfiguring, sight: Sight) -> float:
-    """The age of the oldest event that a job of it has still to read, in seconds."""
-    reports = (sight.jobs.get(str(job), JobSight()).seen for job in each.below)
-    newest = (seen.measured[-1] for seen in reports if seen is not None and seen.measured)
-    return max((stream.lag_seconds for last in newest for stream in last.streams.values()), default=0.0)
+def _failure(it: Reconfiguration, seen: Mapping[JobId, JobSeen | None]) -> str | None:
+    """Why a reconfiguration is to be undone, if it may be: a task that it changed, or one below, fails."""
+    if it.phase is not Phase.PROVING or it.undoes is not None or it.outcome:
+        return None
+    failed = {task: why for job in seen.values() if job is not None for task, why in job.failed.items()}
+    broken = sorted(it.watched & failed.keys())
+    return f"a task fails since: {failed[broken[0]]}" if broken else None
 
 
 def _hindrance(each: Reconfiguring, seen: Mapping[JobId, JobSeen | None], now: float) -> str | None:

@@ -53,6 +53,7 @@ class TransitionEvent(StrEnum):
     WITHDRAWN = "withdrawn"
     """The dataflow was removed at once."""
     PROVEN = "proven"
+    """It works, and all events from before it are gone."""
     FAILED = "failed"
     """What is new does not work."""
 
@@ -86,9 +87,14 @@ LIVES: Mapping[TransitionKind, Mapping[Phase, Mapping[TransitionEvent, Phase]]] 
             Phase.SWITCHING: {TransitionEvent.BEGUN: Phase.PROVING},
             Phase.PROVING: {TransitionEvent.PROVEN: Phase.DONE, TransitionEvent.FAILED: Phase.REVERTED},
             **_LAST,
+            Phase.REVERTED: {TransitionEvent.PROVEN: Phase.REVERTED},
         },
     }
 )
+
+
+HAS_SWITCHED = frozenset({Phase.PROVING, Phase.REVERTED})
+"""The phases of a reconfiguration whose jobs have all switched, while older events may still be under way."""
 
 
 def _events_of(kind: TransitionKind) -> tuple[TransitionEvent, ...]:

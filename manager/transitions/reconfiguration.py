@@ -9,7 +9,9 @@ The phases, and why in this order:
    If the manager dies, the next one does not know what was decided: it withdraws the plans, and has it wait again.
 2. *Switching.* The tasks are changed in the committed state. The jobs of the heads get their plans, switch at their
    next batch, and send the markers. From here on it goes on to its end.
-3. *Proving.* All jobs run the new plans. If a changed task fails within a while, the reconfiguration is undone.
+3. *Proving.* All jobs run the new plans. If a changed task fails within a while, the reconfiguration is undone by
+   another one, and *reverted*. Either way it is under way, and covered by those that come after it, until all events
+   from before its switch are gone (`manager.reconciler.older_events`).
 """
 
 from dataclasses import dataclass
@@ -54,6 +56,8 @@ class Reconfiguration:
     """These, and all below them."""
     undoes: int | None = None
     """The reconfiguration that it undoes; such a one is not undone by itself."""
+    outcome: str = ""
+    """What came of it if it did not simply go on; it is not undone by itself twice."""
     prepared: Prepared | None = None
     """None while it waits, from the switch on, and after another manager took over."""
 

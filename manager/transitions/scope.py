@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
-from manager.transitions.life import Phase, TransitionKind
+from manager.transitions.life import HAS_SWITCHED, Phase, TransitionKind
 from merge import Instance, JobId
 
 
@@ -89,7 +89,7 @@ _GOES_ON: Mapping[Phase, Resolution] = {
     Phase.WAITING: Resolution.PASS,
     Phase.PREPARING: Resolution.CANCEL,
     Phase.SWITCHING: Resolution.WAIT,
-    Phase.PROVING: Resolution.PASS,
+    **dict.fromkeys(HAS_SWITCHED, Resolution.PASS),
 }
 """A reconfiguration that is only prepared has changed nothing yet. Once a head may have switched, it has to end."""
 MEETINGS: Mapping[tuple[Comer, TransitionKind], Mapping[Phase, Resolution]] = MappingProxyType(

@@ -136,6 +136,74 @@ def test_jobs_that_read_one_source_switch_at_one_event(bridged: Served) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", ["", "manager"])
+def test_a_job_beside_that_lags_keeps_two_reconfigurations_in_order(bridged: Served, part: str) -> None:
+    """Once the first is done, no event is left that met it unapplied, so none meets the second and not the first.
+
+    A manager that has just begun does not take it for done either.
+    """
+    with bridged.admit(f"ann-beside{part}") as ann:
+        _ = bridged.line
+        source = f"beside{part}"
+        ann.register_source(street(source))
+        flow = ann.submit(lagging(source))
+        bridged.until_state(ann, flow.id, DataflowState.RUNNING)
+        # So few that the job knows what an event costs before it gets many.
+        bridged.publish(f"city/{source}", numbers(0, 20))
+        bridged.until_delivered(flow, "right-out", 20)
+        bridged.publish(f"city/{source}", numbers(20, BACKLOG))
+        bridged.until_delivered(flow, "left-out", BACKLOG)
+        first = reconfigure(ann, flow, left=version("left", "new"))
+        until_switched(bridged, ann, flow, first)
+        if part:
+            bridged.kill()
+            bridged.start()
+        bridged.until(lambda: is_done(ann, flow, first), "the older events to be gone")
+        second = reconfigure(ann, flow, right={"computed": {"old": None, "new": "pi"}})
+        until_switched(bridged, ann, flow, second)
+        bridged.publish(f"city/{source}", numbers(BACKLOG, BACKLOG + 20))
+        left = [each["left"] for each in bridged.until_delivered(flow, "left-out", BACKLOG + 20)]
+        right = [list(each) for each in bridged.until_delivered(flow, "right-out", BACKLOG + 20)]
+        assert (["old", "new"], [["old"], ["new"]]) == ([left[0], left[-1]], [right[0], right[-1]])
+        # All tasks make one of one, and keep their order.
+        assert [] == [n for n in range(BACKLOG + 20) if (left[n], right[n]) == ("old", ["new"])]
+
+
+def is_done(client: Client, flow: SubmitAnswer, number: str) -> bool:
+    """Whether all events from before a reconfiguration are gone."""
+    with suppress(NotDone):
+        return client.reconfiguration(flow.id, number).state is ReconfigurationState.DONE
+    return False
+
+
+BACKLOG = 1_600
+"""The events for which the slow task of `lagging` takes longer than a reconfiguration is watched."""
+
+
+def lagging(source: str) -> dict[str, Any]:
+    """A document with two tasks that mark each event with their versions, one of them below a slow task."""
+    return {
+        "version": 1,
+        "name": "lags",
+        "tasks": [
+            {"id": "in", "type": "source", "config": {"source": source}},
+            {"id": "left", "type": "annotate", "config": version("left", "old")},
+            {"id": "slow", "type": "pi_viete", "config": {"iterations": 5_000}},
+            {"id": "right", "type": "project", "config": {"computed": {"old": "pi"}}},
+            {"id": "left-out", "type": "output"},
+            {"id": "right-out", "type": "output"},
+        ],
+        "streams": [
+            {"from": "in", "to": "left"},
+            {"from": "left", "to": "left-out"},
+            {"from": "in", "to": "slow"},
+            {"from": "slow", "to": "right"},
+            {"from": "right", "to": "right-out"},
+        ],
+    }
+
+
+@pytest.mark.slow
 def test_kills_around_a_switch_leave_it_whole(bridged: Served) -> None:
     """Whatever dies while jobs switch, each event meets all old or all new, none is lost, and no count restarts."""
     with bridged.admit("ann-kill") as ann:

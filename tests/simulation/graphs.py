@@ -138,3 +138,21 @@ def _part(name: str, numbers: random.Random) -> Graph:
         kinds[task] = numbers.choices(list(Kind), [9, 6, 3, 2])[0]
     jobs = {task: f"{name}job{places[task]}" for task in tasks}
     return Graph(sources=sources, kinds=kinds, streams=tuple(streams), jobs=jobs, parts=(tasks,))
+
+
+def beside(numbers: random.Random) -> Graph:
+    """Jobs beside each other that mostly read the same sources, and some of them what others send."""
+    sources = tuple(f"source{number}" for number in range(1, numbers.randint(2, 3) + 1))
+    jobs = numbers.randint(2, 3)
+    kinds: dict[str, Kind] = {}
+    streams: list[tuple[str, str]] = []
+    places: dict[str, str] = {}
+    for number in range(1, jobs + 1):
+        task = f"task{number}"
+        parents = set(numbers.sample(sources, 2))
+        if kinds and not numbers.randint(0, 2):
+            parents = {numbers.choice(list(kinds)), *numbers.sample(sorted(parents), numbers.randint(0, 1))}
+        streams += [(parent, task) for parent in sorted(parents)]
+        kinds[task] = numbers.choices(list(Kind), [9, 2, 1, 0])[0]
+        places[task] = f"job{number}"
+    return Graph(sources=sources, kinds=kinds, streams=tuple(streams), jobs=places, parts=(tuple(kinds),))

@@ -3,10 +3,10 @@
 import random
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from merge import History, violation
-from tests.simulation.graphs import Draw, Graph, drawn, expected
+from tests.simulation.graphs import Graph, beside, drawn, expected, forked
 from tests.simulation.schedulers import Reconfiguration, Scheduler
 from tests.simulation.world import World
 
@@ -30,18 +30,43 @@ class Schedule:
         return History(applied=self.world.applied | {"the manager": requests}, processed=self.world.processed)
 
 
-def played(seed: int, make: Callable[[World], Scheduler], draw: Draw = drawn) -> Schedule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What schedules are drawn from."""
+
+    draw: Callable[[random.Random], Graph]
+    most_events: int
+    most_wanted: int
+    """Reconfigurations."""
+    most_changed: int
+    """Tasks of one."""
+    speeds: tuple[int, ...]
+    """Some jobs are far slower than others, so that events overtake each other on different paths."""
+    batches: tuple[int, ...]
+    """The batches between two events, about."""
+    close: int = 1
+    """0 if reconfigurations never come close together, as they do in half of the schedules otherwise."""
+
+
+ANY = Load(draw=drawn, most_events=40, most_wanted=4, most_changed=4, speeds=(1, 5, 20), batches=(1, 2, 5))
+FORKED = replace(ANY, draw=forked)
+"""The pieces of an event meet again."""
+LAGGING = Load(draw=beside, most_events=40, most_wanted=6, most_changed=1, speeds=(1, 40), batches=(10, 20), close=0)
+"""Jobs fall behind others that read the same, and reconfigurations come one by one."""
+
+
+def played(seed: int, make: Callable[[World], Scheduler], load: Load = ANY) -> Schedule:
     """The schedule of a seed, up to the last step."""
     numbers = random.Random(seed)
-    graph = draw(numbers)
+    graph = load.draw(numbers)
     world = World(graph, numbers)
     scheduler = make(world)
-    sources = tuple(numbers.choice(graph.sources) for _ in range(numbers.randint(5, 40)))
-    wanted = tuple(_reconfiguration(f"r{number}", graph, numbers) for number in range(1, numbers.randint(3, 5)))
-    coming = _shuffled(sources, wanted, numbers)
-    # Some jobs are far slower than others, so that events overtake each other on different paths.
-    speeds = [numbers.choice([1, 5, 20]) for _ in world.jobs]
-    batches = numbers.choice([1, 2, 5])
+    sources = tuple(numbers.choice(graph.sources) for _ in range(numbers.randint(5, load.most_events)))
+    many = numbers.randint(3, load.most_wanted + 1)
+    wanted = tuple(_reconfiguration(f"r{number}", graph, numbers, load.most_changed) for number in range(1, many))
+    coming = _shuffled(sources, wanted, numbers, load.close)
+    speeds = [numbers.choice(load.speeds) for _ in world.jobs]
+    batches = numbers.choice(load.batches)
     for _ in range(MOST_STEPS):
         if coming and not numbers.randint(0, batches):
             first = coming.popleft()
@@ -58,18 +83,20 @@ def played(seed: int, make: Callable[[World], Scheduler], draw: Draw = drawn) ->
     return Schedule(world=world, sources=sources, reconfigurations=wanted, ended=world.idle() and scheduler.ended())
 
 
-def _reconfiguration(name: str, graph: Graph, numbers: random.Random) -> Reconfiguration:
+def _reconfiguration(name: str, graph: Graph, numbers: random.Random, most: int) -> Reconfiguration:
     tasks = numbers.choice([*graph.parts, tuple(graph.kinds)])
-    changed = numbers.sample(tasks, min(len(tasks), numbers.choices([1, 2, 3, 4], [4, 3, 2, 1])[0]))
+    changed = numbers.sample(tasks, min(len(tasks), most, numbers.choices([1, 2, 3, 4], [4, 3, 2, 1])[0]))
     return Reconfiguration(name=name, changed=frozenset(changed))
 
 
 def _shuffled(
-    sources: tuple[str, ...], wanted: tuple[Reconfiguration, ...], numbers: random.Random
+    sources: tuple[str, ...], wanted: tuple[Reconfiguration, ...], numbers: random.Random, most_close: int
 ) -> deque[str | Reconfiguration]:
     """Events and reconfigurations in the order in which they come; half of the time these come close together."""
     close = numbers.randint(0, len(sources))
-    places = range(close, min(close + 3, len(sources)) + 1) if numbers.randint(0, 1) else range(len(sources) + 1)
+    places = (
+        range(close, min(close + 3, len(sources)) + 1) if numbers.randint(0, most_close) else range(len(sources) + 1)
+    )
     begins = sorted(numbers.choices(places, k=len(wanted)))
     coming: deque[str | Reconfiguration] = deque()
     for place in range(len(sources) + 1):

@@ -10,47 +10,81 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.simulation.defects import Forgetful, Impatient, OneToOne, Presuming, Unaligned, Unmarked
+from manager.transitions.life import Phase
+from tests.simulation.defects import (
+    Forgetful,
+    Impatient,
+    JobsBelowOnly,
+    MissingCounts,
+    OneToOne,
+    Presuming,
+    StaleCounts,
+    Unaligned,
+    Unmarked,
+)
 from tests.simulation.fries import Fries, Planned
-from tests.simulation.graphs import Draw, drawn, forked
+from tests.simulation.managed import Managed
 from tests.simulation.markers import Epoch
 from tests.simulation.schedulers import Naive, Scheduler, StopAndRestart, Versions
-from tests.simulation.schedules import Schedule, played, trouble
+from tests.simulation.schedules import ANY, FORKED, LAGGING, Load, Schedule, played, trouble
 
 CONSISTENT = [Epoch, Fries, StopAndRestart, Versions]
-DRAWS = [drawn, forked]
+SEEN = pytest.mark.parametrize("load", [ANY, FORKED], ids=["any", "forked"])
 """Any graphs, and those in which the pieces of an event meet again."""
 SEED = os.environ.get("BRAID_SIMULATION_SEED")
 FEW = range(200) if SEED is None else [int(SEED)]
 MANY = range(200, 10_000) if SEED is None else [int(SEED)]
 
 
-def hold(make: type[Scheduler], seeds: Iterable[int], draw: Draw = drawn) -> None:
+def hold(make: type[Scheduler], seeds: Iterable[int], load: Load = ANY) -> None:
     for seed in seeds:
-        if found := trouble(played(seed, make, draw)):
+        if found := trouble(played(seed, make, load)):
             repeat = f"BRAID_SIMULATION_SEED={seed} .venv/bin/python -m pytest tests/simulation -k {make.__name__}"
             pytest.fail(f"seed {seed}: {found}\nto repeat it: {repeat}", pytrace=False)
 
 
-@pytest.mark.parametrize("draw", DRAWS)
+@SEEN
 @pytest.mark.parametrize("make", CONSISTENT)
-def test_reconfigurations_are_consistent(make: type[Scheduler], draw: Draw) -> None:
+def test_reconfigurations_are_consistent(make: type[Scheduler], load: Load) -> None:
     """They all end, lose and double nothing, and have a serial order, that of their requests."""
-    hold(make, FEW, draw)
+    hold(make, FEW, load)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("draw", DRAWS)
+@SEEN
 @pytest.mark.parametrize("make", CONSISTENT)
-def test_reconfigurations_are_consistent_for_long(make: type[Scheduler], draw: Draw) -> None:
+def test_reconfigurations_are_consistent_for_long(make: type[Scheduler], load: Load) -> None:
     """The same holds in ten thousand schedules."""
-    hold(make, MANY, draw)
+    hold(make, MANY, load)
 
 
 def test_a_task_that_is_wrongly_called_unique_is_noticed() -> None:
     """What is below it then meets the pieces of one event before and after its switch."""
     with pytest.raises(pytest.fail.Exception, match=r"seed \d+: event \d+ met (\S+) before r\d and again after it"):
-        hold(Presuming, range(50), forked)
+        hold(Presuming, range(50), FORKED)
+
+
+LOADS = pytest.mark.parametrize("load", [ANY, LAGGING], ids=["any", "lagging"])
+
+
+@LOADS
+def test_reconfigurations_are_consistent_by_what_is_reported(load: Load) -> None:
+    """The same, where a manager that dies concludes from late, lost and old reports that older events are gone."""
+    hold(Managed, FEW, load)
+
+
+@pytest.mark.slow
+@LOADS
+def test_reconfigurations_are_consistent_for_long_by_what_is_reported(load: Load) -> None:
+    """The same holds in ten thousand schedules."""
+    hold(Managed, MANY, load)
+
+
+@pytest.mark.parametrize("make", [JobsBelowOnly, MissingCounts, StaleCounts])
+def test_a_conclusion_from_lags_is_noticed(make: type[Scheduler]) -> None:
+    """Whichever jobs or figures are passed over, an event of one of the first schedules meets two out of order."""
+    with pytest.raises(pytest.fail.Exception, match=r"seed \d+: event \d+ met \S+ before r\d and \S+ after r\d"):
+        hold(make, range(50), LAGGING)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +125,28 @@ def test_schedules_are_hard() -> None:
 
     hold(Observed, range(200))
     assert [] == [thing for thing, count in seen.items() if count < 500]
+
+
+def test_reports_are_hard() -> None:
+    """Managers die while older events are under way, jobs beside lag, hosts are away, and bridges deliver late."""
+    seen: Counter[str] = Counter()
+
+    class Observed(Managed):
+        def look(self) -> None:
+            super().look()
+            proving = [each for each in self.planned if self.phases.get(each.wanted.name) is Phase.PROVING]
+            late = [each for each in proving if each.ended_before and self.world.oldest() < each.ended_before]
+            seen.update(
+                older=bool(late),
+                unheard=bool(late) and len(self.knows.jobs) < len(self.world.jobs),
+                away=bool(late) and bool(self.away),
+                emitting=bool(late)
+                and any(self.delivered[task] < len(self.world.spools[task]) for task in self.delivered),
+                together=len(proving) > 1,
+            )
+
+    hold(Observed, range(50), LAGGING)
+    assert [] == [thing for thing in ("older", "unheard", "away", "emitting", "together") if seen[thing] < 100]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ class World:
         self.applied: dict[str, list[str]] = {task: [] for task in graph.kinds}
         self.processed: list[Processed] = []
         self.arrived = 0
-        self._numbers = numbers
+        self.numbers = numbers
         self._seen: set[tuple[str, int]] = set()
 
     def arrive(self, source: str, version: int) -> None:
@@ -69,14 +69,14 @@ class World:
 
     def _read(self, job: str, spool: str, end: int) -> list[Event]:
         begin = self.positions[job, spool]
-        self.positions[job, spool] = self._numbers.randint(begin, end)
+        self.positions[job, spool] = self.numbers.randint(begin, end)
         entries = self.spools[spool][begin : self.positions[job, spool]]
         return [entry for entry in entries if isinstance(entry, Event)]
 
     def _interleaved(self, streams: list[list[Event]]) -> list[Event]:
         """The events of several streams as they might arrive: each stream keeps its order."""
         turns = [number for number, stream in enumerate(streams) for _ in stream]
-        self._numbers.shuffle(turns)
+        self.numbers.shuffle(turns)
         left = [iter(stream) for stream in streams]
         return [next(left[turn]) for turn in turns]
 

@@ -17,7 +17,10 @@ from manager.cases.tools import Tools
 from manager.committer.rows import OPERATOR
 from manager.planner import public_id
 from manager.problem import Conflict, NotFound, StateNotReady, Trouble
+from manager.reconciler.reconfigurations import PROVEN_AFTER
 from manager.store.tables import DataflowRow, ReconfigurationRow
+from manager.transitions.life import HAS_SWITCHED, Phase
+from manager.transitions.reconfiguration import Reconfiguration
 from merge import Instance
 from planning.pipelines.candidates import NO_OP
 
@@ -61,7 +64,7 @@ class FallbackTaker:
         found: dict[str, dict[int, str]] = {}
         with self._tools.committer.looking() as state:
             # What is being changed may not fail any more, and what fails then is undone.
-            busy = {each for under_way in state.reconfigurations.values() for each in under_way.dataflows}
+            busy = {name for each in state.reconfigurations.values() if _may_be_undone(each) for name in each.dataflows}
             for job, plan in state.plans.items():
                 seen = self._tools.seeing.job(str(job))
                 if seen is None or seen.host != plan.host or seen.in_effect < plan.version:
@@ -125,6 +128,13 @@ class FallbackTaker:
         note = f"without {listed(sorted(news))}, since {reasons}: {outcome}"
         log.log(logging.WARNING if answer is None else logging.INFO, "the pipeline %s: %s", row.id, note)
         self._tools.changes.pipelines.keep_given_up(row.id, kept((*given_up, *more)), who=OPERATOR, note=note)
+
+
+def _may_be_undone(each: Reconfiguration) -> bool:
+    """Whether tasks are being changed, or are watched since they were."""
+    if each.phase in HAS_SWITCHED:
+        return each.phase is Phase.PROVING and time.time() - each.since <= PROVEN_AFTER
+    return True
 
 
 def _failing_modules(row: DataflowRow, failed: Mapping[int, str]) -> dict[str, str]:

@@ -178,6 +178,26 @@ def test_records_that_a_consumer_may_ask_for_are_not_pruned(tmp_path: Path) -> N
     assert list(range(8, 40)) == scene.sender.opened[0].numbers(9)
 
 
+def test_what_a_consumer_may_lack_is_not_handed_on(tmp_path: Path) -> None:
+    """A batch is handed on once the spool of its reader is known to have all of it and of those before."""
+    scene = Scene(tmp_path)
+    follower = scene.follower()
+    scene.batch(2)
+    follower.follow()
+    assert 1 == follower.first_not_handed_on()
+    scene.plan(forwarded=True)
+    batches = [scene.batch(many) for many in (3, 0, 4)]
+    follower.follow()
+    assert batches[0] == follower.first_not_handed_on()
+    scene.sender.confirmed[STREAM] = 5
+    assert batches[2] == follower.first_not_handed_on()
+    again = scene.follower()
+    again.follow()
+    assert batches[0] >= again.first_not_handed_on()
+    scene.sender.confirmed[STREAM] = 9
+    assert batches[2] + 1 == again.first_not_handed_on()
+
+
 def test_a_stream_opens_at_its_number_in_the_plan_that_forwards_it(tmp_path: Path) -> None:
     """Events from before the plan are not forwarded; those of later batches are."""
     scene = Scene(tmp_path)

@@ -1,6 +1,7 @@
 """The spools of a host: supplies, streams that cannot be supplied, markers, and consumers."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -412,3 +413,14 @@ def test_an_impossible_supply_is_refused(supply: Supply, why: str) -> None:
     with pytest.raises(RefusedPlan, match="the stream 'raw/street' cannot be supplied") as refusal:
         read_plan(written_plan(plan))
     assert why in str(refusal.value)
+
+
+def test_the_ends_of_its_own_spools_are_known(spools: HostSpools, tmp_path: Path) -> None:
+    """They count every item that can be read by now; of a spool that another host fills nothing is said."""
+    spools.need(planned("a"), raw())
+    with closing(Spool(spool_folder(tmp_path, "raw/other"), most_bytes=1_000)):
+        spools.need(planned("a"), raw("raw/other", "other", 2))
+        spool = spools.owned("raw/street")
+        assert spool is not None
+        spool.append([Item(count=3, stamp=0, payload=b"")])
+        assert {"raw/street": 3} == spools.ends(["raw/street", "raw/other", "raw/none"])

@@ -11,6 +11,7 @@ from manager.cases.base import Paging
 from manager.cases.planned.fallback_taker import FallbackTaker
 from manager.cases.planned.follower import PipelineFollower
 from manager.observations.reports import JobSeen
+from manager.transitions.life import Phase
 from tests.manager.cases.sent_pipelines import (
     ANN,
     BOB,
@@ -60,7 +61,8 @@ def fail(manager: Manager, flow: str, task: str = "p", *, behind: int = 0) -> No
 def settle(manager: Manager) -> None:
     """Let every reconfiguration prove itself."""
     for each in manager.changes.reconfigurations.under_way():
-        manager.changes.reconfigurations.prove(each.reconfiguration.id)
+        if each.reconfiguration.phase is Phase.SWITCHING:
+            manager.changes.reconfigurations.prove(each.reconfiguration.id)
         manager.changes.reconfigurations.end(each.reconfiguration.id)
 
 

@@ -9,7 +9,9 @@ from engine.plan import SlotState
 from engine.state_change import StateChange
 from manager.answers import ReconfigurationForm, ReconfigurationState, Stop
 from manager.committer import committer as committers
+from manager.committer.reconfiguration_snapshot import changed_lately
 from manager.problem import Conflict, Forbidden, InvalidDataflow, StateNotReady
+from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_request import ReconfigurationRequest
 from merge import Instance
 from tests.manager.committer.pictures import hold, pictured, rows
@@ -275,7 +277,7 @@ def test_nothing_else_changes_while_jobs_switch(manager: Manager, monkeypatch: p
 
 
 def test_a_dataflow_may_go_while_its_reconfiguration_proves_itself(spread: Manager) -> None:
-    """The others' transitions go on, and there is nothing to take back from it if it fails."""
+    """The others' transitions go on; there is nothing to take back from it if it fails, and no event to wait for."""
     other = spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
     flow = spread.submit("ann", "s:source > a:map{'add': 1} > k:sink s > b:map{'add': 2} > l:sink")
     spread.service.dataflows.remove(ANN, other, Stop.NOW)
@@ -287,6 +289,10 @@ def test_a_dataflow_may_go_while_its_reconfiguration_proves_itself(spread: Manag
     spread.service.dataflows.remove(ANN, flow, Stop.NOW)
     hold(spread)
     spread.changes.reconfigurations.revert(int(answer.id), why="a task fails")
+    (kept,) = spread.changes.reconfigurations.under_way()
+    assert (Phase.PROVING, ()) == (kept.reconfiguration.phase, kept.reached)
+    assert kept.reconfiguration.outcome.startswith("kept, although a task fails: ")
+    spread.changes.reconfigurations.end(int(answer.id))
     assert () == spread.changes.reconfigurations.under_way()
     hold(spread)
 
@@ -321,6 +327,34 @@ def test_events_under_way_keep_two_reconfigurations_together(spread: Manager) ->
     assert alone is not None
     assert (("a", "d"), ("d",)) == (together.components[0].tasks, alone.components[0].tasks)
     assert (1, 0) == (len(together.waiting), len(alone.waiting))
+
+
+def test_what_is_undone_is_covered_until_its_older_events_are_gone(spread: Manager) -> None:
+    """An event may have met its tasks before it, even if the one that was to undo it is given up."""
+    spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    flow = spread.submit("ann", "s:source > a:map{'add': 1} > d:map{'add': 2} > k:sink")
+    changes = spread.changes.reconfigurations
+    number = int(spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id)
+    changes.switch(number)
+    changes.prove(number)
+    changes.revert(number, why="a task fails")
+    reverted, undoing = changes.under_way()
+    assert (Phase.REVERTED, True) == (reverted.reconfiguration.phase, reverted.is_held)
+    assert reverted.reached
+    if undoing.reconfiguration.phase is Phase.PREPARING:
+        changes.give_up(undoing.reconfiguration.id, why="another manager leads")
+    else:
+        changes.prove(undoing.reconfiguration.id)
+        changes.end(undoing.reconfiguration.id)
+    with spread.committer.looking() as state:
+        assert reverted.reconfiguration.changed == changed_lately(state)
+    (left,) = changes.under_way()
+    assert not left.is_held
+    changes.end(number)
+    found = spread.service.reconfigurations.get(ANN, flow, str(number))
+    assert (ReconfigurationState.REVERTED, "undone, because a task fails") == (found.state, found.outcome)
+    assert () == changes.under_way()
+    hold(spread)
 
 
 @pytest.mark.parametrize(("apart", "waiting"), [("", 1), ("a", 0), ("d", 0), ("ad", 0)])

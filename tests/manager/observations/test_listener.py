@@ -7,6 +7,7 @@ import pytest
 from bridge import topics
 from manager.observations.host_messages import wiring
 from manager.observations.reports import InstanceMeasured, Measured, StreamMeasured
+from manager.observations.sight import SpoolEnd
 from manager.observations.silent_hosts import HOST_SILENT_AFTER
 from tests.manager.observations.listened_host import Hearing
 from tests.manager.reconciler.worlds import plan
@@ -262,3 +263,29 @@ def test_it_can_be_started_again(hearing: Hearing) -> None:
     hearing.say_status("1")
     begun(hearing)
     assert hearing.listener.job("1") is not None
+
+
+def test_answers_to_its_own_questions_are_kept(hearing: Hearing) -> None:
+    """The newest for each host and stream; those to another manager, and those of long ago, are not."""
+    begun(hearing)
+    listener = hearing.listener
+
+    def answer(host: str, number: int, asker: str = listener.name, **ends: int) -> None:
+        content = {"asker": asker, "number": number, "ends": ends}
+        hearing.say(topics.host(host, "ends"), content, retain=False)
+
+    answer("h", 2, p=10, q=20)
+    answer("h", 1, p=5)
+    answer("i", 2, p=7)
+    answer("h", 9, "another", p=99)
+    answer("h", 3, q=21)
+    hearing.until(lambda: ("h", "q") in listener.sight().ends, "the answers")
+    hearing.until(lambda: SpoolEnd(3, 21) == listener.sight().ends["h", "q"], "the last answer")
+    assert {
+        ("h", "p"): SpoolEnd(2, 10),
+        ("h", "q"): SpoolEnd(3, 21),
+        ("i", "p"): SpoolEnd(2, 7),
+    } == listener.sight().ends
+    answer("i", 103, r=1)
+    hearing.until(lambda: ("i", "r") in listener.sight().ends, "a later answer")
+    assert {("i", "r"): SpoolEnd(103, 1)} == listener.sight().ends

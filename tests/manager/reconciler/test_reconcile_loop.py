@@ -8,14 +8,17 @@ import pytest
 
 from bridge import topics
 from engine.plan import Feed, Plan
-from engine.plan_messages import read_plan
+from engine.plan_messages import EndsQuestion, read_plan, read_question
 from manager.answers import EventAnswer
-from manager.committed.wanted import WantedJob
+from manager.committed.wanted import ReachedJob, Reconfiguring, WantedJob
 from manager.planner import public_id
 from manager.reconciler.dataflow_life import Need
 from manager.reconciler.dataflow_needs import DataflowNeeds
 from manager.reconciler.live_events import LiveEvents
 from manager.reconciler.reconcile_loop import Reconciler
+from manager.transitions.life import Phase
+from manager.transitions.reconfiguration import Reconfiguration
+from merge import JobId
 from tests.manager.observations.listened_host import Hearing
 from tests.manager.reconciler.worlds import plan, wanting
 
@@ -353,3 +356,81 @@ def test_feeds_are_taken_once_the_newest_plan_has_run(driven: Driven) -> None:
             driven.hearing.say_status(job, version=4, term=1, in_effect=in_effect)
         driven.look()
         assert expected == driven.fed
+
+
+class Proving:
+    """One reconfiguration that has switched long ago, and what became of it."""
+
+    def __init__(self) -> None:
+        self.ended: list[int] = []
+        self.going = Reconfiguring(
+            reconfiguration=Reconfiguration(
+                id=7,
+                phase=Phase.PROVING,
+                since=0.0,
+                begun=0.0,
+                dataflows=("d",),
+                jobs=frozenset({JobId(1)}),
+                awaiting=frozenset(),
+                sources=frozenset(),
+                instances=frozenset(),
+                changed=frozenset(),
+                watched=frozenset(),
+            ),
+            plans={},
+            streams=frozenset(),
+            below=frozenset({JobId(1)}),
+            reached=tuple(ReachedJob(job=JobId(job), version=1, raw=frozenset({"p"})) for job in (1, 2)),
+        )
+
+    def under_way(self) -> list[Reconfiguring]:
+        return [] if self.ended else [self.going]
+
+    def end(self, reconfiguration: int) -> None:
+        self.ended.append(reconfiguration)
+
+    def proceed(self, reconfiguration: int) -> None:
+        raise AssertionError(reconfiguration)
+
+    def interrupt(self, reconfiguration: int) -> None:
+        raise AssertionError(reconfiguration)
+
+    def switch(self, reconfiguration: int) -> None:
+        raise AssertionError(reconfiguration)
+
+    def prove(self, reconfiguration: int) -> None:
+        raise AssertionError(reconfiguration)
+
+    def give_up(self, reconfiguration: int, *, why: str) -> None:
+        raise AssertionError(f"{reconfiguration}: {why}")
+
+    def revert(self, reconfiguration: int, *, why: str) -> None:
+        raise AssertionError(f"{reconfiguration}: {why}")
+
+
+def test_a_reconfiguration_is_over_once_hosts_have_answered_and_all_jobs_are_past(driven: Driven) -> None:
+    """A manager that has just begun knows nothing, and what a host reported before it was away is too little."""
+    hearing, questions = driven.hearing, list[EndsQuestion]()
+
+    def note(topic: str, payload: bytes) -> bool:
+        if topic == topics.host("h", "ask"):
+            questions.append(read_question(payload))
+        return False
+
+    hearing.broker.swallows = note
+    proving = Proving()
+    driven.reconciler = Reconciler(driven.committed, hearing.listener, driven.events, reconfigurations=proving)
+    hearing.say(topics.host("h", "status"), {"alive": True, "spools": {"p": "ready", "q": "ready"}})
+    hearing.say(topics.host("i", "status"), {"alive": False})
+    hearing.say_status("1", in_effect=1, positions={"p": 12}, batch=3, handed_on=4)
+    driven.look()
+    assert [("p",)] == [each.streams for each in questions]
+    answer = {"asker": questions[0].asker, "number": questions[0].number, "ends": {"p": 10}}
+    hearing.say(topics.host("h", "ends"), answer, retain=False)
+    driven.look()
+    hearing.say_status("2", host="i", in_effect=1, positions={"p": 4}, batch=3, handed_on=4)
+    driven.look()
+    assert [] == proving.ended
+    hearing.say_status("2", host="i", in_effect=1, positions={"p": 10}, batch=9, handed_on=4)
+    driven.look()
+    assert [7] == proving.ended
