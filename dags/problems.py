@@ -55,7 +55,9 @@ def quoted(text: str) -> str:
     >>> quoted("parse"), quoted("x" * 70) == "'" + "x" * 59 + "…'"
     ("'parse'", True)
     """
-    return repr(text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…")
+    # A member of an enumeration is a text too, but shows its name and class.
+    plain = str(text)
+    return repr(plain if len(plain) <= _LONGEST_QUOTE else plain[: _LONGEST_QUOTE - 1] + "…")
 
 
 def listed(words: Iterable[str], most: int = 10) -> str:

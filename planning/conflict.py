@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from planning.constraint import NOTHING, All, Constraint, Equals, Some, mentioned
-from planning.pipeline_plan import OutOfTime
-from planning.planner import TimeLeft, find_plan, half_a_minute
+from planning.pipeline_plan import OutOfTime, TimeLeft
+from planning.planner import find_plan, half_a_minute
 from planning.planning_problem import Meeting, Option, Outlet, PlanningProblem, Vertex
 
 T = TypeVar("T")

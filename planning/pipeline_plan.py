@@ -1,11 +1,15 @@
 """Plans: what fills each vertex, and the state of every stream under it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from planning.constraint import State
 from planning.places import Place
-from planning.planning_problem import Criterion
+from planning.planning_problem import Criterion, Option, PlanningProblem
+from planning.task_identity import residue
+
+TimeLeft = Callable[[], float]
+"""The seconds that are left; one clock for all plans that a request needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +43,30 @@ class PipelinePlan:
 
 class OutOfTime(Exception):
     """No plan was found in the time allowed, nor that there is none."""
+
+
+def look(left: TimeLeft) -> None:
+    """Raise `OutOfTime` if no time is left."""
+    if left() <= 0:
+        raise OutOfTime("no plan was found in the time allowed, nor that there is none; allow more")
+
+
+def figure(problem: PlanningProblem, options: Mapping[str, str], criterion: Criterion) -> int:
+    """What a plan with some options reaches by a criterion."""
+    chosen = {
+        vertex.id: next(each for each in vertex.options if each.name == options[vertex.id])
+        for vertex in problem.vertices
+    }
+    if criterion is Criterion.RESIDUE:
+        return residue(problem, chosen)
+    return sum(problem.weight(vertex, chosen[vertex.id], criterion) for vertex in problem.vertices)
+
+
+def bound(problem: PlanningProblem, options: Mapping[str, Sequence[Option]], criterion: Criterion) -> int:
+    """What no plan does better than by a criterion, without a search among the options that are left."""
+    if criterion is Criterion.RESIDUE:
+        return 0
+    best = max if criterion.grows else min
+    return sum(
+        best(problem.weight(vertex, option, criterion) for option in options[vertex.id]) for vertex in problem.vertices
+    )

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from planning.constraint import NOTHING, UNSET, Constraint
 
+MOST_WEIGHT = 10**13
+"""The largest cost or quality of an option, either way: a solver counts in 64 bits, and a problem has many vertices."""
+
 
 class Outlet(NamedTuple):
     """What a source or a vertex emits at a port."""
@@ -64,6 +67,13 @@ class Option:
     """What it computes: two tasks with equal inputs and texts are one task. Empty if it is never shared."""
     is_no_op: bool = False
 
+    def __post_init__(self) -> None:
+        for name, value in (("cost", self.cost), ("quality", self.quality)):
+            if abs(value) > MOST_WEIGHT:
+                raise ValueError(
+                    f"the {name} of {self.name} is {value:,}, beyond {MOST_WEIGHT:,}; state it more coarsely"
+                )
+
     @property
     def filling(self) -> str:
         """What a vertex with this option holds."""
@@ -99,7 +109,11 @@ class Vertex:
     mixes_types: bool = False
     """True if even types may differ where streams meet; only explanations ask that."""
     same: str = ""
-    """The vertex that holds the same."""
+    """The vertex that holds the same; it may come before or after this one."""
+
+    def reads(self) -> tuple[Outlet, ...]:
+        """What enters it."""
+        return tuple(stream for each in self.inputs for stream in each.streams)
 
     def streams(self) -> tuple[Outlet, ...]:
         """What it emits."""
@@ -124,6 +138,10 @@ class RunningVertex:
     """A source's name for sources."""
     computes: str
     inputs: tuple[Inflow, ...] = ()
+
+    def reads(self) -> tuple[Outlet, ...]:
+        """What enters it."""
+        return tuple(stream for each in self.inputs for stream in each.streams)
 
 
 class Criterion(StrEnum):
@@ -157,6 +175,8 @@ class PlanningProblem:
     """Each after those it reads from."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """The ids of the sources among what runs, by those in `given`; a source that does not run has its own."""
+    confined: frozenset[str] = frozenset()
+    """The sources whose events are for this dataflow alone, of those in `given`."""
     present: Mapping[str, str] = field(default_factory=dict)
     """What each vertex holds at present."""
     excluded: tuple[Mapping[str, str], ...] = ()
@@ -167,11 +187,23 @@ class PlanningProblem:
         """The vertices by their ids."""
         return {vertex.id: vertex for vertex in self.vertices}
 
+    def weight(self, vertex: Vertex, option: Option, criterion: Criterion) -> int:
+        """What an option of a vertex adds to a figure, except to the residue, which depends on the whole plan."""
+        match criterion:
+            case Criterion.CHANGES:
+                return int(vertex.id in self.present and self.present[vertex.id] != option.filling)
+            case Criterion.COST:
+                return option.cost
+            case Criterion.QUALITY:
+                return option.quality
+            case _:
+                return int(option.is_no_op)
+
 
 def below(vertices: Sequence[Vertex], first: str) -> frozenset[str]:
     """A vertex and all that its events reach, of vertices in order."""
     found = {first}
     for vertex in vertices:
-        if any(stream.origin in found for each in vertex.inputs for stream in each.streams):
+        if any(stream.origin in found for stream in vertex.reads()):
             found.add(vertex.id)
     return frozenset(found)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planning.constraint import UNSET, Domains, affected, narrowed, union
+from planning.pipeline_plan import TimeLeft, look
 from planning.places import Junction, Place, base, entry, inlet, meetings
 from planning.planning_problem import Goal, Meeting, Option, Outlet, PlanningProblem, Vertex
 
@@ -28,10 +29,10 @@ class _Empty(Exception):
     """Nothing is left at some place."""
 
 
-def reach(problem: PlanningProblem) -> Reach | None:
-    """What can occur in some plan; None if there is certainly no plan."""
+def reach(problem: PlanningProblem, time_left: TimeLeft) -> Reach | None:
+    """What can occur in some plan; None if there is certainly no plan. Raises `OutOfTime`."""
     try:
-        return _Narrowing(problem).found()
+        return _Narrowing(problem).found(time_left)
     except _Empty:
         return None
 
@@ -46,7 +47,7 @@ class _Narrowing:
         for stream, given in problem.given.items():
             self.domains[stream] = {name: frozenset({given.get(name, UNSET)}) for name in self.full}
 
-    def found(self) -> Reach:
+    def found(self, time_left: TimeLeft) -> Reach:
         goals: dict[Outlet, list[Goal]] = {}
         for goal in self.problem.goals:
             for stream in goal.streams:
@@ -56,11 +57,13 @@ class _Narrowing:
         for _ in range(_ROUNDS):
             before = dict(self.domains)
             for vertex in self.problem.vertices:
+                look(time_left)
                 self._meet(vertex)
                 self._pass(vertex)
                 for stream in vertex.streams():
                     self._aim(stream, goals)
             for vertex in reversed(self.problem.vertices):
+                look(time_left)
                 self._pass(vertex)
                 self._part(vertex)
             self._agree()

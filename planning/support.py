@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from planning.constraint import affected, mentioned
-from planning.pipeline_plan import OutOfTime, PipelinePlan
-from planning.planner import TimeLeft, find_plan, half_a_minute
+from planning.pipeline_plan import OutOfTime, PipelinePlan, TimeLeft
+from planning.planner import find_plan, half_a_minute
 from planning.planning_problem import Criterion, Goal, Option, Outlet, PlanningProblem, Vertex
 
 

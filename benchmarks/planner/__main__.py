@@ -8,6 +8,7 @@ Prints a line per measurement; the last is one JSON object.
 import json
 import sys
 
+from benchmarks.planner.long_pipelines import long_pipelines
 from benchmarks.planner.new_plans import new_plans
 from benchmarks.planner.planning_time import planning_time
 from benchmarks.planner.reuse import reuse
@@ -19,6 +20,7 @@ def main(*, quick: bool) -> None:
     """Measure everything; quickly, with fewer points."""
     found = {
         "planning": report("planning time", planning_time(quick=quick)),
+        "long_pipelines": report("long pipelines", long_pipelines(quick=quick)),
         "reuse": report("planning for reuse", reuse(quick=quick)),
         "scenarios": report("scenarios", scenarios(quick=quick)),
         "new_plans": report("new plans", new_plans(quick=quick)),

@@ -11,6 +11,7 @@ from dags import AnyTaskType, Catalogue, Config, Effect, Kind
 from dags.canonical.configs import complete
 from dags.problems import quoted
 from planning.constraint import NOTHING, UNSET, All, Constraint, Equals, Some
+from planning.forms.module_form import MOST_FIGURE
 from planning.forms.pipeline_form import Choice
 from planning.pipelines.module import Module
 from planning.pipelines.passages import Leaving, Passage, passages_of_code, passages_of_type
@@ -83,6 +84,9 @@ class Site:
 
 def candidates_of(module: Module, site: Site) -> Iterator[Filling | Unusable]:
     """The cases of a module at a place."""
+    if excess := next(module.excesses(), None):
+        yield Unusable(module=module.name, why=excess.message)
+        return
     if module.form.installed is not None:
         yield from _candidates(module, site, None)
     for case in () if module.form.code is None else passages_of_code(module.form.code):
@@ -140,10 +144,15 @@ def option_of(name: str, candidate: Filling, fields: Collection[str], ports: Seq
         requires={port: _all([needed, *_needs(passage, port)]) for port in ports},
         ensures_at={port: _all([effects, *_effects(each, fields)]) for port, each in passage.leaves.items()},
         base=rests[0] if rests else "",
-        cost=round(((module and module.form.cost) or 0) * _MICROSECONDS),
-        quality=round(((module and module.form.quality) or 0) * _MILLI),
+        cost=_figure(None if module is None else module.form.cost, _MICROSECONDS),
+        quality=_figure(None if module is None else module.form.quality, _MILLI),
         computes=computes(candidate.type.name, candidate.type.version, candidate.text) if is_shared else "",
     )
+
+
+def _figure(stated: float | None, parts: int) -> int:
+    """A figure as an integer. A fixed task has no other, so it may as well have the most there is."""
+    return round(min(stated or 0, MOST_FIGURE) * parts)
 
 
 def no_op(choice: Choice) -> Option:

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dags import InvalidDocument
-from planning.pipeline_plan import PipelinePlan
+from planning.pipeline_plan import PipelinePlan, TimeLeft
 from planning.pipelines.assembly import Assembled, assembled
 from planning.pipelines.pipeline import Pipeline
 from planning.pipelines.planned import MOST_TRIES, Check, PlannedPipeline, plan_pipeline, shortcoming
-from planning.planner import TimeLeft, find_plan, half_a_minute
-from planning.planning_problem import Criterion, Inflow, Option, Outlet, PlanningProblem, StateVariable, Vertex
+from planning.planner import find_plan, half_a_minute, plan_with
+from planning.planning_problem import Criterion, Inflow, Outlet, PlanningProblem, StateVariable, Vertex
 
 
 class InvalidDocuments(Exception):
@@ -70,6 +70,7 @@ def joint_problem(problems: Sequence[PlanningProblem]) -> PlanningProblem:
         ),
         running=tuple({task.id: task for each in problems for task in each.running}.values()),
         origins={_name(at, spot): source for at, each in numbered for spot, source in each.origins.items()},
+        confined=frozenset(_name(at, spot) for at, each in numbered for spot in each.confined),
         present={_name(at, place): held for at, each in numbered for place, held in each.present.items()},
         excluded=tuple(_named(at, options) for at, each in numbered for options in each.excluded),
     )
@@ -118,15 +119,8 @@ def _shortcomings(
 
 def _plan_of(pipeline: Pipeline, chosen: Mapping[str, str], joint: PipelinePlan) -> PipelinePlan:
     """The part of a joint plan that is one pipeline's, with its own figures."""
-    fixed = tuple(replace(vertex, options=_only(vertex, chosen)) for vertex in pipeline.problem.vertices)
-    plan = find_plan(replace(pipeline.problem, vertices=fixed), pipeline.blueprint.form.prefer)
-    if plan is None:
-        raise RuntimeError("a part of a joint plan is no plan")
+    plan = plan_with(pipeline.problem, chosen, pipeline.blueprint.form.prefer)
     return replace(plan, is_optimal=joint.is_optimal)
-
-
-def _only(vertex: Vertex, chosen: Mapping[str, str]) -> tuple[Option, ...]:
-    return tuple(each for each in vertex.options if each.name == chosen[vertex.id])
 
 
 def _alone(pipelines: Sequence[Pipeline], checks: Sequence[Check], left: TimeLeft) -> tuple[PlannedPipeline, ...]:

@@ -10,7 +10,7 @@ from dags.form_reader import read_form
 from dags.problems import listed, pointer, quoted, suggestion
 from planning.constraint import UNSET, Constraint
 from planning.forms.constraint_reader import JOINING, ConstraintReader, value_text
-from planning.forms.module_form import MOST_SOURCE, CodeForm, Domains, ModuleForm
+from planning.forms.module_form import MOST_FIGURE, MOST_SOURCE, CodeForm, Domains, ModuleForm
 from planning.pipelines.fixed_config import code_problems, installed_problems
 from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
 from planning.pipelines.requirement import NotPinned, pinned
@@ -43,6 +43,18 @@ class Module:
     def type(self) -> str:
         """The task type of its tasks."""
         return type_of(self.form)
+
+    def excesses(self) -> Iterator[Problem]:
+        """Its figures that are more than the planner can add up. Those published before there was a bound may be."""
+        for name in ("cost", "quality"):
+            figure = getattr(self.form, name)
+            if figure is not None and figure > MOST_FIGURE:
+                yield Problem(
+                    pointer=pointer(name),
+                    code="wrong-value",
+                    message=f"the {name} of the module {quoted(self.name)} is {figure:g}, more than {MOST_FIGURE:,}",
+                    remedy="publish it with less, in larger units if need be",
+                )
 
     def config(self, rest: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
         """The config of a task of it, where a place gives what the module leaves open; with the kinds of its types."""
@@ -80,6 +92,8 @@ def read_module(raw: bytes | str, catalogue: Catalogue | None = None) -> Module:
         domains=domains,
     )
     problems = [*problems, *constraints.problems, *_wrong(form, catalogue)]
+    if catalogue is not None:
+        problems += module.excesses()
     if catalogue is not None and not problems:
         problems = list(_wrong_config(module, catalogue))
     if problems:

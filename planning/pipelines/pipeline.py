@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dags import AnyTaskType, Catalogue, Config, InvalidDocument, Kind, Problem, Source
 from dags.form_reader import read_form
@@ -146,6 +146,9 @@ class _Builder:
                 goals=goals,
                 running=tuple(running),
                 origins=self._origins(running),
+                confined=frozenset(
+                    spot.id for spot in self.blueprint.spots if _is_fresh(spot) and spot.id not in self.found
+                ),
                 present=self.around.present,
             ),
             candidates={
@@ -164,6 +167,9 @@ class _Builder:
         fitting = [each for each in found if isinstance(each, Filling)]
         place = ("tasks", spot.at, "point" if spot.point is not None else "gap")
         self._find_unknown(choice.modules or (), place)
+        if choice.modules is not None:
+            for module in asked:
+                self.problems += [replace(each, pointer=pointer(*place, "modules")) for each in module.excesses()]
         if not fitting and not choice.shape.allows_no_op:
             why = "; ".join(f"{each.module}: {each.why}" for each in found if isinstance(each, Unusable))
             message = f"no module of shape {choice.shape} fits here{': ' if why else ''}{why}"
@@ -197,6 +203,8 @@ class _Builder:
     def _vertex(self, spot: Spot, reader: ConstraintReader) -> Vertex:
         ports = tuple(each.port for each in spot.inputs)
         options = [option_of(name, each, self.fields, ports) for name, each in _named(self.found[spot.id]).items()]
+        if _is_fresh(spot):
+            options = [replace(each, computes="") for each in options]
         if not options and spot.choice is None:
             # Its type refuses every field that it might get. The document that a plan makes is checked again.
             options = [Option(name=spot.id)]
@@ -236,12 +244,12 @@ class _Builder:
         return All(tuple(parts))
 
     def _aimed(self, goal: GoalForm, vertices: Sequence[Vertex]) -> tuple[Outlet, ...]:
+        raw = [Outlet(each.id, port) for each in self.blueprint.spots if each.source for port in each.outputs]
         every = [stream for vertex in vertices for stream in vertex.streams()]
         if goal.since is not None:
             reached = below(vertices, self.blueprint.last(goal.since))
-            return tuple(stream for stream in every if stream.origin in reached)
+            return tuple(stream for stream in (*raw, *every) if stream.origin in reached)
         if goal.at == EVERYWHERE:
-            raw = [Outlet(each.id, port) for each in self.blueprint.spots if each.source for port in each.outputs]
             return (*raw, *every)
         if goal.at in {END, None}:
             sinks = [vertex for vertex in vertices if not vertex.outputs]
@@ -271,6 +279,11 @@ class _Builder:
 
     def _add(self, place: Sequence[str | int], code: str, message: str, remedy: str) -> None:
         self.problems.append(Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy))
+
+
+def _is_fresh(spot: Spot) -> bool:
+    """Whether its document wants it for itself alone."""
+    return spot.task is not None and spot.task.fresh
 
 
 def _named(candidates: Sequence[Filling]) -> dict[str, Filling]:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from dags import InvalidDocument, Problem
 from dags.problems import listed
 from planning.conflict import conflict, remedies
-from planning.pipeline_plan import PipelinePlan
+from planning.pipeline_plan import OutOfTime, PipelinePlan, TimeLeft
 from planning.pipelines.assembly import Assembled, assembled
 from planning.pipelines.pipeline import Pipeline
 from planning.pipelines.words import refusal_of
-from planning.planner import TimeLeft, find_plan, half_a_minute
+from planning.planner import find_plan, half_a_minute
 from planning.planning_problem import Criterion, PlanningProblem
 
 MOST_TRIES = 50
@@ -21,7 +21,7 @@ _NO_PLAN = Problem(
     pointer="",
     code="no-plan",
     message="no choice of modules reaches all goals",
-    remedy="plan with these modules to see which demands cannot hold together",
+    remedy="ask for less, or name fewer modules at each place, so that there is time to find the demands at fault",
 )
 
 Check = Callable[[Assembled], Sequence[Problem]]
@@ -78,7 +78,11 @@ def plan_pipeline(
         raise InvalidDocument([_refused(each) for each in refused])
     if not reasons:
         raise InvalidDocument([_NO_PLAN])
-    why = conflict(pipeline.problem, left)
+    try:
+        why = conflict(pipeline.problem, left)
+    except OutOfTime as late:
+        # That there is no plan is known; only the reasons are not.
+        raise InvalidDocument([_NO_PLAN]) from late
     raise InvalidDocument(refusal_of(pipeline, why, remedies(pipeline.problem, why, left)))
 
 

@@ -127,27 +127,32 @@ def _figures(problem: PlanningProblem, options: Mapping[str, Option]) -> Mapping
 
 def _residue(problem: PlanningProblem, options: Mapping[str, Option]) -> int:
     """The distinct tasks that do not run, where a task is its text and all above it."""
-    running: dict[Outlet, str] = {stream: f"source {stream}" for stream in problem.given}
-    runs = set()
+    made: dict[Outlet, list[str]] = {stream: [f"source {stream}"] for stream in problem.given}
+    runs = dict(made)
     for task in problem.running:
-        text = _text(task.computes, running, task.inputs)
-        running[Outlet(task.id)] = text
-        runs.add(text)
-    made = {stream: running[stream] for stream in problem.given}
+        runs[Outlet(task.id)] = [_text(task.computes, runs, task.inputs)]
+    known = {text for texts in runs.values() for text in texts}
+    scopes: dict[Outlet, set[str]] = {stream: {""} for stream in problem.given}
     started: set[str] = set()
     for vertex in problem.vertices:
         option = options[vertex.id]
+        above = {scope for _, streams in vertex.inputs for each in streams for scope in scopes[each]}
         if option.is_no_op:
-            # Its one input is what everybody below reads; several are not looked for among what runs.
-            first, *others = vertex.inputs[0].streams
-            made[Outlet(vertex.id)] = f"passed by {vertex.id}" if others else made[first]
+            # All that enters is what everybody below reads.
+            made[Outlet(vertex.id)] = [text for each in vertex.inputs[0].streams for text in made[each]]
+            scopes[Outlet(vertex.id)] = above
             continue
-        text = _text(option.computes, made, vertex.inputs) if option.computes else f"only {vertex.id}"
-        made |= {stream: text if stream.port == "out" else f"{text}, {stream.port}" for stream in vertex.streams()}
-        if text not in runs:
+        text = _text(option.computes, made, vertex.inputs)
+        if not option.computes or len(above) > 1:
+            # It is not shared, or mixes what is shared with what is not, or what different tasks do not share.
+            text, above = f"only {vertex.id}", {vertex.id}
+        made |= {stream: [text if stream.port == "out" else f"{text}, {stream.port}"] for stream in vertex.streams()}
+        scopes |= dict.fromkeys(vertex.streams(), above)
+        if text not in known:
             started.add(text)
     return len(started)
 
 
-def _text(computes: str, made: Mapping[Outlet, str], inputs: tuple[Inflow, ...]) -> str:
-    return f"{computes} of {sorted((port, sorted(made[each] for each in streams)) for port, streams in inputs)}"
+def _text(computes: str, made: Mapping[Outlet, list[str]], inputs: tuple[Inflow, ...]) -> str:
+    entering = {port: sorted(text for each in streams for text in made[each]) for port, streams in inputs}
+    return f"{computes} of {sorted(entering.items())}"

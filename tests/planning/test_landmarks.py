@@ -4,6 +4,7 @@ from hypothesis import given, settings
 
 from benchmarks.planner.planning_time import joined_steps
 from planning.landmarks import ChosenOption, landmarks
+from planning.planner import half_a_minute
 from planning.planning_problem import Meeting, PlanningProblem
 from planning.reach import reach
 from tests.planning.oracle import answers
@@ -14,7 +15,7 @@ from tests.planning.problems import problems
 @given(problems())
 def test_every_plan_has_one_of_each_landmark(problem: PlanningProblem) -> None:
     """Whatever streams meet, and whatever is a type, ensured at single ports, or the same as elsewhere."""
-    left = reach(problem)
+    left = reach(problem, half_a_minute)
     found = [] if left is None else list(landmarks(problem, left))
     for answer in answers(problem):
         for landmark in found:
@@ -24,7 +25,7 @@ def test_every_plan_has_one_of_each_landmark(problem: PlanningProblem) -> None:
 def test_a_step_is_taken_on_one_of_the_streams_that_meet() -> None:
     """By either rule, of several joins in a row, back to the first."""
     problem = joined_steps(3, Meeting.EITHER)
-    left = reach(problem)
+    left = reach(problem, half_a_minute)
     assert left is not None
     expected = {frozenset(ChosenOption(f"p{at}{side}", f"m{at}.0") for side in "ab") for at in range(3)}
     assert expected <= set(landmarks(problem, left))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planning import planner
+from planning import planner, sweep
 from planning.pipeline_plan import OutOfTime
 from planning.planner import find_plan
 from planning.planning_problem import (
@@ -51,15 +51,32 @@ def test_plans_are_the_best_there_are(problem: PlanningProblem, order: tuple[Cri
     _hold(problem, order[:many])
 
 
+@pytest.mark.parametrize("most_ways", [sweep._MOST_WAYS, 0], ids=["sweep", "from above"])
 @settings(max_examples=50)
-@given(problems(), ORDERS, st.integers(1, 3))
+@given(problem=problems(), order=ORDERS, many=st.integers(1, 3))
 def test_plans_are_as_good_if_cores_are_given_up(
-    problem: PlanningProblem, order: tuple[Criterion, ...], many: int
+    most_ways: int, problem: PlanningProblem, order: tuple[Criterion, ...], many: int
 ) -> None:
-    """The search that follows finds the best, too."""
+    """The sweep that follows finds the best, too, and so does the search after that."""
+    _hold_without_cores(most_ways, problem, order[:many])
+
+
+def _hold_without_cores(most_ways: int, problem: PlanningProblem, order: tuple[Criterion, ...]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(planner, "_CORES_WORK", 0.0)
-        _hold(problem, order[:many])
+        patched.setattr(sweep, "_MOST_WAYS", most_ways)
+        _hold(problem, order)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most_ways", [sweep._MOST_WAYS, 0], ids=["sweep", "from above"])
+@settings(max_examples=5_000)
+@given(problem=problems(), order=ORDERS, many=st.integers(1, 5))
+def test_many_plans_are_as_good_if_cores_are_given_up(
+    most_ways: int, problem: PlanningProblem, order: tuple[Criterion, ...], many: int
+) -> None:
+    """The same, of thousands."""
+    _hold_without_cores(most_ways, problem, order[:many])
 
 
 @pytest.mark.slow
@@ -77,12 +94,12 @@ def test_the_same_problem_has_the_same_plan(problem: PlanningProblem) -> None:
     assert find_plan(problem, tuple(Criterion)) == find_plan(problem, tuple(Criterion))
 
 
-@pytest.mark.parametrize(("entering", "started"), [("s", 0), ("sr", 1)])
+@pytest.mark.parametrize(("entering", "started"), [("s", 0), ("sr", 1), ("rt", 0)])
 @pytest.mark.parametrize("place", ["p", "nothing"])
 def test_a_task_below_a_place_that_holds_nothing_runs_if_it_reads_the_same(
     place: str, entering: str, started: int
 ) -> None:
-    """One stream passes through such a place unchanged; two are another input than one of them. Names mean nothing."""
+    """Streams pass through such a place unchanged; two are another input than one of them. Names mean nothing."""
     idle = Vertex(
         id=place,
         inputs=(Inflow("in", tuple(map(Outlet, entering))),),
@@ -90,9 +107,12 @@ def test_a_task_below_a_place_that_holds_nothing_runs_if_it_reads_the_same(
     )
     counting = (Option(name="count", computes="count"),)
     last = Vertex(id="q", inputs=(Inflow("in", (Outlet(place),)),), options=counting)
-    runs = RunningVertex(id="t", computes="count", inputs=(Inflow("in", (Outlet("s"),)),))
-    given: dict[Outlet, dict[str, str]] = {Outlet(each): {} for each in "sr"}
-    problem = PlanningProblem(variables=(), given=given, vertices=(idle, last), running=(runs,))
+    runs = tuple(
+        RunningVertex(id=f"t{at}", computes="count", inputs=(Inflow("in", tuple(map(Outlet, read))),))
+        for at, read in enumerate(["s", "tr"])
+    )
+    given: dict[Outlet, dict[str, str]] = {Outlet(each): {} for each in "srt"}
+    problem = PlanningProblem(variables=(), given=given, vertices=(idle, last), running=runs)
     criteria = (Criterion.RESIDUE,)
     plan = find_plan(problem, criteria)
     assert plan is not None

@@ -18,13 +18,12 @@ from manager.submissions.canonical_document import canonical
 from manager.submissions.published_code import published_in
 from manager.submissions.published_modules import modules_of
 from manager.submissions.written_document import WrittenDocument, WrittenKind
-from planning.pipeline_plan import OutOfTime
+from planning.pipeline_plan import OutOfTime, TimeLeft
 from planning.pipelines.assembly import Assembled
 from planning.pipelines.candidates import NO_OP
 from planning.pipelines.joint import InvalidDocuments, plan_together
 from planning.pipelines.pipeline import OWN_FIELDS, PLACES, Pipeline, Surroundings, is_pipeline, read_pipeline
 from planning.pipelines.planned import Check, PlannedPipeline, plan_pipeline
-from planning.planner import TimeLeft
 from planning.planning_problem import Criterion, RunningVertex
 
 _LONGEST_S = 10.0

@@ -46,6 +46,10 @@ PIPELINE = "s:source > p:point > k:sink"
         ({"version": 0}, "/version", "wrong-value"),
         ({"version": 2**31}, "/version", "wrong-value"),
         ({"cost": -1.0}, "/cost", "wrong-value"),
+        ({"cost": 1e16}, "/cost", "wrong-value"),
+        ({"quality": 1e16}, "/quality", "wrong-value"),
+        ({"cost": float("inf")}, "/cost", "not-finite"),
+        ({"quality": float("nan")}, "/quality", "not-finite"),
         ({"colour": "red"}, "/colour", "unknown-field"),
         ({"installed": {"type": "mapp"}}, "/installed/type", "unknown-type"),
         ({"installed": {"type": "code"}}, "/installed/type", "wrong-value"),
@@ -113,6 +117,8 @@ def test_what_a_config_leaves_open_is_no_problem(change: dict[str, Any]) -> None
         ("s:source > p:point{'modules': ['cleen']} > k:sink", {}, "/tasks/1/point/modules/0", "unknown-module"),
         ("s:source > p:point{'shape': 'pair-to-one'} > k:sink", {}, "/tasks/1/point", "no-module"),
         ("s:source > p:point{'same': 'q'} > k:sink", {}, "/tasks/1/point/same", "unknown-task"),
+        ("s:source > p:point{'same': 'p'} > k:sink", {}, "/tasks/1/point/same", "unknown-task"),
+        ("s:source > p:point{'same': 's'} > k:sink", {}, "/tasks/1/point/same", "unknown-task"),
         ("s:source > p:point{'shap': 'join'} > k:sink", {}, "/tasks/1/point/shap", "unknown-field"),
         (
             "s:source > p:point{'require': {'unti': 'kelvin'}} > k:sink",
@@ -126,7 +132,11 @@ def test_what_a_config_leaves_open_is_no_problem(change: dict[str, Any]) -> None
         (PIPELINE, {"goals": [{"since": "x"}]}, "/goals/0/since", "unknown-task"),
         (PIPELINE, {"goals": [{"holds": {"unit": "furlong"}}]}, "/goals/0/holds/unit", "outside-domain"),
         (PIPELINE, {"goals": [{"fields": {"a": "flaot"}}]}, "/goals/0/fields/a", "unknown-kind"),
+        (PIPELINE, {"goals": [{"at": "k", "holds": {"clean": True}}]}, "/goals/0/at", "wrong-value"),
+        (PIPELINE, {"goals": [{"since": "k", "fields": {"value": "float"}}]}, "/goals/0/since", "wrong-value"),
         (PIPELINE, {"given": {"x": {}}}, "/given/x", "unknown-task"),
+        (PIPELINE, {"given": {"p": {"clean": True}}}, "/given/p", "wrong-value"),
+        (PIPELINE, {"given": {"k": {"clean": True}}}, "/given/k", "wrong-value"),
         (PIPELINE, {"given": {"s": {"unit": "furlong"}}}, "/given/s/unit", "outside-domain"),
         (PIPELINE, {"meets": {"x": "either"}}, "/meets/x", "unknown-task"),
         (PIPELINE, {"meets": {"k": "neither"}}, "/meets/k", "wrong-value"),
@@ -140,6 +150,12 @@ def test_bad_pipelines_are_refused(text: str, change: dict[str, Any], place: str
     found = refusal(text, **change)
     assert (place, code) in {(each.pointer, each.code) for each in found}
     assert all(each.remedy for each in found)
+
+
+def test_a_remedy_shows_a_kind_as_it_is_written() -> None:
+    """And not as the member of an enumeration that it is in the code."""
+    (problem,) = refusal(PIPELINE, goals=[{"fields": {"a": "flaot"}}])
+    assert "did you mean 'float'?" == problem.remedy
 
 
 JSON = st.recursive(

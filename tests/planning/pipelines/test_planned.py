@@ -1,15 +1,23 @@
 """Planned pipelines: which modules fill the places, and which document runs."""
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dags import InvalidDocument
 from planning.pipelines.candidates import computes
+from planning.pipelines.module import read_module
+from planning.pipelines.pipeline import read_pipeline
+from planning.pipelines.planned import plan_pipeline
 from planning.planning_problem import Inflow, Outlet, RunningVertex
 from tests.notation import flow
 from tests.planning.pipelines.open_places import (
     MODULES,
     UNITS,
+    check,
     module,
     pipeline_document,
     planned,
@@ -50,6 +58,7 @@ def test_conditions_chain() -> None:
         ({"since": "p", "holds": {"clean": True}}, {"p": "wipe@1", "q": "nothing"}),
         ({"at": "p", "holds": {"not": {"clean": True}}}, {"p": "nothing", "q": "nothing"}),
         ({"at": "everywhere", "holds": {"clean": True}}, "refused"),
+        ({"since": "s", "holds": {"clean": True}}, "refused"),
     ],
 )
 def test_goals_hold_where_they_are_aimed(goal: dict[str, Any], fillings: Any) -> None:
@@ -116,6 +125,63 @@ def test_the_same_module_fills_points_that_are_one() -> None:
     """Both points hold it, or both nothing."""
     text = "s:source > p:point > k:sink s > q:point{'same': 'p', 'ensure': {'unit': 'kelvin'}} > l:sink"
     assert {"p": "to-kelvin@1", "q": "to-kelvin@1"} == planned(text, given=CELSIUS).fillings
+
+
+def test_a_point_holds_the_same_as_one_below_it() -> None:
+    """Wherever the two are listed."""
+    text = "s:source > q:point{'same': 'p'} > p:point > k:sink"
+    goals = [{"at": "q", "holds": {"clean": True}}]
+    assert {"q": "wipe@1", "p": "wipe@1"} == planned(text, goals=goals).fillings
+    document = pipeline_document(text, goals=goals)
+    document["tasks"].sort(key=lambda task: task["id"])
+    made = plan_pipeline(read_pipeline(json.dumps(document), surroundings()), check)
+    assert {"q": "wipe@1", "p": "wipe@1"} == made.fillings
+
+
+@given(st.data())
+def test_the_order_in_a_document_does_not_matter(data: st.DataObject) -> None:
+    """However tasks and streams are listed, and whichever point names which as the same, the plan is the same."""
+    names = ["a", "b", "c", "d"]
+    partners = st.none() | st.sampled_from(names)
+    points = {name: {} if (same := data.draw(partners)) in {None, name} else {"same": same} for name in names}
+    document = pipeline_document(
+        f"s:source > a:point{points['a']} > b:point{points['b']} > k:sink "
+        f"s > c:point{points['c']} > d:point{points['d']} > k t:source{{'source': 'traffic'}} > d",
+        goals=[{"at": data.draw(st.sampled_from(names)), "holds": {"clean": True}}],
+        meets=dict.fromkeys("dk", "either"),
+    )
+    plans = []
+    for _ in range(2):
+        plan: Any = None
+        try:
+            plan = plan_pipeline(read_pipeline(json.dumps(document), surroundings()), check, reasons=False).fillings
+        except InvalidDocument as refused:
+            plan = {each.code for each in refused.problems}
+        plans.append(plan)
+        document = {**document, **{part: data.draw(st.permutations(document[part])) for part in ("tasks", "streams")}}
+    assert plans[0] == plans[1]
+
+
+def test_a_module_that_states_too_much_is_not_added_up() -> None:
+    """One published before there was a bound fills no place, and who names it is told its field."""
+    form = {**MODULES[3].form.model_dump(mode="json", exclude_none=True), "name": "big", "cost": 1e17}
+    modules = (*MODULES, read_module(json.dumps(form)))
+    clean = [{"holds": {"clean": True}}]
+    assert {"p": "wipe@1"} == planned("s:source > p:point > k:sink", surroundings(modules), goals=clean).fillings
+    (problem, *_) = refusal("s:source > p:point{'modules': ['big']} > k:sink", surroundings(modules), goals=clean)
+    assert ("/tasks/1/point/modules", "wrong-value") == (problem.pointer, problem.code)
+    assert "the cost of the module 'big@1' is 1e+17, more than 1,000,000,000" == problem.message
+
+
+def test_a_task_that_is_wanted_fresh_is_no_reuse() -> None:
+    """An equal task runs, but a fresh one and all below it are started, as merging does."""
+    running = [
+        RunningVertex(id="1", computes=computes("source", 1, b'{"source":"weather"}')),
+        RunningVertex(id="2", computes=computes("lab:clean", 1, b'{"add":0}'), inputs=(Inflow("in", (Outlet("1"),)),)),
+    ]
+    for text, started in (("s:source > a:lab:clean > k:sink", 1), ("s:source > a!:lab:clean > k:sink", 2)):
+        found = planned(text, surroundings(running=running), prefer=["residue"])
+        assert [started] == [each.value for each in found.plan.reached]
 
 
 def test_an_event_never_enters_twice() -> None:
