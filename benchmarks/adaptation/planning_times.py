@@ -16,7 +16,7 @@ from provisioning.outlook import Outlook
 from provisioning.profit import ProfitGoal
 
 _MANY = 10_000
-STAGES = (267, 1000, 3334)
+_STAGES = (267, 1000, 3334)
 """Of three tasks each."""
 
 
@@ -42,7 +42,7 @@ def planning_times(*, quick: bool) -> Iterator[Row]:
         }
         yield row(f"seconds to deploy at 8,000 events/s, {name}", 2.5, ours, "to be below 0.1")
     large = {}
-    for stages in STAGES:
+    for stages in _STAGES:
         tiers = staged_dataflow(stages)
         load = staged_rates(tiers, 80.0)
         large[f"{len(tiers.tasks):,} tasks"] = _seconds(

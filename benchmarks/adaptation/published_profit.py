@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from benchmarks.adaptation.linear_road import M1
-from benchmarks.adaptation.published_graphs import GRAPHS, Graph, published_dataflow, rate_for
+from benchmarks.adaptation.published_graphs import PUBLISHED_GRAPHS, Graph, published_dataflow, rate_for
 from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, mean, row
 from benchmarks.adaptation.staged_dataflow import staged_goal, staged_rates
 from provisioning import horizon
@@ -14,9 +14,9 @@ from provisioning.simulator.predictions import Oracle
 from provisioning.simulator.rates import random_walk, wave
 from provisioning.simulator.simulation import SimulatedRun, World, simulate
 
-CORES = (0.3, 1.0, 2.0)
+_CORES = (0.3, 1.0, 2.0)
 """Of the best alternates for a task, on average."""
-ALGORITHMS: dict[str, Adaptation] = {
+_ALGORITHMS: dict[str, Adaptation] = {
     "WPO": BASELINES["WPO"],
     "WPP": BASELINES["WPP"],
     "PLAStiCC": look_ahead.adapted,
@@ -26,15 +26,15 @@ ALGORITHMS: dict[str, Adaptation] = {
 
 def published_profit(*, quick: bool) -> Iterator[Row]:
     """A row for each graph and load: over walks and waves, while machines vary and predictions err by a tenth."""
-    for name, graph in GRAPHS.items():
-        for cores in CORES:
+    for name, graph in PUBLISHED_GRAPHS.items():
+        for cores in _CORES:
             runs = {
                 algorithm: [
                     published_run(graph, cores, adaptation, shape=shape, seed=seed)
                     for seed in (SEEDS[:1] if quick else SEEDS)
                     for shape in ("walk", "wave")
                 ]
-                for algorithm, adaptation in ALGORITHMS.items()
+                for algorithm, adaptation in _ALGORITHMS.items()
             }
             ours = {
                 algorithm: {

@@ -22,10 +22,10 @@ from provisioning.profit import ProfitGoal
 from provisioning.throughput import ideal_rates, mean_share, served
 
 _ROUNDING = 1e-9
-MOST_WORK = 400_000
+_MOST_WORK = 400_000
 """How many tasks are looked at while cores are taken back from a packing: small ones get every try, large ones few."""
-LEAST_TRIES = 20
-MANY = 1000
+_LEAST_TRIES = 20
+_MANY = 1000
 """So many tasks begin from one choice of levels alone."""
 _HIGHEST = (0.9, 1.0)
 """Levels of what several sinks share that are tried beside the wanted one."""
@@ -177,7 +177,7 @@ def packed(dataflow: DataflowFigures, active: Active, rates: Rates, menu: CoreMe
     starts = _starts(dataflow, active, rates, menu, omega)
     packings = [
         _Packing(dataflow, active, rates, menu, omega, counts)
-        for counts in (starts if len(dataflow.tasks) <= MANY else starts[:1])
+        for counts in (starts if len(dataflow.tasks) <= _MANY else starts[:1])
     ]
     for each in packings:
         each.take_back()
@@ -232,7 +232,7 @@ class _Packing:
         self._ideal, self._reckoned = ideal_rates(dataflow, active, rates), active
         self.counts = counts
         self._capacity = [menu.power(counts) for counts in self.counts]
-        self._tries = max(LEAST_TRIES, MOST_WORK // len(dataflow.tasks))
+        self._tries = max(_LEAST_TRIES, _MOST_WORK // len(dataflow.tasks))
 
     def take_back(self) -> None:
         """Take cores back as long as the throughput allows, those first that save most for what they lose."""

@@ -19,9 +19,9 @@ from provisioning.throughput import needs
 PLANNED_STEPS = 12
 """The intervals that are planned; the last prediction holds for those beyond it."""
 MOST_STARTS = 2000
-LEAST_PACKED, MOST_PACKED, MOST_WORK = 3, 32, 20_000
+_LEAST_PACKED, _MOST_PACKED, _MOST_WORK = 3, 32, 20_000
 """How many mixes are packed to choose from: as many as make so many tasks, within these bounds."""
-FEW = 200
+_FEW = 200
 """For so many tasks the greedy deployment is made as well, since it takes no time that counts."""
 _ROUNDS = 3
 """How often alternates and the rates that follow from them are settled with each other."""
@@ -32,7 +32,7 @@ def deployed(
     dataflow: DataflowFigures, rates: Rates, classes: tuple[MachineClass, ...], goal: ProfitGoal
 ) -> Deployment:
     """The deployment of the highest profit over the mixes that promise most, each packed."""
-    count = max(LEAST_PACKED, min(MOST_PACKED, MOST_WORK // len(dataflow.tasks)))
+    count = max(_LEAST_PACKED, min(_MOST_PACKED, _MOST_WORK // len(dataflow.tasks)))
 
     def profit(deployment: Deployment) -> float:
         return goal.theta(dataflow, dataflow.gamma(deployment.active), deployment.price() * goal.hours)
@@ -44,7 +44,7 @@ def deployed(
     offers = list(menus(dataflow, classes))
     tried = {menu: max(made(menu, 1), key=profit) for menu in offers} if len(offers) > 1 else {}
     best = max(offers, key=lambda menu: profit(tried[menu])) if tried else offers[0]
-    few = [greedy.deployed(dataflow, rates, classes, goal, central=True)] if len(dataflow.tasks) <= FEW else []
+    few = [greedy.deployed(dataflow, rates, classes, goal, central=True)] if len(dataflow.tasks) <= _FEW else []
     return max((*few, *tried.values(), *made(best, count)), key=profit)
 
 
