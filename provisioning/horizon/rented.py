@@ -8,8 +8,9 @@ from provisioning.dataflow_figures import Active, DataflowFigures
 from provisioning.deployment import Deployment
 from provisioning.deployment_draft import DeploymentDraft
 from provisioning.horizon.core_division import divide
+from provisioning.horizon.core_menu import CoreMenu, menus
 from provisioning.horizon.mixes import mixes
-from provisioning.horizon.packing import CoreMenu, estimated_price, menus, packed, settled
+from provisioning.horizon.packing import estimated_price, packed, settled
 from provisioning.horizon.rental_plan import RentalPlan, RentalProgram, coming_power
 from provisioning.machine_class import MachineClass
 from provisioning.outlook import Outlook, Rates
