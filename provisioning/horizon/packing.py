@@ -138,6 +138,7 @@ class _Packing:
         """Take cores back as long as the throughput allows, those first that save most for what they lose."""
         failed: set[int] = set()
         while self._tries > 0:
+            self._tries -= 1
             taken, done = self._served()
             spare = mean_share(self._dataflow, done, self._ideal) - self._omega
             slopes = self._slopes(taken, done)
