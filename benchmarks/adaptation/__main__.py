@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from benchmarks.adaptation.adaptive_rates import adaptive_rates
 from benchmarks.adaptation.planning_times import planning_times
 from benchmarks.adaptation.prediction_errors import prediction_errors
+from benchmarks.adaptation.published_profit import published_profit
 from benchmarks.adaptation.rows import Row
 from benchmarks.adaptation.static_deployment import static_deployment
 from benchmarks.adaptation.tolerance import tolerance
@@ -25,6 +26,7 @@ def main(*, quick: bool) -> None:
         "adaptation by rate": adaptive_rates(quick=quick),
         "prediction errors": prediction_errors(quick=quick),
         "tolerance": tolerance(quick=quick),
+        "published graphs": published_profit(quick=quick),
     }
     found: dict[str, list[Row]] = {}
     for name, rows in parts.items():

@@ -13,8 +13,11 @@ from provisioning.dataflow_figures import DataflowFigures, TaskFigures, union
 from provisioning.deployment import Deployment
 from provisioning.machine_class import HOUR
 from provisioning.outlook import Outlook
+from provisioning.profit import ProfitGoal
 
 _MANY = 10_000
+_STAGES = (267, 1000, 3334)
+"""Of three tasks each."""
 
 
 def planning_times(*, quick: bool) -> Iterator[Row]:
@@ -38,6 +41,14 @@ def planning_times(*, quick: bool) -> Iterator[Row]:
             ),
         }
         yield row(f"seconds to deploy at 8,000 events/s, {name}", 2.5, ours, "to be below 0.1")
+    large = {}
+    for stages in _STAGES:
+        tiers = staged_dataflow(stages)
+        load = staged_rates(tiers, 80.0)
+        large[f"{len(tiers.tasks):,} tasks"] = _seconds(
+            lambda tiers=tiers, load=load: horizon.deployed(tiers, load, M1, ProfitGoal(best_cost=1e3, least_cost=5e2))  # type: ignore[misc]
+        )
+    yield row("seconds to deploy many tasks, own", None, large, "to be below 10 for 10,000")
     deployed = greedy.deployed(tasks, rates, M1, goal, central=True)
     outlook = _outlook(tasks, deployed, rates)
     yield row(

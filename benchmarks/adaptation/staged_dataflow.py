@@ -1,6 +1,7 @@
 """The thesis' synthetic dataflow of figure 5.2: ten stages of three tasks, with one to three alternates each."""
 
 import random
+from dataclasses import replace
 
 from benchmarks.adaptation.linear_road import M1
 from provisioning.algorithms import greedy
@@ -20,7 +21,8 @@ def staged_dataflow(stages: int, seed: int = 1, name: str = "") -> DataflowFigur
         for lane in range(WIDTH):
             before = [lane] if stage else []
             inputs = tuple(f"{name}{stage - 1}.{each}" for each in before)
-            tasks.append(TaskFigures(name=f"{name}{stage}.{lane}", alternates=_alternates(draws), inputs=inputs))
+            alternates = drawn_alternates(draws, COST * draws.uniform(0.5, 1.5), 1.0)
+            tasks.append(TaskFigures(name=f"{name}{stage}.{lane}", alternates=alternates, inputs=inputs))
     return DataflowFigures(tasks=tuple(tasks))
 
 
@@ -32,21 +34,21 @@ def staged_rates(dataflow: DataflowFigures, rate: float) -> dict[str, float]:
 
 def staged_goal(dataflow: DataflowFigures, rate: float) -> ProfitGoal:
     """Break-even at one and a half times what the best alternates cost when nothing varies, and at half of that."""
-    best = DataflowFigures(
-        tasks=tuple(
-            TaskFigures(name=task.name, alternates=(task.alternates[at],), inputs=task.inputs)
-            for task, at in zip(dataflow.tasks, dataflow.best(), strict=True)
-        )
+    tasks = tuple(
+        replace(task, alternates=(task.alternates[at],))
+        for task, at in zip(dataflow.tasks, dataflow.best(), strict=True)
     )
     plain = ProfitGoal(best_cost=1.0, least_cost=0.5)
-    price = greedy.deployed(best, staged_rates(dataflow, rate), M1, plain, central=True).price()
+    rates = staged_rates(dataflow, rate)
+    price = greedy.deployed(DataflowFigures(tasks=tasks), rates, M1, plain, central=True).price()
     return ProfitGoal(best_cost=1.5 * price * plain.hours, least_cost=0.75 * price * plain.hours)
 
 
-def _alternates(draws: random.Random) -> tuple[AlternateFigures, ...]:
-    cost = COST * draws.uniform(0.5, 1.5)
-    found = [AlternateFigures(cost=cost)]
+def drawn_alternates(draws: random.Random, cost: float, selectivity: float) -> tuple[AlternateFigures, ...]:
+    """One to three alternates, each worth less than the one before and cheaper; the first costs so much."""
+    made = [AlternateFigures(cost=cost, selectivity=selectivity)]
     for _ in range(draws.choice((0, 0, 1, 2))):
-        worth, cost = found[-1].value * draws.uniform(0.6, 0.9), cost * draws.uniform(0.4, 0.8)
-        found.append(AlternateFigures(value=worth, cost=cost, selectivity=draws.choice((1.0, 1.0, 0.9))))
-    return tuple(found)
+        worth, cost = made[-1].value * draws.uniform(0.6, 0.9), cost * draws.uniform(0.4, 0.8)
+        given = selectivity * draws.choice((1.0, 1.0, 0.9))
+        made.append(AlternateFigures(value=worth, cost=cost, selectivity=given))
+    return tuple(made)

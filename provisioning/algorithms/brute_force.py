@@ -5,13 +5,12 @@ costs too much.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
+from provisioning.algorithms.core_kinds import CoreKind, Counts, assembled, kinds_of
 from provisioning.algorithms.repack import cheapest
 from provisioning.dataflow_figures import Active, DataflowFigures
 from provisioning.deployment import Deployment
-from provisioning.deployment_draft import DeploymentDraft
 from provisioning.machine_class import MachineClass
 from provisioning.outlook import Rates
 from provisioning.profit import ProfitGoal
@@ -21,29 +20,6 @@ _PLENTY = float("inf")
 _ROUNDING = 1e-9
 MOST_BRANCHES = 5_000_000
 """What a search may take before it is too large a case for brute force."""
-
-Counts = tuple[int, ...]
-"""Cores of each kind."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreKind:
-    """Cores that differ in nothing: of equal speed, on machines with equal tags."""
-
-    speed: float
-    tags: frozenset[str]
-    classes: tuple[MachineClass, ...]
-
-    @property
-    def least_price(self) -> float:
-        """What a core costs at least."""
-        return min(one.price / one.cores for one in self.classes)
-
-    @property
-    def linear(self) -> bool:
-        """Whether any number of cores costs as much a core as the cheapest ones."""
-        singles = [one.price for one in self.classes if one.cores == 1]
-        return bool(singles) and min(singles) <= self.least_price + _ROUNDING
 
 
 def deployed(
@@ -59,18 +35,7 @@ def deployed(
     if search.best is None:
         raise ValueError("no class of machines can run one of the tasks; add one with its tags")
     active, counts = search.best
-    return _packed(dataflow, active, counts, search.kinds)
-
-
-def kinds_of(classes: Sequence[MachineClass]) -> tuple[CoreKind, ...]:
-    """The kinds of cores that classes have."""
-    keys = dict.fromkeys((one.speed, one.tags) for one in classes)
-    return tuple(
-        CoreKind(
-            speed=speed, tags=tags, classes=tuple(one for one in classes if (one.speed, one.tags) == (speed, tags))
-        )
-        for speed, tags in keys
-    )
+    return assembled(dataflow, active, counts, search.kinds)
 
 
 class _Search:
@@ -174,14 +139,3 @@ class _Search:
 
     def _theta(self, active: Active, price: float) -> float:
         return self.goal.theta(self.dataflow, self.dataflow.gamma(active), price * self.goal.hours)
-
-
-def _packed(dataflow: DataflowFigures, active: Active, counts: list[Counts], kinds: tuple[CoreKind, ...]) -> Deployment:
-    draft = DeploymentDraft(dataflow, Deployment(active=active))
-    for at, kind in enumerate(kinds):
-        work = [task for task, each in enumerate(counts) for _ in range(each[at])]
-        for machine_class in cheapest(list(kind.classes), len(work)):
-            number = draft.rent(machine_class)
-            for _ in range(min(machine_class.cores, len(work))):
-                draft.put(work.pop(0), number)
-    return draft.made()

@@ -64,11 +64,21 @@ class RentalProgram:
         self._groups = tuple(_grouped(outlook, steps))
         self._model = model_builder.Model()  # type: ignore[no-untyped-call] # it has no types
         self._profit: list[model_builder.LinearExprT] = []
-        self._power: list[tuple[frozenset[str], list[model_builder.LinearExprT]]] = []
-        """For the tags of each class or group, its power at each interval."""
+        self._supply: list[tuple[frozenset[str], list[model_builder.LinearExprT], list[model_builder.LinearExprT]]] = []
+        """For the tags of each class or group, its power and its cores at each interval."""
         self.lowest = outlook.goal.omega - outlook.goal.tolerance + _SPARE_OMEGA
         """The lowest level for an interval."""
         self.performance = expected_performance(outlook)
+        self._grain = min(one.speed for one in outlook.classes) * self.performance
+        self._fastest = max(one.speed for one in outlook.classes) * self.performance
+        self._grains = [
+            sorted(
+                min(self._grain, group.power[step] / group.machine_class.cores)
+                for group in self._groups
+                for _ in range(group.machine_class.cores * len(group.numbers))
+            )
+            for step in range(steps)
+        ]
 
     def solved(self) -> RentalPlan:
         """The plan of the highest profit."""
@@ -104,14 +114,14 @@ class RentalProgram:
         started = [self._model.new_num_var(0, float("inf"), "") for _ in range(self._steps)]
         price = self._sigma * machine_class.price / machine_class.power
         power: list[model_builder.LinearExprT] = []
+        cores: list[model_builder.LinearExprT] = []
         for step in range(self._steps):
             self._profit.append(-price * self._hours(step) * started[step])
-            working = (
-                self.performance * self._working(machine_class, step - begun) * started[begun]
-                for begun in range(step + 1)
-            )
-            power.append(model_builder.LinearExpr.sum(list(working)))
-        self._power.append((machine_class.tags, power))
+            working = (self._working(machine_class, step - begun) * started[begun] for begun in range(step + 1))
+            rated = model_builder.LinearExpr.sum(list(working))
+            power.append(self.performance * rated)
+            cores.append(rated * (1.0 / machine_class.speed))
+        self._supply.append((machine_class.tags, power, cores))
         return started[0]
 
     def _kept(self, group: _Group) -> model_builder.Variable | None:
@@ -120,6 +130,7 @@ class RentalProgram:
         now: model_builder.Variable | None = None
         boundary = group.ends
         power: list[model_builder.LinearExprT] = []
+        cores: list[model_builder.LinearExprT] = []
         for step in range(self._steps):
             if step == boundary:
                 kept = self._model.new_num_var(0, len(group.numbers), "")
@@ -129,7 +140,8 @@ class RentalProgram:
                 now = kept if step == 0 else now
                 count, boundary = kept, boundary + self._hour
             power.append(group.power[step] * count)
-        self._power.append((group.machine_class.tags, power))
+            cores.append(group.machine_class.cores * count)
+        self._supply.append((group.machine_class.tags, power, cores))
         return now
 
     def _served(self) -> tuple[model_builder.LinearExprT, list[tuple[int, model_builder.Variable]]]:
@@ -156,22 +168,29 @@ class RentalProgram:
             for tags in (frozenset[str](), *special):
                 short = self._model.new_num_var(0, float("inf"), "")
                 self._profit.append(-self._sigma * dearest * _SHORT * short)
-                wanted = [self._wanted(need, level, tags) * picked for _, level, need, picked in options]
-                there = [power[step] for offered, power in self._power if tags <= offered]
-                self._model.add(model_builder.LinearExpr.sum([*there, short]) >= model_builder.LinearExpr.sum(wanted))
+                wanted = [self._wanted(need, level, tags, step) for _, level, need, _ in options]
+                there = [(power[step], cores[step]) for offered, power, cores in self._supply if tags <= offered]
+                for supply, demand in zip(zip(*there, strict=True), zip(*wanted, strict=True), strict=True):
+                    demanded = [each * picked for each, (*_, picked) in zip(demand, options, strict=True)]
+                    self._model.add(
+                        model_builder.LinearExpr.sum([*supply, short]) >= model_builder.LinearExpr.sum(demanded)
+                    )
         # What the intervals before were short of on average is made up for.
         past = min(self._outlook.step, self._steps)
         enough = goal.omega * (self._steps + past) - self._outlook.mean_omega * past
         self._model.add(model_builder.LinearExpr.sum(reached) >= min(float(self._steps), enough))
         return reached[0], first
 
-    def _wanted(self, need: Sequence[float], level: float, tags: frozenset[str]) -> float:
-        """The power for a level: of each task what it needs, at least a core of the slowest kind."""
-        grain = min(one.speed for one in self._outlook.classes) * self.performance
+    def _wanted(self, need: Sequence[float], level: float, tags: frozenset[str], step: int) -> tuple[float, float]:
+        """The power and the cores for a level, as a core works for one task alone.
+
+        Tasks that need less than a core leave some of its power idle. They take the slowest cores.
+        """
         tasks = self._outlook.dataflow.tasks
-        return sum(
-            max(each * level, grain) for each, task in zip(need, tasks, strict=True) if not tags or task.tags == tags
-        )
+        needs = sorted(each * level for each, task in zip(need, tasks, strict=True) if not tags or task.tags == tags)
+        grains = iter(self._grains[step])
+        power = sum(max(each, next(grains, self._grain)) for each in needs)
+        return power, sum(max(1.0, each / self._fastest) for each in needs)
 
     def _hours(self, step: int) -> float:
         """How much of an hour that begins at an interval lies within the horizon."""

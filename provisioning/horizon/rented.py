@@ -1,16 +1,16 @@
 """Braid's own algorithm on rented machines: the first deployment, and what becomes of it at each interval."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from provisioning.algorithms import greedy
-from provisioning.algorithms.repack import repacked
-from provisioning.algorithms.resource_change import shrink
 from provisioning.dataflow_figures import Active, DataflowFigures
 from provisioning.deployment import Deployment
 from provisioning.deployment_draft import DeploymentDraft
 from provisioning.horizon.core_division import divide
+from provisioning.horizon.core_menu import CoreMenu, menus
 from provisioning.horizon.mixes import mixes
+from provisioning.horizon.packing import estimated_price, packed, settled
 from provisioning.horizon.rental_plan import RentalPlan, RentalProgram, coming_power
 from provisioning.machine_class import MachineClass
 from provisioning.outlook import Outlook, Rates
@@ -20,18 +20,48 @@ from provisioning.throughput import needs
 PLANNED_STEPS = 12
 """The intervals that are planned; the last prediction holds for those beyond it."""
 MOST_STARTS = 2000
+_LEAST_PACKED, _MOST_PACKED, _MOST_WORK = 3, 32, 20_000
+"""How many mixes are packed to choose from: as many as make so many tasks, within these bounds."""
+_FEW = 200
+"""For so many tasks the greedy deployment is made as well, since it takes no time that counts."""
+_ROUNDS = 3
+"""How often alternates and the rates that follow from them are settled with each other."""
 _ROUNDING = 1e-9
 
 
 def deployed(
     dataflow: DataflowFigures, rates: Rates, classes: tuple[MachineClass, ...], goal: ProfitGoal
 ) -> Deployment:
-    """The deployment of the highest profit over all mixes, each packed greedily without what is not needed."""
-    candidates = [_packed(dataflow, mix.active, rates, classes, goal) for mix in mixes(dataflow, rates)]
-    candidates.append(greedy.deployed(dataflow, rates, classes, goal, central=True))
-    return max(
-        candidates, key=lambda each: goal.theta(dataflow, dataflow.gamma(each.active), each.price() * goal.hours)
-    )
+    """The deployment of the highest profit over the mixes that promise most, each packed."""
+    count = max(_LEAST_PACKED, min(_MOST_PACKED, _MOST_WORK // len(dataflow.tasks)))
+
+    def profit(deployment: Deployment) -> float:
+        return goal.theta(dataflow, dataflow.gamma(deployment.active), deployment.price() * goal.hours)
+
+    def made(menu: CoreMenu, most: int) -> Iterator[Deployment]:
+        for active in _promising(dataflow, rates, menu, goal)[:most]:
+            yield packed(dataflow, active, rates, menu, goal.omega)
+
+    offers = list(menus(dataflow, classes))
+    tried = {menu: max(made(menu, 1), key=profit) for menu in offers} if len(offers) > 1 else {}
+    best = max(offers, key=lambda menu: profit(tried[menu])) if tried else offers[0]
+    few = [greedy.deployed(dataflow, rates, classes, goal, central=True)] if len(dataflow.tasks) <= _FEW else []
+    return max((*few, *tried.values(), *made(best, count)), key=profit)
+
+
+def _promising(dataflow: DataflowFigures, rates: Rates, menu: CoreMenu, goal: ProfitGoal) -> list[Active]:
+    """Alternates for all tasks that are worth considering, those of the highest profit first as far as it is known."""
+    options = [mix.active for mix in mixes(dataflow, rates)]
+    for active in (options[0], options[-1]):
+        for _ in range(_ROUNDS):
+            active = settled(dataflow, active, rates, menu, goal)  # noqa: PLW2901  from one round to the next
+            options.append(active)
+
+    def profit(active: Active) -> float:
+        price = estimated_price(dataflow, active, rates, menu, goal.omega)
+        return goal.theta(dataflow, dataflow.gamma(active), price * goal.hours)
+
+    return sorted(dict.fromkeys(options), key=profit, reverse=True)
 
 
 def adapted(outlook: Outlook) -> Deployment:
@@ -63,16 +93,6 @@ def draft_power(draft: DeploymentDraft) -> list[float]:
     return [draft.speeds[number] * one.machine_class.cores for number, one in draft.rentals.items()]
 
 
-def _packed(
-    dataflow: DataflowFigures, active: Active, rates: Rates, classes: tuple[MachineClass, ...], goal: ProfitGoal
-) -> Deployment:
-    draft = DeploymentDraft(dataflow, Deployment(active=active))
-    greedy.grow(draft, rates, classes, goal.omega)
-    shrink(draft, rates, goal.omega)
-    repacked(draft, rates, classes, goal.omega)
-    return draft.made()
-
-
 def _machines(outlook: Outlook, program: RentalProgram, plan: RentalPlan) -> DeploymentDraft:
     """What runs on the machines that are kept, beside those that are started."""
     speeds = {
@@ -89,13 +109,40 @@ def _machines(outlook: Outlook, program: RentalProgram, plan: RentalPlan) -> Dep
             for one in outlook.classes
             if one.tags == small.tags and one.price / one.power <= small.price / small.power + _ROUNDING
         ]
-        left = power
-        # The last part of a machine is left to who finds that it is needed.
-        while fitting := [one for one in alike if one.power <= left + small.power / 2]:
-            chosen = max(fitting, key=lambda one: one.power)
-            _start(draft, outlook, program, chosen)
-            left -= chosen.power
+        _start_power(draft, outlook, program, plan, alike, power)
     return draft
+
+
+def _start_power(  # noqa: PLR0913, PLR0917  all that says which machines
+    draft: DeploymentDraft,
+    outlook: Outlook,
+    program: RentalProgram,
+    plan: RentalPlan,
+    classes: Sequence[MachineClass],
+    power: float,
+) -> None:
+    """Machines of about so much power, as large as it goes, of fast cores no more than are needed whole."""
+    small = min(classes, key=lambda one: one.power)
+    wanted = needs(draft.dataflow, plan.mix.active, outlook.coming_rates[0])
+    missing = [
+        need * plan.level - has
+        for need, has, task in zip(wanted, draft.capacity, draft.dataflow.tasks, strict=True)
+        if task.tags <= small.tags
+    ]
+    left = power
+    # The last part of a machine is left to who finds that it is needed.
+    while fitting := [
+        one
+        for one in classes
+        if one.power <= left + small.power / 2
+        and (one.speed <= small.speed or one.cores <= sum(int(max(0.0, each) / one.speed) for each in missing))
+    ]:
+        chosen = max(fitting, key=lambda one: one.power)
+        _start(draft, outlook, program, chosen)
+        left -= chosen.power
+        for _ in range(chosen.cores):
+            at = max(range(len(missing)), key=missing.__getitem__)
+            missing[at] -= chosen.speed
 
 
 def _start(draft: DeploymentDraft, outlook: Outlook, program: RentalProgram, machine_class: MachineClass) -> None:
@@ -113,7 +160,7 @@ def _enlarged(
         if not lacks or draft.omega(outlook.coming_rates[0]) >= enough:
             break
         if not spare:
-            _start_more(draft, outlook, program, lacks)
+            _start_more(draft, outlook, program, plan, lacks)
             continue
         while spare and lacks > 0:
             number = spare.pop(0)
@@ -135,7 +182,9 @@ def _lacking(draft: DeploymentDraft, outlook: Outlook, active: Active, level: fl
     return lacks
 
 
-def _start_more(draft: DeploymentDraft, outlook: Outlook, program: RentalProgram, lacks: float) -> None:
+def _start_more(
+    draft: DeploymentDraft, outlook: Outlook, program: RentalProgram, plan: RentalPlan, lacks: float
+) -> None:
     """Machines for the task that lacks most: large ones for what is needed whole, or the cheapest one."""
     rates, active = outlook.coming_rates[0], tuple(draft.active)
     missing = [need - has for need, has in zip(needs(draft.dataflow, active, rates), draft.capacity, strict=True)]
@@ -143,12 +192,7 @@ def _start_more(draft: DeploymentDraft, outlook: Outlook, program: RentalProgram
     fitting = [one for one in outlook.classes if draft.dataflow.tasks[task].tags <= one.tags]
     small = min(fitting, key=lambda one: (one.price, -one.power))
     cheap = [one for one in fitting if one.price / one.power <= small.price / small.power + _ROUNDING]
-    while True:
-        chosen = max((one for one in cheap if one.power <= lacks), key=lambda one: one.power, default=small)
-        _start(draft, outlook, program, chosen)
-        lacks -= chosen.power
-        if lacks < small.power:
-            break
+    _start_power(draft, outlook, program, plan, cheap, max(lacks, small.power))
 
 
 def _least(outlook: Outlook, active: Active, level: float) -> float:

@@ -1,6 +1,7 @@
 """Laws of the algorithms that make deployments."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -11,7 +12,9 @@ from provisioning.algorithms import brute_force, genetic, greedy
 from provisioning.algorithms.repack import cheapest
 from provisioning.dataflow_figures import DataflowFigures, TaskFigures, union
 from provisioning.deployment import Deployment
-from provisioning.throughput import needs, omega
+from provisioning.horizon import packing
+from provisioning.machine_class import MachineClass
+from provisioning.throughput import needs, omega, served
 from tests.provisioning.scenes import CHAIN, CLASSES, GPU, LARGE, MEDIUM, SMALL, dataflows, goal, rates_of, task
 
 EVOLUTION = genetic.Evolution(population=12, generations=6)
@@ -64,6 +67,46 @@ def test_the_horizon_is_never_worse_than_greedy(dataflow: DataflowFigures, rate:
     at = rates_of(dataflow, rate)
     central, own = ALGORITHMS["centralised"](dataflow, at), ALGORITHMS["horizon"](dataflow, at)
     assert theta(dataflow, own) >= theta(dataflow, central) - 1e-9
+
+
+def test_a_machine_that_would_stay_half_empty_is_not_rented() -> None:
+    """A core is cheapest on the largest machine, but three tasks need few: as brute force has it."""
+    huge = MachineClass(name="huge", cores=16, speed=2.5, price=1.0)
+    at = {"read": 10.0}
+    own, exact = (each.deployed(CHAIN, at, (SMALL, huge), goal()) for each in (horizon, brute_force))
+    assert exact.price() == pytest.approx(own.price())
+
+
+def test_a_sink_gets_less_where_that_saves_a_core() -> None:
+    """The throughput is a mean: of three equal lanes two get all of it and one the rest, as brute force has it."""
+    lanes = tuple(task(f"lane {at}", (1.0, 0.1, 1.0)) for at in range(3))
+    dataflow = DataflowFigures(tasks=lanes)
+    at = {one.name: 20.0 for one in lanes}
+    own, exact = (each.deployed(dataflow, at, (SMALL,), goal()) for each in (horizon, brute_force))
+    assert exact.price() == pytest.approx(own.price())
+    assert [1, 2, 2] == sorted(sum(cores.get(one, 0) for cores in own.cores.values()) for one in range(3))
+
+
+def test_large_dataflows_are_packed_in_few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times the tasks take no more passes over them, so that the work grows with the tasks alone."""
+
+    def passes(length: int) -> int:
+        count = 0
+
+        def counted(*args: Any) -> Any:
+            nonlocal count
+            count += 1
+            return served(*args)
+
+        monkeypatch.setattr(packing, "served", counted)
+        tasks = [task("t0", (1.0, 0.1, 1.0))]
+        for at in range(1, length):
+            alternates = ((1.0, 0.05 + at % 7 / 50, 1.0), (0.7, 0.04, 1.0))
+            tasks.append(task(f"t{at}", *alternates, after=(f"t{max(0, at - 1 - at % 3)}",)))
+        horizon.deployed(DataflowFigures(tasks=tuple(tasks)), {"t0": 20.0}, CLASSES, goal(20.0 * length))
+        return count
+
+    assert passes(4400) <= passes(1100)
 
 
 def test_tasks_run_where_their_tags_are() -> None:
