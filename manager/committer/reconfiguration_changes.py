@@ -22,7 +22,7 @@ from manager.committer.reconfiguration_snapshot import (
     StaleSnapshot,
     decided_on,
 )
-from manager.committer.rows import OPERATOR
+from manager.committer.rows import SERVICE, UNBOUNDED
 from manager.problem import Conflict, InvalidDataflow, NotFound
 from manager.store.database import Store
 from manager.store.tables import ReconfigurationRow, ReconfiguredRow
@@ -87,7 +87,7 @@ class ReconfigurationChanges:
                 row = running_dataflow(session, read.row.id)
                 if row.revision != read.row.revision:
                     raise StaleSnapshot
-                if who != OPERATOR:
+                if who not in UNBOUNDED:
                     check_rate(session, row.tenant, draft.now)
                 check_size(session, row.tenant, dataflows=0, tasks=len(set(new.instances)) - row.tasks)
             return steps.begin(
@@ -203,7 +203,7 @@ class ReconfigurationChanges:
             self.end(reconfiguration)
             return
         try:
-            self.begin(wanted, lambda _state, _decided: {}, who=OPERATOR, waits=False)
+            self.begin(wanted, lambda _state, _decided: {}, who=SERVICE, waits=False)
         except InvalidDataflow as error:
             log.warning("the reconfiguration %d cannot be undone: %s", reconfiguration, error)
             self.end(reconfiguration)
