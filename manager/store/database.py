@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import Session
 
 from bridge.machine.private_files import make_private_file
-from engine.postgresql_connection import connect_traceless
+from engine.implementations.outside.postgresql_connection import connect_traceless
 from manager.problem import DatabaseAway
 from manager.store.outages import error_text, forget_lost_connections, outage
 from manager.store.tables import Leadership, table_of

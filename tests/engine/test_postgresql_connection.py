@@ -5,7 +5,7 @@ import socket
 import pytest
 from pg8000.dbapi import InterfaceError
 
-from engine.postgresql_connection import PostgresqlConnection
+from engine.implementations.outside.postgresql_connection import PostgresqlConnection
 
 WELCOME = b"R\x00\x00\x00\x08\x00\x00\x00\x00Z\x00\x00\x00\x05I"
 """Nobody needs a password, and the server is ready."""
