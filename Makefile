@@ -1,7 +1,8 @@
-# Everything runs from .venv, which the first target that needs it creates.
+# Everything runs from .venv, which the first target that needs it creates; VENV=folder is another one, for another PYTHON.
 PYTHON ?= python3
-BIN := .venv/bin
-READY := .venv/ready
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
 # Sets have the same order each time, too. Who is done takes from others, since some tests take a hundred times as long.
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -11,13 +12,20 @@ TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-# The lock has every package, so nothing is to be resolved; and all cores compile faster than pip does.
+# The lock has every package, so nothing is to be resolved. uv takes less than half of pip's CPU for it. Of pip's settings
+# it learns the index alone; where that is not enough, pip does it. All cores compile faster than either does.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Braid needs Python 3.11 or later; set PYTHON=/path/to/it")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements.lock
-	$(BIN)/python -m compileall -q -j 0 .venv/lib
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { $(PYTHON) -c 'import sys; print("%s makes no virtual environments; run: apt install python%d.%d-venv, or set PYTHON=/path/to/another" % (sys.executable, *sys.version_info[:2]), file=sys.stderr)'; exit 1; }
+	test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
+	@awk '/^[^ ]/ { on = /^uv==/ } on' requirements.lock > $(VENV)/uv.txt
+	@index="$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}"; set -x; \
+	{ $(PIP) --require-hashes -r $(VENV)/uv.txt && \
+	  $(BIN)/uv pip install --quiet --python $(BIN)/python $${index:+--default-index "$$index"} --no-deps --require-hashes -r requirements.lock; \
+	} || $(PIP) --no-compile --require-hashes -r requirements.lock
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
+	$(PIP) -e .
 	@touch $(READY)
 
 classes: $(READY)  ## archive the classes of Spark once, in a minute, so that it starts in half the time
@@ -132,7 +140,6 @@ docs-tasks: $(READY)  ## write docs/task-library.md anew
 	$(BIN)/python -m tests.documentation.task_library
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
-	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --generate-hashes --upgrade --no-header \
 		--no-emit-index-url --no-emit-find-links pyproject.toml --output-file requirements.lock
 

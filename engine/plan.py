@@ -61,9 +61,9 @@ class Slot:
     """Input ports with fields that hold JSON. Nothing else distinguishes these from text."""
     state: SlotState = SlotState.ACTIVE
     reason: str = ""
-    """Why it failed."""
+    """Why it failed. If it is active, it is retried, and no event has passed through it since."""
     retry: float | None = None
-    """The time when a failed instance is retried, in seconds since 1970."""
+    """The time when a host retries a failed instance, or did, in seconds of the machine's monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

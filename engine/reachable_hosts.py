@@ -6,11 +6,11 @@ network. So a URL may lead to addresses of the internet, and otherwise only to h
 
 import socket
 from collections.abc import Collection
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv6Network, ip_address, ip_network
 from pathlib import Path
 
-_EMBEDDING = (IPv6Network("::/96"), IPv6Network("64:ff9b::/96"))
-"""Networks whose addresses end with an IPv4 address."""
+from dags.internet_addresses import MAPPED, IPAddress, IPNetwork, embedded, is_on_internet, unmapped
+
 REACHABLE = "reachable"
 """The operator's file in the root: more names, addresses and networks that tasks may connect to, one per line."""
 
@@ -54,41 +54,32 @@ def listed(path: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
 
 
-def allowed(host: str, addresses: Collection[IPv4Address | IPv6Address], names: Collection[str]) -> bool:
+def allowed(host: str, addresses: Collection[IPAddress], names: Collection[str]) -> bool:
     """True if a host is listed by name, or each of its addresses is listed or belongs to the internet.
 
-    An IPv6 address that stands for an IPv4 one is both.
+    An IPv6 address that leads to IPv4 ones is also allowed if these are. A mapped one counts as what it stands for.
 
     >>> [allowed("db", [ip_address("10.1.2.3")], names) for names in ([], ["db"], ["10.1.0.0/16"], ["10.2.0.0/16"])]
     [False, True, True, False]
     """
     networks = [network for name in names if (network := _network(name)) is not None]
-    return host in names or all(
-        any(form in network for network in networks for form in _forms(each)) or all(map(_is_public, _forms(each)))
-        for each in addresses
-    )
+    return host in names or all(_is_allowed(unmapped(address), networks) for address in addresses)
 
 
-def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    return address.is_global and not address.is_multicast
+def _is_allowed(address: IPAddress, networks: Collection[IPNetwork]) -> bool:
+    if any(address in network for network in networks):
+        return True
+    if inside := embedded(address):
+        return all(_is_allowed(ipv4, networks) for ipv4 in inside)
+    return is_on_internet(address)
 
 
-def _forms(address: IPv4Address | IPv6Address) -> tuple[IPv4Address | IPv6Address, ...]:
-    """An address, and the IPv4 address that it leads to: mapped, compatible, of 6to4, of Teredo, or of NAT64."""
-    if isinstance(address, IPv4Address):
-        return (address,)
-    embedded = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-    if embedded is None and any(address in network for network in _EMBEDDING):
-        embedded = IPv4Address(int(address) & 0xFFFFFFFF)
-    if embedded is None:
-        return (address,)
-    # Python counts some of these networks as private as such, so a mapped address is judged by what it stands for.
-    return (embedded,) if address.ipv4_mapped else (address, embedded)
-
-
-def _network(name: str) -> IPv4Network | IPv6Network | None:
+def _network(name: str) -> IPNetwork | None:
     try:
-        return ip_network(name, strict=False)
+        network = ip_network(name, strict=False)
     except ValueError:
         # The name of a host.
         return None
+    if isinstance(network, IPv6Network) and network.subnet_of(MAPPED):
+        return ip_network((unmapped(network.network_address), network.prefixlen - MAPPED.prefixlen))
+    return network

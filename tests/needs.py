@@ -10,6 +10,7 @@ from bridge.brokers import mosquitto_setup
 
 _REMEDIES = {
     "mosquitto": "apt-get install mosquitto",
+    "mosquitto_passwd": "apt-get install mosquitto",
     "openssl": "apt-get install openssl",
     "PostgreSQL": "apt-get install postgresql",
     "chromium": "apt-get install chromium",
@@ -19,6 +20,11 @@ _REMEDIES = {
 def mosquitto() -> None:
     """Skip the test, or fail it, where mosquitto is not installed."""
     _needs("mosquitto", there=mosquitto_setup.executable() is not None)
+
+
+def mosquitto_passwd() -> None:
+    """Skip the test, or fail it, where mosquitto's command for passwords is not installed; it may come apart."""
+    _needs("mosquitto_passwd", there=shutil.which("mosquitto_passwd") is not None)
 
 
 def openssl() -> None:

@@ -24,6 +24,7 @@ from bridge.embedded import hashed
 from bridge.machine.files import make_folder, write_whole
 from bridge.machine.lease import Lease
 from bridge.transport.address import Address
+from dags.internet_addresses import unmapped
 
 BrokerKind = Literal["mosquitto", "embedded"]
 
@@ -243,7 +244,7 @@ def is_free(host: str, port: int) -> bool:
 def _reached(host: str) -> str:
     """The host to connect to on this machine, if the broker listens on all addresses."""
     try:
-        address = ipaddress.ip_address(host)
+        address = unmapped(ipaddress.ip_address(host))
     except ValueError:
         return host
     return ("127.0.0.1" if address.version == 4 else "::1") if address.is_unspecified else host  # noqa: PLR2004 - IPv4

@@ -13,6 +13,7 @@ from typing import Self
 
 import msgspec
 
+from dags.internet_addresses import spelling
 from engine.code.cell.connections import MOST_LINK_BYTES, Connected, Wanted
 
 _MOST_OF_ONE_CELL = 64
@@ -132,7 +133,7 @@ def named(host: str, port: int) -> str:
 def plain(host: str) -> str:
     """A host in its one spelling."""
     try:
-        return str(ip_address(host))
+        return spelling(ip_address(host))
     except ValueError:
         return host.lower().removesuffix(".")
 

@@ -86,11 +86,11 @@ class JobHealth:
         return None if following.slots == plan.slots else following
 
     def failed(self) -> dict[str, dict[str, object]]:
-        """The failed instances, each with the reason, the time of its retry, and whether it asked for too much."""
+        """The instances that are failed, or retried with no event passed: why, when, and if for asking too much."""
         return {
-            str(instance): {"reason": health.reason, "retry": health.retry, "greedy": _is_greedy(health.reason)}
+            str(instance): {"reason": reason, "retry": health.retry, "greedy": _is_greedy(reason)}
             for instance, health in sorted(self._healths.items())
-            if health.reason
+            if (reason := health.reason or health.doubt)
         }
 
 

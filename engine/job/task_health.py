@@ -2,7 +2,8 @@
 
 A task that parks an event now and then is well. A task that parks everything it takes, or kills its worker, batch after
 batch, or uses its CPU up again and again, is failed: its events go to its dead letters without a try, and other tasks
-are left undisturbed. After a while it is retried; each time that it fails again the while is longer.
+are left undisturbed. After a while it is retried; each time that it fails again the while is longer. It is called
+failed until an event has passed through it: without events, a retry shows nothing.
 """
 
 from collections.abc import Mapping
@@ -34,8 +35,10 @@ class Health:
     """The number of times that it was failed."""
     reason: str = ""
     """The reason that it is failed; empty if it runs."""
+    doubt: str = ""
+    """The reason that it was failed before it was retried; empty once an event has passed through it."""
     retry: float = 0.0
-    """When it is retried, in seconds of the machine's monotonic clock."""
+    """When it is or was retried, in seconds of the machine's monotonic clock."""
 
 
 def after_batch(  # noqa: PLR0913 - what was, what happened in three regards, why and when are six things
@@ -56,7 +59,7 @@ def after_batch(  # noqa: PLR0913 - what was, what happened in three regards, wh
         good = health.good + 1
         if good >= WELL:
             return Health(good=good)
-        return replace(health, bad=0, good=good)
+        return replace(health, bad=0, good=good, doubt="", retry=0.0)
     worse = replace(health, bad=health.bad + 1, good=0, overspent=health.overspent + overspent)
     return worse if max(worse.bad, worse.overspent) < BAD_BATCHES else failed(health, reason, now)
 
@@ -74,7 +77,7 @@ def at_time(health: Health, now: float) -> Health:
     """
     if not health.reason or now < health.retry <= now + _BACK_OFF.longest:
         return health
-    return Health(times=health.times, bad=BAD_BATCHES - 1, overspent=BAD_BATCHES - 1)
+    return _retried(health.times, health.reason, health.retry)
 
 
 def with_health(plan: Plan, healths: Mapping[int, Health]) -> Plan:
@@ -88,12 +91,18 @@ def renewed_plan(plan: Plan, healths: Mapping[int, Health]) -> Plan:
 
 
 def failed_in(plan: Plan) -> dict[int, Health]:
-    """The failed instances of a plan, for a host that was started again."""
+    """The failed and retried instances of a plan, for a host that was started again."""
     return {
         slot.instance: Health(times=1, reason=slot.reason, retry=slot.retry)
+        if slot.state is SlotState.FAILED
+        else _retried(1, slot.reason, slot.retry)
         for slot in plan.slots
-        if slot.state is SlotState.FAILED and slot.retry is not None
+        if slot.state is not SlotState.PAUSED and slot.retry is not None
     }
+
+
+def _retried(times: int, doubt: str, retry: float) -> Health:
+    return Health(times=times, bad=BAD_BATCHES - 1, overspent=BAD_BATCHES - 1, doubt=doubt, retry=retry)
 
 
 def _with_health(slot: Slot, health: Health) -> Slot:
@@ -101,5 +110,6 @@ def _with_health(slot: Slot, health: Health) -> Slot:
     if slot.state is not SlotState.ACTIVE and slot.retry is None:
         return slot
     if not health.reason:
-        return replace(slot, state=SlotState.ACTIVE, reason="", retry=None)
+        retry = health.retry if health.doubt else None
+        return replace(slot, state=SlotState.ACTIVE, reason=health.doubt, retry=retry)
     return replace(slot, state=SlotState.FAILED, reason=health.reason, retry=health.retry)

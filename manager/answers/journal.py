@@ -69,7 +69,7 @@ class OperationAnswer(Answer):
     at: datetime
     kind: OperationKind
     who: str
-    """A tenant, or "operator"."""
+    """A tenant, "operator", or "the service" for what Braid does by itself."""
     subject: str
     """The dataflow, source, module, wheel, tenant, key, secret, host, machine or image."""
     started: int = 0

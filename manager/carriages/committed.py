@@ -13,7 +13,7 @@ from sqlmodel import Session, col
 
 from manager.answers import OperationKind
 from manager.committer.committer import Committer
-from manager.committer.rows import OPERATOR
+from manager.committer.rows import SERVICE
 from manager.problem import StateNotReady
 from manager.store.database import Store
 from manager.store.tables import CarriageRow, MachineRow, OperationRow
@@ -115,7 +115,7 @@ class CommittedCarriages:
                     _machine(session, name).token = tokens.get(name)
                     _machine(session, name).key = after.keys.get(name, "")
                 for kind, subject, why in noted:
-                    _write(session, kind, subject, who=OPERATOR, begun=begun, note=why)
+                    _write(session, kind, subject, who=SERVICE, begun=begun, note=why)
         if noted:
             self._committer.notify()
 
@@ -146,7 +146,7 @@ class CommittedCarriages:
         with self._lock:
             self.fleet()
             with self._committer.beside(self._term) as session:
-                _write(session, kind, machine, who=OPERATOR, begun=time.monotonic(), note=why)
+                _write(session, kind, machine, who=SERVICE, begun=time.monotonic(), note=why)
         self._committer.notify()
 
     def add(self, machine: str, why: str) -> None:
@@ -167,7 +167,7 @@ class CommittedCarriages:
             with self._changing(after) as session:
                 _machine(session, machine).added = added
                 _machine(session, machine).draining = draining
-                _write(session, kind, machine, who=OPERATOR, begun=begun, note=why)
+                _write(session, kind, machine, who=SERVICE, begun=begun, note=why)
         self._committer.notify()
 
     def drain(self, machine: str, *, draining: bool, who: str) -> None:

@@ -10,7 +10,7 @@ from manager.answers import Page, Role
 from manager.cases.tools import Tools
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
-from manager.committer.rows import OPERATOR
+from manager.committer.rows import OPERATOR, SERVICE
 from manager.observations.reports import Observations
 from manager.problem import Forbidden, InvalidRequest, NotFound
 from manager.store.database import Store
@@ -31,10 +31,14 @@ class Caller:
     """When its session ends; None where it came with the key itself."""
     requests_per_minute: int | None = None
     """How often its tenant may ask; None without bound."""
+    is_service: bool = False
+    """Whether it is the service itself, which acts as an operator would."""
 
     @property
     def who(self) -> str:
         """Its name in the journal."""
+        if self.is_service:
+            return SERVICE
         return OPERATOR if self.tenant is None else self.tenant
 
     @property

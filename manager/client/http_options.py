@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import SecretStr
 
+from dags.internet_addresses import unmapped
+
 Sleep = Callable[[float], None]
 AsyncSleep = Callable[[float], Awaitable[None]]
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
@@ -24,6 +26,6 @@ def uses_proxies(url: str) -> bool:
     """Use the environment's proxies, except to this machine: they could not reach it, and would see the API key."""
     host = urlsplit(url).hostname or ""
     try:
-        return not ipaddress.ip_address(host).is_loopback
+        return not unmapped(ipaddress.ip_address(host)).is_loopback
     except ValueError:
         return host != "localhost"

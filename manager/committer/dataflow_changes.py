@@ -19,7 +19,7 @@ from manager.committed.state import CommittedState, running_id
 from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import dataflow_of, histories_of, running_dataflow, take_away, take_origin
 from manager.committer.draft import Draft
-from manager.committer.rows import OPERATOR, dataflow_row, write_dataflow, write_down, write_idempotency
+from manager.committer.rows import UNBOUNDED, dataflow_row, write_dataflow, write_down, write_idempotency
 from manager.planner import Delivered
 from manager.problem import Conflict
 from manager.store.database import Store
@@ -105,7 +105,7 @@ class DataflowChanges:
             return Submit(dataflow=dataflow, from_earliest=start is Start.EARLIEST)
 
         def write(session: Session, draft: Draft, decided: _Decided) -> DataflowRow:
-            if who != OPERATOR:
+            if who not in UNBOUNDED:
                 check_rate(session, tenant, draft.now)
             check_size(session, tenant, dataflows=1, tasks=len(decided.dataflow.tasks))
             if start is Start.EARLIEST:
@@ -146,7 +146,7 @@ class DataflowChanges:
 
         def write(session: Session, draft: Draft, decided: _Decided) -> DataflowRow:
             row = running_dataflow(session, dataflow)
-            if who != OPERATOR:
+            if who not in UNBOUNDED:
                 check_rate(session, row.tenant, draft.now)
             check_size(session, row.tenant, dataflows=0, tasks=len(decided.dataflow.tasks) - row.tasks)
             _swap(draft, row, decided, raw)

@@ -24,7 +24,7 @@ from manager.committer.reconfiguration_snapshot import (
     StaleSnapshot,
     decided_on,
 )
-from manager.committer.rows import OPERATOR, write_idempotency
+from manager.committer.rows import SERVICE, UNBOUNDED, write_idempotency
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.database import Store
 from manager.store.tables import IdempotencyRow, ReconfigurationRow, ReconfiguredRow
@@ -290,7 +290,7 @@ class ReconfigurationChanges:
             self._keep(reconfiguration, f"{why}: {error}")
             return
         try:
-            self.begin(wanted, who=OPERATOR, comer=Comer.REPAIR, waits=False)
+            self.begin(wanted, who=SERVICE, comer=Comer.REPAIR, waits=False)
         except InvalidDataflow as error:
             log.warning("the reconfiguration %d cannot be undone: %s", reconfiguration, error)
             self._keep(reconfiguration, f"{why}: {error}")
@@ -342,7 +342,7 @@ def _check(
         row = running_dataflow(session, read.row.id)
         if row.revision != read.row.revision:
             raise StaleSnapshot
-        if asking.who != OPERATOR and asking.waited is None:
+        if asking.who not in UNBOUNDED and asking.waited is None:
             check_rate(session, row.tenant, draft.now)
         check_size(session, row.tenant, dataflows=0, tasks=len(set(new.instances)) - row.tasks)
 

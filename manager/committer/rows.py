@@ -17,6 +17,10 @@ from merge import Change, Home, Instance, JobId, RunningTask
 
 OPERATOR = "operator"
 """The name of an operator in the journal; no tenant may have it."""
+SERVICE = "the service"
+"""The name in the journal of what Braid does by itself; no tenant's name has a space."""
+UNBOUNDED = frozenset({OPERATOR, SERVICE})
+"""Those whose changes no tenant's rate or quota holds back."""
 _MOST_AT_ONCE = 10_000
 """Values in one statement; databases take some tens of thousands."""
 IDEMPOTENCY_KEPT = 86_400.0

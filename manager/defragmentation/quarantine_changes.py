@@ -8,7 +8,7 @@ from sqlmodel import Session
 from manager.answers import OperationKind
 from manager.committer.committer import Committer
 from manager.committer.draft import Draft
-from manager.committer.rows import OPERATOR, write_down
+from manager.committer.rows import SERVICE, write_down
 from manager.store.tables import TenantRow
 from manager.transitions.quarantine import until_after_stop
 from manager.transitions.scope import TransitionScope
@@ -47,5 +47,5 @@ def _counted(session: Session, draft: Draft, tenant: str, stopped: Mapping[str, 
     draft.state.quarantined[tenant] = row.quarantined_until
     if not was:
         note = f"stopped twice within an hour, the last time because {stopped[tenant]}"
-        write_down(session, draft, OperationKind.QUARANTINE, who=OPERATOR, subject=tenant, begun=begun, note=note)
+        write_down(session, draft, OperationKind.QUARANTINE, who=SERVICE, subject=tenant, begun=begun, note=note)
     return not was

@@ -11,7 +11,7 @@ from manager.answers import OperationKind
 from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
 from manager.committer.draft import Draft
-from manager.committer.rows import OPERATOR, write_operation, write_plans
+from manager.committer.rows import SERVICE, write_operation, write_plans
 from manager.observations.reports import Observations
 from manager.observations.tenant_states import TenantStates, tenant_states
 from manager.store.database import Store
@@ -82,7 +82,7 @@ class StateQuotas:
             write_plans(session, draft)
             kind = OperationKind.BOUND_STATES
             for tenant, why in reasons.items():
-                write_operation(session, draft, kind, who=OPERATOR, subject=tenant, begun=begun, note=why)
+                write_operation(session, draft, kind, who=SERVICE, subject=tenant, begun=begun, note=why)
 
         with self._committer.looking() as state:
             if not (bounds := _to_change(state, tenants, known)):

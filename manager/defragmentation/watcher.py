@@ -11,7 +11,7 @@ from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.committer.job_changes import JobChanges
 from manager.committer.move_changes import MoveChanges
-from manager.committer.rows import OPERATOR
+from manager.committer.rows import SERVICE
 from manager.defragmentation.autoscale import Autoscale
 from manager.defragmentation.choice import Chooser, PlacementSnapshot
 from manager.defragmentation.pace_changes import Steady, steady
@@ -119,7 +119,7 @@ class Watcher:
             return
         reason = f"{decision.why}. {says}" if decision.act is Act.CONSOLIDATE else decision.why
         try:
-            move = self._moves.begin(_as_seen(Chosen(assignment, reason)), who=OPERATOR)
+            move = self._moves.begin(_as_seen(Chosen(assignment, reason)), who=SERVICE)
         except (Conflict, StateNotReady) as error:
             log.info("nothing is moved now: %s", error)
         else:
@@ -132,7 +132,7 @@ class Watcher:
         if change is None:
             return
         try:
-            self._jobs.rescale(change, base=snapshot.jobs.version, who=OPERATOR)
+            self._jobs.rescale(change, base=snapshot.jobs.version, who=SERVICE)
         except (Conflict, StateNotReady) as error:
             log.info("job %s keeps its shards for now: %s", change.job, error)
         else:
@@ -145,9 +145,9 @@ class Watcher:
             return
         try:
             if self._autoscale is Autoscale.PREVIEW:
-                self._jobs.would_repace(change, who=OPERATOR)
+                self._jobs.would_repace(change, who=SERVICE)
             else:
-                self._jobs.repace(change, base=snapshot.jobs.version, who=OPERATOR)
+                self._jobs.repace(change, base=snapshot.jobs.version, who=SERVICE)
         except (Conflict, StateNotReady) as error:
             log.info("job %s keeps its pace for now: %s", change.job, error)
         else:

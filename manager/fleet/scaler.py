@@ -14,7 +14,7 @@ from manager.carriages.committed import CommittedFleet
 from manager.carriages.machine_watch import MachineWatch
 from manager.cases.runtime.machines import Machines
 from manager.cases.tools import Tools
-from manager.committer.rows import OPERATOR
+from manager.committer.rows import SERVICE
 from manager.defragmentation.autoscale import Autoscale
 from manager.fleet.supply import MachineSupply, SupplyFailed
 from manager.observations.figures import figures_of
@@ -140,7 +140,7 @@ class Scaler:
             else:
                 self._supply.stop(name, "jobs need fewer cores")
                 if not is_alive:
-                    self._machines.leave(name, who=OPERATOR)
+                    self._machines.leave(name, who=SERVICE)
         except SupplyFailed as error:
             self._again[name] = now + _AGAIN_AFTER
             log.warning("machine %s: %s; tried again in %g s", name, error, _AGAIN_AFTER)

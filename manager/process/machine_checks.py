@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
+from dags.internet_addresses import unmapped
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused
 from manager.client.http_options import uses_proxies
@@ -113,7 +114,7 @@ def _trouble(at: str) -> str:
     host, _, port = at.rpartition(":")
     host = host.strip("[]")
     try:
-        if ipaddress.ip_address(host).is_unspecified:
+        if unmapped(ipaddress.ip_address(host)).is_unspecified:
             return "is no address that others can reach"
     except ValueError:
         pass  # A name is looked up.

@@ -125,7 +125,9 @@ async def _paging(
 
 
 ThePage = Annotated[Paging, Depends(_paging)]
-Named = Annotated[Text, Path(description="Its id or name, as lists show it.")]
+Named = Annotated[Text, Path(description="Its name, as lists show it.")]
+TheId = Annotated[Text, Path(description="Its id, as lists show it.")]
+TheNumber = Annotated[Text, Path(description="Its number, as lists show it.")]
 NamedTenant = Annotated[TenantName, Path(description="The tenant.")]
 ForTenant = Annotated[TenantName | None, Query(description="The tenant to act for. Only operators need it.")]
 IdempotencyKey = Annotated[

@@ -21,6 +21,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import Session
 
 from bridge.machine.private_files import make_private_file
+from engine.implementations.outside.postgresql_connection import connect_traceless
 from manager.problem import DatabaseAway
 from manager.store.outages import error_text, forget_lost_connections, outage
 from manager.store.tables import Leadership, table_of
@@ -161,6 +162,7 @@ def _engine(url: str) -> Engine:
             engine = create_engine(
                 parsed.set(drivername=f"{_POSTGRESQL}+pg8000"), pool_pre_ping=True, max_overflow=_UNBOUNDED
             )
+            connect_traceless(engine)
             event.listen(engine, "connect", _prepare_postgresql)
             event.listen(engine, "begin", _begin_postgresql)
         case other:

@@ -3,6 +3,8 @@
 import re
 from ipaddress import AddressValueError, IPv6Address
 
+from dags.internet_addresses import spelling
+
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]):([1-9][0-9]{0,4})")
 _MOST_PORT = 65_535
 _MOST_NAME = 253
@@ -24,6 +26,6 @@ def target(text: str) -> str:
     if not found[1].startswith("["):
         return found[0]
     try:
-        return f"[{IPv6Address(found[1][1:-1])}]:{found[2]}"
+        return f"[{spelling(IPv6Address(found[1][1:-1]))}]:{found[2]}"
     except AddressValueError:
         raise NotATarget(text) from None

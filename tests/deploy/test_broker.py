@@ -14,6 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from bridge.embedded import hashed
 from manager.access import Grant, access_list, password_list, user_of
+from tests import needs
 from tests.documentation.pages import ROOT
 
 pytestmark = pytest.mark.mosquitto
@@ -23,6 +24,7 @@ BOUND = 20.0
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The script with folders and ports of its own; its environment."""
+    needs.mosquitto_passwd()
     with socket.socket() as first, socket.socket() as second:
         first.bind(("127.0.0.1", 0))
         second.bind(("127.0.0.1", 0))

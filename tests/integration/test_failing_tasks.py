@@ -17,7 +17,7 @@ import pytest
 from bridge import topics
 from dags import Kind
 from engine.job.task_health import BAD_BATCHES
-from engine.plan import Feed, Limits, Plan, SlotState
+from engine.plan import Feed, Limits, Plan, Slot, SlotState
 from tests.integration import falling
 from tests.integration.clusters import offering
 from tests.integration.hosting import HOST, QUICK, Hosting, counted, deliveries, delivery, numbers, raw, slot
@@ -105,6 +105,11 @@ class Falling:
         """The failed instances in the job's status."""
         return dict(self.hosting.status(self.name).get("failed", {}))
 
+    def logged(self, instance: int) -> Slot:
+        """An instance in the latest plan that its host logged."""
+        plan = self.hosting.folder(self.name).entries(1)[-1].plan
+        return next(each for each in plan.slots if each.instance == instance)
+
     def settle(self) -> None:
         """Check that every other event came out, and that the task beside it misses none."""
         dead = self.dead()
@@ -138,7 +143,10 @@ def test_an_event_that_would_end_its_worker_is_a_dead_letter(hosting: Hosting, h
 
 
 def test_a_task_that_always_raises_is_failed_and_retried(hosting: Hosting, tmp_path: Path) -> None:
-    """After three bad batches it takes nothing until its retry, in newer plans too; then it runs as ever."""
+    """After three bad batches it takes nothing until its retry, in newer plans too; then it runs as ever.
+
+    It is called failed until an event has passed: a retry that no event comes to shows nothing.
+    """
     healed = tmp_path / "healed"
     job = Falling(hosting, how="raise", until=str(healed))
     for _ in range(BAD_BATCHES):
@@ -155,6 +163,12 @@ def test_a_task_that_always_raises_is_failed_and_retried(hosting: Hosting, tmp_p
     while not any(reason.startswith("its task has failed: ") for reason in job.dead().values()):
         assert job.sent < MANY
         job.publish(1)
+    hosting.until(
+        lambda: SlotState.ACTIVE is job.logged(job.fall).state, "the retry, which no event comes to", bound=BOUND
+    )
+    job.plan = hosting.send(replace(job.plan, pace=QUICK))
+    job.await_effect()
+    assert [str(job.fall)] == list(job.failed())
     healed.touch()
     deadline = time.monotonic() + BOUND
     while not hosting.count(job.through):

@@ -26,12 +26,14 @@ from engine.implementations.outside.contents import label
 from engine.implementations.outside.disk_space import check_room
 from engine.implementations.outside.guarded_connections import guarded
 from engine.implementations.outside.place_usage import usage_of
+from engine.implementations.outside.postgresql_connection import connect_traceless
 from engine.reachable_hosts import HostBarred
 from engine.side_effect import OutsideUnreachable
 from engine.tasks.outside import Where
 
 _SERVERS = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgresql"})
 """The database servers that tenants may use. Other databases are files of the host, for which tenants use places."""
+_POSTGRESQL_DRIVER = "pg8000"
 _OPTIONS = frozenset({"application_name", "charset", "sslmode"})
 """The options that a URL may have. Others could lead drivers to files and sockets of the host."""
 _TIMEOUT = 10
@@ -100,17 +102,21 @@ def _engine(where: Where) -> Engine:
             f"the URL in the secret {where.secret!r} has no host, or an option other than {known}; correct it"
         )
     if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+pg8000")
+        url = url.set(drivername=f"postgresql+{_POSTGRESQL_DRIVER}")
+    without = url.difference_update_query(["sslmode"])
     try:
-        return create_engine(url.difference_update_query(["sslmode"]), poolclass=NullPool, connect_args=_arguments(url))
+        engine = create_engine(without, poolclass=NullPool, connect_args=_arguments(url))
     except (NoSuchModuleError, ImportError):
         raise NoBehaviour(
             f"the driver for {url.drivername} is not installed; install its package on every worker"
         ) from None
+    if url.get_driver_name() == _POSTGRESQL_DRIVER:
+        connect_traceless(engine)
+    return engine
 
 
 def _arguments(url: URL) -> dict[str, Any]:
-    if url.get_driver_name() != "pg8000":
+    if url.get_driver_name() != _POSTGRESQL_DRIVER:
         return {"sslmode": url.query["sslmode"]} if "sslmode" in url.query else {}
     arguments: dict[str, Any] = {"timeout": _TIMEOUT}
     match url.query.get("sslmode"):

@@ -26,7 +26,7 @@ from manager.cases.adaptive.resolver import Resolver, plain
 from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.tools import Tools
 from manager.committed.state import running_id
-from manager.committer.rows import OPERATOR
+from manager.committer.rows import SERVICE
 from manager.event_flow.domain_event_line import DomainEventLine, HeardEvent
 from manager.problem import Trouble
 from manager.store.tables import DataflowRow
@@ -187,7 +187,7 @@ class Adapter:
         apart = {dataflow: self._board.known[dataflow].dynamic.fast for dataflow in decisions}
         why = {dataflow: "; ".join(decision.reasons) for dataflow, decision in decisions.items()}
         try:
-            self._reconfigurations.adapt(documents, apart=apart, who=OPERATOR)
+            self._reconfigurations.adapt(documents, apart=apart, who=SERVICE)
         except Trouble as refused:
             errors = "; ".join(each.message for each in refused.errors) or str(refused)
             log.warning("%s: stays as it is for now: %s", ", ".join(decisions), errors)
@@ -195,7 +195,7 @@ class Adapter:
         for dataflow, decision in decisions.items():
             log.info("the dataflow %s adapts: %s", dataflow, why[dataflow])
             self._board.known[dataflow].go(decision)
-            self._tools.changes.adaptations.note(dataflow, why[dataflow], who=OPERATOR)
+            self._tools.changes.adaptations.note(dataflow, why[dataflow], who=SERVICE)
 
 
 def _version(revision: int, policy: str | None, pinned: Mapping[str, object] | None) -> tuple[object, ...]:

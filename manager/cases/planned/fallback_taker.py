@@ -14,7 +14,7 @@ from manager.cases.planned.composer import fillings_in
 from manager.cases.planned.given_up import GivenUp, failed_by_now, given_up_in, kept, standing
 from manager.cases.planned.pipelines import Pipelines
 from manager.cases.tools import Tools
-from manager.committer.rows import OPERATOR
+from manager.committer.rows import SERVICE
 from manager.planner import public_id
 from manager.problem import Conflict, NotFound, StateNotReady, Trouble
 from manager.reconciler.reconfigurations import PROVEN_AFTER
@@ -27,7 +27,7 @@ from planning.pipelines.candidates import NO_OP
 log = logging.getLogger("braid.fallbacks")
 _EVERY = 1.0
 """Seconds between looks at the jobs."""
-_ITSELF = Caller(key="", role=Role.OPERATOR, tenant=None)
+_ITSELF = Caller(key="", role=Role.OPERATOR, tenant=None, is_service=True)
 
 
 class FallbackTaker:
@@ -127,7 +127,7 @@ class FallbackTaker:
         reasons = "; ".join(f"{module}: {reason}" for module, reason in sorted(news.items()))
         note = f"without {listed(sorted(news))}, since {reasons}: {outcome}"
         log.log(logging.WARNING if answer is None else logging.INFO, "the pipeline %s: %s", row.id, note)
-        self._tools.changes.pipelines.keep_given_up(row.id, kept((*given_up, *more)), who=OPERATOR, note=note)
+        self._tools.changes.pipelines.keep_given_up(row.id, kept((*given_up, *more)), who=SERVICE, note=note)
 
 
 def _may_be_undone(each: Reconfiguration) -> bool:

@@ -15,14 +15,14 @@ from manager.cases.planned.given_up import given_up_in
 from manager.cases.planned.pipelines import Pipelines
 from manager.cases.tools import Tools
 from manager.committed.sources import Registered
-from manager.committer.rows import OPERATOR
+from manager.committer.rows import SERVICE
 from manager.problem import NotFound, StateNotReady, Trouble
 from manager.store.tables import DataflowRow, ModuleRow
 
 log = logging.getLogger("braid.follower")
 _EVERY = 1.0
 """Seconds between looks at modules and sources."""
-_ITSELF = Caller(key="", role=Role.OPERATOR, tenant=None)
+_ITSELF = Caller(key="", role=Role.OPERATOR, tenant=None, is_service=True)
 
 
 class PipelineFollower:
@@ -110,4 +110,4 @@ class PipelineFollower:
             if answer.how is not ReplanKind.NOTHING:
                 log.info("the pipeline %s follows its modules and sources at %s", dataflow, ", ".join(answer.changed))
         if why != row.unplanned:
-            self._tools.changes.pipelines.keep_unplanned(dataflow, why, who=OPERATOR)
+            self._tools.changes.pipelines.keep_unplanned(dataflow, why, who=SERVICE)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends
 from manager.answers import AdaptationAnswer, ChoiceForm, PolicyForm
 from manager.problem import Conflict, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
 from manager.rest.bodies import document, form
-from manager.rest.dependencies import Named, TheCaller, TheService
+from manager.rest.dependencies import TheCaller, TheId, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples.adaptations import ADAPTATION
 
@@ -16,7 +16,7 @@ _CHANGED = (Conflict, NotFound, StateNotReady, TooLarge, UnsupportedMediaType)
 
 
 @router.get("/adaptation", **documented(ADAPTATION, Conflict, NotFound))
-def adaptation(service: TheService, caller: TheCaller, id: Named) -> AdaptationAnswer:  # noqa: A002 - its public name
+def adaptation(service: TheService, caller: TheCaller, id: TheId) -> AdaptationAnswer:  # noqa: A002 - its public name
     """Show what a dynamic dataflow has chosen, and by which figures."""
     return service.adaptations.get(caller, id)
 
@@ -25,7 +25,7 @@ def adaptation(service: TheService, caller: TheCaller, id: Named) -> AdaptationA
 def set_policy(
     service: TheService,
     caller: TheCaller,
-    id: Named,  # noqa: A002 - its public name
+    id: TheId,  # noqa: A002 - its public name
     raw: Annotated[bytes, Depends(document)],
 ) -> AdaptationAnswer:
     """Replace the policy of a dynamic dataflow. What runs stays, until the new policy asks for something else."""
@@ -36,7 +36,7 @@ def set_policy(
 def choose(
     service: TheService,
     caller: TheCaller,
-    id: Named,  # noqa: A002 - its public name
+    id: TheId,  # noqa: A002 - its public name
     sent: Annotated[ChoiceForm, Depends(form(ChoiceForm))],
 ) -> AdaptationAnswer:
     """Choose alternates and streams by hand. What is left out is left to the service again."""

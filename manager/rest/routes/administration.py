@@ -17,7 +17,7 @@ from manager.answers import (
 )
 from manager.problem import Conflict, Forbidden, NotFound, TooLarge, UnsupportedMediaType
 from manager.rest.bodies import form
-from manager.rest.dependencies import Named, NamedTenant, TheCaller, ThePage, TheService
+from manager.rest.dependencies import NamedTenant, TheCaller, TheId, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import resources
 
@@ -88,6 +88,6 @@ def keys(service: TheService, caller: TheCaller, page: ThePage) -> Page[KeyAnswe
 
 
 @router.delete("/keys/{id}", **documented(resources.KEY_ANSWER, Conflict, NotFound))
-def revoke_key(service: TheService, caller: TheCaller, id: Named) -> KeyAnswer:  # noqa: A002 - its public name
+def revoke_key(service: TheService, caller: TheCaller, id: TheId) -> KeyAnswer:  # noqa: A002 - its public name
     """Revoke an API key."""
     return service.administration.revoke_key(caller, id)

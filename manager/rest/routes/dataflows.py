@@ -30,7 +30,7 @@ from manager.problem import (
     UnsupportedMediaType,
 )
 from manager.rest.bodies import document
-from manager.rest.dependencies import ForTenant, IdempotencyKey, Named, Text, TheCaller, ThePage, TheService
+from manager.rest.dependencies import ForTenant, IdempotencyKey, Text, TheCaller, TheId, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import outputs as looks
 from manager.rest.openapi_examples import resources
@@ -112,7 +112,7 @@ def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
 
 
 @router.get("/dataflows/{id}", **documented(resources.DETAIL, NotFound, StateNotReady))
-def dataflow(service: TheService, caller: TheCaller, id: Named) -> DataflowDetail:  # noqa: A002 - its public name
+def dataflow(service: TheService, caller: TheCaller, id: TheId) -> DataflowDetail:  # noqa: A002 - its public name
     """Show a dataflow with its tasks and its document."""
     return service.dataflows.get(caller, id)
 
@@ -120,7 +120,7 @@ def dataflow(service: TheService, caller: TheCaller, id: Named) -> DataflowDetai
 @router.put(
     "/dataflows/{id}", **documented(resources.SUBMIT_ANSWER, Conflict, NotFound, QuotaExceeded, *_BODY, body=Document)
 )
-def replace(service: TheService, caller: TheCaller, id: Named, raw: _Raw) -> SubmitAnswer:  # noqa: A002 - as above
+def replace(service: TheService, caller: TheCaller, id: TheId, raw: _Raw) -> SubmitAnswer:  # noqa: A002 - as above
     """Replace the document of a dataflow, in one change. Tasks that both documents have keep running."""
     return service.dataflows.replace(caller, id, raw)
 
@@ -129,7 +129,7 @@ def replace(service: TheService, caller: TheCaller, id: Named, raw: _Raw) -> Sub
 def remove(
     service: TheService,
     caller: TheCaller,
-    id: Named,  # noqa: A002 - as above
+    id: TheId,  # noqa: A002 - as above
     stop: Annotated[
         Stop, Query(description="`now` stops it at once; `drain` first processes what its sources have sent so far.")
     ] = Stop.NOW,
@@ -139,7 +139,7 @@ def remove(
 
 
 @router.get("/dataflows/{id}/removal", **documented(looks.REMOVAL, Conflict, NotFound, StateNotReady))
-def foretell_removal(service: TheService, caller: TheCaller, id: Named) -> RemovalAnswer:  # noqa: A002 - as above
+def foretell_removal(service: TheService, caller: TheCaller, id: TheId) -> RemovalAnswer:  # noqa: A002 - as above
     """Preview a removal: which tasks would stop, and how many would run on for others. Nothing changes."""
     return service.dataflows.preview_removal(caller, id)
 

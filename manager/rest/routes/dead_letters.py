@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from manager.answers import DeadLetterAnswer, Discarded, Page, Replayed
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
-from manager.rest.dependencies import Named, Text, TheCaller, ThePage, TheService
+from manager.rest.dependencies import Text, TheCaller, TheId, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import resources
 
@@ -37,7 +37,7 @@ def replay_dead_letters(
 @router.post(
     "/dead-letters/{id}/replay", **documented(resources.REPLAYED, Conflict, Forbidden, NotFound, StateNotReady)
 )
-def replay_dead_letter(service: TheService, caller: TheCaller, id: Named) -> Replayed:  # noqa: A002 - its public name
+def replay_dead_letter(service: TheService, caller: TheCaller, id: TheId) -> Replayed:  # noqa: A002 - its public name
     """Send one dead letter to its task again, once. If other tenants share the task, only an operator may."""
     return service.dead_letters.replay(caller, id)
 
@@ -53,6 +53,6 @@ def discard_dead_letters(
 
 
 @router.delete("/dead-letters/{id}", **documented(resources.DISCARDED, NotFound))
-def discard_dead_letter(service: TheService, caller: TheCaller, id: Named) -> Discarded:  # noqa: A002 - its public name
+def discard_dead_letter(service: TheService, caller: TheCaller, id: TheId) -> Discarded:  # noqa: A002 - its public name
     """Discard one dead letter: a tenant for itself, an operator for everyone."""
     return service.dead_letters.discard(caller, id)

@@ -22,7 +22,7 @@ from manager.answers import (
 )
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
 from manager.rest.bodies import form
-from manager.rest.dependencies import Named, Text, TheCaller, ThePage, TheService
+from manager.rest.dependencies import Named, Text, TheCaller, TheId, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import machines as machine_examples
 from manager.rest.openapi_examples import running_jobs
@@ -55,7 +55,7 @@ def jobs(service: TheService, caller: TheCaller, page: ThePage) -> Page[JobAnswe
 
 
 @router.get("/jobs/{job}", **documented(running_jobs.JOB, Forbidden, NotFound, StateNotReady))
-def job(service: TheService, caller: TheCaller, job: Named) -> JobAnswer:
+def job(service: TheService, caller: TheCaller, job: TheId) -> JobAnswer:
     """Show a job; operators only."""
     return service.running.job(caller, job)
 
@@ -149,7 +149,7 @@ def remove_image(service: TheService, caller: TheCaller, name: _NamedImage) -> I
 def explain_placement(
     service: TheService,
     caller: TheCaller,
-    dataflow: Named,
+    dataflow: TheId,
     task: Annotated[
         Text | None, Query(description="Also say where else this task could be, which no other dataflow uses.")
     ] = None,
@@ -162,7 +162,7 @@ def explain_placement(
     "/dataflows/{dataflow}/placement/pddl",
     **documented(machine_examples.PLACEMENT_PDDL, Conflict, Forbidden, NotFound, StateNotReady),
 )
-def export_placement(service: TheService, caller: TheCaller, dataflow: Named) -> PlacementPddlAnswer:
+def export_placement(service: TheService, caller: TheCaller, dataflow: TheId) -> PlacementPddlAnswer:
     """Show the tasks that no other dataflow uses as a planning problem in PDDL; operators only."""
     return service.placements.export(caller, dataflow)
 
@@ -178,7 +178,7 @@ def export_placement(service: TheService, caller: TheCaller, dataflow: Named) ->
 def check_placement_plan(
     service: TheService,
     caller: TheCaller,
-    dataflow: Named,
+    dataflow: TheId,
     sent: Annotated[PlacementPlanForm, Depends(form(PlacementPlanForm))],
 ) -> PlacementPlanAnswer:
     """Say what a planner's plan for that problem makes of the dataflow, and what it costs; operators only."""

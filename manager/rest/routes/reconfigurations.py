@@ -23,7 +23,7 @@ from manager.problem import (
     UnsupportedMediaType,
 )
 from manager.rest.bodies import form
-from manager.rest.dependencies import IdempotencyKey, Named, TheCaller, ThePage, TheService
+from manager.rest.dependencies import IdempotencyKey, TheCaller, TheId, TheNumber, ThePage, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import reconfigurations as examples
 from manager.rest.openapi_examples.plans import REPLANNED
@@ -49,7 +49,7 @@ _Form = Annotated[ReconfigurationForm, Depends(form(ReconfigurationForm))]
 def replan(
     service: TheService,
     caller: TheCaller,
-    id: Named,  # noqa: A002 - its public name
+    id: TheId,  # noqa: A002 - its public name
     sent: Annotated[ReplanForm, Depends(form(ReplanForm))],
     dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
 ) -> ReplanAnswer:
@@ -66,7 +66,7 @@ def replan(
 def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
     caller: TheCaller,
-    id: Named,  # noqa: A002 - its public name
+    id: TheId,  # noqa: A002 - its public name
     sent: _Form,
     response: Response,
     dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
@@ -87,7 +87,7 @@ def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
 def reconfigurations(
     service: TheService,
     caller: TheCaller,
-    id: Named,  # noqa: A002 - as above
+    id: TheId,  # noqa: A002 - as above
     page: ThePage,
 ) -> Page[ReconfigurationAnswer]:
     """List the reconfigurations of a dataflow, newest first."""
@@ -98,8 +98,8 @@ def reconfigurations(
 def reconfiguration(
     service: TheService,
     caller: TheCaller,
-    id: Named,  # noqa: A002 - as above
-    number: Named,
+    id: TheId,  # noqa: A002 - as above
+    number: TheNumber,
 ) -> ReconfigurationAnswer:
     """Show a reconfiguration."""
     return service.reconfigurations.get(caller, id, number)
@@ -109,8 +109,8 @@ def reconfiguration(
 def cancel_reconfiguration(
     service: TheService,
     caller: TheCaller,
-    id: Named,  # noqa: A002 - as above
-    number: Named,
+    id: TheId,  # noqa: A002 - as above
+    number: TheNumber,
 ) -> ReconfigurationAnswer:
     """Cancel a reconfiguration, also one that waits. This is possible until its first task has switched."""
     return service.reconfigurations.cancel(caller, id, number)
@@ -123,8 +123,8 @@ def cancel_reconfiguration(
 def undo_reconfiguration(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
     caller: TheCaller,
-    id: Named,  # noqa: A002 - as above
-    number: Named,
+    id: TheId,  # noqa: A002 - as above
+    number: TheNumber,
     response: Response,
     dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
     idempotency_key: IdempotencyKey = None,

@@ -15,7 +15,7 @@ from manager.problem import (
     QuotaExceeded,
     StateNotReady,
 )
-from manager.rest.dependencies import Named, StillLetIn, Text, TheCaller, TheService
+from manager.rest.dependencies import StillLetIn, Text, TheCaller, TheId, TheService
 from manager.rest.openapi import OF_EVERY_CALLER, problems
 from manager.rest.openapi_examples.outputs import SAMPLE
 from manager.rest.streams.live_events import EVENT_STREAM_MEDIA_TYPE, EventFeed
@@ -50,7 +50,7 @@ async def watch(  # noqa: PLR0913, PLR0917 - each is a part of the request
     request: Request,
     service: TheService,
     caller: TheCaller,
-    id: Named,  # noqa: A002 - its public name
+    id: TheId,  # noqa: A002 - its public name
     still_let_in: StillLetIn,
     sink: Annotated[Text, Path(description="The task that is the output.")],
 ) -> StreamingResponse:

@@ -74,16 +74,33 @@ def test_only_the_instance_that_fails_is_failed(store: RecordStore) -> None:
 def test_batches_from_when_an_instance_was_failed_do_not_fail_it_again(store: RecordStore) -> None:
     """Its events became dead letters without a try, even in batches that are recorded after its retry is due."""
     health, plan = failed_in(store)
-    assert PLAN.slots == following(health, plan, AGAIN).slots
+    retried = following(health, plan, AGAIN)
+    assert [(SlotState.ACTIVE, "it broke", AGAIN), (SlotState.ACTIVE, "", None)] == [
+        (slot.state, slot.reason, slot.retry) for slot in retried.slots
+    ]
     health.note(batch(store, {2: "its task has failed: it broke"}), plan, AGAIN)
-    assert (None, {}) == (health.following(PLAN, AGAIN), health.failed())
+    assert health.following(retried, AGAIN) is None
+
+
+def test_a_retried_instance_is_called_failed_until_an_event_passes(store: RecordStore) -> None:
+    """With its reason, also by a host that was started again: without events, nothing shows that it is well."""
+    health, plan = failed_in(store)
+    retried = following(health, plan, AGAIN)
+    expected = {"2": {"reason": "it broke", "retry": AGAIN, "greedy": False}}
+    for restarted in (health, JobHealth(retried)):
+        assert expected == restarted.failed()
+        assert restarted.following(retried, AGAIN + 1e6) is None
+        restarted.note(batch(store, {}), retried, AGAIN)
+        assert {} == restarted.failed()
+        assert PLAN.slots == following(restarted, retried, AGAIN).slots
 
 
 def test_an_instance_that_is_no_better_is_failed_at_once_and_for_longer(store: RecordStore) -> None:
     """One bad batch after its retry is enough, and the reason is the new one."""
     health, plan = failed_in(store)
-    following(health, plan, AGAIN)
-    health.note(batch(store, {2: "it broke anew"}), PLAN, AGAIN)
+    retried = following(health, plan, AGAIN)
+    for restarted in (health, JobHealth(retried)):
+        restarted.note(batch(store, {2: "it broke anew"}), retried, AGAIN)
     assert {"2": {"reason": "it broke anew", "retry": AGAIN + _BACK_OFF.after(2), "greedy": False}} == health.failed()
 
 

@@ -73,8 +73,17 @@ def test_a_failed_instance_is_retried_when_its_time_has_come() -> None:
     failed = after(BAD, BAD, BAD)
     assert at_time(failed, failed.retry - 0.1) == failed
     again = at_time(failed, failed.retry)
-    assert again.reason == ""
+    assert (again.reason, again.doubt) == ("", "it broke")
     assert after(BAD, health=again).retry == 100.0 + _BACK_OFF.after(2)
+
+
+def test_a_retried_instance_is_in_doubt_until_an_event_has_passed() -> None:
+    """However long it takes nothing; a batch that it took in part is enough, one in which it was stopped is not."""
+    again = at_time(after(BAD, BAD, BAD), 1e9)
+    assert after(NOTHING, NOTHING, health=at_time(again, 2e9)) == again
+    assert after(InstanceMeter(taken=5, dead=4), health=again).doubt == ""
+    stopped = after(OVERSPENT, health=again)
+    assert (stopped.reason, stopped.doubt) == ("it broke", "")
 
 
 def test_a_retry_from_before_a_restart_of_the_machine_is_due() -> None:
@@ -108,6 +117,12 @@ def test_a_plan_shows_which_instances_are_failed() -> None:
         (SlotState.FAILED, "it broke", 7.0),
     ]
     assert failed_in(failed) == {3: Health(times=1, reason="it broke", retry=7.0)}
+    retried = with_health(plan, {3: Health(doubt="it broke", retry=7.0)})
+    assert [(each.state, each.reason, each.retry) for each in retried.slots] == [
+        (SlotState.ACTIVE, "", None),
+        (SlotState.ACTIVE, "it broke", 7.0),
+    ]
+    assert failed_in(retried) == {3: at_time(Health(times=1, reason="it broke", retry=7.0), 7.0)}
     assert with_health(failed, {}) == plan
 
 

@@ -35,10 +35,9 @@ def test_equal_passwords_have_different_hashes() -> None:
     assert 100 == len({hashed("secret") for _ in range(100)})
 
 
-@pytest.mark.mosquitto
 def test_a_hash_has_the_form_of_mosquitto_s_tool(tmp_path: Path) -> None:
     """The iterations and the lengths are the same."""
-    needs.mosquitto()
+    needs.mosquitto_passwd()
     path = tmp_path / "passwords"
     path.write_text("a:secret\n")
     subprocess.run(["mosquitto_passwd", "-U", str(path)], check=True, capture_output=True)  # noqa: S603, S607 - as installed

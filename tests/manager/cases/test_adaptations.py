@@ -211,6 +211,8 @@ def test_too_much_work_leads_to_a_cheaper_alternate_and_calm_back(manager: Manag
     assert 2 == len(notes(OPERATOR))
     assert all(each.startswith("a: ") for each in notes(ANN))
     assert (notes(OPERATOR), []) == (notes(ANN), notes(BOB))
+    adapted = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.ADAPT).items
+    assert {"the service"} == {each.who for each in adapted}
 
 
 def test_a_job_that_falls_behind_has_no_more_cores_than_it_got(manager: Manager, played: Played) -> None:

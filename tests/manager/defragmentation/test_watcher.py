@@ -97,7 +97,7 @@ def test_a_job_gets_shards_once_it_has_needed_them_for_a_while(sqlite: str) -> N
     assert not watching.watch(HOLD)
     assert (2, 3) == _plan(manager, job.job)
     (operation,) = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.RESCALE).items
-    assert (job.job, "operator") == (operation.subject, operation.who)
+    assert (job.job, "the service") == (operation.subject, operation.who)
     assert operation.note.startswith("its tasks take 1.2")
     assert operation.note.endswith("with 3 shards")
     # What is submitted next leaves them as they are.

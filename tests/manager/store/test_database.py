@@ -1,6 +1,5 @@
 """The database: one writer at a time, all or nothing, and clear errors if it cannot be used."""
 
-import gc
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,11 +13,6 @@ from manager.problem import DatabaseAway
 from manager.store.database import DatabaseDown, Store, sqlite_url
 from manager.store.tables import CredentialRow, Leadership, TenantRow
 from tests.manager.databases import Server
-
-DRIVER_LEAKS = pytest.mark.filterwarnings(
-    # The driver leaves the socket of a connection that is refused to the garbage collector.
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 
 
 @pytest.fixture
@@ -179,7 +173,6 @@ def test_a_file_that_is_no_database_has_a_clear_error(tmp_path: Path) -> None:
     assert path.read_text() == "These are notes. " * 100
 
 
-@DRIVER_LEAKS
 def test_an_unreachable_server_has_a_clear_error() -> None:
     """The error names the server without the password."""
     with socket.socket() as taken:
@@ -193,7 +186,6 @@ def test_an_unreachable_server_has_a_clear_error() -> None:
     assert "secret" not in message
 
 
-@DRIVER_LEAKS
 @pytest.mark.postgresql
 def test_a_refusal_of_postgresql_is_quoted(postgresql: Server) -> None:
     """A wrong password, a missing database and an unknown option are reported in the server's words."""
@@ -212,7 +204,6 @@ def test_a_refusal_of_postgresql_is_quoted(postgresql: Server) -> None:
         assert postgresql.password not in message
 
 
-@DRIVER_LEAKS
 @pytest.mark.postgresql
 def test_a_writer_does_not_wait_forever(postgresql: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction of a suspended manager is ended, and the waiting one continues."""
@@ -235,5 +226,3 @@ def test_a_writer_does_not_wait_forever(postgresql: Server, monkeypatch: pytest.
         assert session.get_one(Leadership, 1).version == 0
     stuck.close()
     other.close()
-    # Within this test, which is prepared for what the driver left.
-    gc.collect()

@@ -1,6 +1,5 @@
 """Outages of the database: logged once, answered with one clear problem, and survived by every loop."""
 
-import gc
 import logging
 import sqlite3
 import threading
@@ -229,10 +228,6 @@ def own_server() -> Iterator[Server]:
         yield made
 
 
-@pytest.mark.filterwarnings(
-    # The driver leaves the socket of a connection that is refused to the garbage collector.
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 @pytest.mark.postgresql
 def test_a_stopped_postgresql_is_answered_and_survived(own_server: Server) -> None:
     """While it is stopped every request gets 503 with Retry-After and one problem, and works once it runs again."""
@@ -265,5 +260,3 @@ def test_a_stopped_postgresql_is_answered_and_survived(own_server: Server) -> No
     manager.submit("ann", LINE)
     assert 2 == len(manager.service.dataflows.page(OPERATOR, Paging()).items)
     manager.close()
-    # Within this test, which is prepared for what the driver left.
-    gc.collect()
