@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from merge.figures import LEAST, refuse, wrong_figure
 from merge.task import Instance
 
 BEARABLE = 0.8
@@ -12,12 +13,18 @@ is for catching up, and is no reserve any more where most of it is taken all the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """The figures that capacity goes by."""
+    """The figures that capacity goes by. Raises `ValueError` for those that no job can have."""
 
     pace: float
     """Seconds between two batches of a job."""
     batch: float
     """Seconds that a batch takes whatever it holds."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no time."""
+        refuse(
+            "these are no costs", (*wrong_figure("pace", self.pace, least=LEAST), *wrong_figure("batch", self.batch))
+        )
 
     def fits(self, busy: float) -> bool:
         """Whether a job so busy is within capacity: its predicted batch time is at most half the pace."""

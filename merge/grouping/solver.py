@@ -2,21 +2,32 @@
 
 from ortools.sat.python import cp_model
 
-_SEED = 1
-_PATIENCE = 4.0
+from merge.grouping.effort import Allowance
+
+PATIENCE = 4.0
+"""How many times as long as it should a search of the solver may take by the clock, where the machine is busy."""
 
 
-def new_solver(seconds: float) -> cp_model.CpSolver:
+def new_solver(seconds: float, seed: int = 1) -> cp_model.CpSolver:
     """A solver for a model that may work for so long."""
     solver = cp_model.CpSolver()
     # One worker: the same problem then always has the same answer, if there is time for it.
     solver.parameters.num_workers = 1
-    solver.parameters.random_seed = _SEED
+    solver.parameters.random_seed = seed
     # Its own measure of its work, by which it stops at the same place however busy the machine is; a second of it takes
     # about one here.
     solver.parameters.max_deterministic_time = seconds
     # Somebody waits.
-    solver.parameters.max_time_in_seconds = _PATIENCE * seconds
+    solver.parameters.max_time_in_seconds = PATIENCE * seconds
     # Else the solver takes the signal over, and a process that has planned once dies of the next one.
     solver.parameters.catch_sigint_signal = False
     return solver
+
+
+def solved(model: cp_model.CpModel, solver: cp_model.CpSolver, allowance: Allowance) -> cp_model.CpSolverStatus:
+    """What became of a model; what that took is taken off an allowance."""
+    status = solver.solve(model)
+    allowance.seconds -= solver.response_proto.deterministic_time
+    if status == cp_model.MODEL_INVALID:
+        raise RuntimeError(solver.solution_info())
+    return status
