@@ -18,8 +18,6 @@ from merge.grouping.solver import new_solver, solved
 
 _SECONDS = 0.2
 """How long each model may take; what it has proved by then counts."""
-_READING = 0.005
-"""What a solver takes to read a small model."""
 _ROUNDING = 1e-6
 
 
@@ -96,7 +94,6 @@ def _least(model: cp_model.CpModel, figure: cp_model.LinearExprT, allowance: All
     model.minimize(figure)
     solver = new_solver(min(_SECONDS, allowance.seconds))
     solved(model, solver, allowance)
-    allowance.seconds -= _READING
     return max(0, math.ceil(solver.best_objective_bound - _ROUNDING))
 
 

@@ -11,6 +11,9 @@ from merge.figures import LEAST, refuse, wrong_figure
 _STEPS = 1_500_000
 """What a search does in a second: looks at so many nodes, groups or images."""
 
+PATIENCE = 4.0
+"""How many times as long as it should a search of the solver may take by the clock, where the machine is busy."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:

@@ -11,7 +11,7 @@ from merge.grouping.refusal import proof_of_none, tried_everything
 from merge.grouping.slot_model import SlotModel
 from merge.grouping.solver import new_solver, solved
 
-_MANY = 8000
+_MANY = 3000
 """For so many tasks, or clusters of them, times groups the solver takes longer to read a model than there is time."""
 _PARTS = (None, 0.1, 0.2, 0.35)
 """What parts of the capacity clusters have, for which the solver decides where there are too many tasks."""

@@ -2,10 +2,11 @@
 
 from ortools.sat.python import cp_model
 
+from merge.grouping import effort
 from merge.grouping.effort import Allowance
 
-PATIENCE = 4.0
-"""How many times as long as it should a search of the solver may take by the clock, where the machine is busy."""
+_READING = 2e-5
+"""The seconds that the solver takes to read a constraint."""
 
 
 def new_solver(seconds: float, seed: int = 1) -> cp_model.CpSolver:
@@ -18,7 +19,7 @@ def new_solver(seconds: float, seed: int = 1) -> cp_model.CpSolver:
     # about one here.
     solver.parameters.max_deterministic_time = seconds
     # Somebody waits.
-    solver.parameters.max_time_in_seconds = PATIENCE * seconds
+    solver.parameters.max_time_in_seconds = effort.PATIENCE * seconds
     # Else the solver takes the signal over, and a process that has planned once dies of the next one.
     solver.parameters.catch_sigint_signal = False
     return solver
@@ -27,7 +28,8 @@ def new_solver(seconds: float, seed: int = 1) -> cp_model.CpSolver:
 def solved(model: cp_model.CpModel, solver: cp_model.CpSolver, allowance: Allowance) -> cp_model.CpSolverStatus:
     """What became of a model; what that took is taken off an allowance."""
     status = solver.solve(model)
-    allowance.seconds -= solver.response_proto.deterministic_time
+    # What it takes to read a model is not in the solver's measure.
+    allowance.seconds -= solver.response_proto.deterministic_time + _READING * len(model.proto.constraints)
     if status == cp_model.MODEL_INVALID:
         raise RuntimeError(solver.solution_info())
     return status

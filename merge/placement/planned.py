@@ -16,6 +16,7 @@ from itertools import islice
 
 from merge.capacity import Costs
 from merge.errors import NoHost
+from merge.figures import MOST
 from merge.grouping import (
     GROUPING_STRATEGIES,
     Effort,
@@ -24,8 +25,8 @@ from merge.grouping import (
     GroupId,
     GroupingCosts,
     GroupingProblem,
+    NoGrouping,
     PresentGroup,
-    Ungroupable,
     cost_of,
     problems_of,
 )
@@ -97,7 +98,7 @@ def _better(
         return None
     try:
         found = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=seconds))
-    except Ungroupable:
+    except NoGrouping:
         return None
     if is_sound and found.cost.total >= cost_of(problem, before).total - _ROUNDING:
         return None
@@ -202,7 +203,7 @@ def costs_of(costs: Costs, images: Iterable[Image]) -> GroupingCosts:
         bridge=costs.bridge or ASSUMED_BRIDGE,
         hop=HOP,
         start=1 / _HOUR,
-        price=max((image.cores / image.price for image in images if image.price), default=0.0),
+        price=min(MOST, max((image.cores / image.price for image in images if image.price), default=0.0)),
     )
 
 

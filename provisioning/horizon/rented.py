@@ -9,6 +9,7 @@ from provisioning.algorithms.resource_change import shrink
 from provisioning.dataflow_figures import Active, DataflowFigures
 from provisioning.deployment import Deployment
 from provisioning.deployment_draft import DeploymentDraft
+from provisioning.figures import refuse, wrong_rates
 from provisioning.horizon.core_division import divide
 from provisioning.horizon.mixes import mixes
 from provisioning.horizon.rental_plan import RentalPlan, RentalProgram, coming_power
@@ -27,6 +28,7 @@ def deployed(
     dataflow: DataflowFigures, rates: Rates, classes: tuple[MachineClass, ...], goal: ProfitGoal
 ) -> Deployment:
     """The deployment of the highest profit over all mixes, each packed greedily without what is not needed."""
+    refuse("this cannot be deployed", wrong_rates(rates))
     candidates = [_packed(dataflow, mix.active, rates, classes, goal) for mix in mixes(dataflow, rates)]
     candidates.append(greedy.deployed(dataflow, rates, classes, goal, central=True))
     return max(

@@ -22,7 +22,7 @@ from merge.grouping.strategies.node import filled
 
 _PARTS = (1.0, 0.7, 0.5, 0.25)
 """What parts of the capacity clusters have that groups are packed with."""
-_FIRST = 40
+_FIRST = 80
 """What the layout and the first groups take for each task and stream, in steps."""
 
 
