@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from merge.figures import LEAST, refuse, wrong_figure
+from merge.figures import LEAST_FIGURE, refuse, wrong_figure
 from merge.task import Instance
 
 BEARABLE = 0.8
@@ -23,7 +23,8 @@ class Beat:
     def __post_init__(self) -> None:
         """Refuse what is no time."""
         refuse(
-            "these are no costs", (*wrong_figure("pace", self.pace, least=LEAST), *wrong_figure("batch", self.batch))
+            "these are no costs",
+            (*wrong_figure("pace", self.pace, least=LEAST_FIGURE), *wrong_figure("batch", self.batch)),
         )
 
     def fits(self, busy: float) -> bool:

@@ -3,17 +3,17 @@
 from collections.abc import Iterable
 from numbers import Integral, Real
 
-MOST = 1_000_000.0
+MOST_FIGURE = 1_000_000.0
 """What no figure exceeds, so that sums of them stay whole numbers that a solver takes."""
 
 
 _LONG = 10**30
-LEAST = 1e-6
+LEAST_FIGURE = 1e-6
 """What no figure is below that others are divided by."""
 
 
 def wrong_figure(
-    name: str, figure: object, *, least: float = 0.0, most: float = MOST, whole: bool = False
+    name: str, figure: object, *, least: float = 0.0, most: float = MOST_FIGURE, whole: bool = False
 ) -> tuple[str, ...]:
     """What is wrong with a figure, and what would be right; nothing if it is right.
 

@@ -6,7 +6,7 @@ A rental is paid by started hours from the moment it is ordered, and works once 
 import math
 from dataclasses import dataclass
 
-from provisioning.figures import LEAST, refuse, wrong_figure
+from provisioning.figures import LEAST_PROVISIONED, refuse, wrong_figure
 
 HOUR = 3600.0
 
@@ -30,9 +30,12 @@ class MachineClass:
 
     def __post_init__(self) -> None:
         """Refuse figures that no machine can have; its network alone may be without a limit."""
-        wrong = [*wrong_figure("cores", self.cores, least=1), *wrong_figure("speed", self.speed, least=LEAST)]
+        wrong = [
+            *wrong_figure("cores", self.cores, least=1),
+            *wrong_figure("speed", self.speed, least=LEAST_PROVISIONED),
+        ]
         wrong += [*wrong_figure("price", self.price), *wrong_figure("start_seconds", self.start_seconds)]
-        wrong += wrong_figure("bandwidth", self.bandwidth, least=LEAST, most=math.inf)
+        wrong += wrong_figure("bandwidth", self.bandwidth, least=LEAST_PROVISIONED, most=math.inf)
         refuse(f"no machine class {self.name!r} can be", wrong)
 
     @property

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import networkx as nx
 from ortools.sat.python import cp_model
 
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.layout import NANOCORES, ROOM, NodeLayout, PortFlow
 from merge.grouping.solver import new_solver, solved
 
@@ -31,7 +31,7 @@ class LowerBound:
     """The fewest that are paid for."""
 
 
-def lower_bound(layout: NodeLayout, allowance: Allowance) -> LowerBound:
+def lower_bound(layout: NodeLayout, allowance: SearchAllowance) -> LowerBound:
     """The bound of a problem; what was not looked at once nothing is left of the allowance counts as nothing."""
     groups, hosts = _fewest_groups(layout, allowance)
     bridges = sum(_fewest_bridges(layout, part, allowance) for part in _parts(layout))
@@ -46,7 +46,7 @@ def lower_bound(layout: NodeLayout, allowance: Allowance) -> LowerBound:
     return LowerBound(cost=layout.base + groups * layout.batch + hosts + streams, groups=groups)
 
 
-def _fewest_groups(layout: NodeLayout, allowance: Allowance) -> tuple[int, int]:
+def _fewest_groups(layout: NodeLayout, allowance: SearchAllowance) -> tuple[int, int]:
     """How many groups are paid for at least, and what new hosts cost at least."""
     model = cp_model.CpModel()
     volumes: defaultdict[int, int] = defaultdict(int)
@@ -88,7 +88,7 @@ def _volume(layout: NodeLayout, node: int) -> int:
     return max(0, min(layout.work[node], layout.most_work) - 1)
 
 
-def _least(model: cp_model.CpModel, figure: cp_model.LinearExprT, allowance: Allowance) -> int:
+def _least(model: cp_model.CpModel, figure: cp_model.LinearExprT, allowance: SearchAllowance) -> int:
     if allowance.is_spent:
         return 0
     model.minimize(figure)
@@ -107,7 +107,7 @@ def _parts(layout: NodeLayout) -> list[list[int]]:
     return [sorted(part) for part in nx.connected_components(graph)]
 
 
-def _fewest_bridges(layout: NodeLayout, part: list[int], allowance: Allowance) -> int:
+def _fewest_bridges(layout: NodeLayout, part: list[int], allowance: SearchAllowance) -> int:
     """How many bridges a part has at least."""
     inside = set(part)
     volume = sum(_volume(layout, node) for node in part)

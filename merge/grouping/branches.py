@@ -6,12 +6,12 @@ branches.
 
 import networkx as nx
 
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.partition import NEW, Partition
 from merge.grouping.score import score
 
 
-def part_branches(partition: Partition, allowance: Allowance) -> Partition:
+def part_branches(partition: Partition, allowance: SearchAllowance) -> Partition:
     """The partition with branches apart where that is cheaper, as far as the allowance goes."""
     best, best_score = partition, score(partition)
     if not partition.layout.costs.second:

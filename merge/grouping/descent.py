@@ -7,12 +7,12 @@ for the solver to find.
 
 from collections.abc import Iterator
 
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.partition import NEW, Partition
 from merge.grouping.score import latency, linear
 
 
-def descend(partition: Partition, allowance: Allowance) -> None:
+def descend(partition: Partition, allowance: SearchAllowance) -> None:
     """Take steps until none helps, or nothing is left of the allowance."""
     search = _Descent(partition, allowance)
     while search.moves_tasks() or search.joins_groups():
@@ -20,7 +20,7 @@ def descend(partition: Partition, allowance: Allowance) -> None:
 
 
 class _Descent:
-    def __init__(self, partition: Partition, allowance: Allowance) -> None:
+    def __init__(self, partition: Partition, allowance: SearchAllowance) -> None:
         self._partition = partition
         self._allowance = allowance
         self._overload, self._linear, self._latency = partition.overload(), linear(partition), latency(partition)

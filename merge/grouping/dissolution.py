@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.packing import clustered
 from merge.grouping.partition import NEW, Partition
 from merge.grouping.score import score
@@ -11,7 +11,7 @@ _PARTS = (0.5, 0.2, 0.05)
 """What parts of the capacity the clusters have that a group is divided into."""
 
 
-def dissolve_groups(partition: Partition, allowance: Allowance) -> Partition:
+def dissolve_groups(partition: Partition, allowance: SearchAllowance) -> Partition:
     """The partition without the groups that are cheaper to do without, those with least work first.
 
     It ends once nothing is left of the allowance.
@@ -31,7 +31,7 @@ def dissolve_groups(partition: Partition, allowance: Allowance) -> Partition:
     return best
 
 
-def _without(partition: Partition, group: int, clusters: Partition, allowance: Allowance) -> Partition | None:
+def _without(partition: Partition, group: int, clusters: Partition, allowance: SearchAllowance) -> Partition | None:
     """The partition without a group; None if its tasks do not fit into the others."""
     allowance.spend(4 * partition.layout.nodes)
     found = partition.copy()

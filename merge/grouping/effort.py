@@ -6,7 +6,7 @@ machine is. A second of effort takes about one on a machine that does nothing el
 
 from dataclasses import dataclass
 
-from merge.figures import LEAST, refuse, wrong_figure
+from merge.figures import LEAST_FIGURE, refuse, wrong_figure
 
 _STEPS = 1_500_000
 """What a search does in a second: looks at so many nodes, groups or images."""
@@ -26,10 +26,10 @@ class Effort:
 
     def __post_init__(self) -> None:
         """Refuse what is no length of time."""
-        refuse("this is no effort", wrong_figure("seconds", self.seconds, least=LEAST))
+        refuse("this is no effort", wrong_figure("seconds", self.seconds, least=LEAST_FIGURE))
 
 
-class Allowance:
+class SearchAllowance:
     """What is left of an effort."""
 
     def __init__(self, seconds: float) -> None:
@@ -45,13 +45,13 @@ class Allowance:
         """Take off what so many steps take."""
         self.seconds -= steps / _STEPS
 
-    def part(self, share: float) -> "Allowance":
+    def part(self, share: float) -> "SearchAllowance":
         """A part of what is left, for one stage; `back` returns what it has left."""
-        taken = Allowance(max(0.0, self.seconds) * share)
+        taken = SearchAllowance(max(0.0, self.seconds) * share)
         self.seconds -= taken.seconds
         return taken
 
-    def back(self, rest: "Allowance") -> None:
+    def back(self, rest: "SearchAllowance") -> None:
         """Have what a stage has left, or has spent too much."""
         self.seconds += rest.seconds
         rest.seconds = 0.0

@@ -3,7 +3,7 @@
 from ortools.sat.python import cp_model
 
 from merge.grouping.contraction import Contraction
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.layout import ROOM, NodeLayout
 from merge.grouping.packing import clustered
 from merge.grouping.partition import Partition
@@ -21,7 +21,7 @@ _FIRST, _LONGER = 0.1, 1.5
 Some tries are very long and others short for the same problem, so it is better to begin anew."""
 
 
-def any_valid(beyond: Partition, allowance: Allowance) -> Partition | None:
+def any_valid(beyond: Partition, allowance: SearchAllowance) -> Partition | None:
     """Valid groups in place of some that are beyond the limits of images; None if none were found.
 
     Raises `Ungroupable` if there are none.

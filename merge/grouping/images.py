@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from merge.figures import LEAST, refuse, wrong_figure
+from merge.figures import LEAST_FIGURE, refuse, wrong_figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Image:
 
     def __post_init__(self) -> None:
         """Refuse figures that no host can have."""
-        wrong = [*wrong_figure("cores", self.cores, least=LEAST)]
+        wrong = [*wrong_figure("cores", self.cores, least=LEAST_FIGURE)]
         wrong += [*wrong_figure("start", self.start), *wrong_figure("price", self.price)]
         wrong += [] if self.most is None else [*wrong_figure("most", self.most, whole=True)]
         wrong += wrong_figure("there", self.there, whole=True)

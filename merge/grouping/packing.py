@@ -4,7 +4,7 @@ Groups of whole dataflows leave room that nothing fits. Clusters of a part of th
 few more bridges.
 """
 
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.layout import NodeLayout
 from merge.grouping.partition import Partition
 from merge.grouping.score import settle_images
@@ -18,7 +18,7 @@ def clustered(layout: NodeLayout, part: float) -> Partition:
     return partition
 
 
-def packed(layout: NodeLayout, part: float, allowance: Allowance) -> Partition:
+def packed(layout: NodeLayout, part: float, allowance: SearchAllowance) -> Partition:
     """Groups of clusters: those that fewest images can run first, each where most streams join it and it fits best.
 
     Once nothing is left of the allowance, clusters stay as they are.

@@ -3,7 +3,7 @@
 from ortools.sat.python import cp_model
 
 from merge.grouping import effort
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 
 _READING = 2e-5
 """The seconds that the solver takes to read a constraint."""
@@ -25,7 +25,7 @@ def new_solver(seconds: float, seed: int = 1) -> cp_model.CpSolver:
     return solver
 
 
-def solved(model: cp_model.CpModel, solver: cp_model.CpSolver, allowance: Allowance) -> cp_model.CpSolverStatus:
+def solved(model: cp_model.CpModel, solver: cp_model.CpSolver, allowance: SearchAllowance) -> cp_model.CpSolverStatus:
     """What became of a model; what that took is taken off an allowance."""
     status = solver.solve(model)
     # What it takes to read a model is not in the solver's measure.

@@ -16,7 +16,7 @@ from itertools import islice
 
 from merge.capacity import Costs
 from merge.errors import NoHost
-from merge.figures import MOST
+from merge.figures import MOST_FIGURE
 from merge.grouping import (
     GROUPING_STRATEGIES,
     Effort,
@@ -203,7 +203,7 @@ def costs_of(costs: Costs, images: Iterable[Image]) -> GroupingCosts:
         bridge=costs.bridge or ASSUMED_BRIDGE,
         hop=HOP,
         start=1 / _HOUR,
-        price=min(MOST, max((image.cores / image.price for image in images if image.price), default=0.0)),
+        price=min(MOST_FIGURE, max((image.cores / image.price for image in images if image.price), default=0.0)),
     )
 
 

@@ -7,7 +7,7 @@ beyond the limits of images are drawn again.
 
 import random
 
-from merge.grouping.effort import Allowance, Effort
+from merge.grouping.effort import Effort, SearchAllowance
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import NodeLayout
@@ -20,7 +20,7 @@ _DRAWS = 50
 
 def at_random(problem: GroupingProblem, effort: Effort) -> Grouping:
     """Random groups; the same for the same seed."""
-    layout, allowance = NodeLayout(problem), Allowance(effort.seconds)
+    layout, allowance = NodeLayout(problem), SearchAllowance(effort.seconds)
     draw = random.Random(effort.seed)  # noqa: S311 - it keeps no secret
     partition = _drawn(layout, draw, allowance)
     for _ in range(_DRAWS - 1):
@@ -30,7 +30,7 @@ def at_random(problem: GroupingProblem, effort: Effort) -> Grouping:
     return grouping_of(partition)
 
 
-def _drawn(layout: NodeLayout, draw: random.Random, allowance: Allowance) -> Partition:
+def _drawn(layout: NodeLayout, draw: random.Random, allowance: SearchAllowance) -> Partition:
     partition = Partition(layout)
     left = list(range(layout.count))
     while left:

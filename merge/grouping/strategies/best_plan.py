@@ -1,6 +1,6 @@
 """`plan`: what the service goes by: `optimal` within its time, and `hybrid` where the problem is too large for it."""
 
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import NodeLayout
@@ -15,4 +15,4 @@ def best_plan(problem: GroupingProblem, seconds: float) -> Grouping:
     """Groups that are never dearer than those of `connection`."""
     if len(problem.tasks) <= _LARGE:
         return optimal(problem, seconds)
-    return grouping_of(begun(NodeLayout(problem), Allowance(seconds)))
+    return grouping_of(begun(NodeLayout(problem), SearchAllowance(seconds)))

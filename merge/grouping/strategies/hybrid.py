@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from merge.grouping.branches import part_branches
 from merge.grouping.descent import descend
 from merge.grouping.dissolution import dissolve_groups
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import NodeLayout
@@ -28,10 +28,10 @@ _FIRST = 80
 
 def hybrid(problem: GroupingProblem, seconds: float) -> Grouping:
     """Groups that are never dearer than those of `connection`."""
-    return grouping_of(improved(NodeLayout(problem), Allowance(seconds)))
+    return grouping_of(improved(NodeLayout(problem), SearchAllowance(seconds)))
 
 
-def improved(layout: NodeLayout, allowance: Allowance) -> Partition:
+def improved(layout: NodeLayout, allowance: SearchAllowance) -> Partition:
     """The same, as a partition."""
     allowance.spend(_FIRST * (layout.nodes + len(layout.streams)))
     begin = connected(layout)
@@ -42,9 +42,9 @@ def improved(layout: NodeLayout, allowance: Allowance) -> Partition:
     return min(begin, best, key=score)
 
 
-def in_stages(allowance: Allowance, partition: Partition) -> Partition:
+def in_stages(allowance: SearchAllowance, partition: Partition) -> Partition:
     """A partition improved by all that there is, in turn."""
-    stages: tuple[tuple[float, Callable[[Partition, Allowance], Partition]], ...] = (
+    stages: tuple[tuple[float, Callable[[Partition, SearchAllowance], Partition]], ...] = (
         (0.4, _descended),
         (0.5, dissolve_groups),
         (0.5, part_branches),
@@ -58,7 +58,7 @@ def in_stages(allowance: Allowance, partition: Partition) -> Partition:
     return partition
 
 
-def _others(layout: NodeLayout, allowance: Allowance) -> Iterator[Partition]:
+def _others(layout: NodeLayout, allowance: SearchAllowance) -> Iterator[Partition]:
     """What else it may begin with, as far as the allowance goes."""
     if layout.present and not allowance.is_spent:
         allowance.spend(_FIRST * layout.nodes)
@@ -70,7 +70,7 @@ def _others(layout: NodeLayout, allowance: Allowance) -> Iterator[Partition]:
             yield packed(layout, part, allowance)
 
 
-def _descended(partition: Partition, allowance: Allowance) -> Partition:
+def _descended(partition: Partition, allowance: SearchAllowance) -> Partition:
     descend(partition, allowance)
     return partition
 

@@ -8,7 +8,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import NodeLayout
@@ -24,13 +24,13 @@ def node(problem: GroupingProblem) -> Grouping:
     return grouping_of(connected(layout) if partition.overload() else partition)
 
 
-def filled(layout: NodeLayout, allowance: Allowance | None = None) -> Partition:
+def filled(layout: NodeLayout, allowance: SearchAllowance | None = None) -> Partition:
     """The same, as a partition, which may be beyond the limits of images; what it takes is taken off an allowance.
 
     Once nothing is left of that, every task that is left has a group to itself.
     """
     partition = Partition(layout)
-    filling = _Filling(partition, allowance or Allowance(float("inf")))
+    filling = _Filling(partition, allowance or SearchAllowance(float("inf")))
     while filling.left and not filling.allowance.is_spent:
         # A task that no image has cores for goes beyond the limit of one.
         candidates = tuple(filling.candidates()) or tuple(filling.candidates(within=False))
@@ -45,7 +45,7 @@ def filled(layout: NodeLayout, allowance: Allowance | None = None) -> Partition:
 class _Filling:
     """What is left to be grouped, and the cores that are taken."""
 
-    def __init__(self, partition: Partition, allowance: Allowance) -> None:
+    def __init__(self, partition: Partition, allowance: SearchAllowance) -> None:
         self._layout = layout = partition.layout
         self._partition = partition
         self.allowance = allowance

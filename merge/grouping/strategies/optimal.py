@@ -13,7 +13,7 @@ from ortools.sat.python import cp_model
 from merge.grouping.bound import LowerBound, lower_bound
 from merge.grouping.contraction import Contraction
 from merge.grouping.descent import descend
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.feasibility import any_valid
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
@@ -35,7 +35,7 @@ _PART = 0.35
 
 def optimal(problem: GroupingProblem, seconds: float) -> Grouping:
     """The cheapest groups that were found in time, and a bound for cheaper ones."""
-    layout, allowance = NodeLayout(problem), Allowance(seconds)
+    layout, allowance = NodeLayout(problem), SearchAllowance(seconds)
     best = begun(layout, allowance)
     proved = lower_bound(layout, allowance)
     bound = proved.cost
@@ -48,7 +48,7 @@ def optimal(problem: GroupingProblem, seconds: float) -> Grouping:
     return replace(found, bound=min(found.cost.total, max(0.0, (bound - layout.base) / NANOCORES)))
 
 
-def begun(layout: NodeLayout, allowance: Allowance) -> Partition:
+def begun(layout: NodeLayout, allowance: SearchAllowance) -> Partition:
     """The groups of heuristics; where these are beyond the limits of images, any that the solver finds, improved."""
     first = allowance.part(0.4)
     best = improved(layout, first)
@@ -60,7 +60,7 @@ def begun(layout: NodeLayout, allowance: Allowance) -> Partition:
     return best
 
 
-def _exact(best: Partition, bound: int, allowance: Allowance) -> tuple[Partition, int]:
+def _exact(best: Partition, bound: int, allowance: SearchAllowance) -> tuple[Partition, int]:
     """The cheapest partition that was found, and a bound."""
     model = SlotModel(best.layout, _slots(best.layout, best))
     model.solver_model.add(model.cost >= bound)
@@ -72,7 +72,7 @@ def _exact(best: Partition, bound: int, allowance: Allowance) -> tuple[Partition
     return best, score(best)[1] if status == cp_model.OPTIMAL else max(bound, int(solver.best_objective_bound))
 
 
-def _by_clusters(best: Partition, proved: LowerBound, allowance: Allowance) -> Partition:
+def _by_clusters(best: Partition, proved: LowerBound, allowance: SearchAllowance) -> Partition:
     """The best partition, or a better one that has clusters in one piece, improved."""
     contraction = Contraction(clustered(best.layout, _PART))
     fewest = max(1, proved.groups + len(best.layout.present))

@@ -20,7 +20,7 @@ from merge.grouping import (
     problems_of,
 )
 from merge.grouping.bound import lower_bound
-from merge.grouping.effort import Allowance
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.layout import NANOCORES, NodeLayout
 from merge.grouping.score import score
 from merge.grouping.strategies.hybrid import improved
@@ -92,13 +92,13 @@ def test_no_grouping_of_many_is_cheaper_than_the_optimal_one(problem: GroupingPr
 def test_no_grouping_is_below_the_bound(problem: GroupingProblem) -> None:
     """What small models prove of a problem is true of all its groupings."""
     layout = NodeLayout(problem)
-    assert (lower_bound(layout, Allowance(20.0)).cost - layout.base) / NANOCORES <= cheapest(problem) + _ROUNDING
+    assert (lower_bound(layout, SearchAllowance(20.0)).cost - layout.base) / NANOCORES <= cheapest(problem) + _ROUNDING
 
 
 @given(grouping_problems(most_tasks=12))
 def test_scores_are_what_groups_cost(problem: GroupingProblem) -> None:
     """What is kept up to date while groups change is what the definition says of the groups."""
-    partition = improved(NodeLayout(problem), Allowance(_EFFORT.seconds))
+    partition = improved(NodeLayout(problem), SearchAllowance(_EFFORT.seconds))
     found = GROUPING_STRATEGIES["hybrid"](problem, _EFFORT)
     over, cost = score(partition)
     assert 0 == over
