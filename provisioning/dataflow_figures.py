@@ -6,7 +6,7 @@ Rates are events a second, costs are seconds of a reference core, which has spee
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from provisioning.figures import LEAST_PROVISIONED, refuse, wrong_figure
+from provisioning.figures import SMALLEST, refuse, wrong_figure
 
 Active = tuple[int, ...]
 """The number of the active alternate of each task, in the order of tasks."""
@@ -27,7 +27,7 @@ class AlternateFigures:
         """Refuse figures that no implementation can have."""
         wrong = [
             *wrong_figure("cost", self.cost),
-            *wrong_figure("value", self.value, least=LEAST_PROVISIONED, most=1.0),
+            *wrong_figure("value", self.value, least=SMALLEST, most=1.0),
         ]
         refuse("no alternate can be", [*wrong, *wrong_figure("selectivity", self.selectivity)])
 
@@ -65,7 +65,7 @@ class DataflowFigures:
 
     def __post_init__(self) -> None:
         """Derive the edges; refuse an order or figures that cannot be."""
-        refuse("no dataflow can be", wrong_figure("event_bytes", self.event_bytes, least=LEAST_PROVISIONED))
+        refuse("no dataflow can be", wrong_figure("event_bytes", self.event_bytes, least=SMALLEST))
         number: dict[str, int] = {}
         parents: list[tuple[int, ...]] = []
         children: list[list[int]] = [[] for _ in self.tasks]

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 
-MOST_PROVISIONED = 1e12
+LARGEST = 1e12
 """What no figure exceeds, so that sums and products of them stay numbers."""
-LEAST_PROVISIONED = 1e-9
+SMALLEST = 1e-9
 """What no figure is below that others are divided by."""
 
 
-def wrong_figure(name: str, figure: object, *, least: float = 0.0, most: float = MOST_PROVISIONED) -> tuple[str, ...]:
+def wrong_figure(name: str, figure: object, *, least: float = 0.0, most: float = LARGEST) -> tuple[str, ...]:
     """What is wrong with a figure, and what would be right; nothing if it is right.
 
     >>> wrong_figure("cores", -1)
@@ -20,9 +20,7 @@ def wrong_figure(name: str, figure: object, *, least: float = 0.0, most: float =
     if is_number and least <= figure <= most:  # type: ignore[operator]  # mypy does not follow the name
         return ()
     said = (
-        f"a number of {figure.bit_length()} bits"
-        if isinstance(figure, int) and abs(figure) > MOST_PROVISIONED
-        else repr(figure)
+        f"a number of {figure.bit_length()} bits" if isinstance(figure, int) and abs(figure) > LARGEST else repr(figure)
     )
     return (f"{name} is {said}; give a number from {least:g} to {most:g}",)
 

@@ -6,7 +6,7 @@ A rental is paid by started hours from the moment it is ordered, and works once 
 import math
 from dataclasses import dataclass
 
-from provisioning.figures import LEAST_PROVISIONED, refuse, wrong_figure
+from provisioning.figures import SMALLEST, refuse, wrong_figure
 
 HOUR = 3600.0
 
@@ -32,10 +32,10 @@ class MachineClass:
         """Refuse figures that no machine can have; its network alone may be without a limit."""
         wrong = [
             *wrong_figure("cores", self.cores, least=1),
-            *wrong_figure("speed", self.speed, least=LEAST_PROVISIONED),
+            *wrong_figure("speed", self.speed, least=SMALLEST),
         ]
         wrong += [*wrong_figure("price", self.price), *wrong_figure("start_seconds", self.start_seconds)]
-        wrong += wrong_figure("bandwidth", self.bandwidth, least=LEAST_PROVISIONED, most=math.inf)
+        wrong += wrong_figure("bandwidth", self.bandwidth, least=SMALLEST, most=math.inf)
         refuse(f"no machine class {self.name!r} can be", wrong)
 
     @property

@@ -8,7 +8,7 @@ over the tasks that have a choice: over all tasks, as the thesis writes it, Thet
 from dataclasses import dataclass
 
 from provisioning.dataflow_figures import DataflowFigures
-from provisioning.figures import LEAST_PROVISIONED, refuse, wrong_figure
+from provisioning.figures import SMALLEST, refuse, wrong_figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +29,11 @@ class ProfitGoal:
     def __post_init__(self) -> None:
         """Refuse goals that no deployment can be judged by."""
         wrong = [
-            *wrong_figure("omega", self.omega, least=LEAST_PROVISIONED, most=1.0),
+            *wrong_figure("omega", self.omega, least=SMALLEST, most=1.0),
             *wrong_figure("tolerance", self.tolerance),
         ]
         wrong += [
-            *wrong_figure("hours", self.hours, least=LEAST_PROVISIONED),
+            *wrong_figure("hours", self.hours, least=SMALLEST),
             *wrong_figure("best_cost", self.best_cost),
         ]
         refuse("this is no goal", [*wrong, *wrong_figure("least_cost", self.least_cost)])

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from dags.document import MOST_TAGS, HostTag
 from manager.answers.base import Answer, Form
-from merge.figures import LEAST_FIGURE, MOST_FIGURE
+from merge.capacity import LEAST_FIGURE, MOST_FIGURE
 
 
 class CarriedHostAnswer(Answer):

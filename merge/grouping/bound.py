@@ -13,8 +13,8 @@ import networkx as nx
 from ortools.sat.python import cp_model
 
 from merge.grouping.effort import SearchAllowance
+from merge.grouping.exact.solver import new_solver, solved
 from merge.grouping.layout import NANOCORES, ROOM, NodeLayout, PortFlow
-from merge.grouping.solver import new_solver, solved
 
 _SECONDS = 0.2
 """How long each model may take; what it has proved by then counts."""

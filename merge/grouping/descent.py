@@ -92,9 +92,8 @@ class _Descent:
         partition = self._partition
         self._allowance.spend(4 + len(nodes))
         here = partition.of[nodes[0]]
-        if not self._may_help(nodes, here, to) or not (
-            partition.holds(nodes) if to == NEW else partition.takes(to, nodes)
-        ):
+        # What is a part of a group may be one.
+        if not self._may_help(nodes, here, to) or not (to == NEW or partition.takes(to, nodes)):
             return False
         looked = partition.looked
         images = {group: partition.image[group] for group in (here, to) if group != NEW}

@@ -6,7 +6,7 @@ machine is. A second of effort takes about one on a machine that does nothing el
 
 from dataclasses import dataclass
 
-from merge.figures import LEAST_FIGURE, refuse, wrong_figure
+from merge.capacity import LEAST_FIGURE, refuse, wrong_figure
 
 _STEPS = 1_500_000
 """What a search does in a second: looks at so many nodes, groups or images."""

@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from merge.capacity import Beat
-from merge.figures import refuse, wrong_figure
+from merge.capacity import Beat, refuse, wrong_figure
 from merge.grouping.images import Image
 
 _MOST_TOGETHER = 1e8

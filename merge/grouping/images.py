@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from merge.figures import LEAST_FIGURE, refuse, wrong_figure
+from merge.capacity import LEAST_FIGURE, refuse, wrong_figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

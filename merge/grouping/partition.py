@@ -1,7 +1,7 @@
 """A partition of a layout's nodes into groups, as strategies change it: every figure is kept up to date."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
 from merge.grouping.layout import NodeLayout
@@ -78,33 +78,12 @@ class Partition:
         limits = zip(self.load, self.layout.limits, strict=True)
         return sum(max(0, load - limit) for load, limit in limits if limit is not None)
 
-    def mask(self, nodes: Iterable[int]) -> int:
-        """The images that may run all of these nodes."""
-        found = (1 << len(self.layout.images)) - 1
-        for node in nodes:
-            found &= self.layout.may[node]
-        return found
-
     def mask_of(self, group: int) -> int:
         """The images that may run a group."""
         found = -1
         for mask in self._masks[group]:
             found &= mask
         return found
-
-    def holds(self, nodes: Sequence[int]) -> bool:
-        """Whether nodes may be one group: images, owners, capacity, and what takes no more."""
-        layout = self.layout
-        anchors = [node for node in nodes if node >= layout.count]
-        if len(anchors) > 1 or not self.mask(nodes):
-            return False
-        joining = any(layout.home[node] != anchor for anchor in anchors for node in nodes if node < layout.count)
-        if joining and not layout.present[anchors[0] - layout.count].takes_more:
-            return False
-        if len({layout.owner[node] for node in nodes} - {""}) > 1:
-            return False
-        working = sum(layout.works(node) for node in nodes)
-        return layout.fits(sum(layout.work[node] for node in nodes), working)
 
     def takes(self, group: int, nodes: Iterable[int]) -> bool:
         """Whether nodes, none of which is a present group, may be in a group, beside what is there."""
@@ -203,7 +182,7 @@ class Partition:
                 mask = self.mask_of(group)
                 image = self.image.get(group)
                 if image is None or not mask >> image & 1 or not self._has_room(image, self.cores(group)):
-                    self.image[group] = self.roomiest(mask, self.cores(group))
+                    self.image[group] = self._roomiest(mask, self.cores(group))
                 self._tally(group, 1)
             else:
                 del self.members[group], self.work[group]
@@ -219,7 +198,7 @@ class Partition:
         self.image[group] = image
         self.load[image] += self.cores(group)
 
-    def roomiest(self, mask: int, cores: int) -> int:
+    def _roomiest(self, mask: int, cores: int) -> int:
         """Of some images the one that is least beyond its limit with so many cores more; the cheapest of equals."""
         return min(self.layout.images_in(mask), key=lambda image: self._strain(image, cores))
 

@@ -14,9 +14,8 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from graphlib import TopologicalSorter
 from itertools import islice
 
-from merge.capacity import Costs
+from merge.capacity import MOST_FIGURE, Costs
 from merge.errors import NoHost
-from merge.figures import MOST_FIGURE
 from merge.grouping import (
     GROUPING_STRATEGIES,
     Effort,

@@ -11,18 +11,18 @@ from dataclasses import replace
 from ortools.sat.python import cp_model
 
 from merge.grouping.bound import LowerBound, lower_bound
-from merge.grouping.contraction import Contraction
 from merge.grouping.descent import descend
 from merge.grouping.effort import SearchAllowance
-from merge.grouping.feasibility import any_valid
+from merge.grouping.exact.contraction import Contraction
+from merge.grouping.exact.feasibility import any_valid
+from merge.grouping.exact.slot_model import SlotModel
+from merge.grouping.exact.solver import new_solver, solved
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import NANOCORES, NodeLayout
 from merge.grouping.packing import clustered
 from merge.grouping.partition import Partition
 from merge.grouping.score import grouping_of, score, settle_images
-from merge.grouping.slot_model import SlotModel
-from merge.grouping.solver import new_solver, solved
 from merge.grouping.strategies.hybrid import improved, in_stages
 
 _EXACT = 1200

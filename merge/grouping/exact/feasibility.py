@@ -2,14 +2,14 @@
 
 from ortools.sat.python import cp_model
 
-from merge.grouping.contraction import Contraction
 from merge.grouping.effort import SearchAllowance
+from merge.grouping.exact.contraction import Contraction
+from merge.grouping.exact.slot_model import SlotModel
+from merge.grouping.exact.solver import new_solver, solved
 from merge.grouping.layout import ROOM, NodeLayout
 from merge.grouping.packing import clustered
 from merge.grouping.partition import Partition
 from merge.grouping.refusal import proof_of_none, tried_everything
-from merge.grouping.slot_model import SlotModel
-from merge.grouping.solver import new_solver, solved
 
 _MANY = 3000
 """For so many tasks, or clusters of them, times groups the solver takes longer to read a model than there is time."""
