@@ -135,11 +135,8 @@ class Partition:
     def is_between(self, one: int, other: int) -> bool:
         """Whether a way over a third group leads from one of two groups to the other."""
         # Where one feeds the other, no way leads back, since groups make no cycle.
-        if other in self.after[one]:
-            return self._leads(one, other)
-        if one in self.after[other]:
-            return self._leads(other, one)
-        return self._leads(one, other) or self._leads(other, one)
+        back, on = other in self.after[one], one in self.after[other]
+        return (not on and self._leads(one, other)) or (not back and self._leads(other, one))
 
     def is_on_cycle(self, group: int) -> bool:
         """Whether a group waits for itself."""
