@@ -1,5 +1,6 @@
-"""Names that the doctests may use, and how hard hypothesis searches."""
+"""Names that the doctests may use, how hard hypothesis searches, and that no clock decides what is planned."""
 
+import math
 import os
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import dags.canonical
+from merge.grouping import effort
 from tests import needs, notation
 
 pytest_plugins = ["tests.closing_line"]
@@ -35,6 +37,12 @@ def _needs_of_the_platform(request: pytest.FixtureRequest) -> None:
         needs.chromium()
     if request.node.get_closest_marker("postgresql"):
         needs.postgresql()
+
+
+@pytest.fixture(autouse=True)
+def _no_clock_in_planning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other tests the solver would run out of patience now and then, and find other groups than it else does."""
+    monkeypatch.setattr(effort, "PATIENCE", math.inf)
 
 
 @pytest.fixture(autouse=True)

@@ -1,23 +1,38 @@
 """The capacity of a job: how much work it takes at its pace, and what work, batches and bridges cost."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from merge.task import Instance
 
 BEARABLE = 0.8
 """The part of its pace that a job's batches may take where it cannot be helped. A half is what it should take; the rest
 is for catching up, and is no reserve any more where most of it is taken all the time."""
+MOST_FIGURE = 1_000_000.0
+"""What no figure exceeds, so that sums of them stay whole numbers that a solver takes."""
+
+
+_LONG = 10**30
+LEAST_FIGURE = 1e-6
+"""What no figure is below that others are divided by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """The figures that capacity goes by."""
+    """The figures that capacity goes by. Raises `ValueError` for those that no job can have."""
 
     pace: float
     """Seconds between two batches of a job."""
     batch: float
     """Seconds that a batch takes whatever it holds."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no time."""
+        refuse(
+            "these are no costs",
+            (*wrong_figure("pace", self.pace, least=LEAST_FIGURE), *wrong_figure("batch", self.batch)),
+        )
 
     def fits(self, busy: float) -> bool:
         """Whether a job so busy is within capacity: its predicted batch time is at most half the pace."""
@@ -60,3 +75,31 @@ class Costs(Beat):
         or its pace bears them: to have them run elsewhere would cost jobs and bridges, and help little.
         """
         return self.fits(work) or (not self.fits(busiest) and (work <= busiest or self.bears(self.batch_of(work))))
+
+
+def wrong_figure(
+    name: str, figure: object, *, least: float = 0.0, most: float = MOST_FIGURE, whole: bool = False
+) -> tuple[str, ...]:
+    """What is wrong with a figure, and what would be right; nothing if it is right.
+
+    >>> wrong_figure("pace", 0, least=0.001)
+    ('pace is 0; give a number from 0.001 to 1,000,000',)
+    """
+    is_number = isinstance(figure, Integral if whole else Real) and not isinstance(figure, bool)
+    # Written so that nan is wrong; and a whole number is never converted, since it may be too large for that.
+    if is_number and least <= figure <= most:  # type: ignore[operator]  # mypy does not follow the name
+        return ()
+    return (f"{name} is {_shown(figure)}; give a {'whole ' if whole else ''}number from {least:g} to {most:,.0f}",)
+
+
+def refuse(what: str, wrong: Iterable[str]) -> None:
+    """Raise `ValueError` with all that is wrong with something, if anything is."""
+    if problems := "; ".join(wrong):
+        raise ValueError(f"{what}: {problems}")
+
+
+def _shown(figure: object) -> str:
+    """A figure as text; a very long one, in short."""
+    if isinstance(figure, int) and abs(figure) > _LONG:
+        return f"a number of {figure.bit_length()} bits"
+    return repr(figure)

@@ -6,13 +6,15 @@ Rates are events a second, costs are seconds of a reference core, which has spee
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from provisioning.figures import SMALLEST, refuse, wrong_figure
+
 Active = tuple[int, ...]
 """The number of the active alternate of each task, in the order of tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternateFigures:
-    """What one implementation of a task is worth, costs and gives."""
+    """What one implementation of a task is worth, costs and gives. Raises `ValueError` for impossible figures."""
 
     cost: float
     """Seconds of a reference core for an event."""
@@ -20,6 +22,14 @@ class AlternateFigures:
     """The quality of its results to who wants them, above 0 and at most 1, which is the best alternate's."""
     selectivity: float = 1.0
     """Events out for an event in."""
+
+    def __post_init__(self) -> None:
+        """Refuse figures that no implementation can have."""
+        wrong = [
+            *wrong_figure("cost", self.cost),
+            *wrong_figure("value", self.value, least=SMALLEST, most=1.0),
+        ]
+        refuse("no alternate can be", [*wrong, *wrong_figure("selectivity", self.selectivity)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +65,7 @@ class DataflowFigures:
 
     def __post_init__(self) -> None:
         """Derive the edges; refuse an order or figures that cannot be."""
+        refuse("no dataflow can be", wrong_figure("event_bytes", self.event_bytes, least=SMALLEST))
         number: dict[str, int] = {}
         parents: list[tuple[int, ...]] = []
         children: list[list[int]] = [[] for _ in self.tasks]
@@ -63,11 +74,10 @@ class DataflowFigures:
                 raise ValueError(f"{task.name} takes from {unknown[0]}, which must stand before it")
             if task.name in number:
                 raise ValueError(f"{task.name} is there twice; each task needs a name of its own")
-            if not task.alternates or any(not _possible(one) for one in task.alternates):
-                raise ValueError(
-                    f"{task.name} needs alternates, each with a cost of at least 0, a value above 0 and at most 1, "
-                    "and a selectivity of at least 0"
-                )
+            if not task.alternates:
+                raise ValueError(f"{task.name} needs an alternate; give it one")
+            wrong = wrong_figure("tenants", task.tenants, least=1)
+            refuse(f"{task.name} cannot be", wrong)
             number[task.name] = at
             parents.append(tuple(number[name] for name in task.inputs))
             for parent in parents[-1]:
@@ -138,7 +148,3 @@ def union(dataflows: Iterable[DataflowFigures]) -> DataflowFigures:
 
 def _best(task: TaskFigures) -> int:
     return min(range(len(task.alternates)), key=lambda at: (-task.alternates[at].value, task.alternates[at].cost))
-
-
-def _possible(one: AlternateFigures) -> bool:
-    return one.cost >= 0 and 0 < one.value <= 1 and one.selectivity >= 0

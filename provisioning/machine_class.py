@@ -6,12 +6,14 @@ A rental is paid by started hours from the moment it is ordered, and works once 
 import math
 from dataclasses import dataclass
 
+from provisioning.figures import SMALLEST, refuse, wrong_figure
+
 HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineClass:
-    """One kind of machine that can be rented."""
+    """One kind of machine that can be rented. Raises `ValueError` for figures that no machine can have."""
 
     name: str
     cores: int
@@ -25,6 +27,16 @@ class MachineClass:
     """How long a machine takes from the order until it works."""
     tags: frozenset[str] = frozenset()
     """What it offers."""
+
+    def __post_init__(self) -> None:
+        """Refuse figures that no machine can have; its network alone may be without a limit."""
+        wrong = [
+            *wrong_figure("cores", self.cores, least=1),
+            *wrong_figure("speed", self.speed, least=SMALLEST),
+        ]
+        wrong += [*wrong_figure("price", self.price), *wrong_figure("start_seconds", self.start_seconds)]
+        wrong += wrong_figure("bandwidth", self.bandwidth, least=SMALLEST, most=math.inf)
+        refuse(f"no machine class {self.name!r} can be", wrong)
 
     @property
     def power(self) -> float:

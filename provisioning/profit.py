@@ -8,6 +8,7 @@ over the tasks that have a choice: over all tasks, as the thesis writes it, Thet
 from dataclasses import dataclass
 
 from provisioning.dataflow_figures import DataflowFigures
+from provisioning.figures import SMALLEST, refuse, wrong_figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,15 @@ class ProfitGoal:
 
     def __post_init__(self) -> None:
         """Refuse goals that no deployment can be judged by."""
+        wrong = [
+            *wrong_figure("omega", self.omega, least=SMALLEST, most=1.0),
+            *wrong_figure("tolerance", self.tolerance),
+        ]
+        wrong += [
+            *wrong_figure("hours", self.hours, least=SMALLEST),
+            *wrong_figure("best_cost", self.best_cost),
+        ]
+        refuse("this is no goal", [*wrong, *wrong_figure("least_cost", self.least_cost)])
         if not (0 < self.omega <= 1 and 0 <= self.tolerance < self.omega and self.hours > 0):
             raise ValueError("a goal needs 0 < omega <= 1, a tolerance below omega, and some hours")
         if not 0 <= self.least_cost < self.best_cost:

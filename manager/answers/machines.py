@@ -6,6 +6,7 @@ from pydantic import Field
 
 from dags.document import MOST_TAGS, HostTag
 from manager.answers.base import Answer, Form
+from merge.capacity import LEAST_FIGURE, MOST_FIGURE
 
 
 class CarriedHostAnswer(Answer):
@@ -72,10 +73,10 @@ class ImageForm(Form):
     """An image: what each of its hosts offers, has and costs."""
 
     tags: Annotated[frozenset[HostTag], Field(max_length=MOST_TAGS)] = frozenset()
-    cores: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    start: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    cores: Annotated[float, Field(ge=LEAST_FIGURE, le=MOST_FIGURE)] = 1.0
+    start: Annotated[float, Field(ge=0, le=MOST_FIGURE)] = 0.0
     """Seconds until a new host is there."""
-    price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    price: Annotated[float, Field(ge=0, le=MOST_FIGURE)] = 0.0
     """Of a host for an hour, in any currency."""
     most: Annotated[int | None, Field(ge=0)] = None
     """How many hosts there may be; any number if it is left out."""

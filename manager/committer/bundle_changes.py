@@ -18,7 +18,7 @@ from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import dataflow_of, take_origin
 from manager.committer.draft import Draft
 from manager.committer.rows import (
-    OPERATOR,
+    UNBOUNDED,
     dataflow_row,
     write_dataflow,
     write_idempotency,
@@ -189,7 +189,7 @@ class BundleChanges:
 def _written(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in it
     session: Session, draft: Draft, bundle: Bundle, read: _Read, cleared: frozenset[JobId], begun: float
 ) -> tuple[DataflowRow, ...]:
-    if bundle.who != OPERATOR:
+    if bundle.who not in UNBOUNDED:
         check_rate(session, bundle.tenant, draft.now, submits=len(bundle.documents))
     tasks = sum(len(each.tasks) for each in read.dataflows)
     check_size(session, bundle.tenant, dataflows=len(bundle.documents), tasks=tasks)

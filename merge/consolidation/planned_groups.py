@@ -11,7 +11,7 @@ from merge.grouping import (
     GROUPING_STRATEGIES,
     Effort,
     GroupingProblem,
-    Ungroupable,
+    NoGrouping,
     cost_of,
     problems_of,
 )
@@ -37,7 +37,7 @@ def planned_groups(ground: PlacementBoard, present: list[Group], ruled: list[Gro
         return ruled
     try:
         found = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=SECONDS))
-    except Ungroupable:
+    except NoGrouping:
         return ruled
     planned = [downwards(tasks[Instance(int(each))] for each in group.tasks) for group in found.groups]
     costs = [(cost, groups) for groups in (present, ruled, planned) if (cost := _cost(problem, groups)) is not None]

@@ -6,6 +6,7 @@ with the task and the tags to blame. `cost_of` and `problems_of` say of any grou
 Nothing here knows jobs, hosts or running tasks.
 """
 
+from merge.grouping.effort import Effort
 from merge.grouping.expense import cost_of
 from merge.grouping.grouping_problem import (
     GroupedStream,
@@ -16,9 +17,9 @@ from merge.grouping.grouping_problem import (
     PresentGroup,
     TaskId,
 )
-from merge.grouping.groups import Expense, Group, Grouping, Ungroupable
+from merge.grouping.groups import Expense, Group, Grouping, GroupingNotFound, NoGrouping, Ungroupable
 from merge.grouping.images import Image
-from merge.grouping.strategy_table import GROUPING_STRATEGIES, Effort
+from merge.grouping.strategy_table import GROUPING_STRATEGIES
 from merge.grouping.validity import problems_of
 
 __all__ = [
@@ -31,8 +32,10 @@ __all__ = [
     "GroupedTask",
     "Grouping",
     "GroupingCosts",
+    "GroupingNotFound",
     "GroupingProblem",
     "Image",
+    "NoGrouping",
     "PresentGroup",
     "TaskId",
     "Ungroupable",

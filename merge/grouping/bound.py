@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import networkx as nx
 from ortools.sat.python import cp_model
 
-from merge.grouping.layout import MICROCORES, NodeLayout, PortFlow
-from merge.grouping.solver import new_solver
+from merge.grouping.effort import SearchAllowance
+from merge.grouping.exact.solver import new_solver, solved
+from merge.grouping.layout import NANOCORES, ROOM, NodeLayout, PortFlow
 
 _SECONDS = 0.2
 """How long each model may take; what it has proved by then counts."""
@@ -30,34 +31,35 @@ class LowerBound:
     """The fewest that are paid for."""
 
 
-def lower_bound(layout: NodeLayout) -> LowerBound:
-    """The bound of a problem."""
-    groups, hosts = _fewest_groups(layout)
-    bridges = sum(_fewest_bridges(layout, part) for part in _parts(layout))
+def lower_bound(layout: NodeLayout, allowance: SearchAllowance) -> LowerBound:
+    """The bound of a problem; what was not looked at once nothing is left of the allowance counts as nothing."""
+    groups, hosts = _fewest_groups(layout, allowance)
+    bridges = sum(_fewest_bridges(layout, part, allowance) for part in _parts(layout))
     costs = layout.costs
     busiest = max((layout.work[node] for node in range(layout.count)), default=0)
-    slowest = costs.second * (costs.batch * MICROCORES + costs.pace * busiest)
+    slowest = costs.second * (costs.batch * NANOCORES + costs.pace * busiest)
     if bridges:
-        slowest = max(slowest, (costs.hop + 2 * costs.second * costs.batch) * MICROCORES)
+        slowest = max(slowest, (costs.hop + 2 * costs.second * costs.batch) * NANOCORES)
     # Each group and path is rounded by itself, by one unit at most.
     rounded = int(slowest) - layout.nodes if costs.second else round(slowest)
-    streams = bridges * round(costs.bridge * MICROCORES) + max(0, rounded)
+    streams = bridges * round(costs.bridge * NANOCORES) + max(0, rounded)
     return LowerBound(cost=layout.base + groups * layout.batch + hosts + streams, groups=groups)
 
 
-def _fewest_groups(layout: NodeLayout) -> tuple[int, int]:
+def _fewest_groups(layout: NodeLayout, allowance: SearchAllowance) -> tuple[int, int]:
     """How many groups are paid for at least, and what new hosts cost at least."""
     model = cp_model.CpModel()
     volumes: defaultdict[int, int] = defaultdict(int)
     for node in range(layout.count):
-        volumes[layout.may[node]] += min(layout.work[node], layout.capacity)
+        volumes[layout.may[node]] += _volume(layout, node)
+    everything = sum(volumes.values())
     counts, hosts = [model.new_int_var(0, layout.count, "") for _ in layout.images], []
     joined = [0] * len(layout.images)
     """The room in groups that run anyway."""
     owners = set(layout.owner[: layout.count]) - {""}
     staying = list(filter(layout.stays, range(layout.count, layout.nodes)))
     for node in staying:
-        joined[next(layout.images_in(layout.may[node]))] += max(0, layout.capacity - layout.work[node])
+        joined[next(layout.images_in(layout.may[node]))] += max(0, layout.most_work - layout.work[node])
     model.add(sum(counts) >= len(owners) - len(staying))
     loads: list[list[cp_model.IntVar]] = [[] for _ in layout.images]
     for mask, volume in sorted(volumes.items()):
@@ -69,21 +71,29 @@ def _fewest_groups(layout: NodeLayout) -> tuple[int, int]:
             loads[image].append(share)
     for image, offered in enumerate(layout.images):
         load = sum(loads[image])
-        model.add(load <= layout.capacity * counts[image] + joined[image])
-        if price := layout.host_price(image):
-            more = model.new_int_var(0, layout.nodes, "")
+        model.add(load <= layout.most_work * counts[image] + joined[image])
+        if price := layout.prices[image]:
+            cores = layout.host_cores(image)
+            most = -(-(everything + layout.batch * layout.count) // cores)
+            more = model.new_int_var(0, most, "")
             hosts.append(price * more)
-            cores = round(offered.cores * MICROCORES)
-            model.add(cores * (more + offered.there) >= load + layout.batch * counts[image])
-    at_least = max(0, -(-(sum(volumes.values()) - sum(joined)) // layout.capacity))
+            model.add(cores * (more + min(most, offered.there)) >= load + layout.batch * counts[image] - ROOM)
+    at_least = max(0, -(-(everything - sum(joined)) // layout.most_work))
     # Apart, because each is solved at once and both together are not.
-    return max(at_least, _least(model, sum(counts))), _least(model, sum(hosts)) if hosts else 0
+    return max(at_least, _least(model, sum(counts), allowance)), _least(model, sum(hosts), allowance) if hosts else 0
 
 
-def _least(model: cp_model.CpModel, figure: cp_model.LinearExprT) -> int:
+def _volume(layout: NodeLayout, node: int) -> int:
+    """What a task takes of a group at least, since its work is rounded up."""
+    return max(0, min(layout.work[node], layout.most_work) - 1)
+
+
+def _least(model: cp_model.CpModel, figure: cp_model.LinearExprT, allowance: SearchAllowance) -> int:
+    if allowance.is_spent:
+        return 0
     model.minimize(figure)
-    solver = new_solver(_SECONDS)
-    solver.solve(model)
+    solver = new_solver(min(_SECONDS, allowance.seconds))
+    solved(model, solver, allowance)
     return max(0, math.ceil(solver.best_objective_bound - _ROUNDING))
 
 
@@ -97,11 +107,11 @@ def _parts(layout: NodeLayout) -> list[list[int]]:
     return [sorted(part) for part in nx.connected_components(graph)]
 
 
-def _fewest_bridges(layout: NodeLayout, part: list[int]) -> int:
+def _fewest_bridges(layout: NodeLayout, part: list[int], allowance: SearchAllowance) -> int:
     """How many bridges a part has at least."""
     inside = set(part)
-    volume = sum(min(layout.work[node], layout.capacity) for node in part)
-    by_work = max(0, -(-volume // layout.capacity) - 1)
+    volume = sum(_volume(layout, node) for node in part)
+    by_work = max(0, -(-volume // layout.most_work) - 1)
     mask = (1 << len(layout.images)) - 1
     for node in part:
         mask &= layout.may[node]
@@ -112,7 +122,7 @@ def _fewest_bridges(layout: NodeLayout, part: list[int]) -> int:
     for literals in on.values():
         model.add_exactly_one(literals.values())
     flows = [flow for flow in layout.flows if flow.parent in inside and not flow.raw]
-    return max(by_work, _least(model, sum(each for flow in flows for each in _bridges(model, flow, on))))
+    return max(by_work, _least(model, sum(each for flow in flows for each in _bridges(model, flow, on)), allowance))
 
 
 def _bridges(

@@ -6,12 +6,13 @@ branches.
 
 import networkx as nx
 
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.partition import NEW, Partition
 from merge.grouping.score import score
 
 
-def part_branches(partition: Partition) -> Partition:
-    """The partition with branches apart where that is cheaper."""
+def part_branches(partition: Partition, allowance: SearchAllowance) -> Partition:
+    """The partition with branches apart where that is cheaper, as far as the allowance goes."""
     best, best_score = partition, score(partition)
     if not partition.layout.costs.second:
         # Then only the number of groups and bridges counts, and branches apart have more.
@@ -20,7 +21,10 @@ def part_branches(partition: Partition) -> Partition:
     while waiting:
         group = waiting.pop()
         for ways in ((False, False), (False, True), (True, False), (True, True)):
+            if allowance.is_spent:
+                return best
             found = _parted(best, group, *ways)
+            allowance.spend(8 * partition.layout.nodes + len(best.members[group]) ** 2)
             if found is not None and (found_score := score(found)) < best_score:
                 # What is after the branches may have branches, too.
                 waiting += found.members.keys() - best.members.keys()

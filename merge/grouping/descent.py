@@ -7,30 +7,33 @@ for the solver to find.
 
 from collections.abc import Iterator
 
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.partition import NEW, Partition
 from merge.grouping.score import latency, linear
 
 
-def descend(partition: Partition, *, most: int) -> None:
-    """Take steps until none helps, or so many were tried."""
-    search = _Descent(partition, most)
+def descend(partition: Partition, allowance: SearchAllowance) -> None:
+    """Take steps until none helps, or nothing is left of the allowance."""
+    search = _Descent(partition, allowance)
     while search.moves_tasks() or search.joins_groups():
         pass
 
 
 class _Descent:
-    def __init__(self, partition: Partition, most: int) -> None:
+    def __init__(self, partition: Partition, allowance: SearchAllowance) -> None:
         self._partition = partition
-        self._left = most
+        self._allowance = allowance
         self._overload, self._linear, self._latency = partition.overload(), linear(partition), latency(partition)
 
     def moves_tasks(self) -> bool:
         """Whether moving tasks helped."""
         helped = False
         for node in range(self._partition.layout.count):
+            if self._allowance.is_spent:
+                return False
             for nodes in self._sets(node):
                 for to in self._targets(nodes):
-                    if self._left > 0 and self._moved(nodes, to):
+                    if self._moved(nodes, to):
                         helped = True
                         break
         return helped
@@ -40,8 +43,11 @@ class _Descent:
         partition = self._partition
         helped = False
         for one in sorted(partition.members):
+            if self._allowance.is_spent:
+                return False
+            self._allowance.spend(len(partition.members))
             for other in sorted(partition.members):
-                if other <= one or not {one, other} <= partition.members.keys() or self._left <= 0:
+                if other <= one or not {one, other} <= partition.members.keys():
                     continue
                 moving, to = (one, other) if partition.anchor(other) is not None else (other, one)
                 if partition.anchor(moving) is None and partition.joins(one, other):
@@ -83,21 +89,23 @@ class _Descent:
 
     def _moved(self, nodes: tuple[int, ...], to: int) -> bool:
         """Whether a move is possible and helps; if so, it is made."""
-        self._left -= 1
         partition = self._partition
+        self._allowance.spend(4 + len(nodes))
         here = partition.of[nodes[0]]
-        if not self._may_help(nodes, here, to) or not partition.holds(
-            [*(partition.members[to] if to != NEW else ()), *nodes]
-        ):
+        # What is a part of a group may be one.
+        if not self._may_help(nodes, here, to) or not (to == NEW or partition.takes(to, nodes)):
             return False
+        looked = partition.looked
         images = {group: partition.image[group] for group in (here, to) if group != NEW}
         moved = partition.move(nodes, to)
         over, cost = partition.overload(), linear(partition)
         if (over, cost) < (self._overload, self._linear + self._latency) and not partition.is_on_cycle(moved):
             slowest = latency(partition)
+            self._allowance.spend(partition.layout.nodes if partition.layout.costs.hop else 0)
             if (over, cost + slowest) < (self._overload, self._linear + self._latency):
                 self._overload, self._linear, self._latency = over, cost, slowest
                 return True
+        self._allowance.spend(20 * len(nodes) + partition.looked - looked)
         back = partition.move(nodes, here if here in partition.members else NEW)
         partition.set_image(back, images[here])
         if to != NEW:

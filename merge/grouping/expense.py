@@ -9,8 +9,8 @@ import networkx as nx
 from merge.grouping.grouping_problem import GroupId, GroupingProblem, TaskId
 from merge.grouping.groups import Expense, Group
 
-_EDGE = 1e-9
-"""What sums of decimal fractions may be beside the whole number of hosts that they fill."""
+_EDGE = 1e-6
+"""By how many cores work may exceed the hosts that it fills, since decimal fractions are rounded."""
 Place = tuple[str, GroupId]
 """A group: its present id, or its number among the new ones."""
 
@@ -69,7 +69,7 @@ def taken(problem: GroupingProblem, groups: Sequence[Group], works: dict[Place, 
 
 def _new_hosts(problem: GroupingProblem, groups: Sequence[Group], works: dict[Place, float], name: str) -> int:
     image = next(each for each in problem.images if each.name == name)
-    needed = math.ceil(taken(problem, groups, works, name) / image.cores - _EDGE)
+    needed = math.ceil((taken(problem, groups, works, name) - _EDGE) / image.cores)
     return max(0, needed - image.there)
 
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 
 from ortools.sat.python import cp_model
 
+from merge.grouping.exact.slot_model import SlotModel
+from merge.grouping.exact.solver import new_solver
 from merge.grouping.expense import cost_of
 from merge.grouping.grouping_problem import GroupId, GroupingProblem, TaskId
-from merge.grouping.groups import Group, Grouping, Ungroupable
+from merge.grouping.groups import Group, Grouping, NoGrouping
 from merge.grouping.layout import NodeLayout
 from merge.grouping.order import arranged
 from merge.grouping.partition import NEW, Partition
 from merge.grouping.score import grouping_of
-from merge.grouping.slot_model import SlotModel
-from merge.grouping.solver import new_solver
 from merge.grouping.validity import problems_of
 
 _EXACT = 1200
@@ -83,7 +83,7 @@ def worth_of_more(
         images = (*problem.images[:at], image, *problem.images[at + 1 :])
         try:
             return max(0.0, grouping.cost.total - planned(replace(problem, images=images)).cost.total)
-        except Ungroupable:
+        except NoGrouping:
             return 0.0
 
     return tuple(

@@ -1,14 +1,17 @@
 """A grouping problem: tasks to cut into groups, the images that can run them, and what runs already."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import networkx as nx
 
-from merge.capacity import Beat
+from merge.capacity import Beat, refuse, wrong_figure
 from merge.grouping.images import Image
 
+_MOST_TOGETHER = 1e8
+"""Cores that all costs may come to: as billionths they are whole numbers that a solver takes."""
 TaskId: TypeAlias = int | str
 """The id of a task."""
 GroupId: TypeAlias = int | str
@@ -17,7 +20,7 @@ GroupId: TypeAlias = int | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedTask:
-    """A task as far as groups depend on it."""
+    """A task as far as groups depend on it. Raises `ValueError` for impossible work."""
 
     id: TaskId
     tags: frozenset[str] = frozenset()
@@ -26,6 +29,10 @@ class GroupedTask:
     """The cores that it keeps busy."""
     owner: str = ""
     """Whose code it runs; empty if nobody's. The code of two owners is never in one group."""
+
+    def __post_init__(self) -> None:
+        """Refuse work that no task can have."""
+        refuse(f"no task {self.id!r} can be", wrong_figure("work", self.work))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +51,7 @@ class GroupedStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentGroup:
-    """A group that is there already: a running job."""
+    """A group that is there already: a running job. Raises `ValueError` for impossible work."""
 
     id: GroupId
     image: str
@@ -60,10 +67,14 @@ class PresentGroup:
     takes_more: bool = True
     """Whether tasks may join it."""
 
+    def __post_init__(self) -> None:
+        """Refuse work that no group can have."""
+        refuse(f"no present group {self.id!r} can be", wrong_figure("work", self.work))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupingCosts(Beat):
-    """What things cost, in cores or what is worth as much."""
+    """What things cost, in cores or what is worth as much. Raises `ValueError` for what costs nothing can have."""
 
     bridge: float = 0.0
     """Cores that a bridge takes."""
@@ -78,10 +89,20 @@ class GroupingCosts(Beat):
     move: float = 0.0
     """What it costs that a task leaves the group that runs it."""
 
+    def __post_init__(self) -> None:
+        """Refuse costs that are none."""
+        Beat.__post_init__(self)
+        costs = {"bridge": self.bridge, "hop": self.hop, "second": self.second}
+        costs |= {"start": self.start, "price": self.price, "move": self.move}
+        refuse("these are no costs", (wrong for name, cost in costs.items() for wrong in wrong_figure(name, cost)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupingProblem:
-    """What is to be cut into groups. Raises `ValueError` if it is no acyclic graph of known tasks and images."""
+    """What is to be cut into groups.
+
+    Raises `ValueError` if it is no acyclic graph of known tasks and images, or if its figures are too large together.
+    """
 
     tasks: tuple[GroupedTask, ...]
     streams: tuple[GroupedStream, ...]
@@ -103,6 +124,7 @@ class GroupingProblem:
             *(f"unknown image {group.image!r}" for group in self.present if group.image not in images),
             *(f"{group.id!r} has tasks that stay, but stays is false"
               for group in self.present if not group.stays and group.tasks - ids),
+            *self._too_much(),
         ]  # fmt: skip
         if wrong:
             raise ValueError(f"this is no grouping problem: {'; '.join(wrong)}")
@@ -116,6 +138,30 @@ class GroupingProblem:
             names = [name for (_, name), *_ in nx.find_cycle(graph)]
             cycle = " > ".join(map(str, [*names, names[0]]))
             raise ValueError(f"this is no grouping problem: streams make a cycle, {cycle}")
+
+    def _too_much(self) -> Iterator[str]:
+        """Which cost is beyond what can be reckoned with, if each task has a group to itself."""
+        costs, count = self.costs, len(self.tasks) + len(self.present)
+        work = sum(task.work for task in self.tasks) + sum(group.work for group in self.present)
+        cores = work + costs.cores(0.0) * count
+        worst = {
+            "work": work,
+            "batch": costs.cores(0.0) * count,
+            "bridge": costs.bridge * len(self.streams),
+            "hop": costs.hop * count,
+            "second": costs.second * (costs.pace * work + costs.batch * count),
+            "move": costs.move * len(self.tasks),
+        } | {
+            f"start and price of image {image.name!r}": (1 + cores / image.cores)
+            * (costs.start * image.start + costs.price * image.price)
+            for image in self.images
+        }
+        dearest = max(worst, key=worst.__getitem__)
+        if sum(worst.values()) > _MOST_TOGETHER:
+            yield (
+                f"{dearest} comes to {worst[dearest]:g} cores at worst, and all costs to {sum(worst.values()):g}; "
+                f"no more than {_MOST_TOGETHER:,.0f} can be reckoned with, so give smaller figures"
+            )
 
 
 def in_order(id_: TaskId | GroupId) -> tuple[bool, int, str]:

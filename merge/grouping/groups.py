@@ -56,8 +56,23 @@ class Grouping:
         return max(0.0, self.cost.total - self.bound) / self.cost.total if self.cost.total else 0.0
 
 
-class Ungroupable(ValueError):
-    """No set of images can run the tasks."""
+class NoGrouping(ValueError):
+    """There is no answer: either it is proved that no groups are valid, or none were found."""
+
+
+class GroupingNotFound(NoGrouping):
+    """No valid groups were found within the effort; there may be some."""
+
+    def __init__(self, why: str) -> None:
+        """`why` says what was in the way of those that were tried."""
+        super().__init__(
+            f"no valid groups were found, and it is not proved that there are none: {why}; let it search for more "
+            "seconds, take the strategy 'plan', or let the image have more hosts"
+        )
+
+
+class Ungroupable(NoGrouping):
+    """It is proved that no images can run the tasks."""
 
     def __init__(self, task: TaskId, tags: frozenset[str], why: str) -> None:
         """`why` says what is in the way, and what helps."""

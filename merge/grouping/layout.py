@@ -1,7 +1,8 @@
 """The layout of a problem: everything by number, in order of ids, so that the order of what is given decides nothing.
 
 Nodes are the tasks, and after them a node for each present group: for what stays there, or for the group itself. Work
-is counted in whole millionths of a core, rounded up, so that what fits here fits.
+is counted in whole billionths of a core, rounded up, and limits leave room for that: up to five hundred tasks that fit
+fit here, and what fits here is valid.
 """
 
 import math
@@ -15,10 +16,12 @@ from merge.grouping.grouping_problem import GroupedTask, GroupingProblem, Presen
 from merge.grouping.groups import Ungroupable
 from merge.grouping.images import Image
 
-MICROCORES = 1_000_000
+NANOCORES = 1_000_000_000
 """Of a core, what is counted in."""
 _ROUNDING = 1e-3
 """What is not worth another unit, because decimal fractions are rounded."""
+ROOM = 500
+"""The units that a limit may be exceeded by; half of what the definition of what is valid allows."""
 _MANY_TAKERS = 16
 """Of what has more takers, these are not near each other."""
 
@@ -71,7 +74,7 @@ class NodeLayout:
         for parent, child, _ in self.streams:
             self.parents[child].add(parent)
             self.children[parent].add(child)
-        self.base = round(self.costs.bridge * MICROCORES) * sum(
+        self.base = round(self.costs.bridge * NANOCORES) * sum(
             len({child for child in flow.children if child >= self.count} - {flow.parent})
             for flow in self.flows
             if flow.parent >= self.count and not flow.raw
@@ -82,10 +85,23 @@ class NodeLayout:
         self.order = self._order()
         """The nodes, each after its parents."""
         self.batch = units(self.costs.cores(0.0))
-        self.capacity = math.floor((0.5 - self.costs.batch / self.costs.pace) * MICROCORES + _ROUNDING)
-        """The work of a group within capacity."""
+        self.capacity = math.floor((0.5 - self.costs.batch / self.costs.pace) * NANOCORES) + ROOM
+        """The work of a group within capacity; below 0 where a batch takes longer than half of the pace."""
+        self.most_work = max(1, self.capacity + ROOM)
+        """What no group is above, however decimals are rounded, if a task that is counts as so much."""
         self.limits = [self._limit(at) for at in range(len(self.images))]
         """The cores of each image; None if any number."""
+        self.is_limited = any(limit is not None for limit in self.limits)
+        self.prices = [self._host_price(image) for image in self.images]
+        """What a new host of each image costs, in units."""
+
+    def takes_more(self, anchor: int) -> bool:
+        """Whether tasks may join a present group, by its node."""
+        return self.present[anchor - self.count].takes_more
+
+    def works(self, node: int) -> bool:
+        """Whether a node is a task, or a present group that runs something."""
+        return node < self.count or self.stays(node)
 
     def stays(self, node: int) -> bool:
         """Whether a node is a present group that runs something that stays."""
@@ -97,13 +113,16 @@ class NodeLayout:
 
     def host_cost(self, image: int, load: int) -> int:
         """What the new hosts of an image cost, in units, that so many cores need."""
-        offered = self.images[image]
-        hosts = -(-load // round(offered.cores * MICROCORES))
-        return max(0, hosts - offered.there) * self.host_price(image)
+        if not self.prices[image]:
+            return 0
+        hosts = -((ROOM - load) // self.host_cores(image))
+        return max(0, hosts - self.images[image].there) * self.prices[image]
 
-    def host_price(self, image: int) -> int:
-        """What a new host of an image costs, in units."""
-        offered = self.images[image]
+    def host_cores(self, image: int) -> int:
+        """The cores of a host of an image, in units."""
+        return round(self.images[image].cores * NANOCORES)
+
+    def _host_price(self, offered: Image) -> int:
         return units(offered.start * self.costs.start + offered.price * self.costs.price)
 
     def images_in(self, mask: int) -> Iterator[int]:
@@ -133,9 +152,7 @@ class NodeLayout:
         if image.limit is None:
             return None
         stays = [node for node in range(self.count, self.nodes) if self.may[node] == 1 << at and self.stays(node)]
-        return max(
-            math.floor(image.limit * MICROCORES + _ROUNDING), sum(self.work[node] + self.batch for node in stays)
-        )
+        return max(math.floor(image.limit * NANOCORES) + ROOM, sum(self.work[node] + self.batch for node in stays))
 
     def _flows(self, numbers: dict[int | str, int]) -> tuple[PortFlow, ...]:
         found: defaultdict[tuple[tuple[bool, int, str], str, bool, int], set[int]] = defaultdict(set)
@@ -163,4 +180,4 @@ class NodeLayout:
 
 def units(cores: float) -> int:
     """Cores in units, rounded up."""
-    return math.ceil(cores * MICROCORES - _ROUNDING)
+    return math.ceil(cores * NANOCORES - _ROUNDING)

@@ -1,11 +1,12 @@
 """A partition of a layout's nodes into groups, as strategies change it: every figure is kept up to date."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from copy import deepcopy
+from collections.abc import Iterable
+from typing import TypeVar
 
 from merge.grouping.layout import NodeLayout
 
+_Key = TypeVar("_Key", int, str)
 NEW = -1
 """Instead of a group: a new one."""
 
@@ -30,8 +31,15 @@ class Partition:
         """The groups that cost a batch of their own, because they would not run otherwise."""
         self.bridges = 0
         self.moves = 0
+        self._masks: dict[int, Counter[int]] = {}
+        """For each group which images its nodes may run on, as bits, by how many nodes."""
+        self._owners: dict[int, Counter[str]] = {}
+        self._working: dict[int, int] = {}
+        """How many nodes of each group work."""
         self._anchors = {node: node for node in range(layout.count, layout.nodes)}
         self._next = layout.nodes
+        self.looked = 0
+        """The groups that were looked at to find ways: what that cost."""
         self._takers: list[Counter[int]] = [Counter() for _ in layout.flows]
         self._sent: list[list[int]] = [[] for _ in range(layout.nodes)]
         self._taken: list[list[int]] = [[] for _ in range(layout.nodes)]
@@ -47,6 +55,8 @@ class Partition:
             for child in layout.children[node]:
                 self._count(node, child, 1)
             self.members[node], self.work[node] = {node}, layout.work[node]
+            self._masks[node], self._working[node] = Counter((layout.may[node],)), layout.works(node)
+            self._owners[node] = Counter([layout.owner[node]] if layout.owner[node] else [])
             self.image[node] = next(layout.images_in(layout.may[node]), 0)
             self._tally(node, 1)
             self.moves += layout.home[node] >= 0
@@ -68,36 +78,50 @@ class Partition:
         limits = zip(self.load, self.layout.limits, strict=True)
         return sum(max(0, load - limit) for load, limit in limits if limit is not None)
 
-    def mask(self, nodes: Iterable[int]) -> int:
-        """The images that may run all of these nodes."""
-        found = (1 << len(self.layout.images)) - 1
-        for node in nodes:
-            found &= self.layout.may[node]
+    def mask_of(self, group: int) -> int:
+        """The images that may run a group."""
+        found = -1
+        for mask in self._masks[group]:
+            found &= mask
         return found
 
-    def holds(self, nodes: Sequence[int]) -> bool:
-        """Whether nodes may be one group: images, owners, capacity, and what takes no more."""
-        layout = self.layout
-        anchors = [node for node in nodes if node >= layout.count]
-        if len(anchors) > 1 or not self.mask(nodes):
+    def takes(self, group: int, nodes: Iterable[int]) -> bool:
+        """Whether nodes, none of which is a present group, may be in a group, beside what is there."""
+        layout, moved = self.layout, [node for node in nodes if self.of[node] != group]
+        mask, owners = self.mask_of(group), set(self._owners[group])
+        anchor = self._anchors.get(group)
+        for node in moved:
+            mask &= layout.may[node]
+            if layout.owner[node]:
+                owners.add(layout.owner[node])
+            if anchor is not None and layout.home[node] != anchor and not layout.takes_more(anchor):
+                return False
+        work = self.work[group] + sum(layout.work[node] for node in moved)
+        return bool(mask) and len(owners) <= 1 and layout.fits(work, self._working[group] + len(moved))
+
+    def is_one(self, one: int, other: int) -> bool:
+        """Whether two groups may be one by what is in them: images, owners, capacity, and what takes no more."""
+        work = self.work[one] + self.work[other]
+        if not self.layout.fits(work, self._working[one] + self._working[other]):
             return False
-        joining = any(layout.home[node] != anchor for anchor in anchors for node in nodes if node < layout.count)
-        if joining and not layout.present[anchors[0] - layout.count].takes_more:
+        if not self.mask_of(one) & self.mask_of(other) or len({*self._owners[one], *self._owners[other]}) > 1:
             return False
-        if len({layout.owner[node] for node in nodes} - {""}) > 1:
-            return False
-        working = sum(1 for node in nodes if node < layout.count or layout.stays(node))
-        return layout.fits(sum(layout.work[node] for node in nodes), working)
+        anchors = [group for group in (one, other) if group in self._anchors]
+        if len(anchors) != 1:
+            return not anchors
+        moving = other if anchors[0] == one else one
+        return self.takes(anchors[0], self.members[moving])
 
     def joins(self, one: int, other: int) -> bool:
         """Whether two groups may become one."""
-        nodes = [*self.members[one], *self.members[other]]
-        return self.holds(nodes) and self._finds_room(one, other, nodes) and not self.is_between(one, other)
+        return self.is_one(one, other) and self._finds_room(one, other) and not self.is_between(one, other)
 
-    def _finds_room(self, one: int, other: int, nodes: Sequence[int]) -> bool:
+    def _finds_room(self, one: int, other: int) -> bool:
         """Whether an image has the cores for two groups as one, or is beyond its limit with both already."""
+        if not self.layout.is_limited:
+            return True
         cores = self.work[one] + self.work[other] + self.layout.batch
-        for image in self.layout.images_in(self.mask(nodes)):
+        for image in self.layout.images_in(self.mask_of(one) & self.mask_of(other)):
             freed = sum(self.cores(group) for group in (one, other) if self.image[group] == image)
             if freed >= cores or self._has_room(image, cores - freed):
                 return True
@@ -110,29 +134,37 @@ class Partition:
 
     def is_between(self, one: int, other: int) -> bool:
         """Whether a way over a third group leads from one of two groups to the other."""
-        return self._leads(one, other) or self._leads(other, one)
+        # Where one feeds the other, no way leads back, since groups make no cycle.
+        back, on = other in self.after[one], one in self.after[other]
+        return (not on and self._leads(one, other)) or (not back and self._leads(other, one))
 
     def is_on_cycle(self, group: int) -> bool:
         """Whether a group waits for itself."""
         return self._leads(group, group)
 
     def _leads(self, begin: int, end: int) -> bool:
-        ends = [each for each in self.after[begin] if each != end]
-        seen = set(ends)
-        while ends:
-            for each in self.after[ends.pop()]:
-                if each == end:
-                    return True
-                if each not in seen:
-                    seen.add(each)
-                    ends.append(each)
-        return False
+        """Whether a way over others leads from a group to one; looked for from both ends, where there is less."""
+        ahead = {group for group in self.after[begin] if group != end}
+        behind = {group for group in self.before[end] if group != begin}
+        seen_ahead, seen_behind = set(ahead), set(behind)
+        while ahead and behind:
+            if not seen_ahead.isdisjoint(behind) or not seen_behind.isdisjoint(ahead):
+                return True
+            if len(ahead) <= len(behind):
+                ahead = set().union(*(self.after[group] for group in ahead)) - seen_ahead
+                seen_ahead |= ahead
+            else:
+                behind = set().union(*(self.before[group] for group in behind)) - seen_behind
+                seen_behind |= behind
+            self.looked += len(ahead) + len(behind)
+        return not seen_ahead.isdisjoint(seen_behind)
 
     def move(self, nodes: Iterable[int], to: int) -> int:
         """Put nodes into a group, or into a new one; the group. Its image is changed if it can't run them."""
         if to == NEW:
             to, self._next = self._next, self._next + 1
             self.members[to], self.work[to] = set(), 0
+            self._masks[to], self._owners[to], self._working[to] = Counter(), Counter(), 0
         moved = [node for node in nodes if self.of[node] != to]
         if not moved:
             return to
@@ -144,13 +176,14 @@ class Partition:
             self._shift(node, to)
         for group in touched:
             if self.members[group]:
-                mask = self.mask(self.members[group])
+                mask = self.mask_of(group)
                 image = self.image.get(group)
                 if image is None or not mask >> image & 1 or not self._has_room(image, self.cores(group)):
-                    self.image[group] = self.roomiest(mask, self.cores(group))
+                    self.image[group] = self._roomiest(mask, self.cores(group))
                 self._tally(group, 1)
             else:
                 del self.members[group], self.work[group]
+                del self._masks[group], self._owners[group], self._working[group]
                 self.image.pop(group, None)
                 self.after.pop(group, None)
                 self.before.pop(group, None)
@@ -162,7 +195,7 @@ class Partition:
         self.image[group] = image
         self.load[image] += self.cores(group)
 
-    def roomiest(self, mask: int, cores: int) -> int:
+    def _roomiest(self, mask: int, cores: int) -> int:
         """Of some images the one that is least beyond its limit with so many cores more; the cheapest of equals."""
         return min(self.layout.images_in(mask), key=lambda image: self._strain(image, cores))
 
@@ -179,7 +212,23 @@ class Partition:
 
     def copy(self) -> "Partition":
         """Another one, which changes apart from this."""
-        return deepcopy(self, {id(self.layout): self.layout})
+        found = object.__new__(type(self))
+        # What is not listed here is the same for all partitions of a layout, or a number.
+        found.__dict__ |= self.__dict__ | {
+            "of": self.of.copy(),
+            "members": {group: nodes.copy() for group, nodes in self.members.items()},
+            "work": self.work.copy(),
+            "image": self.image.copy(),
+            "after": defaultdict(Counter, {group: count.copy() for group, count in self.after.items() if count}),
+            "before": defaultdict(Counter, {group: count.copy() for group, count in self.before.items() if count}),
+            "load": self.load.copy(),
+            "_masks": {group: count.copy() for group, count in self._masks.items()},
+            "_owners": {group: count.copy() for group, count in self._owners.items()},
+            "_working": self._working.copy(),
+            "_anchors": self._anchors.copy(),
+            "_takers": [count.copy() for count in self._takers],
+        }
+        return found
 
     def _stays(self, group: int) -> bool:
         return group in self._anchors and self.layout.stays(self._anchors[group])
@@ -226,6 +275,11 @@ class Partition:
             self.moves += sum((self.of[task] == old) - (self.of[task] == to) for task in settled)
         self.members[old].remove(node)
         self.work[old] -= layout.work[node]
+        _tell(self._masks, layout.may[node], old, to)
+        if layout.owner[node]:
+            _tell(self._owners, layout.owner[node], old, to)
+        self._working[old] -= layout.works(node)
+        self._working[to] += layout.works(node)
         self.members[to].add(node)
         self.work[to] += layout.work[node]
         self.of[node] = to
@@ -237,3 +291,11 @@ class Partition:
         self.before[child][parent] += change
         if not self.after[parent][child]:
             del self.after[parent][child], self.before[child][parent]
+
+
+def _tell(counts: dict[int, Counter[_Key]], key: _Key, old: int, to: int) -> None:
+    """Count a node with a key in another group."""
+    counts[old][key] -= 1
+    if not counts[old][key]:
+        del counts[old][key]
+    counts[to][key] += 1

@@ -6,9 +6,10 @@ import networkx as nx
 
 from merge.grouping.expense import cost_of
 from merge.grouping.grouping_problem import TaskId
-from merge.grouping.groups import Group, Grouping, Ungroupable
-from merge.grouping.layout import MICROCORES
+from merge.grouping.groups import Group, Grouping
+from merge.grouping.layout import NANOCORES
 from merge.grouping.partition import Partition
+from merge.grouping.refusal import refusal
 
 
 def score(partition: Partition) -> tuple[int, int]:
@@ -20,14 +21,14 @@ def linear(partition: Partition) -> int:
     """All costs but that of the slowest path, in units."""
     layout = partition.layout
     hosts = sum(layout.host_cost(image, load) for image, load in enumerate(partition.load) if load)
-    bridges, moves = round(layout.costs.bridge * MICROCORES), round(layout.costs.move * MICROCORES)
+    bridges, moves = round(layout.costs.bridge * NANOCORES), round(layout.costs.move * NANOCORES)
     return partition.paid * layout.batch + partition.bridges * bridges + partition.moves * moves + hosts
 
 
 def latency(partition: Partition) -> int:
     """What the slowest path is worth, in units."""
     layout = partition.layout
-    hop, second, pace = round(layout.costs.hop * MICROCORES), layout.costs.second, layout.costs.pace
+    hop, second, pace = round(layout.costs.hop * NANOCORES), layout.costs.second, layout.costs.pace
     if not hop and not second:
         return 0
     feeding: defaultdict[int, set[int]] = defaultdict(set)
@@ -38,7 +39,7 @@ def latency(partition: Partition) -> int:
     reached: dict[int, int] = {}
     for group in ordered(partition):
         before = max((reached[each] + hop for each in feeding[group]), default=0)
-        batch = layout.costs.batch * MICROCORES + pace * partition.work[group] if partition.runs(group) else 0
+        batch = layout.costs.batch * NANOCORES + pace * partition.work[group] if partition.runs(group) else 0
         reached[group] = before + round(second * batch)
     return max(reached.values(), default=0)
 
@@ -60,29 +61,26 @@ def ordered(partition: Partition) -> list[int]:
 
 def settle_images(partition: Partition) -> None:
     """Have each group run on the best image for it, given the others, until that changes nothing."""
-    changed = True
+    layout = partition.layout
+    changed = layout.is_limited or any(layout.prices)
     while changed:
         changed = False
         for group in sorted(partition.members, key=lambda each: min(partition.members[each])):
-            here = partition.image[group]
-            mask = partition.mask(partition.members[group])
-            if not mask & (mask - 1):
+            here, mask, cores = partition.image[group], partition.mask_of(group), partition.cores(group)
+            if not cores or not mask & (mask - 1):
                 continue
-            best, best_score = here, _image_score(partition)
-            for image in partition.layout.images_in(mask):
-                partition.set_image(group, image)
-                if (found := _image_score(partition)) < best_score:
-                    best, best_score = image, found
+            partition.load[here] -= cores
+            best = min(layout.images_in(mask), key=lambda image: (*_more(partition, image, cores), image != here))
+            partition.load[here] += cores
             partition.set_image(group, best)
             changed = changed or best != here
 
 
 def grouping_of(partition: Partition) -> Grouping:
-    """The groups with their costs. Raises `Ungroupable` if they are beyond the limit of an image."""
+    """The groups with their costs. Raises `NoGrouping` if they are beyond the limit of an image."""
     layout = partition.layout
-    for image, (load, limit) in enumerate(zip(partition.load, layout.limits, strict=True)):
-        if limit is not None and load > limit:
-            raise _too_few_cores(partition, image, load, limit)
+    if partition.overload():
+        raise refusal(partition)
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(partition.members)
     graph.add_edges_from((one, other) for one, following in partition.after.items() for other in following)
@@ -98,19 +96,9 @@ def grouping_of(partition: Partition) -> Grouping:
     return Grouping(groups=tuple(groups), cost=cost_of(layout.problem, groups))
 
 
-def _image_score(partition: Partition) -> tuple[int, int]:
-    layout = partition.layout
-    return partition.overload(), sum(layout.host_cost(image, load) for image, load in enumerate(partition.load))
-
-
-def _too_few_cores(partition: Partition, image: int, load: int, limit: int) -> Ungroupable:
-    layout = partition.layout
-    here = [node for node in range(layout.count) if partition.image[partition.of[node]] == image]
-    task = layout.tasks[max(here, key=lambda node: (layout.work[node], -node))]
-    name = layout.images[image].name
-    return Ungroupable(
-        task.id,
-        task.tags,
-        f"the hosts of image {name!r} have {limit / MICROCORES:g} cores and {load / MICROCORES:g} are needed; "
-        "let the image have more hosts, or another one offer these tags",
-    )
+def _more(partition: Partition, image: int, cores: int) -> tuple[int, int]:
+    """By how much an image is further beyond its limit, and dearer, with so many cores more."""
+    layout, load = partition.layout, partition.load[image]
+    limit = layout.limits[image]
+    over = 0 if limit is None else max(0, load + cores - limit) - max(0, load - limit)
+    return over, layout.host_cost(image, load + cores) - layout.host_cost(image, load)

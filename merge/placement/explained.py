@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from merge.capacity import Costs
-from merge.grouping import GROUPING_STRATEGIES, Effort, Grouping, GroupingProblem, Ungroupable, cost_of
+from merge.grouping import GROUPING_STRATEGIES, Effort, Grouping, GroupingProblem, NoGrouping, cost_of
 from merge.grouping.explanation import OtherPlace, WorthOfMore, other_places, second_best, worth_of_more
 from merge.grouping.groups import Group as TaskGroup
 from merge.grouping.images import Image
@@ -129,5 +129,5 @@ def _planned(problem: GroupingProblem, *, seconds: float) -> Grouping:
 def _best(problem: GroupingProblem, seconds: float) -> Grouping | None:
     try:
         return _planned(problem, seconds=seconds)
-    except Ungroupable:
+    except NoGrouping:
         return None

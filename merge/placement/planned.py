@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from graphlib import TopologicalSorter
 from itertools import islice
 
-from merge.capacity import Costs
+from merge.capacity import MOST_FIGURE, Costs
 from merge.errors import NoHost
 from merge.grouping import (
     GROUPING_STRATEGIES,
@@ -24,8 +24,8 @@ from merge.grouping import (
     GroupId,
     GroupingCosts,
     GroupingProblem,
+    NoGrouping,
     PresentGroup,
-    Ungroupable,
     cost_of,
     problems_of,
 )
@@ -97,7 +97,7 @@ def _better(
         return None
     try:
         found = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=seconds))
-    except Ungroupable:
+    except NoGrouping:
         return None
     if is_sound and found.cost.total >= cost_of(problem, before).total - _ROUNDING:
         return None
@@ -202,7 +202,7 @@ def costs_of(costs: Costs, images: Iterable[Image]) -> GroupingCosts:
         bridge=costs.bridge or ASSUMED_BRIDGE,
         hop=HOP,
         start=1 / _HOUR,
-        price=max((image.cores / image.price for image in images if image.price), default=0.0),
+        price=min(MOST_FIGURE, max((image.cores / image.price for image in images if image.price), default=0.0)),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from provisioning.algorithms.alternate_costs import causes
 from provisioning.dataflow_figures import Active, DataflowFigures
+from provisioning.figures import LARGEST, refuse, wrong_figure, wrong_rates
 from provisioning.horizon.mixes import cores_of, mixes
 from provisioning.outlook import Rates
 
@@ -58,6 +59,13 @@ def plan(  # noqa: PLR0913  all that a plan considers, by name
     """
     if not forecast:
         raise ValueError("a plan needs the forecast of one interval at least")
+    # Predictions below nothing count as nothing.
+    wrong = [*wrong_figure("cores", cores), *wrong_figure("omega", omega, most=1.0)]
+    wrong += [
+        *wrong_figure("switch_cost", switch_cost),
+        *(each for rates in forecast for each in wrong_rates(rates, least=-LARGEST)),
+    ]
+    refuse("this cannot be planned", wrong)
     most = {name: max(max(0.0, rates.get(name, 0.0)) for rates in forecast) for name in forecast[0]}
     options = [mix.active for mix in mixes(dataflow, most, *([running] if running else ()))]
     below = [causes(dataflow, active) for active in options]

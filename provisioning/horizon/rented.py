@@ -7,6 +7,7 @@ from provisioning.algorithms import greedy
 from provisioning.dataflow_figures import Active, DataflowFigures
 from provisioning.deployment import Deployment
 from provisioning.deployment_draft import DeploymentDraft
+from provisioning.figures import refuse, wrong_rates
 from provisioning.horizon.core_division import divide
 from provisioning.horizon.core_menu import CoreMenu, menus
 from provisioning.horizon.mixes import mixes
@@ -33,6 +34,7 @@ def deployed(
     dataflow: DataflowFigures, rates: Rates, classes: tuple[MachineClass, ...], goal: ProfitGoal
 ) -> Deployment:
     """The deployment of the highest profit over the mixes that promise most, each packed."""
+    refuse("this cannot be deployed", wrong_rates(rates))
     count = max(_LEAST_PACKED, min(_MOST_PACKED, _MOST_WORK // len(dataflow.tasks)))
 
     def profit(deployment: Deployment) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dags.pddl.names import name
 from dags.pddl.texts import Pddl, PddlError, action, block
 from merge.grouping.grouping_problem import GroupingProblem
-from merge.grouping.layout import MICROCORES, NodeLayout
+from merge.grouping.layout import NANOCORES, NodeLayout
 
 _PREDICATES = """\
   (:predicates
@@ -46,9 +46,9 @@ PAPER_WEIGHTS: Mapping[str, PddlWeights] = {
 
 
 def model_weights(problem: GroupingProblem) -> PddlWeights:
-    """Those of the model, in millionths of a core."""
+    """Those of the model, in billionths of a core."""
     costs = problem.costs
-    return PddlWeights(group=round(costs.cores(0.0) * MICROCORES), within=0, between=round(costs.bridge * MICROCORES))
+    return PddlWeights(group=round(costs.cores(0.0) * NANOCORES), within=0, between=round(costs.bridge * NANOCORES))
 
 
 def exported(problem: GroupingProblem, weights: PddlWeights, most_groups: int | None = None) -> Pddl:

@@ -1,22 +1,36 @@
 """`random`: images and tasks at random, the baseline of the paper.
 
 An image is drawn, then how many of the tasks that it can run, then which; they become a group. So on until no task is
-left. Tasks that would make the graph of groups cyclic, or a group too large, are left for later ones.
+left. Tasks that would make the graph of groups cyclic, or a group too large, are left for later ones. Groups that are
+beyond the limits of images are drawn again.
 """
 
 import random
 
+from merge.grouping.effort import Effort, SearchAllowance
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import NodeLayout
 from merge.grouping.partition import Partition
 from merge.grouping.score import grouping_of
 
+_DRAWS = 50
+"""How often groups are drawn at most."""
 
-def at_random(problem: GroupingProblem, seed: int) -> Grouping:
+
+def at_random(problem: GroupingProblem, effort: Effort) -> Grouping:
     """Random groups; the same for the same seed."""
-    layout = NodeLayout(problem)
-    draw = random.Random(seed)  # noqa: S311 - it keeps no secret
+    layout, allowance = NodeLayout(problem), SearchAllowance(effort.seconds)
+    draw = random.Random(effort.seed)  # noqa: S311 - it keeps no secret
+    partition = _drawn(layout, draw, allowance)
+    for _ in range(_DRAWS - 1):
+        if not partition.overload() or allowance.is_spent:
+            break
+        partition = _drawn(layout, draw, allowance)
+    return grouping_of(partition)
+
+
+def _drawn(layout: NodeLayout, draw: random.Random, allowance: SearchAllowance) -> Partition:
     partition = Partition(layout)
     left = list(range(layout.count))
     while left:
@@ -24,12 +38,14 @@ def at_random(problem: GroupingProblem, seed: int) -> Grouping:
             [at for at in range(len(layout.images)) if any(layout.may[node] >> at & 1 for node in left)]
         )
         able = [node for node in left if layout.may[node] >> image & 1]
+        allowance.spend(4 * len(left))
         first, *others = draw.sample(able, draw.randint(1, len(able)))
         group = partition.of[first]
         partition.set_image(group, image)
+        gone = {first}
         for node in others:
             if partition.joins(group, partition.of[node]):
                 partition.move((node,), group)
-                left.remove(node)
-        left.remove(first)
-    return grouping_of(partition)
+                gone.add(node)
+        left = [node for node in left if node not in gone]
+    return partition

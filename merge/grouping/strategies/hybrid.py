@@ -2,12 +2,15 @@
 
 It begins with the cheapest of the groups of `connection`, those of `node`, some that are packed, and what is there as
 it is. They are improved by what the model says: branches run side by side where images have the cores, and tasks go
-where they cost less.
+where they cost less. The groups of `connection` are made whatever the effort; what comes then takes no more than that.
 """
+
+from collections.abc import Callable, Iterator
 
 from merge.grouping.branches import part_branches
 from merge.grouping.descent import descend
 from merge.grouping.dissolution import dissolve_groups
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import NodeLayout
@@ -17,29 +20,59 @@ from merge.grouping.score import grouping_of, score, settle_images
 from merge.grouping.strategies.connection import connected, join_connected, join_others
 from merge.grouping.strategies.node import filled
 
-_TRIES = 20_000
-"""The steps that are tried at most; a few seconds."""
 _PARTS = (1.0, 0.7, 0.5, 0.25)
 """What parts of the capacity clusters have that groups are packed with."""
+_FIRST = 80
+"""What the layout and the first groups take for each task and stream, in steps."""
 
 
-def hybrid(problem: GroupingProblem) -> Grouping:
+def hybrid(problem: GroupingProblem, seconds: float) -> Grouping:
     """Groups that are never dearer than those of `connection`."""
-    return grouping_of(improved(NodeLayout(problem)))
+    return grouping_of(improved(NodeLayout(problem), SearchAllowance(seconds)))
 
 
-def improved(layout: NodeLayout) -> Partition:
+def improved(layout: NodeLayout, allowance: SearchAllowance) -> Partition:
     """The same, as a partition."""
+    allowance.spend(_FIRST * (layout.nodes + len(layout.streams)))
     begin = connected(layout)
-    candidates = [begin, filled(layout), *(packed(layout, part) for part in _PARTS)]
-    if layout.present:
-        candidates.append(present(layout))
-    best = min(candidates, key=score).copy()
-    descend(best, most=_TRIES)
-    best = part_branches(dissolve_groups(best))
-    descend(best, most=_TRIES)
-    settle_images(best)
+    beginnings = allowance.part(0.4)
+    best = min([begin, *_others(layout, beginnings)], key=score).copy()
+    allowance.back(beginnings)
+    best = in_stages(allowance, best)
     return min(begin, best, key=score)
+
+
+def in_stages(allowance: SearchAllowance, partition: Partition) -> Partition:
+    """A partition improved by all that there is, in turn."""
+    stages: tuple[tuple[float, Callable[[Partition, SearchAllowance], Partition]], ...] = (
+        (0.4, _descended),
+        (0.5, dissolve_groups),
+        (0.5, part_branches),
+        (1.0, _descended),
+    )
+    for share, stage in stages:
+        part = allowance.part(share)
+        partition = stage(partition, part)
+        allowance.back(part)
+    settle_images(partition)
+    return partition
+
+
+def _others(layout: NodeLayout, allowance: SearchAllowance) -> Iterator[Partition]:
+    """What else it may begin with, as far as the allowance goes."""
+    if layout.present and not allowance.is_spent:
+        allowance.spend(_FIRST * layout.nodes)
+        yield present(layout)
+    if not allowance.is_spent:
+        yield filled(layout, allowance)
+    for part in _PARTS:
+        if not allowance.is_spent:
+            yield packed(layout, part, allowance)
+
+
+def _descended(partition: Partition, allowance: SearchAllowance) -> Partition:
+    descend(partition, allowance)
+    return partition
 
 
 def present(layout: NodeLayout) -> Partition:

@@ -5,8 +5,10 @@ decides: of all images, and groups that are there, the one that can take most of
 """
 
 import heapq
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 
+from merge.grouping.effort import SearchAllowance
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.groups import Grouping
 from merge.grouping.layout import NodeLayout
@@ -22,11 +24,14 @@ def node(problem: GroupingProblem) -> Grouping:
     return grouping_of(connected(layout) if partition.overload() else partition)
 
 
-def filled(layout: NodeLayout) -> Partition:
-    """The same, as a partition, which may be beyond the limits of images."""
+def filled(layout: NodeLayout, allowance: SearchAllowance | None = None) -> Partition:
+    """The same, as a partition, which may be beyond the limits of images; what it takes is taken off an allowance.
+
+    Once nothing is left of that, every task that is left has a group to itself.
+    """
     partition = Partition(layout)
-    filling = _Filling(partition)
-    while filling.left:
+    filling = _Filling(partition, allowance or SearchAllowance(float("inf")))
+    while filling.left and not filling.allowance.is_spent:
         # A task that no image has cores for goes beyond the limit of one.
         candidates = tuple(filling.candidates()) or tuple(filling.candidates(within=False))
         image, found = max(candidates, key=lambda each: (sum(one < layout.count for one in each[1]), -each[0]))
@@ -40,10 +45,19 @@ def filled(layout: NodeLayout) -> Partition:
 class _Filling:
     """What is left to be grouped, and the cores that are taken."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, allowance: SearchAllowance) -> None:
         self._layout = layout = partition.layout
         self._partition = partition
+        self.allowance = allowance
         self.left = set(range(layout.nodes))
+        self._waits = [len(parents) for parents in layout.parents]
+        """For each node how many of its parents are left."""
+        self._anchors: list[int] = []
+        """The present groups that come next."""
+        self._ready: list[tuple[int, int]] = []
+        """The tasks that come next, those with least work first."""
+        for each in range(layout.nodes):
+            self._free(each)
         self._taken = [0] * len(layout.images)
         for each in filter(layout.stays, range(layout.nodes)):
             self._taken[next(layout.images_in(layout.may[each]))] += layout.work[each] + layout.batch
@@ -52,48 +66,81 @@ class _Filling:
         """Take a group out of what is left."""
         self.left.difference_update(group)
         self._taken[image] += self._more(group)
+        for each in group:
+            entry = self._layout.work[each], each
+            at = bisect_left(self._ready, entry)
+            if self._ready[at : at + 1] == [entry]:
+                del self._ready[at]
+        self._anchors = [each for each in self._anchors if each in self.left]
+        for each in group:
+            for child in self._layout.children[each]:
+                self._waits[child] -= 1
+                if child in self.left:
+                    self._free(child)
+
+    def _free(self, each: int) -> None:
+        if not self._waits[each]:
+            if each >= self._layout.count:
+                self._anchors.append(each)
+            else:
+                insort(self._ready, (self._layout.work[each], each))
 
     def candidates(self, *, within: bool = True) -> Iterator[tuple[int, list[int]]]:
         """What each image, and each group that is there, could take of what comes next; within limits or beyond."""
         layout = self._layout
-        ready = [each for each in sorted(self.left) if not layout.parents[each] & self.left]
+        self.allowance.spend(len(self._ready))
         able = 0
-        for each in ready:
-            if each >= layout.count:
-                image = next(layout.images_in(layout.may[each]))
-                yield image, self._grown(image, [each], ready, within=within)
-            else:
-                able |= layout.may[each]
+        for mask in {layout.may[each] for _, each in self._ready}:
+            able |= mask
+        for each in self._anchors:
+            image = next(layout.images_in(layout.may[each]))
+            yield image, self._grown(image, [each], within=within)
         for image in layout.images_in(able):
-            if found := self._grown(image, [], ready, within=within):
+            if found := self._grown(image, [], within=within):
                 yield image, found
 
-    def _grown(self, image: int, group: list[int], ready: list[int], *, within: bool) -> list[int]:
+    def _grown(self, image: int, group: list[int], *, within: bool) -> list[int]:
         """A group grown by what waits for nothing but itself, the least work first."""
         layout, limit = self._layout, self._layout.limits[image]
-        waiting = {*ready, *self._freed(group)}
-        heap = [(layout.work[each], each) for each in waiting if each < layout.count]
-        heapq.heapify(heap)
-        while heap:
-            _, each = heapq.heappop(heap)
-            grown = [*group, each]
-            if not layout.may[each] >> image & 1 or not self._partition.holds(grown):
+        freed: list[tuple[int, int]] = []
+        unmet: dict[int, int] = {}
+        self._unlock(group, unmet, freed)
+        place, work, owner, looked = 0, sum(layout.work[each] for each in group), "", 0
+        anchor = group[0] if group else None
+        owner = "" if anchor is None else layout.owner[anchor]
+        running = any(map(layout.stays, group))
+        while freed or place < len(self._ready):
+            if not freed or (place < len(self._ready) and self._ready[place] < freed[0]):
+                more, each = self._ready[place]
+                place += 1
+            else:
+                more, each = heapq.heappop(freed)
+            looked += 1
+            if running and work + more > layout.capacity:
+                # All others have as much work or more.
+                break
+            cores = work + more + layout.batch if anchor is None or not layout.stays(anchor) else work + more
+            if anchor is not None and layout.stays(anchor):
+                cores -= layout.work[anchor]
+            if within and limit is not None and self._taken[image] + cores > limit:
+                break
+            if not layout.may[each] >> image & 1 or (owner and layout.owner[each] and owner != layout.owner[each]):
                 continue
-            if within and limit is not None and self._taken[image] + self._more(grown) > limit:
+            if anchor is not None and layout.home[each] != anchor and not layout.takes_more(anchor):
                 continue
-            group = grown
-            for child in self._freed(group):
-                if child < layout.count and child not in waiting:
-                    waiting.add(child)
-                    heapq.heappush(heap, (layout.work[child], child))
+            group, work, running, owner = [*group, each], work + more, True, owner or layout.owner[each]
+            self._unlock([each], unmet, freed)
+        self.allowance.spend(looked + len(group) ** 2 // 8)
         return group
 
-    def _freed(self, group: list[int]) -> list[int]:
-        """What waits for nothing but a group, the last of which was added just now."""
+    def _unlock(self, nodes: list[int], unmet: dict[int, int], freed: list[tuple[int, int]]) -> None:
+        """Have the tasks wait no longer that wait for nothing but a group, of which these nodes are new."""
         layout = self._layout
-        inside = set(group)
-        children = sorted(layout.children[group[-1]] & self.left - inside) if group else []
-        return [child for child in children if not layout.parents[child] & self.left - inside]
+        for each in nodes:
+            for child in layout.children[each]:
+                unmet[child] = unmet.get(child, self._waits[child]) - 1
+                if not unmet[child] and child < layout.count:
+                    heapq.heappush(freed, (layout.work[child], child))
 
     def _more(self, group: list[int]) -> int:
         """The cores that a group takes beside what stays."""

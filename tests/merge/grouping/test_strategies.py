@@ -20,7 +20,8 @@ from merge.grouping import (
     problems_of,
 )
 from merge.grouping.bound import lower_bound
-from merge.grouping.layout import MICROCORES, NodeLayout
+from merge.grouping.effort import SearchAllowance
+from merge.grouping.layout import NANOCORES, NodeLayout
 from merge.grouping.score import score
 from merge.grouping.strategies.hybrid import improved
 from tests.merge.grouping.problems import cheapest, grouping_problems
@@ -91,17 +92,17 @@ def test_no_grouping_of_many_is_cheaper_than_the_optimal_one(problem: GroupingPr
 def test_no_grouping_is_below_the_bound(problem: GroupingProblem) -> None:
     """What small models prove of a problem is true of all its groupings."""
     layout = NodeLayout(problem)
-    assert (lower_bound(layout).cost - layout.base) / MICROCORES <= cheapest(problem) + _ROUNDING
+    assert (lower_bound(layout, SearchAllowance(20.0)).cost - layout.base) / NANOCORES <= cheapest(problem) + _ROUNDING
 
 
 @given(grouping_problems(most_tasks=12))
 def test_scores_are_what_groups_cost(problem: GroupingProblem) -> None:
     """What is kept up to date while groups change is what the definition says of the groups."""
-    partition = improved(NodeLayout(problem))
+    partition = improved(NodeLayout(problem), SearchAllowance(_EFFORT.seconds))
     found = GROUPING_STRATEGIES["hybrid"](problem, _EFFORT)
     over, cost = score(partition)
     assert 0 == over
-    assert pytest.approx(found.cost.total, abs=_ROUNDING) == (cost - partition.layout.base) / MICROCORES
+    assert pytest.approx(found.cost.total, abs=_ROUNDING) == (cost - partition.layout.base) / NANOCORES
 
 
 def test_branches_go_apart_where_it_pays() -> None:

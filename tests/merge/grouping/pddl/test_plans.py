@@ -17,7 +17,7 @@ from merge.grouping import (
     Image,
     PresentGroup,
 )
-from merge.grouping.layout import MICROCORES
+from merge.grouping.layout import NANOCORES
 from merge.grouping.pddl.grouping_export import PAPER_WEIGHTS, PddlWeights, exported, model_weights
 from merge.grouping.pddl.grouping_import import planned_grouping
 from merge.grouping.pddl.replay import replayed, steps
@@ -68,7 +68,7 @@ def test_a_grouping_comes_back_from_its_plan(problem: GroupingProblem) -> None:
     assert {frozenset(group.tasks): group.image for group in found.groups} == {
         frozenset(group.tasks): group.image for group in back.groups
     }
-    cost = replayed(exported(problem, weights), plan).numbers["total-cost",] / MICROCORES
+    cost = replayed(exported(problem, weights), plan).numbers["total-cost",] / NANOCORES
     assert pytest.approx(cost, abs=1e-4) == found.cost.groups + found.cost.bridges
 
 

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 
 from ortools.sat.python import cp_model
 
-from merge.grouping.layout import MICROCORES, NodeLayout
+from merge.grouping.layout import NANOCORES, ROOM, NodeLayout
 from merge.grouping.partition import NEW, Partition
 from merge.grouping.score import ordered
 
@@ -19,8 +19,8 @@ Literal = cp_model.IntVar
 class SlotModel:
     """A problem in CP-SAT with so many slots, and what its answers mean."""
 
-    def __init__(self, layout: NodeLayout, slots: int) -> None:
-        """Lay out what can be decided, and what it costs."""
+    def __init__(self, layout: NodeLayout, slots: int, *, with_costs: bool = True) -> None:
+        """Lay out what can be decided, and what it costs; without costs, any valid groups are an answer."""
         self.layout = layout
         self.solver_model = cp_model.CpModel()
         self._slots = range(slots)
@@ -35,8 +35,11 @@ class SlotModel:
         self._keeps_owners_apart()
         self._bounds_work()
         self._keeps_present_apart()
-        self.cost = sum(self._costs())
-        self.solver_model.minimize(self.cost)
+        self._loads = self._loaded()
+        self._bounds_loads()
+        if with_costs:
+            self.cost = sum(self._costs())
+            self.solver_model.minimize(self.cost)
 
     def hint(self, partition: Partition) -> None:
         """Begin with a partition."""
@@ -144,11 +147,9 @@ class SlotModel:
 
     def _bounds_work(self) -> None:
         layout, running = self.layout, self._running
-        large = [node for node in running if layout.work[node] > layout.capacity]
+        large, most = [node for node in running if layout.work[node] > layout.capacity], max(0, layout.capacity)
         for k in self._slots:
-            self.solver_model.add(
-                sum(min(layout.work[node], layout.capacity) * self._at[node][k] for node in running) <= layout.capacity
-            )
+            self.solver_model.add(sum(min(layout.work[node], most) * self._at[node][k] for node in running) <= most)
             for node in large:
                 for other in running:
                     if other != node:
@@ -180,7 +181,7 @@ class SlotModel:
             yield layout.batch * paid
 
     def _bridges(self) -> Iterable[cp_model.LinearExprT]:
-        cost = round(self.layout.costs.bridge * MICROCORES)
+        cost = round(self.layout.costs.bridge * NANOCORES)
         if not cost:
             return
         for flow in self.layout.flows:
@@ -204,7 +205,7 @@ class SlotModel:
         return found
 
     def _moves(self) -> Iterable[cp_model.LinearExprT]:
-        cost = round(self.layout.costs.move * MICROCORES)
+        cost = round(self.layout.costs.move * NANOCORES)
         for node in range(self.layout.count):
             if cost and self.layout.home[node] >= 0:
                 yield cost * self.cut(self.layout.home[node], node)
@@ -212,36 +213,59 @@ class SlotModel:
     def _hosts(self) -> Iterable[cp_model.LinearExprT]:
         model, layout = self.solver_model, self.layout
         everything = sum(layout.work) + layout.batch * len(self._slots)
-        for image, offered in enumerate(layout.images):
-            limit, price = layout.limits[image], layout.host_price(image)
-            if limit is None and not price:
-                continue
-            loads = []
-            for k in self._slots:
-                load = model.new_int_var(0, everything, "")
-                working = sum(layout.work[node] * self._at[node][k] for node in range(layout.nodes))
-                model.add(load >= working + layout.batch * self._runs[k]).only_enforce_if(self._images[k][image])
-                loads.append(load)
-            if limit is not None:
-                model.add(sum(loads) <= limit)
+        for image, price in enumerate(layout.prices):
             if price:
-                cores = round(offered.cores * MICROCORES)
-                hosts = model.new_int_var(0, -(-everything * len(loads) // cores), "")
-                model.add(cores * (hosts + offered.there) >= sum(loads))
+                cores = layout.host_cores(image)
+                most = -(-everything // cores)
+                hosts = model.new_int_var(0, most, "")
+                model.add(cores * (hosts + min(most, layout.images[image].there)) >= self._loads[image] - ROOM)
                 yield price * hosts
+
+    def _loaded(self) -> list[cp_model.LinearExprT]:
+        """The cores that are taken of each image; nothing where no image has a limit or a price."""
+        model, layout = self.solver_model, self.layout
+        if not layout.is_limited and not any(layout.prices):
+            return []
+        loads: list[list[cp_model.LinearExprT]] = [[] for _ in layout.images]
+        for node in self._running:
+            on = {image: self._new("") for image in layout.images_in(layout.may[node])}
+            model.add_exactly_one(on.values())
+            for image, literal in on.items():
+                loads[image].append(layout.work[node] * literal)
+                for k in self._slots:
+                    model.add_bool_or([~self._at[node][k], ~self._images[k][image], literal])
+                    model.add_bool_or([~self._at[node][k], ~literal, self._images[k][image]])
+        for k in self._slots:
+            running = [self._new("") for _ in layout.images]
+            for image, literal in enumerate(running):
+                loads[image].append(layout.batch * literal)
+                model.add_implication(literal, self._images[k][image])
+            model.add(sum(running) == self._runs[k])
+        return [sum(load) for load in loads]
+
+    def _bounds_loads(self) -> None:
+        """What images take is within their limits; and what other images leave is taken, which is found sooner said."""
+        model, layout = self.solver_model, self.layout
+        limits = [limit for limit in layout.limits if limit is not None]
+        everything = sum(layout.work[node] for node in self._running) + layout.batch * sum(self._runs)
+        for image, limit in enumerate(layout.limits):
+            if limit is not None:
+                model.add(self._loads[image] <= limit)
+                if len(limits) == len(layout.limits):
+                    model.add(self._loads[image] >= limit - sum(limits) + everything)
 
     def _latency(self) -> Iterable[cp_model.LinearExprT]:
         model, layout = self.solver_model, self.layout
-        hop, second, pace = round(layout.costs.hop * MICROCORES), layout.costs.second, layout.costs.pace
+        hop, second, pace = round(layout.costs.hop * NANOCORES), layout.costs.second, layout.costs.pace
         if not hop and not second:
             return
         most = sum(round(second * pace * work) for work in layout.work)
-        most += (hop + round(second * layout.costs.batch * MICROCORES)) * len(self._slots)
+        most += (hop + round(second * layout.costs.batch * NANOCORES)) * len(self._slots)
         slowest = model.new_int_var(0, most, "")
         begins, ends = [model.new_int_var(0, most, "") for _ in self._slots], []
         for k in self._slots:
             work = sum(round(second * pace * layout.work[node]) * self._at[node][k] for node in range(layout.nodes))
-            ends.append(begins[k] + work + round(second * layout.costs.batch * MICROCORES) * self._runs[k])
+            ends.append(begins[k] + work + round(second * layout.costs.batch * NANOCORES) * self._runs[k])
             model.add(slowest >= ends[k])
         after = [model.new_int_var(0, most, "") for _ in range(layout.nodes)]
         for parent, child in sorted({(parent, child) for parent, child, raw in layout.streams if not raw}):

@@ -7,7 +7,7 @@ the slowest path, and the price of hosts.
 from dataclasses import replace
 
 from merge.grouping.grouping_problem import GroupedStream, GroupedTask, GroupingProblem
-from merge.grouping.layout import MICROCORES, NodeLayout
+from merge.grouping.layout import NANOCORES, NodeLayout
 from merge.grouping.partition import NEW, Partition
 
 
@@ -45,7 +45,7 @@ class Contraction:
         return GroupedTask(
             id=group,
             tags=frozenset[str]().union(*(task.tags for task in tasks)),
-            work=sum(self._of.work[node] for node in nodes) / MICROCORES,
+            work=sum(self._of.work[node] for node in nodes) / NANOCORES,
             owner=max(task.owner for task in tasks),
         )
 

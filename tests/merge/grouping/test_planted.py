@@ -1,0 +1,90 @@
+"""Problems into which valid groups were planted: nothing says that there are none, and `plan` finds some."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merge.grouping import (
+    GROUPING_STRATEGIES,
+    Effort,
+    GroupedTask,
+    GroupingNotFound,
+    GroupingProblem,
+    Image,
+    Ungroupable,
+    problems_of,
+)
+from merge.grouping.order import arranged
+from tests.merge.grouping.planted import COSTS, PlantedProblem, planted_chain, planted_problem
+from tests.merge.grouping.problems import groupings
+
+_EFFORT = Effort(seconds=2.0)
+_HEURISTICS = ("connection", "hybrid", "node", "random")
+
+
+@pytest.mark.parametrize("decimals", [4, None])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_planted_is_valid(seed: int, decimals: int | None) -> None:
+    """The groups by which a problem was made answer it, although their images have no cores to spare."""
+    for planted in (planted_problem(20, seed, decimals=decimals), planted_chain(60, seed, lines=2)):
+        assert () == problems_of(planted.problem, arranged(planted.problem, planted.groups))
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.sampled_from(_HEURISTICS), st.sampled_from([0.0, 0.05]))
+def test_nothing_is_called_impossible_that_is_possible(seed: int, name: str, spare: float) -> None:
+    """A heuristic answers a planted problem with valid groups, or says that it has found none; with what helps."""
+    _hold_possible(planted_problem(20, seed, spare=spare), name)
+
+
+@pytest.mark.parametrize("name", [*_HEURISTICS, "plan"])
+def test_nothing_large_is_called_impossible_that_is_possible(name: str) -> None:
+    """The same for lines of more tasks than the solver takes."""
+    _hold_possible(planted_chain(510, 1, lines=3), name)
+
+
+def _hold_possible(planted: PlantedProblem, name: str) -> None:
+    try:
+        found = GROUPING_STRATEGIES[name](planted.problem, _EFFORT)
+    except GroupingNotFound as none:
+        assert "search for more seconds, take the strategy 'plan'" in str(none)  # noqa: PT017 - either is right
+    else:
+        assert () == problems_of(planted.problem, found.groups)
+
+
+@pytest.mark.parametrize("decimals", [4, None])
+@pytest.mark.parametrize("seed", range(8))
+def test_planning_finds_what_heuristics_miss(seed: int, decimals: int | None) -> None:
+    """Of twenty tasks whose images have not a core to spare it finds valid groups, whatever decimals works have."""
+    problem = planted_problem(20, seed, decimals=decimals).problem
+    assert () == problems_of(problem, GROUPING_STRATEGIES["plan"](problem, _EFFORT).groups)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10_000), st.floats(0.8, 1.0))
+def test_only_what_is_impossible_is_called_so(seed: int, part: float) -> None:
+    """With a part of the cores, `Ungroupable` means that no groups of all that there are fit."""
+    problem = _with_part(planted_problem(5, seed).problem, part)
+    for name, strategy in GROUPING_STRATEGIES.items():
+        try:
+            strategy(problem, _EFFORT)
+        except Ungroupable:
+            assert [] == list(groupings(problem))
+        except GroupingNotFound:
+            assert name != "plan", "a small problem is tried wholly"
+
+
+def _with_part(problem: GroupingProblem, part: float) -> GroupingProblem:
+    images = tuple(
+        Image(name=image.name, tags=image.tags, cores=part * image.cores, most=1, there=1) for image in problem.images
+    )
+    return GroupingProblem(tasks=problem.tasks, streams=problem.streams, images=images, costs=problem.costs)
+
+
+def test_what_is_tried_wholly_is_refused() -> None:
+    """Where there are cores enough together, but not in the right places, all is tried, and the images are named."""
+    images = tuple(Image(name=name, tags=frozenset(), cores=0.4, most=1) for name in ("east", "west"))
+    tasks = tuple(GroupedTask(id=at, work=0.2) for at in range(3))
+    problem = GroupingProblem(tasks=tasks, streams=(), images=images, costs=COSTS)
+    with pytest.raises(Ungroupable, match="of all ways to divide the tasks, none fits the cores of 'east', 'west'"):
+        GROUPING_STRATEGIES["plan"](problem, _EFFORT)
