@@ -11,11 +11,9 @@ BEARABLE = 0.8
 is for catching up, and is no reserve any more where most of it is taken all the time."""
 MOST_FIGURE = 1_000_000.0
 """What no figure exceeds, so that sums of them stay whole numbers that a solver takes."""
-
-
-_LONG = 10**30
 LEAST_FIGURE = 1e-6
 """What no figure is below that others are divided by."""
+_LONG = 10**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ MOST_SOURCE = 64 * 1024
 """Bytes of a module's source, in UTF-8."""
 MOST_VERSION = 2**31 - 1
 """Up to what every database can count."""
-MOST_FIGURE = 1_000_000_000
+MOST_WORTH = 1_000_000_000
 """Up to what the planner can add up the costs and qualities of a pipeline."""
 MOST_VALUES = 1_000
 """Of one variable."""

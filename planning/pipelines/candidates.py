@@ -11,7 +11,7 @@ from dags import AnyTaskType, Catalogue, Config, Effect, Kind
 from dags.canonical.configs import complete
 from dags.problems import quoted
 from planning.constraint import NOTHING, UNSET, All, Constraint, Equals, Some
-from planning.forms.module_form import MOST_FIGURE
+from planning.forms.module_form import MOST_WORTH
 from planning.forms.pipeline_form import Choice
 from planning.pipelines.module import Module
 from planning.pipelines.passages import Leaving, Passage, passages_of_code, passages_of_type
@@ -152,7 +152,7 @@ def option_of(name: str, candidate: Filling, fields: Collection[str], ports: Seq
 
 def _figure(stated: float | None, parts: int) -> int:
     """A figure as an integer. A fixed task has no other, so it may as well have the most there is."""
-    return round(min(stated or 0, MOST_FIGURE) * parts)
+    return round(min(stated or 0, MOST_WORTH) * parts)
 
 
 def no_op(choice: Choice) -> Option:

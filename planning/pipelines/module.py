@@ -10,7 +10,7 @@ from dags.form_reader import read_form
 from dags.problems import listed, pointer, quoted, suggestion
 from planning.constraint import UNSET, Constraint
 from planning.forms.constraint_reader import JOINING, ConstraintReader, value_text
-from planning.forms.module_form import MOST_FIGURE, MOST_SOURCE, CodeForm, Domains, ModuleForm
+from planning.forms.module_form import MOST_SOURCE, MOST_WORTH, CodeForm, Domains, ModuleForm
 from planning.pipelines.fixed_config import code_problems, installed_problems
 from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
 from planning.pipelines.requirement import NotPinned, pinned
@@ -48,11 +48,11 @@ class Module:
         """Its figures that are more than the planner can add up. Those published before there was a bound may be."""
         for name in ("cost", "quality"):
             figure = getattr(self.form, name)
-            if figure is not None and figure > MOST_FIGURE:
+            if figure is not None and figure > MOST_WORTH:
                 yield Problem(
                     pointer=pointer(name),
                     code="wrong-value",
-                    message=f"the {name} of the module {quoted(self.name)} is {figure:g}, more than {MOST_FIGURE:,}",
+                    message=f"the {name} of the module {quoted(self.name)} is {figure:g}, more than {MOST_WORTH:,}",
                     remedy="publish it with less, in larger units if need be",
                 )
 
