@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from merge.capacity import LEAST_FIGURE, refuse, wrong_figure
 
-_STEPS = 1_500_000
+_STEPS = 1_000_000
 """What a search does in a second: looks at so many nodes, groups or images."""
 
 PATIENCE = 4.0

@@ -212,8 +212,7 @@ class Partition:
 
     def copy(self) -> "Partition":
         """Another one, which changes apart from this."""
-        found = object.__new__(type(self))
-        # What is not listed here is the same for all partitions of a layout, or a number.
+        found = object.__new__(type(self))  # what is not listed is the same for all of a layout, or a number
         found.__dict__ |= self.__dict__ | {
             "of": self.of.copy(),
             "members": {group: nodes.copy() for group, nodes in self.members.items()},

@@ -15,4 +15,4 @@ def best_plan(problem: GroupingProblem, seconds: float) -> Grouping:
     """Groups that are never dearer than those of `connection`."""
     if len(problem.tasks) <= _LARGE:
         return optimal(problem, seconds)
-    return grouping_of(begun(NodeLayout(problem), SearchAllowance(seconds)))
+    return grouping_of(begun(NodeLayout(problem), SearchAllowance(seconds), 0.7))

@@ -36,7 +36,7 @@ _PART = 0.35
 def optimal(problem: GroupingProblem, seconds: float) -> Grouping:
     """The cheapest groups that were found in time, and a bound for cheaper ones."""
     layout, allowance = NodeLayout(problem), SearchAllowance(seconds)
-    best = begun(layout, allowance)
+    best = begun(layout, allowance, 0.4)
     proved = lower_bound(layout, allowance)
     bound = proved.cost
     if score(best) > (0, bound) and not allowance.is_spent:
@@ -48,9 +48,12 @@ def optimal(problem: GroupingProblem, seconds: float) -> Grouping:
     return replace(found, bound=min(found.cost.total, max(0.0, (bound - layout.base) / NANOCORES)))
 
 
-def begun(layout: NodeLayout, allowance: SearchAllowance) -> Partition:
-    """The groups of heuristics; where these are beyond the limits of images, any that the solver finds, improved."""
-    first = allowance.part(0.4)
+def begun(layout: NodeLayout, allowance: SearchAllowance, share: float) -> Partition:
+    """The groups of heuristics, which have a share of the time.
+
+    Where these are beyond the limits of images, any that the solver finds, improved.
+    """
+    first = allowance.part(share)
     best = improved(layout, first)
     allowance.back(first)
     if best.overload() and (valid := any_valid(best, allowance)) is not None:
