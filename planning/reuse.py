@@ -6,7 +6,7 @@ nothing passes on what enters it, also where streams meet, so a content may have
 Two tasks are equal if they compute the same of equal contents; that is what merging looks up.
 
 A content names no more makers than somebody could ask about. Below each other, two vertices are never equal. So in a
-chain only what runs is told apart, and the model grows with its places and with what runs, not with pairs of places.
+chain only what runs is distinguished, and the model grows with its places and with what runs, not with pairs of places.
 """
 
 from collections import Counter

@@ -482,7 +482,7 @@ class Sweep:
             return left, None
         if vertex.id not in self._peers.paired:
             return left, _ALWAYS
-        # What nobody told apart above is the same only where it came on the same streams.
+        # What was not distinguished above is the same only where it came on the same streams.
         is_vague = any(maker.task == _OTHER.task for content in entering.values() for maker in content)
         return left, (task, frozenset(vertex.reads()) if is_vague else None)
 

@@ -119,7 +119,7 @@ class Peers(NamedTuple):
     above: frozenset[str]
     """All above those."""
     compared: frozenset[str]
-    """All above such as read different streams, whose makers have to be told apart."""
+    """All above such as read different streams, whose makers have to be distinguished."""
 
     @property
     def pairs(self) -> int:

@@ -1,4 +1,4 @@
-"""A session in a network of its own, for a system that listens on all addresses and cannot be told otherwise.
+"""A session in a network of its own, for a system that listens on all addresses, which no setting changes.
 
     python -m benchmarks.peers.confinement SESSION
 

@@ -217,7 +217,7 @@ class SparkHost:
             self._connection.refuse(topics.host(self.name, "refused"), str(error))
 
     def _answer(self, payload: bytes) -> None:
-        """Answer where spools end by now; whoever asks repeats what was not answered."""
+        """Answer where spools end by now. A question that is not answered is asked again."""
         question = read_question(payload)
         ends = self._spools.ends(question.streams)
         answer = {"asker": question.asker, "number": question.number, "ends": ends}

@@ -197,12 +197,12 @@ def _waited(
     client: Client, dataflow: str, answer: ReconfigurationAnswer, not_yet: Collection[ReconfigurationState]
 ) -> ReconfigurationAnswer:
     deadline = time.monotonic() + WAIT_SECONDS
-    told = ""
+    printed = ""
     while answer.state in not_yet and time.monotonic() < deadline:
-        if (queued := _queued(answer)) and queued != told:
+        if (queued := _queued(answer)) and queued != printed:
             # Not on standard output, where programs read one answer.
             complain(f"reconfiguration {answer.id} {queued}")
-            told = queued
+            printed = queued
         time.sleep(_POLL_SECONDS)
         answer = client.reconfiguration(dataflow, answer.id)
     return answer

@@ -30,7 +30,7 @@ _ECHO_AFTER = 0.5
 _WIRINGS_KEPT = 8
 """Plans of a job whose wirings are kept; more are never under way at once."""
 _ANSWERS_KEPT = 100
-"""Questions for the ends of spools whose answers are kept; whoever asked reads them at once."""
+"""Questions for the ends of spools whose answers are kept; they are read at once."""
 _TRANSITIONS_KEPT = 16
 """State changes of a job that are kept; readers look more often than a state changes."""
 log = logging.getLogger("braid.listener")

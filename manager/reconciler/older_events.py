@@ -8,7 +8,7 @@ may be old or missing:
 1. Once all jobs have switched, the hosts are asked where the spools of the sources end. They look after the question
    has come, and it was sent after the switch. So every event that met a changed task as it was lies before that end.
 2. A job is past when it reports that it has read all those streams up to there. Positions never go back, so such a
-   report is true however late it comes, and whoever runs the job by then. Without a report a job is not past.
+   report is true however late it comes, even if another host runs the job by then. Without a report a job is not past.
 3. When a past job reports that other jobs have all in their spools that it had emitted by then, the hosts are asked
    where the spools of its bridges end. The jobs that read these are past when they have read up to there; and so on.
 

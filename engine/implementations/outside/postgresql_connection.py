@@ -29,7 +29,7 @@ class PostgresqlConnection(Connection):  # type: ignore[misc] # the driver has n
             raise
 
     def close(self) -> None:
-        """Close the connection; a server that has gone need not be told."""
+        """Close the connection; one whose server has gone is closed without a farewell."""
         buffers = self._sock
         try:
             super().close()

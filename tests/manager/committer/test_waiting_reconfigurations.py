@@ -145,7 +145,7 @@ def test_they_go_on_in_the_order_of_the_requests(manager: Manager) -> None:
 
 
 def test_what_does_not_meet_does_not_wait(spread: Manager) -> None:
-    """Reconfigurations of other jobs begin at once, whoever waits elsewhere."""
+    """Reconfigurations of other jobs begin at once, whatever waits elsewhere."""
     flow, apart = spread.submit("ann", CHAIN), spread.submit("bob", OTHER)
     begun(spread, flow, adding(5))
     assert ReconfigurationState.WAITING is begun(spread, flow, adding(6)).state

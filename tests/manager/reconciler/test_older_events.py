@@ -30,7 +30,7 @@ ROW = (
 
 @dataclass
 class Service:
-    """What a manager is told; hosts answer as a test says."""
+    """What a manager hears; hosts answer as a test says."""
 
     reached: tuple[ReachedJob, ...] = ROW
     jobs: dict[str, JobSight] = field(default_factory=dict)

@@ -163,7 +163,7 @@ def test_the_order_in_a_document_does_not_matter(data: st.DataObject) -> None:
 
 
 def test_a_module_that_states_too_much_is_not_added_up() -> None:
-    """One published before there was a bound fills no place, and who names it is told its field."""
+    """One published before there was a bound fills no place, and a point that names it is refused with the field."""
     form = {**MODULES[3].form.model_dump(mode="json", exclude_none=True), "name": "big", "cost": 1e17}
     modules = (*MODULES, read_module(json.dumps(form)))
     clean = [{"holds": {"clean": True}}]
