@@ -53,6 +53,9 @@ class HostModel:
             make_folder(folder.path)
             (folder.path / "lease").touch()
             folder.make()
+            for name in ("offsets", "commits"):
+                make_folder(folder.checkpoint / name)
+            write_whole(folder.checkpoint / "metadata", b"id")
             for stream in STREAMS:
                 commit(spool_folder(root, stream), job, 0)
             self._log_plan(folder, job, 1)
@@ -106,7 +109,7 @@ class HostModel:
         folder.log(Entry(number=number, plan=plan, starts=dict.fromkeys(STREAMS, 0)))
 
     def _run(self, folder: JobFolder, job: str) -> Part:
-        """The host and its workers: the ends of batches, and records; now and then another run."""
+        """Spark and the workers: offsets, records, commits; now and then another run."""
         batch, at = 0, dict.fromkeys(STREAMS, 0)
         run = folder.begin_run()
         yield
@@ -123,8 +126,7 @@ class HostModel:
             shards = self.chance.choice((0, 0, 2))
             planned = {"batch": batch, "entry": entry, "run": run, "from": at, "to": to, "shards": shards}
             content = json.dumps(planned).encode()
-            make_folder(folder.records / "ends")
-            write_whole(folder.records / "ends" / f"{batch:020d}", content)
+            write_whole(folder.checkpoint / "offsets" / str(batch), content)
             yield
             for shard in range(shards):
                 make_folder(folder.records / "shards")
@@ -132,6 +134,11 @@ class HostModel:
                 yield
             write_whole(folder.records / f"{batch:020d}", content)
             yield
+            write_whole(folder.checkpoint / "commits" / str(batch), b"v1")
+            yield
+            for name in ("offsets", "commits"):
+                (folder.checkpoint / name / str(batch - 5)).unlink(missing_ok=True)
+                yield
             batch, at = batch + 1, to
 
     def _follow(self, folder: JobFolder, job: str) -> Part:
@@ -162,8 +169,6 @@ class HostModel:
                 for shard in reversed(range(2)):
                     (folder.records / "shards" / f"{old:020d}.{shard:03d}").unlink(missing_ok=True)
                     yield
-                (folder.records / "ends" / f"{old:020d}").unlink(missing_ok=True)
-                yield
                 (folder.records / f"{old:020d}").unlink()
                 del headers[old]
                 yield
