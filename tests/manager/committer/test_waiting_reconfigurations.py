@@ -473,3 +473,20 @@ def test_one_of_an_older_version_is_given_up(spread: Manager) -> None:
     found = state(heir, flow, answer)
     assert (ReconfigurationState.ABANDONED, True) == (found.state, "an older version" in found.outcome)
     heir.close()
+
+
+def test_one_that_waits_holds_up_no_proof_and_one_that_prepares_does(spread: Manager) -> None:
+    """What only waits changes nothing of what jobs read, and may wait for long."""
+    flow = in_a_row(spread)
+    first = begun(spread, flow, adding_twice(5))
+    switched(spread, first)
+    begun(spread, flow, adding_twice(6))
+    begun(spread, flow, adding_twice(7))
+
+    def held() -> list[tuple[Phase, bool]]:
+        going = spread.changes.reconfigurations.under_way()
+        return [(each.reconfiguration.phase, each.is_held) for each in going]
+
+    assert [(Phase.PROVING, True), (Phase.PREPARING, False), (Phase.WAITING, True)] == held()
+    spread.changes.reconfigurations.give_up(under_way(spread)[1].id, why="a test")
+    assert [(Phase.PROVING, False), (Phase.WAITING, False)] == held()
