@@ -17,7 +17,6 @@ from engine.offset import Offset
 from engine.plan import Entry, Plan
 from engine.plan_division import divided
 from engine.records.job_folder import job_folder, spool_folder
-from engine.records.record_file import any_shard
 from engine.records.record_store import RecordStore
 
 
@@ -59,11 +58,11 @@ class TwinJob:
     def step(self) -> bool:
         """Run the next batch; False if there is nothing to do."""
         entries = self._folder.entries(max(1, self.offset.entry))
-        # A batch that some of its shards have recorded ends where it ended, as in Spark's checkpoint.
-        begun = any_shard(self._folder.records / f"{self.batch:020d}")
-        end = self._next(entries).end if begun is None else begun.header.end
+        # A batch that may have been begun ends where it was to end.
+        end = self.store.ends.find(self.batch) or self._next(entries).end
         if end == self.offset:
             return False
+        self.store.ends.keep(self.batch, end)
         entry = self._folder.entry(end.entry)
         span = Span(self.offset, end)
         for shard in range(end.shards):

@@ -30,9 +30,7 @@ log = logging.getLogger("braid.host")
 
 def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     name: Annotated[str, typer.Argument(help="The name that plans call it by. No two hosts share a name.")],
-    root: Annotated[
-        Path, typer.Option(help="The folder for spools, records and checkpoints; hosts without copies share one.")
-    ],
+    root: Annotated[Path, typer.Option(help="The folder for spools and records; hosts without copies share one.")],
     broker: Annotated[
         str | None,
         typer.Option(

@@ -24,7 +24,7 @@ from engine.host.consumers import HostConsumers
 from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
 from engine.host.spools import ELSEWHERE, HostSpools
-from engine.job.pace_server import PaceServer
+from engine.job.pace_server import begin_pace_server
 from engine.plan_messages import RefusedPlan, read_cut, read_plan, read_question
 from engine.records.damage import DAMAGE
 from engine.records.job_folder import job_folder
@@ -86,7 +86,7 @@ class SparkHost:
         root.mkdir(parents=True, exist_ok=True)
         self._sockets = tempfile.TemporaryDirectory(prefix="braid-")
         # At a new address each time, so that no process that an older host left behind asks this one.
-        self._pace = PaceServer(Path(self._sockets.name) / "pace", on_record=self._follow_later)
+        self._pace = begin_pace_server(session, Path(self._sockets.name))
         self._connection = HostConnection(name, address, files=files, on_message=self._take_later, permit=permit)
         self._receptions = Receptions(
             root,
@@ -108,7 +108,7 @@ class SparkHost:
             publisher=self._connection,
             behaviours=behaviours,
             clock=clock,
-            on_ask=self._follow_later,
+            on_record=self._follow_later,
             copies=copies,
         )
 
@@ -170,7 +170,7 @@ class SparkHost:
         self._events.put(lambda: self._take(message))
 
     def _follow_later(self, job: str) -> None:
-        """Follow a job's records: a batch was recorded, or Spark asks for the next, so all before it are recorded."""
+        """Follow a job's records, because a batch was recorded."""
         self._copies.ship(job_folder(self._root, job).path)
         self._events.put(lambda: self._jobs.follow_records(job))
 

@@ -56,10 +56,10 @@ class HostJobs:
         publisher: HostPublisher,
         behaviours: Mapping[str, str],
         clock: Clock,
-        on_ask: Callable[[str], None],
+        on_record: Callable[[str], None],
         copies: Copies = NO_COPIES,
     ) -> None:
-        """`on_ask` is called with the name of a job when Spark asks for its next batch, from any thread."""
+        """`on_record` is called with the name of a job that has recorded a batch, from any thread."""
         self._host = host
         self._root = root
         self._new_job = partial(
@@ -69,7 +69,7 @@ class HostJobs:
             pace=pace,
             sender=sender,
             clock=clock,
-            on_ask=on_ask,
+            on_record=on_record,
             owned_spool=consumers.spools.owned,
             copies=copies,
         )

@@ -1,14 +1,16 @@
 """A job as its host runs it: one Spark query, its log of plans, and the follower of its records."""
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bridge import Clock, Lease, PositionsGone, SpoolDamaged, read
 from bridge.machine.back_off import BackOff
-from engine.delivery.follower import REWIND, Follower
+from engine.delivery.follower import Follower
 from engine.delivery.forwarder import StreamSender
 from engine.job.batch_times import BatchTimes
 from engine.job.job_health import JobHealth
@@ -24,7 +26,6 @@ from engine.job.start import past_gone
 from engine.offset import Offset
 from engine.plan import Plan
 from engine.records.job_folder import job_folder, spool_folder
-from engine.records.record_file import any_shard
 from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 from engine.replicas.copies import NO_COPIES, Copies
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 _STOP_SECONDS = 10.0
 """Seconds that each step of stopping a query may take."""
+_SLOT_SECONDS = 15.0
+"""Seconds after which a job that waits for a slot says so."""
+_NO_SLOT = "Spark has no free slot"
 _BACK_OFF = BackOff((1.0, 2.0, 5.0, 15.0, 60.0))
 """Seconds before a query that died is started again."""
 
@@ -50,11 +54,11 @@ class SparkJob:
         sender: StreamSender,
         *,
         clock: Clock,
-        on_ask: Callable[[str], None],
+        on_record: Callable[[str], None],
         owned_spool: Callable[[str], ReadableSpool | None],
         copies: Copies = NO_COPIES,
     ) -> None:
-        """`on_ask` is called when Spark asks for a batch; `owned_spool` finds the spool of a stream the host fills."""
+        """`on_record` is called when a batch is recorded; `owned_spool` finds the spool of a stream the host fills."""
         self.name = name
         self.root = root
         self.folder = job_folder(root, name)
@@ -64,7 +68,7 @@ class SparkJob:
         self._pace = pace
         self._sender = sender
         self._clock = clock
-        self._on_ask = on_ask
+        self._on_record = on_record
         self._copies = copies
         self._lease = Lease(self.folder.path)
         try:
@@ -79,6 +83,7 @@ class SparkJob:
         self.keeper: PaceKeeper | None = None
         self.spools = JobSpools(root, owned_spool)
         self._deaths = 0
+        self._recorded_since_look = False
         self._since = time.monotonic()
         self.follower: Follower | None = None
         self.started_at = time.monotonic()
@@ -162,21 +167,26 @@ class SparkJob:
             self.folder, self._store, self._sender, run=run, on_record=self._note_record, copies=self._copies
         )
         self.started_at, self.batch_times, self.lag = time.monotonic(), BatchTimes(), JobLag(self._spooled_at)
+        batches = self._store.batches()
         self.keeper = PaceKeeper(
             run=run,
             entries=lambda first: [past_gone(entry, gone) for entry in self.plans.since(first)],
             is_bridged=self._is_bridged,
             spools=self.spools,
-            recorded=self._recorded(),
-            on_ask=self._note_question,
-            on_answer=self.batch_times.begin,
+            number=batches.stop,
+            start=self._store.file(batches[-1]).header.end if batches else Offset(),
+            ends=self._store.ends,
+            end_of=partial(_end_of, self._store),
+            on_end=self._note_end,
+            on_begin=self.batch_times.begin,
         )
         self._pace.add(self.name, self.keeper)
+        shutil.rmtree(self.folder.spark, ignore_errors=True)
         self._query = JobQuery(
             self._session,
             self.name,
             root=self.root,
-            checkpoint=self.folder.checkpoint,
+            checkpoint=self.folder.spark,
             pace=self._pace.address,
             workers=self.plans.plan.workers if self.plans.plan else "",
         )
@@ -191,9 +201,10 @@ class SparkJob:
                 # It was taken just before it was released.
                 self.folder.cuts.release(cut.name)
 
-    def _note_question(self, _start: Offset) -> None:
+    def _note_end(self) -> None:
         self.batch_times.end()
-        self._on_ask(self.name)
+        self._recorded_since_look = True
+        self._on_record(self.name)
 
     def _is_bridged(self, stream: str) -> bool | None:
         return self.plans.is_bridged(stream, self.follower.so_far.entry if self.follower else 0)
@@ -207,14 +218,6 @@ class SparkJob:
             return None
         return None if item is None else item.item.stamp / 1000
 
-    def _recorded(self) -> Callable[[Offset], Offset | None]:
-        """The end of a recorded batch by its start, in case Spark's checkpoint lost that the batch was planned."""
-        batches = self._store.batches()
-        headers = [self._store.file(batch).header for batch in batches[-REWIND:]]
-        if (begun := any_shard(self.folder.records / f"{batches.stop:020d}")) is not None:
-            headers.append(begun.header)
-        return lambda start: next((header.end for header in headers if header.start == start), None)
-
     def streams(self) -> frozenset[str]:
         """The streams that it reads or will read."""
         if self.state is JobState.STOPPED:
@@ -226,14 +229,23 @@ class SparkJob:
         """Check that the query still runs, and see its end through if it is being stopped."""
         if self.state is JobState.RUNNING and self._query is not None and not self._is_active(self._query):
             self.fail(self._query.failure())
-        elif self.state is JobState.RUNNING and self._elapsed > _BACK_OFF.longest:
-            self._deaths, self.trouble = 0, ""
+        elif self.state is JobState.RUNNING:
+            if self._elapsed > _BACK_OFF.longest:
+                self._deaths, self.trouble = 0, ""
+            if self.keeper is not None and (shards := self.keeper.shards_waiting(_SLOT_SECONDS)):
+                self.trouble = (
+                    f"{_NO_SLOT} for {shards} shards of it; give its workers more cores in name, or stop another job"
+                )
+            elif self.trouble.startswith(_NO_SLOT):
+                self.trouble = ""
         elif self.state in {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}:
             self._look_at_end()
 
     def _is_active(self, query: JobQuery) -> bool:
-        # To ask the JVM is a tenth of what a beat costs, and a query that waits for an answer is alive.
-        return bool(self.keeper is not None and self.keeper.is_asked) or query.is_active()
+        # To ask the JVM is a tenth of what a beat costs. A query that waits for a long batch is alive, and so was one
+        # that has just recorded a batch.
+        recorded, self._recorded_since_look = self._recorded_since_look, False
+        return recorded or bool(self.keeper is not None and self.keeper.is_asked) or query.is_active()
 
     def stop(self) -> None:
         """Begin to stop; `look` sees it through."""
@@ -265,3 +277,9 @@ class SparkJob:
     def _turn(self, event: JobEvent) -> None:
         self.state = next_state(self.state, event)
         self._since = time.monotonic()
+
+
+def _end_of(store: RecordStore, batch: int) -> Offset | None:
+    """Where a recorded batch ends; None if it has no record."""
+    record = store.find(batch)
+    return None if record is None else record.header.end

@@ -1,13 +1,16 @@
-"""The pace keeper of a job: answers Spark's question where the next batch ends, when that batch may begin.
+"""The pace keeper of a job: answers the question where the next batch ends, when that batch may begin.
 
-Spark asks from a process of its own, see `engine/spark/source.py`, and waits for the answer. So the answer paces the
-job: it comes when there is something to do and its time has come, and at once for a plan or a marker of a bridge.
+A long batch of Spark has a reader for each shard, see `engine/spark/source.py`. A reader asks for one batch after the
+other, and waits for each answer. So the answer paces the job: it comes when there is something to do and its time has
+come, and at once for a plan or a marker of a bridge. All readers get the same batch until it is recorded, so whatever
+dies in between, it is run with the same end.
 """
 
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from engine.job.batch_bound import SHORTEST_BOUND
@@ -21,6 +24,10 @@ _PATIENCE = 5.0
 """Seconds after which an answer comes even if there is nothing to do, so that no query waits for a dead host."""
 ALIGNING = 30.0
 """Seconds for which a part waits for the rest of its streams to bring a marker."""
+IDLE_SECONDS = 20.0
+"""Seconds without a batch after which a long batch ends, and its slots and processes are free for others."""
+_RECORD_SECONDS = 1.0
+"""Seconds between two looks for a record: a worker that died behind it has not reported it."""
 _POLL_SECONDS = 0.25
 """Seconds between two looks if nothing notifies the keeper of what it waits for."""
 _MOST_AWAITED = 3
@@ -37,6 +44,42 @@ class _Running(NamedTuple):
     begun: float
     pace: float
     parts: int
+
+
+class PlannedBatch(NamedTuple):
+    """A batch that was decided on and is not recorded yet."""
+
+    number: int
+    start: Offset
+    end: Offset
+
+
+class LongBatch(NamedTuple):
+    """A long batch of Spark: its number, and how many readers it has."""
+
+    number: int
+    shards: int
+
+
+class ReaderOrder(StrEnum):
+    """What a reader does that gets no batch."""
+
+    END = "end"
+    """The long batch is over."""
+    NUDGE = "nudge"
+    """The reader passes something on that says nothing, and asks again: only so Spark notices that a worker is lost."""
+    LEAVE = "leave"
+    """Another reader has begun to read the same shard: Spark has given up the task of this one."""
+
+
+class Ends(Protocol):
+    """The ends of planned batches."""
+
+    def keep(self, batch: int, end: Offset) -> None:
+        """Make durable where a batch ends."""
+
+    def find(self, batch: int) -> Offset | None:
+        """Where a batch ends that may have been begun; None if there is none."""
 
 
 class Spools(Protocol):
@@ -56,14 +99,19 @@ class PaceKeeper:
         self,
         *,
         run: int,
+        number: int,
+        start: Offset,
+        ends: Ends,
+        end_of: Callable[[int], Offset | None],
         entries: Callable[[int], Sequence[Entry]],
         is_bridged: Callable[[str], bool | None],
         spools: Spools,
-        recorded: Callable[[Offset], Offset | None],
-        on_ask: Callable[[Offset], None],
-        on_answer: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None],
+        on_begin: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_ask` is called for each question, and `on_answer` for each answer that begins a batch.
+        """`number` and `start` are of the first batch without a record, `end_of` says where a recorded one ends.
+
+        `on_begin` is called when a batch begins, `on_end` when it is recorded.
 
         `is_bridged` says whether a stream comes over a bridge; None if the job does not read it. From any thread.
         """
@@ -71,9 +119,23 @@ class PaceKeeper:
         self._entries = entries
         self._is_bridged = is_bridged
         self._spools = spools
-        self._recorded = recorded
-        self._on_ask = on_ask
-        self._on_answer = on_answer
+        self._number = number
+        self._start = start
+        self._ends = ends
+        self._end_of = end_of
+        self._on_end = on_end
+        self._on_begin = on_begin
+        self._planning = threading.Lock()
+        """Held by the reader that waits for the next batch on behalf of all."""
+        self._planned: PlannedBatch | None = None
+        self._long_batch = LongBatch(0, 0)
+        self._is_over = True
+        """Whether the last long batch is over."""
+        self._given_at = 0.0
+        """When Spark was told of it."""
+        self._readers: dict[int, str] = {}
+        """The reader of each shard that began last."""
+        self._lost_workers = 0
         self._news = threading.Condition()
         self._wakes = 0
         self._stopped = False
@@ -92,10 +154,10 @@ class PaceKeeper:
         self._waiting_since: dict[str, float] = {}
         self.deciding = threading.Lock()
         """Held while an end is decided, so that a plan is logged against a known past."""
+        self.is_asked = False
+        """Whether Spark waits for the next long batch now."""
         self.decided: Offset | None = None
         """The last end that was decided, or asked about; None before the first question."""
-        self.is_asked = False
-        """Whether Spark waits for an answer now."""
         self.cuts = set[str]()
         """The cuts that were decided since it was made."""
         self.given_up = frozenset[str]()
@@ -144,31 +206,103 @@ class PaceKeeper:
             self._stopped = True
             self._news.notify_all()
 
-    def end_after(self, start: Offset) -> Offset:
-        """The end of the batch after an offset; the offset itself after a while without anything to do."""
+    def long_batch_after(self, number: int) -> LongBatch | None:
+        """The long batch that follows one, once there is something to do; None after a while without."""
         self.is_asked = True
-        if self._running is not None:
-            self._timed_batches.append((self._running, time.monotonic() - self._running.begun))
-            self._running = None
         try:
-            return self._end_after(start)
+            with self._planning:
+                if self._planned is None:
+                    self._plan(time.monotonic() + _PATIENCE)
+                planned = self._planned
+                if planned is None or self._stopped:
+                    return None
+                self._long_batch, self._is_over = LongBatch(number + 1, planned.end.shards), False
+                self._given_at = time.monotonic()
+                self._readers.clear()
+                return self._long_batch
         finally:
             self.is_asked = False
 
-    def _end_after(self, start: Offset) -> Offset:
-        self._on_ask(start)
-        if (known := self._recorded(start)) is not None:
-            self._note(known)
-            self._on_answer()
-            return known
+    def batch_after(self, within: LongBatch, shard: int, reader: str, last: int | None) -> PlannedBatch | ReaderOrder:
+        """The batch after the one that a reader of a shard has passed on; a reader that begins has passed on none."""
+        if last is None:
+            with self._news:
+                self._readers[shard] = reader
+                self._news.notify_all()
+            if (planned := self._planned) is not None:
+                # It may have been recorded by a worker that was taken for dead.
+                self.note_record(planned.number)
+        lost = self._lost_workers
+        while within == self._long_batch and not self._is_over and not self._stopped:
+            planned = self._planned
+            if self._readers.get(shard) != reader:
+                return ReaderOrder.LEAVE
+            if planned is None:
+                self._await_batch()
+            elif last is not None and planned.number <= last:
+                if not self._await_record(planned, lost):
+                    return ReaderOrder.NUDGE
+            elif planned.end.shards == within.shards:
+                return planned
+            else:
+                self._is_over = True
+        return ReaderOrder.END
+
+    def shards_waiting(self, patience: float) -> int:
+        """The number of shards for which Spark has found no slot for so many seconds."""
+        if self._is_over or time.monotonic() - self._given_at < patience:
+            return 0
+        return self._long_batch.shards - len(self._readers)
+
+    def note_lost_worker(self) -> None:
+        """Have Spark notice that a worker has ended; from any thread."""
+        with self._news:
+            self._lost_workers += 1
+            self._news.notify_all()
+
+    def note_record(self, number: int) -> bool:
+        """Begin the next batch, if the current one is recorded; whether it is. From any thread."""
+        if (end := self._end_of(number)) is None:
+            return False
+        with self._news:
+            planned = self._planned
+            if planned is None or planned.number != number:
+                return True
+            self._number, self._start, self._planned = number + 1, end, None
+            if self._running is not None and end == planned.end:
+                self._timed_batches.append((self._running, time.monotonic() - self._running.begun))
+            self._running = None
+            self._news.notify_all()
+        self._on_end()
+        return True
+
+    def _await_batch(self) -> None:
+        """Wait for the next batch on behalf of all readers; the long batch is over if none comes for long."""
+        with self._planning:
+            if self._planned is None and not self._is_over and not self._plan(time.monotonic() + IDLE_SECONDS):
+                self._is_over = True
+
+    def _await_record(self, planned: PlannedBatch, lost: int) -> bool:
+        """Wait for a record; False if it is not there after a while, or a worker was lost meanwhile."""
+        with self._news:
+            self._news.wait_for(
+                lambda: self._planned is not planned or lost != self._lost_workers or self._stopped, _RECORD_SECONDS
+            )
+        return self._planned is not planned or self.note_record(planned.number)
+
+    def _plan(self, until: float) -> bool:
+        """Decide on the next batch once it may begin; False if there is none until a time, or the keeper is stopped."""
+        start = self._start
         self._note(start)
+        if (end := self._ends.find(self._number)) is not None:
+            self._give(start, end)
+            return True
         self._await_work()
-        until = time.monotonic() + _PATIENCE
         while True:
             with self._news:
                 wakes, stopped = self._wakes, self._stopped
             if stopped:
-                return start
+                return False
             with self.deciding:
                 self._note_times()
                 entries = self._entries(start.entry)
@@ -180,12 +314,12 @@ class PaceKeeper:
                 found = step.end != start
                 when = step.when(self._due(start, entries, step), now=now, latest=until) if found else until
                 if found and now >= when:
+                    self._ends.keep(self._number, step.end)
                     self._begin(start, step, entries, now)
-                    self._note(step.end)
-                    self._on_answer()
-                    return step.end
+                    self._give(start, step.end)
+                    return True
             if now >= until:
-                return start
+                return False
             with self._news:
                 if not self._stopped and self._wakes == wakes:
                     self._timed = _moved(start, step) if found else frozenset()
@@ -193,6 +327,11 @@ class PaceKeeper:
                     alone = notified and len(entries) == 1 and not start.held
                     self._news.wait(max(0.0, min(when - now, until - now if alone else _POLL_SECONDS)))
                 self._timed = frozenset()
+
+    def _give(self, start: Offset, end: Offset) -> None:
+        self._note(end)
+        self._on_begin()
+        self._planned = PlannedBatch(self._number, start, end)
 
     def _await_work(self) -> None:
         """Wait a moment for what the tasks of a long batch took, so that a slow part has its own bound at once."""

@@ -1,24 +1,36 @@
-"""The pace server of a host: passes questions of Spark's processes to the jobs' pace keepers, and reports records."""
+"""The pace server of a host: passes what Spark's processes ask and report to the pace keepers of their jobs."""
 
 import json
+import secrets
 import socketserver
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from engine.job.pace_keeper import PaceKeeper
-from engine.offset import Offset
+from engine.job.pace_keeper import LongBatch, PaceKeeper, ReaderOrder
+from engine.spark.session import is_local
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class PaceServer:
-    """Answers the processes that plan batches, and hears from those that run them; one for each host."""
+    """Answers the processes that plan and read, and hears from those that run batches; one for each host."""
 
-    def __init__(self, address: Path, *, on_record: Callable[[str], None] = lambda _job: None) -> None:
-        """`on_record` is called with the name of each job that has recorded a batch, from any thread."""
-        self.address = address
-        self._on_record = on_record
+    def __init__(self, place: Path | str) -> None:
+        """`place` is the path of a socket, or the address where the executors of a cluster reach this machine."""
         self._keepers: dict[str, PaceKeeper] = {}
-        self._server = _Server(str(address), self._answer)
+        self._server: _UnixServer | _NetworkServer
+        if isinstance(place, Path):
+            self._server = _UnixServer(str(place), _Connection)
+            self.address = str(place)
+        else:
+            self._server = _NetworkServer((place, 0), _Connection)
+            # Whoever knows it may ask: Spark hands it to the processes of its application.
+            self._server.secret = secrets.token_hex(16)
+            self.address = f"{place}:{self._server.server_address[1]}:{self._server.secret}"
+        self._server.pace = self
         self._thread = threading.Thread(target=self._server.serve_forever, name="pace", daemon=True)
         self._thread.start()
 
@@ -42,40 +54,73 @@ class PaceServer:
             self.remove(job)
         self._server.shutdown()
         self._server.server_close()
-        self.address.unlink(missing_ok=True)
+        if isinstance(self._server, _UnixServer):
+            Path(self.address).unlink(missing_ok=True)
 
-    def _answer(self, line: bytes) -> bytes:
-        question = json.loads(line)
-        if question.get("recorded"):
-            self._on_record(question["job"])
-            return b""
+    def answer(self, question: Mapping[str, Any]) -> Mapping[str, object]:
+        """The answer to a question; from any thread."""
         keeper = self._keepers.get(question["job"])
-        start = Offset.of_json(question["start"])
         try:
-            end = start if keeper is None else keeper.end_after(start)
+            return {"order": ReaderOrder.END} if keeper is None else _answered(keeper, question)
         except Exception as error:  # noqa: BLE001 - whatever it is, the query has to fail with it
-            return _line({"trouble": f"{type(error).__name__}: {error}"})
-        return _line({"end": end.as_json()})
+            return {"trouble": f"{type(error).__name__}: {error}"}
+
+    def note_lost_worker(self, job: str) -> None:
+        """Note that a worker of a job has ended; from any thread."""
+        if (keeper := self._keepers.get(job)) is not None:
+            keeper.note_lost_worker()
 
 
-def _line(answer: Mapping[str, object]) -> bytes:
-    return json.dumps(answer).encode() + b"\n"
+def begin_pace_server(session: "SparkSession", folder: Path) -> PaceServer:
+    """Begin to answer the processes of a session: those of a cluster over the network, else at a socket in a folder."""
+    context = session.sparkContext
+    is_here = is_local(context.master or "")
+    return PaceServer(folder / "pace" if is_here else str(context.getConf().get("spark.driver.host")))
 
 
-class _Server(socketserver.ThreadingUnixStreamServer):
+def _answered(keeper: PaceKeeper, question: Mapping[str, Any]) -> Mapping[str, object]:
+    """The answer to a question; empty if there is nothing to answer."""
+    if "recorded" in question:
+        # A worker that begins has recorded nothing.
+        if question["recorded"] is not None:
+            keeper.note_record(question["recorded"])
+        return {}
+    if "shards" not in question:
+        following = keeper.long_batch_after(question["long_batch"])
+        return {} if following is None else {"long_batch": following.number, "shards": following.shards}
+    long_batch = LongBatch(question["long_batch"], question["shards"])
+    batch = keeper.batch_after(long_batch, question["shard"], question["reader"], question["last"])
+    if isinstance(batch, ReaderOrder):
+        return {"order": batch}
+    return {"batch": batch.number, "start": batch.start.as_json(), "end": batch.end.as_json()}
+
+
+class _UnixServer(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
+    pace: PaceServer
+    secret = ""
 
-    def __init__(self, address: str, answer: Callable[[bytes], bytes]) -> None:
-        self.answer = answer
-        super().__init__(address, _Connection)
+
+class _NetworkServer(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    pace: PaceServer
+    secret: str
 
 
 class _Connection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        assert isinstance(self.server, _Server)  # noqa: S101 - for the type checker; the base class has the general type
+        server = self.server
+        assert isinstance(server, _UnixServer | _NetworkServer)  # noqa: S101 - for the type checker; the base class has the general type
+        worker_of: str | None = None
         try:
+            if server.secret and not secrets.compare_digest(self.rfile.readline(), f"{server.secret}\n".encode()):
+                return
             for line in self.rfile:
-                self.wfile.write(self.server.answer(line))
+                question = json.loads(line)
+                worker_of = question["job"] if "recorded" in question else None
+                self.wfile.write(json.dumps(server.pace.answer(question)).encode() + b"\n")
         except ConnectionError:
-            # The query was stopped while it waited.
-            return
+            # Spark has ended the process that asked.
+            pass
+        if worker_of is not None:
+            server.pace.note_lost_worker(worker_of)

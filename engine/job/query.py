@@ -17,9 +17,9 @@ class JobQuery:
     """One query of a job; started when it is made."""
 
     def __init__(  # noqa: PLR0913 - where it runs, what, as whom, and with what beside it are six things
-        self, session: "SparkSession", job: str, *, root: Path, checkpoint: Path, pace: Path, workers: str = ""
+        self, session: "SparkSession", job: str, *, root: Path, checkpoint: Path, pace: str, workers: str = ""
     ) -> None:
-        """`pace` is the socket where Spark's processes ask when the next batch begins, `workers` the name of these."""
+        """`pace` is where Spark's processes ask what to run, `workers` the name of these processes."""
         self._job = job
         self._session = session
         self._stopping: threading.Thread | None = None
@@ -31,9 +31,9 @@ class JobQuery:
                 session.readStream.format(SOURCE_FORMAT)
                 .option("job", job)
                 .option("root", str(root))
-                .option("pace", str(pace))
+                .option("pace", pace)
                 .load()
-                .mapInArrow(partial(answer, str(root), job, str(pace)), RESULT)
+                .mapInArrow(partial(answer, str(root), job, pace), RESULT)
             )
         self._query = (
             batches.writeStream.format("noop")

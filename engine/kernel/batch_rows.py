@@ -1,21 +1,23 @@
 """The rows that Spark passes from the spools to the kernel for a shard: the offsets of the batch, then its items."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from bridge import ItemKind, between
+from bridge import ItemKind, between, packed, unpacked
 from bridge.events.births import births_in, births_text
 from engine.kernel.batch import Arrived
 from engine.kernel.portion import EVERYTHING, Portion
 from engine.offset import Offset
 from engine.plan import Entry
-from engine.records.job_folder import JobFolder, spool_folder
-from engine.records.record_store import RecordStore
+from engine.records.job_folder import spool_folder
 
+_ROWS = pa.schema({"batch": pa.int64(), "span": pa.string(), "last": pa.bool_(), "items": pa.binary()})
+NUDGE = pa.record_batch([[-1], [""], [False], [b"n" * 128]], schema=_ROWS)
+"""The row that follows a batch: Spark passes a row on when the next one is there."""
 _SCHEMA = pa.schema(
     {
         "stream": pa.string(),
@@ -56,52 +58,55 @@ def arriving(
                 yield Arrived(stream, first, item.count, item.stamp, item.payload, item.births)
 
 
-def is_recorded(folder: JobFolder, span: Span) -> bool:
-    """True if the latest record is that of this batch. Spark repeats no earlier one."""
-    store = RecordStore(folder.records)
-    batches = store.batches()
-    found = store.find(batches[-1]) if batches else None
-    return found is not None and (found.header.start, found.header.end) == span
-
-
-def written_rows(span: Span, items: Iterable[Arrived], shard: int = 0) -> Iterator[pa.RecordBatch]:
-    """The rows that the source gives to Spark for one shard."""
-    header = json.dumps([span.start.as_json(), span.end.as_json()])
-    piece, size = [Arrived("", shard, 0, 0, header.encode())], 0
+def written_rows(batch: int, span: Span, items: Iterable[Arrived], shard: int = 0) -> Iterator[pa.RecordBatch]:
+    """The rows that the source gives to Spark for one shard of a batch."""
+    header = json.dumps([shard, span.start.as_json(), span.end.as_json()])
+    piece: list[Arrived] = []
+    size = 0
     for item in items:
+        if size >= _MOST_BYTES:
+            yield _row(batch, header, piece, last=False)
+            piece, size = [], 0
         piece.append(item)
         size += len(item.payload)
-        if size >= _MOST_BYTES:
-            yield _batch(piece)
-            piece, size = [], 0
-    if piece:
-        yield _batch(piece)
+    yield _row(batch, header, piece, last=True)
 
 
 class ShardRows(NamedTuple):
     """The rows that one shard of a batch was given."""
 
+    batch: int
     span: Span
     items: list[Arrived]
     shard: int
 
 
-def read_rows(batches: Iterable[pa.RecordBatch]) -> ShardRows:
-    """The span of a batch, and the items for a shard, from its rows."""
-    rows = [
-        Arrived(stream, first, count, stamp, payload, births_in(births, count))
-        for batch in batches
-        for stream, first, count, stamp, payload, births in zip(
-            *(column.to_pylist() for column in batch.columns), strict=True
-        )
-    ]
-    start, end = json.loads(rows[0].payload)
-    return ShardRows(Span(Offset.of_json(start), Offset.of_json(end)), rows[1:], rows[0].first)
+def read_rows(pieces: Iterable[pa.RecordBatch]) -> Iterator[ShardRows]:
+    """Batch after batch of a shard, from their rows."""
+    items: list[Arrived] = []
+    for rows in pieces:
+        for batch, span, last, content in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            if batch < 0:
+                continue
+            if content:
+                items += _items(content)
+            if last:
+                shard, start, end = json.loads(span)
+                yield ShardRows(batch, Span(Offset.of_json(start), Offset.of_json(end)), items, shard)
+                items = []
 
 
-def _batch(items: list[Arrived]) -> pa.RecordBatch:
+def _row(batch: int, header: str, items: Sequence[Arrived], *, last: bool) -> pa.RecordBatch:
+    return pa.record_batch([[batch], [header], [last], [_packed(items) if items else b""]], schema=_ROWS)
+
+
+def _packed(items: Sequence[Arrived]) -> bytes:
     rows = ((*item[:-1], births_text(item.births)) for item in items)
-    return pa.record_batch(
-        [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), _SCHEMA.types, strict=True)],
-        schema=_SCHEMA,
-    )
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), _SCHEMA.types, strict=True)]
+    return packed(pa.record_batch(columns, schema=_SCHEMA))
+
+
+def _items(content: bytes) -> Iterator[Arrived]:
+    columns = (column.to_pylist() for column in unpacked(content).columns)
+    for stream, first, count, stamp, payload, births in zip(*columns, strict=True):
+        yield Arrived(stream, first, count, stamp, payload, births_in(births, count))

@@ -57,13 +57,13 @@ class Worker:
         """What an event of each instance cost in the last batch."""
 
     def work_off(self, batch: int, span: Span, items: Sequence[Arrived], shard: int = 0) -> bool:
-        """Make the record of a shard of a batch, and once all have theirs the whole; True if the batch is recorded now.
+        """Make the record of a shard of a batch, and once all have theirs the whole; True if the batch is recorded.
 
-        What is recorded already is not computed again.
+        What is recorded already is not computed again, even if a worker that was taken for dead ended it elsewhere.
         """
-        if (found := self._store.find(batch)) is not None:
-            self._check(batch, found, span)
-            return False
+        if (whole := self._store.find(batch)) is not None:
+            self._check(batch, whole, Span(span.start, whole.header.end))
+            return True
         shards = span.end.shards
         if shards > 1 and (part := self._store.find_shard(batch, shard)) is not None:
             self._check(batch, part, span)
@@ -101,8 +101,8 @@ class Worker:
     def _check(self, batch: int, found: RecordFile, span: Span) -> None:
         if (found.header.start, found.header.end) != span:
             raise WrongRecord(
-                f"the record of batch {batch} in {self._folder.path} has other positions than Spark's checkpoint; "
-                "restore the checkpoint and the records from the same backup"
+                f"the record of batch {batch} in {self._folder.path} covers other positions than the batch; "
+                "restore the whole folder from one backup"
             )
 
     def is_over(self) -> bool:

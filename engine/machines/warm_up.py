@@ -16,7 +16,7 @@ from bridge import SystemClock
 from bridge.emitted import Emitted, Stream
 from engine.job.job import SparkJob
 from engine.job.lifecycle import JobState
-from engine.job.pace_server import PaceServer
+from engine.job.pace_server import begin_pace_server
 from engine.plan import Plan
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def warm_up(session: "SparkSession", is_over: Callable[[], bool]) -> None:
     """Run a job without tasks for one batch, and stop it."""
     with tempfile.TemporaryDirectory(prefix="braid-") as name:
         root = Path(name)
-        pace = PaceServer(root / "pace", on_record=lambda _job: None)
+        pace = begin_pace_server(session, root)
         job = SparkJob(
             _JOB,
             root,
@@ -63,7 +63,7 @@ def warm_up(session: "SparkSession", is_over: Callable[[], bool]) -> None:
             pace,
             _Nobody(),
             clock=SystemClock(),
-            on_ask=lambda _job: None,
+            on_record=lambda _job: None,
             owned_spool=lambda _stream: None,
         )
         try:

@@ -1,4 +1,4 @@
-"""The folder of a job: its lease, log of plans, records, cuts, attempts, and Spark's checkpoint."""
+"""The folder of a job: its lease, log of plans, records, cuts, attempts, and notes of Spark's own."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,8 @@ class JobFolder:
         self.runs = path / "runs"
         self.records = path / "records"
         self.attempts = path / "attempts"
-        self.checkpoint = path / "checkpoint"
+        self.spark = path / "spark"
+        """What Spark notes of its long batches; emptied at each start, since records alone say what has happened."""
         self.cuts = KeptCuts(path / "cuts")
 
     def made_at(self) -> int | None:

@@ -195,12 +195,6 @@ def shard_path(path: Path, shard: int) -> Path:
     return path.parent / "shards" / f"{path.name}.{shard:03d}"
 
 
-def any_shard(path: Path) -> RecordFile | None:
-    """The record of any shard of a batch, given the path of the whole record; None if no shard has one."""
-    found = sorted((path.parent / "shards").glob(f"{path.name}.*"))
-    return RecordFile(found[0]) if found else None
-
-
 def _read(file: BinaryIO, first: int, size: int) -> bytes:
     file.seek(first)
     return file.read(size)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from bridge.machine.files import Steps, link_whole, no_steps, sync_folder
+from engine.records.planned_ends import PlannedEnds
 from engine.records.record import Record, Table
 from engine.records.record_file import RecordDamaged, RecordFile, shard_path
 from engine.records.record_header import Header
@@ -27,6 +28,7 @@ class RecordStore:
     def __init__(self, folder: Path, *, step: Steps = no_steps) -> None:
         self._folder = folder
         self._step = step
+        self.ends = PlannedEnds(folder / "ends", step=step)
 
     def write(self, record: Record) -> bool:
         """Make a record durable; False if its batch already has one, which counts."""
@@ -162,6 +164,7 @@ class RecordStore:
             path = self._path(batch)
             for shard in reversed(range(_shards_beside(path))):
                 shard_path(path, shard).unlink()
+            self.ends.forget(batch)
             path.unlink(missing_ok=True)
 
     def _load(self, state: InstanceStates, base: int, before: int, only: Collection[int] | None = None) -> None:

@@ -10,22 +10,19 @@ Names that are gone were noted before, and are removed last. Files never change,
 | SPOOL_LOG | `spools/S/log/FIRST-END` | the file before |
 | SPOOL_MARK | `spools/S/high-water` (*): at most the end of the log | the log up to its end, unless that is empty |
 | PLAN | `jobs/J/plans/N`, `runs/N`, `gone` (*), `stopped` (*), and whatever is new here | the plan before |
-| CHECKPOINT | `jobs/J/checkpoint/metadata` and all that is not named below | |
 | VERDICT | `jobs/J/attempts/**/*.json`: permanent, all else there belongs to living processes | |
-| SHARD_RECORD | `jobs/J/records/shards/N.SHARD` | its plan, run, states of other jobs, and events in spools |
+| END | `jobs/J/records/ends/N`: where a batch ends that may have been begun | its plan, run, and events in spools |
+| SHARD_RECORD | `jobs/J/records/shards/N.SHARD` | likewise; its end, and states of other jobs |
 | RECORD | `jobs/J/records/N` | likewise; the records of its shards, and of older batches |
-| OFFSETS | `jobs/J/checkpoint/offsets/N` | the records before N, plan, run, and events in spools |
-| COMMITS | `jobs/J/checkpoint/commits/N` | offsets and record of N |
 | CUT | `jobs/J/cuts/NAME.N` (*) | the record of N |
 | PUBLISHED | `jobs/J/published` (*) | the records and cuts before its batch |
 | CONSUMER | `spools/S/consumers/J.position` (*): events before it are removed | the records of J that read them |
 
-A record may be one batch ahead of the offsets, since a job finds the end of such a batch in the record; not more. A
-spool that a job fills holds what other jobs' records emitted. That order needs no look: a record is at all peers that
+A spool that a job fills holds what other jobs' records emitted. That order needs no look: a record is at all peers that
 count before it is forwarded.
 
-Nothing else is sent: no folder `tmp`, no name with a leading dot except where names come from users, no `swept` folder
-of a host. Empty folders are sent, because a spool without a log was never filled.
+Nothing else is sent: no folder `spark` of a job, no folder `tmp`, no name with a leading dot except where names come
+from users, no `swept` folder of a host. Empty folders are sent, because a spool without a log was never filled.
 """
 
 from enum import IntEnum
@@ -42,15 +39,13 @@ class FileKind(IntEnum):
     SPOOL_LOG = 2
     SPOOL_MARK = 3
     PLAN = 4
-    CHECKPOINT = 5
-    VERDICT = 6
+    VERDICT = 5
+    END = 6
     SHARD_RECORD = 7
     RECORD = 8
-    OFFSETS = 9
-    COMMITS = 10
-    CUT = 11
-    PUBLISHED = 12
-    CONSUMER = 13
+    CUT = 9
+    PUBLISHED = 10
+    CONSUMER = 11
 
 
 REPLACED = {FileKind.RECEIVED, FileKind.SPOOL_MARK, FileKind.CUT, FileKind.PUBLISHED, FileKind.CONSUMER}
@@ -62,10 +57,8 @@ _PLACES = {
     ("jobs", "cuts"): FileKind.CUT,
     ("jobs", "attempts"): FileKind.VERDICT,
     ("jobs", "records"): FileKind.RECORD,
+    ("jobs", "records", "ends"): FileKind.END,
     ("jobs", "records", "shards"): FileKind.SHARD_RECORD,
-    ("jobs", "checkpoint"): FileKind.CHECKPOINT,
-    ("jobs", "checkpoint", "offsets"): FileKind.OFFSETS,
-    ("jobs", "checkpoint", "commits"): FileKind.COMMITS,
     ("spools",): FileKind.LEASE,
     ("spools", "log"): FileKind.SPOOL_LOG,
     ("spools", "high-water"): FileKind.SPOOL_MARK,
@@ -99,7 +92,9 @@ def has_folder(path: str) -> bool:
     parts = path.split("/")
     if len(parts) < 3:  # noqa: PLR2004 - jobs, spools and hosts have names of any form
         return parts[0] in FOLDERS
-    return parts[-1] != "tmp" and not parts[-1].startswith(".") and not (parts[0] == "hosts" and parts[2] == "swept")
+    if (parts[0], parts[2]) in {("hosts", "swept"), ("jobs", "spark")}:
+        return False
+    return parts[-1] != "tmp" and not parts[-1].startswith(".")
 
 
 def has_file(path: str) -> bool:

@@ -10,7 +10,7 @@ spools: other jobs may need that.
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from pathlib import Path
@@ -83,8 +83,12 @@ class RootLook:
         late += [(_turn(each), each) for spool in kept for each in (spool, f"{spool}/log", f"{spool}/consumers")]
         heapify(late)
         found: Tree = {}
+        planned: dict[str, int] = {}
         while late:
             turn, folder = heappop(late)
+            if folder.startswith("jobs/") and folder.endswith("/records"):
+                # After cuts and what was published, which have records of these batches, and before the records.
+                planned[folder] = max(map(_batch, self._folders.seen(f"{folder}/ends").files), default=-1)
             seen = self._folders.seen(folder)
             if seen is NO_FOLDER:
                 continue
@@ -103,9 +107,11 @@ class RootLook:
                     kept.add(spool)
                     for each in (spool, f"{spool}/log"):
                         heappush(late, (_turn(each), each))
-        return found if self._holds_together(found, early, kept, known) else None
+        return found if self._holds_together(found, early, kept, known, planned) else None
 
-    def _holds_together(self, found: Tree, early: Tree, kept: Collection[str], known: Tree) -> bool:
+    def _holds_together(
+        self, found: Tree, early: Tree, kept: Collection[str], known: Tree, planned: Mapping[str, int]
+    ) -> bool:
         """Whether the listed files need nothing that came and went meanwhile; what went meanwhile is added again."""
         for folder, listed in found.items():
             files = listed
@@ -122,22 +128,10 @@ class RootLook:
                     return False
             if folder.startswith("jobs/") and folder.count("/") == 1 and not _as_noted(found, folder, files, noted):
                 return False
-        for folder in [folder for folder in found if folder.startswith("jobs/") and folder.endswith("/records")]:
-            self._cut_off(found, folder.removesuffix("/records"), known)
+        for records, last in planned.items():
+            _cut_off(found, records, last, known)
         spools = (folder for folder in found if folder.startswith("spools/") and folder.count("/") == 1)
         return all(self._agrees(spool, found, known if spool in kept else early) for spool in spools)
-
-    def _cut_off(self, found: Tree, job: str, known: Tree) -> None:
-        """Leave out records that came after the offsets were listed: they may be too far ahead."""
-        offsets = f"{job}/checkpoint/offsets"
-        if offsets not in found and self._folders.seen(offsets) is NO_FOLDER:
-            return
-        planned = max((int(name) for name in found.get(offsets, {}) if name.isdigit()), default=-1)
-        for folder in (f"{job}/records", f"{job}/records/shards"):
-            files, had = found.get(folder, {}), known.get(folder, {})
-            late = {name for name in files if _batch(name) > planned and name not in had}
-            if late:
-                found[folder] = {name: version for name, version in files.items() if name not in late}
 
     def _agrees(self, spool: str, found: Tree, noted: Tree) -> bool:
         """Whether the mark of a spool is not beyond its log: the files up to it came and went meanwhile."""
@@ -188,6 +182,15 @@ def _as_noted(found: Tree, job: str, files: Files, noted: Files) -> bool:
         if before is not None:
             found[job][_PUBLISHED] = before
     return True
+
+
+def _cut_off(found: Tree, records: str, last: int, known: Tree) -> None:
+    """Leave out what is of batches that were planned only after the look came to records: some of it may be gone."""
+    for folder in (records, f"{records}/ends", f"{records}/shards"):
+        files, had = found.get(folder, {}), known.get(folder, {})
+        late = {name for name in files if _batch(name) > last and name not in had}
+        if late:
+            found[folder] = {name: version for name, version in files.items() if name not in late}
 
 
 def _batch(name: str) -> int:

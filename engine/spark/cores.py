@@ -1,23 +1,29 @@
 """The cores of a Spark application: those of the executors that it has now, and what a batch takes of them."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from engine.spark.session import is_local
+from engine.spark.session import LOCAL_CORES, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_SLOTS_PER_CORE = "spark.braid.slotsPerCore"
+"""The setting by which the operator of a cluster says how many of its workers' cores in name are one core."""
 _LOCAL_BATCH, _CLUSTER_BATCH = 0.06, 0.18
 """As measured on a computer with two cores, and on a standalone cluster there."""
 
 
 def cores_of(session: "SparkSession") -> int:
-    """The number of tasks that run at once now; on a cluster it changes when workers join or leave."""
+    """The cores of this machine, or of a cluster's workers, which changes when workers join or leave."""
     context: Any = session.sparkContext
+    if (cores := context.getConf().get(LOCAL_CORES)) is not None:
+        return int(cores)
     # `defaultParallelism` is 2 at least, whatever is there.
     scala = context._jsc.sc()  # noqa: SLF001 - there is no public way to it
-    return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+    slots = int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+    return math.ceil(slots / int(context.getConf().get(_SLOTS_PER_CORE, "16")))
 
 
 def batch_cost_of(session: "SparkSession") -> float:

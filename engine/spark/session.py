@@ -18,6 +18,10 @@ from engine.spark.local_files import use_plain_files
 
 _MOST_FAILURES = 8
 """The number of tries of a batch before its job is started again; a task to blame is found in fewer."""
+_SLOTS = 1_000
+"""The shards of long batches that may run at once on one machine."""
+LOCAL_CORES = "spark.braid.cores"
+"""The setting that keeps how many cores a local session was given."""
 _JVM = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
     # Otherwise it writes its state to a file twenty times a second, for tools that nobody uses here.
@@ -34,7 +38,9 @@ _SETTINGS = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "1",
     "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # A row is passed on once it is written, and not only with others.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.buffer.size": "64",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     # A batch has few rows, however many events: generated code, and the search for it, would cost more than it saves.
@@ -45,8 +51,8 @@ _SETTINGS = {
     "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.executor.extraJavaOptions": _JVM,
     "spark.task.maxFailures": str(_MOST_FAILURES),
-    # A batch is one task, so the job that waited longest is next. Fair pools choose by name if all are idle: with more
-    # jobs than cores, the last ones in the alphabet would never have a turn.
+    # The long batch that waited longest for a slot is next. Fair pools choose by name if all are idle: with more jobs
+    # than slots, the last ones in the alphabet would never have a turn.
     "spark.scheduler.mode": "FIFO",
 }
 _LOCAL_SETTINGS = {
@@ -71,7 +77,7 @@ def start_session(name: str, *, master: str | None = None, recording: Path | Non
     """
     find_java(os.environ)
     find_spark(os.environ)
-    master = retrying_master(master or "local")
+    master, cores = slotted_master(master or "local")
     python = os.environ.get("PYSPARK_PYTHON", sys.executable)
     if is_local(master):
         # It loads its modules while the JVM starts.
@@ -80,7 +86,8 @@ def start_session(name: str, *, master: str | None = None, recording: Path | Non
     builder = builder.config("spark.driver.extraClassPath", jars_to_find_first(os.environ))
     classes = using_archive(os.environ) if recording is None else recording_classes(recording)
     builder = builder.config("spark.driver.extraJavaOptions", f"{_JVM} -Xss4m {classes}".strip())
-    for key, value in (_SETTINGS | (_LOCAL_SETTINGS if is_local(master) else {})).items():
+    local = _LOCAL_SETTINGS | {LOCAL_CORES: str(cores)} if is_local(master) else {}
+    for key, value in (_SETTINGS | local).items():
         builder = builder.config(key, value)
     with _chosen_python(python):
         session = builder.getOrCreate()
@@ -119,12 +126,16 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def retrying_master(master: str) -> str:
-    """A master that retries a batch that failed; a local one only does so if its name says how often.
+def slotted_master(master: str) -> tuple[str, int | None]:
+    """A master with slots for many long batches, and the cores that its name says; None for those of a cluster.
 
-    >>> retrying_master("local"), retrying_master("local[2]"), retrying_master("local[2,4]"), retrying_master("spark://there:7077")
-    ('local[*,8]', 'local[2,8]', 'local[2,4]', 'spark://there:7077')
+    A local one also has to say how often a task is retried. What it calls cores are threads, and a thread that waits
+    for the next batch takes no CPU.
+
+    >>> slotted_master("local[2]"), slotted_master("spark://there:7077")
+    (('local[1000,8]', 2), ('spark://there:7077', None))
     """
-    if match := re.fullmatch(r"local(?:\[(\d+|\*)\])?", master):
-        return f"local[{match[1] or '*'},{_MOST_FAILURES}]"
-    return master
+    if match := re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master):
+        cores = match[1] if match[1] not in {None, "*"} else os.cpu_count()
+        return f"local[{_SLOTS},{_MOST_FAILURES}]", int(cores or 1)
+    return master, None

@@ -1,14 +1,17 @@
-"""The Spark source: asks the host where each batch ends, and reads the spools up to there.
+"""The Spark source: a batch of Spark is long, and within it batch after batch is passed on as the host answers.
 
-Spark makes a reader in a process for planning, and another wherever a batch is read. So a reader connects only when it
-has to, and the modules that only reading needs are imported there: every job has a process that plans.
+What Spark does for a batch of its own costs some 40 ms of CPU, so one lasts as long as there is something to do. What
+has happened in it is said by the records alone: a task of a long batch that begins again goes on behind the last one.
+
+Spark makes a reader in a process for planning, and another wherever a long batch is read. So a reader connects only
+when it has to, and the modules that only reading needs are imported there: every job has a process that plans.
 """
 
-import json
-import socket
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pyarrow as pa
@@ -17,18 +20,19 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from engine.offset import Offset
+from engine.spark.pace_line import PaceLine
 
 SOURCE_FORMAT = "braid"
-_COLUMNS = "stream string, first long, count long, stamp long, payload binary, births string"
+_COLUMNS = "batch long, span string, last boolean, items binary"
 """The columns of `engine/kernel/batch_rows.py`, as a schema of Spark."""
 
 
 @dataclass
-class BatchShard(InputPartition):
-    """The span that one shard of a batch reads; its first row holds both for the kernel."""
+class LongBatchShard(InputPartition):
+    """The shard of a long batch that one reader reads, batch by batch."""
 
-    start: dict[str, Any]
-    end: dict[str, Any]
+    long_batch: int
+    shards: int
     shard: int
 
 
@@ -50,64 +54,56 @@ class SpoolSource(DataSource):
 
 
 class SpoolStreamReader(DataSourceStreamReader):
-    """Plans and reads the batches of one job."""
+    """Plans and reads the long batches of one job."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._job = options["job"]
         self._root = options["root"]
-        self._pace = options["pace"]
-        self._connection: socket.socket | None = None
+        self._line = PaceLine(options["pace"], self._job)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._line.close()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's interface
-        """The offset before the first batch."""
-        return Offset().as_json()
+        """The offset before the first long batch."""
+        return {"long_batch": 0, "shards": 0}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802, ARG002 - Spark's interface
-        """The end of the next batch; waits until that batch should begin."""
-        if self._connection is None:
-            self._connection = socket.socket(socket.AF_UNIX)
-            self._connection.connect(self._pace)
-        self._connection.sendall(json.dumps({"job": self._job, "start": start}).encode() + b"\n")
-        line = b""
-        while not line.endswith(b"\n"):
-            more = self._connection.recv(65_536)
-            if not more:
-                raise ConnectionError(f"the host of job {self._job} is gone; it starts the job again once it is back")
-            line += more
-        answer: dict[str, Any] = json.loads(line)
-        if "trouble" in answer:
-            raise RuntimeError(answer["trouble"])
-        end: dict[str, Any] = answer["end"]
-        return end
+        """The end of the next long batch; waits until there is something to do in it."""
+        answer = self._line.ask({"long_batch": start["long_batch"]})
+        return answer if "long_batch" in answer else start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """A task for each shard of the batch."""
-        return [] if start == end else [BatchShard(start, end, shard) for shard in range(end["shards"])]
+        """A task for each shard, which runs as long as the long batch."""
+        return [] if start == end else [LongBatchShard(**end, shard=shard) for shard in range(end["shards"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The items of a batch that may have events of a shard."""
-        from bridge import PositionsGone  # noqa: PLC0415 - see above
-
-        assert isinstance(partition, BatchShard)  # noqa: S101 - for the type checker; Spark's interface is general
-        from engine.kernel.batch_rows import Span, arriving, is_recorded, written_rows  # noqa: PLC0415 - see above
+        """The items that may have events of a shard, batch by batch until the long batch is over."""
+        assert isinstance(partition, LongBatchShard)  # noqa: S101 - for the type checker; Spark's interface is general
+        from engine.kernel.batch_rows import NUDGE, Span, arriving, written_rows  # noqa: PLC0415 - see above
         from engine.kernel.portion import Portion  # noqa: PLC0415 - see above
         from engine.records.job_folder import job_folder  # noqa: PLC0415 - see above
 
-        span = Span(Offset.of_json(partition.start), Offset.of_json(partition.end))
         root = Path(self._root)
-        folder, begun = job_folder(root, self._job), False
-        try:
+        folder = job_folder(root, self._job)
+        question: dict[str, Any] = {**asdict(partition), "reader": token_hex(8), "last": None}
+        while True:
+            batch = self._line.ask(question)
+            match batch.get("order"):
+                case "end":
+                    return
+                case "leave":
+                    # Spark does not listen to what this process would still say.
+                    os._exit(1)
+                case "nudge":
+                    yield NUDGE
+                    continue
+            span = Span(Offset.of_json(batch["start"]), Offset.of_json(batch["end"]))
             # A batch may have been planned over events that the job has to pass over by now.
             entry = folder.entry(span.end.entry)
             portion = Portion(division=entry.division, shard=partition.shard)
             items = arriving(root, entry, span, folder.gone(), portion)
-            for rows in written_rows(span, items, partition.shard):
-                begun = True
-                yield rows
-        except PositionsGone:
-            # A job that is stopped leaves its spools, even if Spark has not committed all that it has recorded. A batch
-            # that has a record does not need its events again.
-            if not is_recorded(folder, span):
-                raise
-            if not begun:
-                yield from written_rows(span, (), partition.shard)
+            yield from written_rows(batch["batch"], span, items, partition.shard)
+            yield NUDGE
+            question["last"] = batch["batch"]

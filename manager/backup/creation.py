@@ -1,6 +1,6 @@
 """The creation of a backup, while the service runs or not.
 
-A backup contains the database as of one moment; the plans, checkpoint, records and cuts of each job; the end of each
+A backup contains the database as of one moment; the plans, records and cuts of each job; the end of each
 spool; the access lists of the broker; and the tenants' secrets. On request it contains the events in the spools, and
 the first operator's API key with the key to the secrets. The database is copied last, so that it has every plan and
 instance that a job knows. A backup waits while tasks move between jobs.

@@ -1,7 +1,7 @@
 """A copy of a running job's folder: with the batch that it is about to run, or as of its last finished batch.
 
-First the published position and the cuts are linked, then Spark's checkpoint, and then the records of the batches in
-it. If records were removed or added meanwhile, it shows, and the job is copied again.
+First the published position and the cuts are linked, and then the records. If records were removed meanwhile, it shows,
+and the job is copied again.
 """
 
 import json
@@ -25,20 +25,22 @@ def copy_job(path: Path, into: Path, *, whole: bool) -> None:
 
 def _copy_whole(path: Path, into: Path) -> None:
     link_files(path, into, ["published", "cuts"])
-    link_files(path, into, ["checkpoint"])
-    planned = max(numbers_in(into / "checkpoint" / "offsets"), default=-1)
-    link_files(path, into, ["records"], most=planned)
+    # What shards have begun of a batch can be gone on with if that is the next one.
+    following = max(numbers_in(path / "records"), default=-1) + 1
+    link_files(path, into, ["records"], most=following)
+    # A shard's record needs the end of its batch, which was there before it.
+    link_files(path, into, ["records/ends"], most=following)
     # Attempts belong to living processes; verdicts are permanent.
     link_files(path, into, ["attempts"], ending=".json")
     link_files(path, into, ["plans", "runs", "stopped", "gone"])
-    _check(into, range(planned - 1, planned + 1))
+    _check(into)
 
 
 def _copy_finished(path: Path, into: Path) -> None:
-    finished = max(numbers_in(path / "checkpoint" / "commits"), default=-1)
+    finished = max(numbers_in(path / "records"), default=-1)
     if finished >= 0:
         link_files(path, into, ["published", "cuts"])
-        link_files(path, into, ["checkpoint", "records"], most=finished)
+        link_files(path, into, ["records"], most=finished)
     link_files(path, into, ["plans", "runs", "stopped", "gone"])
     for each in JobFolder(into).cuts.all() if (into / "cuts").is_dir() else ():
         if each.batch > finished:
@@ -47,25 +49,26 @@ def _copy_finished(path: Path, into: Path) -> None:
         # The link is the job's own file, so it is replaced instead of written.
         (into / "published").unlink()
         (into / "published").write_text(json.dumps({**position, "batch": finished + 1}))
-    _check(into, range(finished, finished + 1))
+    _check(into)
 
 
-def _check(into: Path, last: range) -> None:
+def _check(into: Path) -> None:
     """Check that all records are there from which the job continues."""
     folder = JobFolder(into)
     batches = RecordStore(folder.records).batches() if folder.records.is_dir() else range(0)
+    position = _published(into)
     if not batches:
-        if last[-1] > 0:
+        if position and position["batch"] > 0:
             raise ChangedMeanwhile("its records were removed meanwhile")
         return
     needed = [RecordStore(folder.records).base(batches[-1]), *(cut.batch for cut in folder.cuts.all())]
-    if position := _published(into):
+    if position:
         needed.append(min(position["batch"], batches[-1]))
     names = set(numbers_in(folder.records))
     begins = RecordStore(folder.records).file(batches[0]).header.start.entry
     if begins and begins not in numbers_in(folder.plans):
         raise ChangedMeanwhile("its plans were removed meanwhile")
-    if batches[-1] not in last or batches[0] > min(needed) or names != set(batches):
+    if batches[0] > min(needed) or names != set(batches):
         raise ChangedMeanwhile("its records were removed meanwhile")
     store = RecordStore(folder.records)
     # A host that died while it pruned may have left a part of an older record.

@@ -91,7 +91,7 @@ class _Kept(BaseSettings):
     root: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
         default_factory=lambda: data_folder(os.environ), validate_default=True
     )
-    """The folder for everything that is kept: database, spools, records, checkpoints."""
+    """The folder for everything that is kept: database, spools, records."""
     listen: Annotated[str, StringConstraints(min_length=1)] = "127.0.0.1"
     """The address that REST is served on."""
     port: Annotated[int, Field(ge=1, le=65_535)] = 8642

@@ -127,7 +127,7 @@ class Arena:
         return str(status.get("spools", {}).get(stream, ""))
 
     def folder(self, job: str) -> JobFolder:
-        """The folder of a job, with its records and its checkpoint."""
+        """The folder of a job, with its records."""
         return job_folder(self.root, job)
 
     def until(self, condition: Callable[[], bool], what: str, bound: float = BOUND) -> None:

@@ -173,13 +173,16 @@ class Chain:
         self.receiver.work(came)
 
     def again(self) -> None:
-        """Run the last batch again, as Spark does if it died before its commit."""
+        """Run the last batch again, as a worker does that was given it before another had recorded it."""
         batches = self.job.store.batches()
         if batches:
             header = self.job.store.file(batches[-1]).header
             span = Span(header.start, header.end)
             entry = self.folder.entry(span.end.entry)
-            assert not self.job._worker.work_off(header.batch, span, list(arriving(self.root, entry, span)))
+            record = self.folder.records / f"{header.batch:020d}"
+            before = record.stat()
+            assert self.job._worker.work_off(header.batch, span, list(arriving(self.root, entry, span)))
+            assert before == record.stat()
 
     def release(self) -> None:
         """Let the broker deliver what it held, last first."""

@@ -31,11 +31,10 @@ class Moment(StrEnum):
     """The moments of a kill: at random, or just after a batch, or a shard, came to a step."""
 
     ANY = "any"
-    PLANNED = "planned"
+    BEGUN = "begun"
     SHARD = "shard"
     RECORDED = "recorded"
     PUBLISHED = "published"
-    COMMITTED = "committed"
 
 
 class Kill(NamedTuple):
@@ -101,14 +100,12 @@ def _await(arena: Arena, job: JobFolder, kill: Kill) -> None:
 
 def _seen(job: JobFolder, moment: Moment) -> int:
     match moment:
-        case Moment.PLANNED:
-            return newest(job.checkpoint / "offsets")
+        case Moment.BEGUN:
+            return max([newest(job.records), *(int(path.name[:20]) for path in job.attempts.rglob("*-*"))])
         case Moment.SHARD:
             shards = (path.name for path in (job.records / "shards").glob("*.*"))
             # A batch with one shard has no record but its own.
             return max([newest(job.records), *(int(name.partition(".")[0]) for name in shards)])
-        case Moment.COMMITTED:
-            return newest(job.checkpoint / "commits")
         case Moment.PUBLISHED:
             return _changed(job.path / "published")
         case _:

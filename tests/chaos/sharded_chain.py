@@ -15,7 +15,6 @@ from engine.kernel.batch_rows import Span, arriving
 from engine.kernel.portion import Portion
 from engine.kernel.worker import Worker
 from engine.offset import Offset
-from engine.records.record_file import any_shard
 from tests.chaos.chain import FIELDS, JOB, PLAN, Chain, Death, dying
 from tests.chaos.oracle import first_difference_by_key
 
@@ -53,15 +52,16 @@ class ShardedChain(Chain):
         self.source.append([Item(count=count, stamp=first, payload=packed(batch), births=(Birth(count, first),))])
 
     def plan_batch(self) -> Planned | None:
-        """The batch that Spark runs next: the one that it has planned, or a new one."""
+        """The batch that the host has Spark run next: the one that it has planned, or a new one."""
         store = self.job.store
         batches = store.batches()
         if self.planned is not None and self.planned.batch >= batches.stop:
             return self.planned
         start = store.file(batches[-1]).header.end if batches else Offset()
         self.job.offset = start
-        begun = any_shard(self.folder.records / f"{batches.stop:020d}")
-        end = begun.header.end if begun else self.job._next(self.folder.entries(max(1, start.entry))).end
+        end = store.ends.find(batches.stop) or self.job._next(self.folder.entries(max(1, start.entry))).end
+        if end != start:
+            store.ends.keep(batches.stop, end)
         self.planned = None if end == start else Planned(batches.stop, Span(start, end))
         return self.planned
 
@@ -108,7 +108,7 @@ class ShardedChain(Chain):
             raise
 
     def again(self) -> None:
-        """Run the last batch again, as Spark does if it died before its commit."""
+        """Run the last batch again, as a worker does that was given it before it was recorded elsewhere."""
         batches = self.job.store.batches()
         if batches:
             header = self.job.store.file(batches[-1]).header
@@ -116,7 +116,7 @@ class ShardedChain(Chain):
                 self.shard(Planned(batches[-1], Span(header.start, header.end)), shard)
 
     def forget_planned(self) -> None:
-        """Lose the plan of a batch that has no record yet, as a checkpoint that was not synced may."""
+        """Forget the batch that has no record yet, as a host does that dies."""
         self.planned = None
 
     def check(self) -> None:

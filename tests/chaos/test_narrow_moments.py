@@ -92,8 +92,8 @@ def test_a_host_killed_before_a_tenant_has_its_output(chain: Chain) -> None:
     settled(chain)
 
 
-def test_a_batch_killed_between_record_and_commit(chain: Chain) -> None:
-    """A recorded batch that Spark runs again computes nothing."""
+def test_a_worker_killed_behind_a_record_that_it_has_not_reported(chain: Chain) -> None:
+    """A recorded batch that is run again computes nothing."""
     chain.batch()
     chain.again()
     chain.begin_host()

@@ -84,8 +84,8 @@ def test_a_process_that_was_away_for_long_catches_up(chain: ShardedChain) -> Non
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5])
-def test_a_plan_of_a_batch_that_the_checkpoint_lost_is_made_again(chain: ShardedChain, shards: int) -> None:
-    """Where a shard has its record, the batch ends where it ended, whatever came and whatever plan was logged since."""
+def test_a_batch_of_which_a_shard_is_recorded_is_run_again_as_planned(chain: ShardedChain, shards: int) -> None:
+    """Even if its host died: it ends where it ended, whatever came and whatever plan was logged since."""
     chain.dying_batch("open", OWN, before=1)
     chain.forget_planned()
     chain.divide(shards)

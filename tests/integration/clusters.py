@@ -21,6 +21,8 @@ from tests.integration import telling
 
 BOUND = 60.0
 SPARK = Path(pyspark.__file__).parent
+SLOTS = 16
+"""Of each worker: a job takes one for each shard as long as it runs."""
 _OPTIONS = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_DAEMON_MEMORY": "256m",
@@ -30,7 +32,7 @@ _OPTIONS = {
 
 
 class Cluster:
-    """A master and some workers with one core each, in separate processes."""
+    """A master and some workers with one core and many slots each, in separate processes."""
 
     def __init__(self, folder: Path, *, workers: int) -> None:
         self._folder = folder
@@ -52,7 +54,7 @@ class Cluster:
     def start_worker(self) -> "Worker":
         """Start one more worker, and wait until the master knows it."""
         name = f"worker-{len(self._processes)}"
-        given = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+        given = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", str(SLOTS), "--memory", "1g"]
         process = self._start(name, "Worker", *given, "--work-dir", str(self._folder / name), self.url)
         self._written(name, "(Successfully registered with master)")
         return Worker(self._folder / name, process)

@@ -195,7 +195,7 @@ def test_a_query_that_does_not_stop_restarts_its_host(hosting: Hosting, caplog: 
     before = hosting.keeper.pid
     java = next(each for each in below(before) if each.name() == "java")
     # Opening it blocks for ever, like a file system that is gone.
-    log = hosting.folder(hangs.name).checkpoint / "offsets"
+    log = hosting.folder(hangs.name).spark / "offsets"
     os.mkfifo(log / str(1 + max(int(path.name) for path in log.iterdir() if path.name.isdigit())))
     hangs.publish(1)
     until(lambda: opens_in_vain(java), "the query to hang")

@@ -105,7 +105,7 @@ def _documented_hook(folder: Path, master: str) -> Path:
         "/run/braid": str(folder),
         "/var/log": str(folder),
         "spark-class": str(SPARK / "bin" / "spark-class"),
-        "--cores 2": "--cores 1",
+        "--cores 32": "--cores 16",
         "spark://master.example:7077": master,
     }
     for there, its in here.items():

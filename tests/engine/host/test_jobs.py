@@ -37,6 +37,7 @@ from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
 from engine.supply import Subscribed
 from tests.engine.follower_scene import Sender
 from tests.engine.host.test_spools import Broker, filled
+from tests.engine.job.memory_records import MemoryRecords
 from tests.engine.late_copies import LateCopies
 
 BOUND = 20.0
@@ -104,7 +105,7 @@ class Made:
             publisher=self.publisher,
             behaviours={},
             clock=MemoryClock(),
-            on_ask=lambda _job: None,
+            on_record=lambda _job: None,
             copies=copies,
         )
 
@@ -522,7 +523,8 @@ def test_events_wake_a_job_whose_next_plan_reads_them_no_longer(
     made.take(replace(plan("a", 2), ingress=(), at_cut="m"))
     running = made.jobs._jobs["a"]
     assert running.keeper is not None
-    begun = running.keeper.end_after(Offset())
+    records = MemoryRecords.under(running.keeper)
+    records.run(running.keeper)
     looked, look = threading.Event(), running.spools.readable
 
     def looking(streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
@@ -531,24 +533,29 @@ def test_events_wake_a_job_whose_next_plan_reads_them_no_longer(
 
     monkeypatch.setattr(running.spools, "readable", looking)
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(running.keeper.end_after, begun)
+        answer = pool.submit(records.run, running.keeper)
         try:
             assert looked.wait(BOUND)
             made.spools.mark("m", ["raw/a"])
             made.pace.note_growth("raw/b", marked=True)
             made.pace.note_growth("raw/a", marked=marked)
-            assert {"m": ("raw/a",)} == answer.result(BOUND).cuts
+            end = answer.result(BOUND)
+            assert end is not None
+            assert {"m": ("raw/a",)} == end.cuts
         finally:
             running.keeper.stop()
 
 
 def test_a_query_that_waits_for_an_answer_is_alive(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The JVM is asked only if no question waits for an answer; a query that died is started again."""
+    """The JVM is asked only if nothing waits for an epoch or was recorded; a query that died is started again."""
     made.take(plan("a"))
     keeper = made.jobs._jobs["a"].keeper
     assert keeper is not None
+    records = MemoryRecords.under(keeper)
+    records.run(keeper)
+    # What has just recorded a batch is alive, too.
+    made.jobs.look()
     monkeypatch.setattr(made.session, "isActive", False)
-    begun = keeper.end_after(Offset())
     looked, look = threading.Event(), made.jobs._jobs["a"].spools.readable
 
     def looking(streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
@@ -557,14 +564,14 @@ def test_a_query_that_waits_for_an_answer_is_alive(made: Made, monkeypatch: pyte
 
     monkeypatch.setattr(made.jobs._jobs["a"].spools, "readable", looking)
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(keeper.end_after, begun)
+        answer = pool.submit(records.run, keeper)
         try:
             assert looked.wait(BOUND)
             made.jobs.look()
             assert 1 == made.status("a")["run"]
         finally:
             keeper.stop()
-        assert begun == answer.result(BOUND)
+        assert answer.result(BOUND) is None
     made.jobs.look()
     assert 2 == made.status("a")["run"]
 
@@ -581,16 +588,20 @@ def test_a_job_reports_a_cut_that_it_gave_up_until_it_is_released(made: Made, mo
     made.take(replace(both, version=2, ingress=(), at_cut="m"))
     keeper = made.jobs._jobs["a"].keeper
     assert keeper is not None
-    begun = keeper.end_after(Offset())
+    records = MemoryRecords.under(keeper)
+    records.run(keeper)
     made.spools.mark("m", ["raw/a"])
-    held = keeper.end_after(begun)
+    held = records.run(keeper)
+    assert held is not None
     # Everything that the plan changes waits, so both of its parts do.
     assert ({"raw/a": "m"}, 1) == (held.held, held.entry)
-    keeper.end_after(held)
+    records.run(keeper)
     made.jobs.look()
     assert ["m"] == made.status("a")["given_up"]
     made.take(replace(both, version=3))
-    assert {"raw/a": held.at["raw/a"], "raw/o": 0} == keeper.end_after(held).at
+    following = records.run(keeper)
+    assert following is not None
+    assert {"raw/a": held.at["raw/a"], "raw/o": 0} == following.at
     made.jobs.release("m")
     made.jobs.look()
     assert [] == made.status("a")["given_up"]

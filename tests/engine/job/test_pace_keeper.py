@@ -1,14 +1,11 @@
 """The pace keeper: when its answers come, and what is known to have been decided when a plan is logged."""
 
-import json
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
-from queue import SimpleQueue
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,12 +14,11 @@ from bridge.spools.log import Item, ItemKind
 from bridge.spools.memory_spool import MemorySpool
 from engine.job import pace, pace_keeper
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import PaceKeeper
-from engine.job.pace_server import PaceServer
+from engine.job.pace_keeper import LongBatch, PaceKeeper, PlannedBatch, ReaderOrder
 from engine.offset import Offset
 from engine.plan import Edge, Entry, Ingress, Plan, Slot
-from engine.spark.batch_task import report_recorded
 from engine.supply import Bridged, Rated
+from tests.engine.job.memory_records import MemoryRecords
 
 BOUND = 20.0
 LONG = 3_600.0
@@ -32,23 +28,30 @@ LONG = 3_600.0
 class Scene:
     """A job of one or two streams in memory, and its keeper."""
 
-    def __init__(self, *streams: str, pace: float = LONG, known: Offset | None = None, notified: bool = True) -> None:
+    def __init__(self, *streams: str, pace: float = LONG, notified: bool = True, **known: Offset) -> None:
         self.spools = {name: MemorySpool() for name in streams or ("a",)}
         self.pace = pace
         self.entries: list[Entry] = []
-        self.asked: list[Offset] = []
         self.looks = 0
         self.notified = notified
-        self.known = known
+        self.records = MemoryRecords(**known)
+        self.ended = 0
+        """How many batches were recorded."""
         self.log()
         self.keeper = PaceKeeper(
             run=1,
+            number=0,
+            start=Offset(),
+            ends=self.records.ends,
+            end_of=self.records.end_of,
             entries=lambda first: [each for each in self.entries if each.number >= first],
             is_bridged=lambda stream: stream != "raw",
             spools=self,
-            recorded=lambda _start: self.known,
-            on_ask=self.asked.append,
+            on_end=self.note_end,
         )
+
+    def note_end(self) -> None:
+        self.ended += 1
 
     def readable(self, streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
         self.looks += 1
@@ -75,20 +78,37 @@ class Scene:
         if wake:
             self.keeper.wake()
 
+    def next(self) -> Offset | None:
+        """The end of the next batch, which is recorded at once; None if there is none for a while."""
+        return self.records.run(self.keeper)
+
+    def record(self, batch: PlannedBatch) -> None:
+        """Make the record of a batch, and report it."""
+        self.records.recorded[batch.number] = batch.end
+        assert self.keeper.note_record(batch.number)
+
     def warmed(self) -> Offset:
         """The offset after the batch that begins the plan and one with events, so that the next has to wait."""
-        first = self.keeper.end_after(Offset())
+        assert self.next() is not None
         for stream in self.spools:
             self.put(stream)
-        return self.keeper.end_after(first)
+        end = self.next()
+        assert end is not None
+        return end
+
+
+def at_of(end: Offset | None) -> Mapping[str, int]:
+    """The positions of an end that is there."""
+    assert end is not None
+    return end.at
 
 
 @contextmanager
-def asking(scene: Scene, start: Offset) -> Iterator["Future[Offset]"]:
+def asking(scene: Scene) -> Iterator["Future[Offset | None]"]:
     """A question in its own thread, after the keeper has looked once and found nothing to do."""
     with ThreadPoolExecutor(1) as pool:
         looks = scene.looks
-        answer = pool.submit(scene.keeper.end_after, start)
+        answer = pool.submit(scene.next)
         for _ in range(2_000):
             if scene.looks > looks:
                 break
@@ -102,10 +122,10 @@ def asking(scene: Scene, start: Offset) -> Iterator["Future[Offset]"]:
 def test_a_new_plan_is_answered_at_once() -> None:
     """The batch that begins it does not wait for the pace, and neither do the first events after it."""
     scene = Scene()
-    begun = scene.keeper.end_after(Offset())
+    begun = scene.next()
     assert Offset(run=1, entry=1, at={"a": 0}) == begun
     scene.put("a")
-    assert {"a": 1} == scene.keeper.end_after(begun).at
+    assert {"a": 1} == at_of(scene.next())
 
 
 def test_the_first_raw_events_wait_for_no_pace() -> None:
@@ -119,8 +139,8 @@ def test_events_wait_for_the_pace_and_a_plan_wakes_at_once(monkeypatch: pytest.M
     monkeypatch.setattr(pace_keeper, "_POLL_SECONDS", LONG)
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     scene = Scene()
-    start = scene.warmed()
-    with asking(scene, start) as answer:
+    scene.warmed()
+    with asking(scene) as answer:
         scene.put("a")
         scene.log()
         scene.keeper.wake()
@@ -132,8 +152,8 @@ def test_a_marker_that_comes_over_a_bridge_wakes_at_once(monkeypatch: pytest.Mon
     monkeypatch.setattr(pace_keeper, "_POLL_SECONDS", LONG)
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     scene = Scene()
-    start = scene.warmed()
-    with asking(scene, start) as answer:
+    scene.warmed()
+    with asking(scene) as answer:
         scene.put("a", wake=False)
         scene.put("a", marker="m")
         assert Offset(run=1, entry=1, at={"a": 3}, cuts={"m": ("a",)}) == answer.result(BOUND)
@@ -145,57 +165,59 @@ def test_events_over_a_bridge_wake_a_keeper_that_waits_for_raw_events(monkeypatc
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     monkeypatch.setattr(pace, "COMPANY", LONG)
     scene = Scene("raw", "bridge", pace=0.1)
-    start = scene.warmed()
+    scene.warmed()
     scene.put("raw", wake=False)
-    with asking(scene, start) as answer:
+    with asking(scene) as answer:
         scene.put("bridge", wake=False)
         scene.keeper.note_growth("raw", marked=False)
         scene.keeper.note_growth("bridge", marked=False)
-        assert {"raw": 2, "bridge": 2} == answer.result(BOUND).at
+        assert {"raw": 2, "bridge": 2} == at_of(answer.result(BOUND))
 
 
 def test_events_are_answered_when_their_time_has_come() -> None:
     """With a short pace the answer comes by itself, and covers all events until then."""
     scene = Scene(pace=0.05)
-    start = scene.warmed()
-    with asking(scene, start) as answer:
+    scene.warmed()
+    with asking(scene) as answer:
         scene.put("a")
-        assert 2 <= answer.result(BOUND).at["a"]
+        assert 2 <= at_of(answer.result(BOUND))["a"]
 
 
 def test_a_clock_that_is_set_back_holds_up_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the next batch, nor the answer if there is nothing to do."""
     monkeypatch.setattr(pace_keeper, "_PATIENCE", 2.0)
     scene = Scene(pace=0.02)
-    start, now = scene.warmed(), time.time()
-    with asking(scene, start) as answer:
+    _start, now = scene.warmed(), time.time()
+    with asking(scene) as answer:
         monkeypatch.setattr(time, "time", lambda: now - LONG)
-        assert start == answer.result(BOUND)
+        assert answer.result(BOUND) is None
     again = Scene(pace=0.02)
     monkeypatch.undo()
-    start = again.warmed()
+    again.warmed()
     monkeypatch.setattr(time, "time", lambda: now - LONG)
     again.put("a")
-    assert start != again.keeper.end_after(start)
+    following = again.next()
+    assert following is not None
+    assert 2 <= following.at["a"]
 
 
 def test_with_nothing_to_do_the_offset_itself_comes_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that no query waits for a host that died."""
     monkeypatch.setattr(pace_keeper, "_PATIENCE", 0.05)
     scene = Scene()
-    start = scene.warmed()
+    scene.warmed()
     scene.put("a")
-    assert start == scene.keeper.end_after(start)
+    assert scene.next() is None
 
 
 def test_events_without_a_notification_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another host may fill a spool, so the keeper looks again and again."""
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     scene = Scene(pace=0.01, notified=False)
-    start = scene.warmed()
-    with asking(scene, start) as answer:
+    scene.warmed()
+    with asking(scene) as answer:
         scene.put("a", wake=False)
-        assert {"a": 2} == answer.result(BOUND).at
+        assert {"a": 2} == at_of(answer.result(BOUND))
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -206,11 +228,11 @@ def test_with_notifications_it_looks_no_more_often_than_it_must(
     monkeypatch.setattr(pace_keeper, "_POLL_SECONDS", 0.0001)
     monkeypatch.setattr(pace_keeper, "_PATIENCE", 0.5)
     scene = Scene()
-    start = scene.warmed()
+    scene.warmed()
     if waits:
         scene.put("a")
     looks = scene.looks
-    assert start == scene.keeper.end_after(start)
+    assert scene.next() is None
     # One at the beginning, one at the end, and one more if a clock is not exact.
     assert scene.looks - looks <= 3
 
@@ -219,10 +241,10 @@ def test_the_events_that_a_plan_waits_for_are_found(monkeypatch: pytest.MonkeyPa
     """Events that come before the plan do not wait for their time."""
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     scene = Scene("raw")
-    start = scene.warmed()
+    scene.warmed()
     scene.put("raw")
     scene.log(at={"raw": 3})
-    with asking(scene, start) as answer:
+    with asking(scene) as answer:
         scene.put("raw", wake=False)
         scene.keeper.note_growth("raw", marked=False)
         assert Offset(run=1, entry=1, at={"raw": 3}) == answer.result(BOUND)
@@ -231,30 +253,31 @@ def test_the_events_that_a_plan_waits_for_are_found(monkeypatch: pytest.MonkeyPa
 def test_a_stopped_keeper_answers_at_once() -> None:
     """A question that waits gets its own offset back."""
     scene = Scene()
-    start = scene.warmed()
-    with asking(scene, start) as answer:
+    scene.warmed()
+    with asking(scene) as answer:
         scene.keeper.stop()
-        assert start == answer.result(BOUND)
+        assert answer.result(BOUND) is None
 
 
 def test_a_marker_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part that waits for it in its other stream goes on without a cut."""
     monkeypatch.setattr(pace_keeper, "ALIGNING", 0.2)
     scene = Scene("a", "b", pace=0.01)
-    start = scene.warmed()
+    scene.warmed()
     scene.put("a", marker="m")
     scene.put("a")
-    held = scene.keeper.end_after(start)
+    held = scene.next()
+    assert held is not None
     assert {"a": "m"} == held.held
-    onward = scene.keeper.end_after(held)
+    onward = scene.next()
     assert Offset(run=1, entry=1, at={"a": 3, "b": 1}) == onward
     assert {"m"} == scene.keeper.given_up
     # Its other half comes late, and holds up nothing.
     scene.put("b", marker="m")
     scene.put("b")
-    late = scene.keeper.end_after(onward)
+    late = scene.next()
     assert Offset(run=1, entry=1, at={"a": 3, "b": 2}) == late
-    assert Offset(run=1, entry=1, at={"a": 3, "b": 3}) == scene.keeper.end_after(late)
+    assert Offset(run=1, entry=1, at={"a": 3, "b": 3}) == scene.next()
 
 
 def test_a_released_cut_is_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,22 +285,138 @@ def test_a_released_cut_is_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(pace_keeper, "_POLL_SECONDS", LONG)
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     scene = Scene("a", "b", pace=0.01)
-    start = scene.warmed()
+    scene.warmed()
     scene.put("a", marker="m")
     scene.put("a")
-    held = scene.keeper.end_after(start)
-    with asking(scene, held) as answer:
+    scene.next()
+    with asking(scene) as answer:
         scene.keeper.pass_over("m")
         assert Offset(run=1, entry=1, at={"a": 3, "b": 1}) == answer.result(BOUND)
     assert frozenset() == scene.keeper.given_up
 
 
-def test_a_batch_that_is_recorded_ends_where_it_ended() -> None:
-    """Even if more has come since: a checkpoint that lost the plan of a batch gets the same plan again."""
-    known = Offset(run=1, entry=1, at={"a": 5})
-    scene = Scene(known=known)
-    assert known == scene.keeper.end_after(Offset())
-    assert known == scene.keeper.decided
+def test_a_batch_that_may_have_been_begun_ends_where_it_was_to_end() -> None:
+    """Even if more has come since, and its host died: its shards record one batch, and its tasks write it once."""
+    begun = Offset(run=1, entry=1, at={"a": 5}, shards=2)
+    scene = Scene(begun=begun)
+    long_batch = scene.keeper.long_batch_after(0)
+    assert LongBatch(1, 2) == long_batch
+    assert [PlannedBatch(0, Offset(), begun)] * 2 == [batch_of(scene, long_batch, shard) for shard in range(2)]
+    assert begun == scene.keeper.decided
+
+
+def test_the_end_of_a_batch_is_durable_before_it_is_given() -> None:
+    """So whatever dies, it is run again with the same end."""
+    scene = Scene()
+    long_batch = scene.keeper.long_batch_after(0)
+    assert long_batch is not None
+    batch = batch_of(scene, long_batch, 0)
+    assert {batch.number: batch.end} == scene.records.ends.kept
+
+
+def test_readers_get_a_batch_until_it_is_recorded() -> None:
+    """Whatever died meanwhile: one that begins anew gets what the others got, and none gets two at once."""
+    scene = Scene()
+    scene.warmed()
+    scene.log(shards=2)
+    scene.keeper.wake()
+    long_batch = scene.keeper.long_batch_after(1)
+    assert long_batch is not None
+    first = batch_of(scene, long_batch, 0)
+    assert [first] * 3 == [batch_of(scene, long_batch, shard) for shard in (1, 0, 1)]
+    scene.put("a")
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(scene.keeper.batch_after, long_batch, at, f"reader {at}", first.number) for at in (0, 1)]
+        scene.record(first)
+        following = [each.result(BOUND) for each in waiting]
+    assert [PlannedBatch(first.number + 1, first.end, replace(first.end, at={"a": 2}))] * 2 == following
+
+
+def test_the_record_says_where_a_batch_ended() -> None:
+    """A worker that was taken for dead may have recorded another end than the one that was decided since."""
+    scene = Scene()
+    start = scene.warmed()
+    scene.log()
+    scene.keeper.wake()
+    long_batch = scene.keeper.long_batch_after(1)
+    assert long_batch is not None
+    batch = batch_of(scene, long_batch, 0)
+    earlier = replace(start, at={"a": 1})
+    scene.records.recorded[batch.number] = earlier
+    scene.keeper.wake()
+    assert earlier == batch_of(scene, long_batch, 0).start
+
+
+def test_a_reader_whose_shard_another_one_reads_leaves() -> None:
+    """Spark does not end the reader of a task that it has given up."""
+    scene = Scene()
+    long_batch = scene.keeper.long_batch_after(0)
+    assert long_batch is not None
+    batch = batch_of(scene, long_batch, 0)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", batch.number)
+        assert batch == scene.keeper.batch_after(long_batch, 0, "another", None)
+        assert ReaderOrder.LEAVE is waits.result(BOUND) or ReaderOrder.LEAVE is scene.keeper.batch_after(
+            long_batch, 0, "reader 0", batch.number
+        )
+
+
+def test_spark_is_made_to_notice_a_lost_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader that waits for the record passes something on, and asks again."""
+    monkeypatch.setattr(pace_keeper, "_RECORD_SECONDS", LONG)
+    scene = Scene()
+    long_batch = scene.keeper.long_batch_after(0)
+    assert long_batch is not None
+    batch = batch_of(scene, long_batch, 0)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", batch.number)
+        while not waits.done():
+            scene.keeper.note_lost_worker()
+        assert ReaderOrder.NUDGE is waits.result()
+
+
+def test_a_long_batch_without_batches_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its slots and processes are free for others until something comes."""
+    monkeypatch.setattr(pace_keeper, "IDLE_SECONDS", 0.05)
+    scene = Scene()
+    long_batch = scene.keeper.long_batch_after(0)
+    assert long_batch is not None
+    batch = batch_of(scene, long_batch, 0)
+    scene.record(batch)
+    assert ReaderOrder.END is scene.keeper.batch_after(long_batch, 0, "reader 0", batch.number)
+    scene.put("a")
+    assert LongBatch(2, 1) == scene.keeper.long_batch_after(1)
+
+
+def test_a_long_batch_ends_where_the_number_of_shards_changes() -> None:
+    """The next one has as many readers as its first batch has shards."""
+    scene = Scene()
+    long_batch = scene.keeper.long_batch_after(0)
+    assert long_batch is not None
+    batch = batch_of(scene, long_batch, 0)
+    scene.record(batch)
+    scene.log(shards=3)
+    scene.keeper.wake()
+    assert ReaderOrder.END is scene.keeper.batch_after(long_batch, 0, "reader 0", batch.number)
+    assert LongBatch(2, 3) == scene.keeper.long_batch_after(1)
+
+
+def test_shards_without_a_slot_are_counted() -> None:
+    """Those whose readers have not begun, after a while; none once the long batch is over."""
+    scene = Scene()
+    scene.log(shards=3)
+    long_batch = scene.keeper.long_batch_after(0)
+    assert long_batch is not None
+    assert (3, 0) == (scene.keeper.shards_waiting(0.0), scene.keeper.shards_waiting(LONG))
+    batch_of(scene, long_batch, 1)
+    assert 2 == scene.keeper.shards_waiting(0.0)
+
+
+def batch_of(scene: Scene, long_batch: LongBatch, shard: int) -> PlannedBatch:
+    """The batch that a reader gets that begins to read a shard."""
+    batch = scene.keeper.batch_after(long_batch, shard, f"reader {shard}", None)
+    assert isinstance(batch, PlannedBatch)
+    return batch
 
 
 def test_a_plan_is_logged_with_all_decisions_known() -> None:
@@ -285,60 +424,12 @@ def test_a_plan_is_logged_with_all_decisions_known() -> None:
     scene = Scene()
     start = scene.warmed()
     assert start == scene.keeper.decided
-    with asking(scene, start) as answer:
+    with asking(scene) as answer:
         with scene.keeper.deciding:
             scene.put("a", marker="m")
             scene.log(at_cut="m")
             assert start == scene.keeper.decided
         cut = answer.result(BOUND)
+    assert cut is not None
     assert {"m": ("a",)} == cut.cuts
     assert {"m"} == scene.keeper.cuts
-
-
-@pytest.fixture
-def recorded() -> "SimpleQueue[str]":
-    """The jobs that were reported to a server to have recorded a batch."""
-    return SimpleQueue()
-
-
-@pytest.fixture
-def server(tmp_path: Path, recorded: "SimpleQueue[str]") -> Iterator[PaceServer]:
-    made = PaceServer(tmp_path / "pace", on_record=recorded.put)
-    yield made
-    made.close()
-
-
-def ask(server: PaceServer, job: str, start: Offset) -> dict[str, Any]:
-    with socket.socket(socket.AF_UNIX) as asking_:
-        asking_.settimeout(BOUND)
-        asking_.connect(str(server.address))
-        asking_.sendall(json.dumps({"job": job, "start": start.as_json()}).encode() + b"\n")
-        answer: dict[str, Any] = json.loads(asking_.makefile().readline())
-        return answer
-
-
-def test_questions_are_answered_over_the_socket(server: PaceServer) -> None:
-    """Each is answered by the keeper of its job; a job without one gets its own offset back."""
-    scene = Scene()
-    server.add("j", scene.keeper)
-    assert {"end": Offset(run=1, entry=1, at={"a": 0}).as_json()} == ask(server, "j", Offset())
-    assert {"end": Offset(run=7).as_json()} == ask(server, "another", Offset(run=7))
-    server.remove("j")
-    assert {"end": Offset().as_json()} == ask(server, "j", Offset())
-
-
-def test_a_worker_reports_its_record_and_waits_for_nothing(server: PaceServer, recorded: "SimpleQueue[str]") -> None:
-    """The batch goes on, even if the host is gone."""
-    report_recorded(str(server.address), "j")
-    assert "j" == recorded.get(timeout=BOUND)
-    server.close()
-    report_recorded(str(server.address), "j")
-    assert recorded.empty()
-
-
-def test_an_error_is_reported_to_the_query(server: PaceServer) -> None:
-    """An index that cannot be read fails the query that needs it, with the reason."""
-    scene = Scene()
-    server.add("j", scene.keeper)
-    scene.spools.clear()
-    assert "KeyError: 'a'" in ask(server, "j", Offset())["trouble"]

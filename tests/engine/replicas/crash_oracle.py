@@ -45,7 +45,7 @@ class _Job:
         self.name = job
         self.files = files
         self.records, self.plans, self.runs = map(self.numbers, ("records", "plans", "runs"))
-        self.offsets, self.commits = map(self.numbers, ("checkpoint/offsets", "checkpoint/commits"))
+        self.ends = self.numbers("records/ends")
         self.last = self.records[-1] if self.records else -1
 
     def numbers(self, folder: str) -> list[int]:
@@ -64,15 +64,15 @@ def _faults_of(name: str, files: Contents, reach: Mapping[str, tuple[int, int]])
     job = _Job(name, files)
     if not job.has("lease"):
         yield "it has no lease"
-    for what, row in (("records", job.records), ("plans", job.plans), ("offsets", job.offsets)):
+    for what, row in (("records", job.records), ("plans", job.plans)):
         if row and row[-1] - row[0] + 1 != len(row):
             yield f"its {what} have a gap: {row}"
-    if (job.offsets[-1] if job.offsets else -1) not in {job.last, job.last + 1}:
-        yield f"its offsets go to {job.offsets}, its records to {job.records}"
-    if job.commits and job.commits[-1] > job.last:
-        yield f"batch {job.commits[-1]} is committed, and the last record is {job.last}"
+    shards = {int(path.rpartition("/")[2][:20]) for path in files if path.startswith(f"jobs/{name}/records/shards/")}
+    for batch in sorted({*shards, *job.ends}):
+        if batch > job.last + 1 or (batch > job.last and batch not in job.ends):
+            yield f"batch {batch} has shards or an end, its records go to {job.last}, and the ends are {job.ends}"
     yield from _faults_of_records(job)
-    if job.offsets:
+    if job.records:
         yield from _faults_of_next(job, reach)
 
 
@@ -94,9 +94,12 @@ def _faults_of_records(job: _Job) -> Iterator[str]:
 
 
 def _faults_of_next(job: _Job, reach: Mapping[str, tuple[int, int]]) -> Iterator[str]:
-    """What is wrong with the last batch, which may have to run; those before it find their records."""
-    number = job.offsets[-1]
-    batch = job.read(f"checkpoint/offsets/{number}")
+    """What is wrong with the batch behind the last record, which has to run, if shards have begun it as planned."""
+    number = job.last + 1
+    batch = job.read(f"records/{job.last:020d}")
+    batch = {**batch, "from": batch["to"]}
+    if number in job.ends:
+        batch = job.read(f"records/ends/{number:020d}")
     if batch["entry"] not in job.plans or batch["run"] > (job.runs or [0])[-1]:
         yield f"batch {number} needs plan {batch['entry']} and run {batch['run']} of {job.plans} and {job.runs}"
     for stream, end in batch["to"].items():

@@ -53,9 +53,6 @@ class HostModel:
             make_folder(folder.path)
             (folder.path / "lease").touch()
             folder.make()
-            for name in ("offsets", "commits"):
-                make_folder(folder.checkpoint / name)
-            write_whole(folder.checkpoint / "metadata", b"id")
             for stream in STREAMS:
                 commit(spool_folder(root, stream), job, 0)
             self._log_plan(folder, job, 1)
@@ -109,7 +106,7 @@ class HostModel:
         folder.log(Entry(number=number, plan=plan, starts=dict.fromkeys(STREAMS, 0)))
 
     def _run(self, folder: JobFolder, job: str) -> Part:
-        """Spark and the workers: offsets, records, commits; now and then another run."""
+        """The host and its workers: the ends of batches, and records; now and then another run."""
         batch, at = 0, dict.fromkeys(STREAMS, 0)
         run = folder.begin_run()
         yield
@@ -126,7 +123,8 @@ class HostModel:
             shards = self.chance.choice((0, 0, 2))
             planned = {"batch": batch, "entry": entry, "run": run, "from": at, "to": to, "shards": shards}
             content = json.dumps(planned).encode()
-            write_whole(folder.checkpoint / "offsets" / str(batch), content)
+            make_folder(folder.records / "ends")
+            write_whole(folder.records / "ends" / f"{batch:020d}", content)
             yield
             for shard in range(shards):
                 make_folder(folder.records / "shards")
@@ -134,11 +132,6 @@ class HostModel:
                 yield
             write_whole(folder.records / f"{batch:020d}", content)
             yield
-            write_whole(folder.checkpoint / "commits" / str(batch), b"v1")
-            yield
-            for name in ("offsets", "commits"):
-                (folder.checkpoint / name / str(batch - 5)).unlink(missing_ok=True)
-                yield
             batch, at = batch + 1, to
 
     def _follow(self, folder: JobFolder, job: str) -> Part:
@@ -169,6 +162,8 @@ class HostModel:
                 for shard in reversed(range(2)):
                     (folder.records / "shards" / f"{old:020d}.{shard:03d}").unlink(missing_ok=True)
                     yield
+                (folder.records / "ends" / f"{old:020d}").unlink(missing_ok=True)
+                yield
                 (folder.records / f"{old:020d}").unlink()
                 del headers[old]
                 yield

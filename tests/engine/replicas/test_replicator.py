@@ -36,14 +36,15 @@ def test_everything_of_a_host_and_nothing_else_is_copied(scene: Scene) -> None:
         "jobs/j/plans/00000001",
         "jobs/j/cuts/.cut.00000000000000000003",
         "jobs/j/attempts/00000000000000000003.1.0.0.json",
-        "jobs/j/checkpoint/sources/0/0",
+        "jobs/j/records/ends/00000000000000000003",
         "jobs/tmp/lease",
         "spools/s/consumers/.j.position",
         "hosts/h/received/digest",
     )
     unsent = (
         "jobs/j/plans/tmp/00000002",
-        "jobs/j/checkpoint/offsets/.0.crc",
+        "jobs/j/spark/offsets/0",
+        "jobs/j/records/.0.crc",
         "jobs/j/attempts/00000000000000000003-00000000000000000001-ab",
         "hosts/h/swept/k/lease",
         "files/tenant/table",
@@ -53,7 +54,7 @@ def test_everything_of_a_host_and_nothing_else_is_copied(scene: Scene) -> None:
         make_folder((scene.root / name).parent)
         (scene.root / name).write_bytes(name.encode())
     make_folder(scene.root / "spools/s/log")
-    make_folder(scene.root / "jobs/j/checkpoint/commits")
+    make_folder(scene.root / "jobs/j/records/shards")
     (scene.root / "jobs/link").symlink_to(scene.root / "files")
     (scene.root / "jobs/j/link").symlink_to(scene.root / "files/tenant/table")
     scene.own(scene.serve()).settle()
@@ -61,7 +62,7 @@ def test_everything_of_a_host_and_nothing_else_is_copied(scene: Scene) -> None:
     until(lambda: set(sent) <= files(copy).keys())
     assert set(sent) == set(files(copy))
     assert (copy / "spools/s/log").is_dir()
-    assert (copy / "jobs/j/checkpoint/commits").is_dir()
+    assert (copy / "jobs/j/records/shards").is_dir()
     assert {"jobs", "spools", "hosts", "copying"} == {path.name for path in copy.iterdir()}
 
 
@@ -183,21 +184,21 @@ def test_files_of_an_older_owner_are_replaced(scene: Scene) -> None:
     older = scene.path / "older"
     peer = scene.serve()
     for root, content in ((older, b"old"), (scene.root, b"new")):
-        for name in ("jobs/j/records/00000000000000000001", "jobs/j/checkpoint/offsets/1"):
+        for name in ("jobs/j/records/00000000000000000001", "jobs/j/records/ends/1"):
             make_folder((root / name).parent)
             (root / name).write_bytes(content)
-        (root / "jobs/j/checkpoint/offsets/.1.crc").write_bytes(content)
-    same = (scene.root / "jobs/j/checkpoint/offsets/1").stat().st_mtime_ns
-    os.utime(older / "jobs/j/checkpoint/offsets/1", ns=(same, same))
+        (root / "jobs/j/records/ends/.1.crc").write_bytes(content)
+    same = (scene.root / "jobs/j/records/ends/1").stat().st_mtime_ns
+    os.utime(older / "jobs/j/records/ends/1", ns=(same, same))
     (older / "jobs/j/records/00000000000000000002").write_bytes(b"never followed")
     first = scene.own(peer, root=older)
     first.settle()
     first.close()
-    until((scene.place("b") / "jobs/j/checkpoint/offsets/1").exists)
-    (scene.place("b") / "jobs/j/checkpoint/offsets/.1.crc").write_bytes(b"of the time as a carrier")
+    until((scene.place("b") / "jobs/j/records/ends/1").exists)
+    (scene.place("b") / "jobs/j/records/ends/.1.crc").write_bytes(b"of the time as a carrier")
     scene.own(peer, term=2).settle()
-    until(lambda: files(scene.place("b")).keys() == files(scene.root).keys() - {"jobs/j/checkpoint/offsets/.1.crc"})
-    assert b"new" == (scene.place("b") / "jobs/j/checkpoint/offsets/1").read_bytes()
+    until(lambda: files(scene.place("b")).keys() == files(scene.root).keys() - {"jobs/j/records/ends/.1.crc"})
+    assert b"new" == (scene.place("b") / "jobs/j/records/ends/1").read_bytes()
     assert b"new" == (scene.place("b") / "jobs/j/records/00000000000000000001").read_bytes()
 
 

@@ -1,6 +1,7 @@
 """The prerequisites of Spark: a Java, a master that retries, and an archive of Braid's code."""
 
 import logging
+import os
 import subprocess
 import sys
 import zipfile
@@ -11,7 +12,7 @@ import pytest
 from engine.spark import java
 from engine.spark.code_archive import PACKAGES, pack_code
 from engine.spark.java import NoJava, find_java, java_version
-from engine.spark.session import is_local, retrying_master
+from engine.spark.session import is_local, slotted_master
 
 NEW = 'openjdk version "17.0.15" 2025-04-15'
 OLD = 'java version "1.8.0_292"'
@@ -128,17 +129,21 @@ def test_without_any_java_the_error_says_what_was_tried(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("master", "meant", "local"),
     [
-        ("local", "local[*,8]", True),
-        ("local[*]", "local[*,8]", True),
-        ("local[3]", "local[3,8]", True),
-        ("local[3,2]", "local[3,2]", True),
-        ("spark://somewhere:7077", "spark://somewhere:7077", False),
-        ("yarn", "yarn", False),
+        ("local", ("local[1000,8]", os.cpu_count()), True),
+        ("local[*]", ("local[1000,8]", os.cpu_count()), True),
+        ("local[3]", ("local[1000,8]", 3), True),
+        ("local[3,2]", ("local[1000,8]", 3), True),
+        ("spark://somewhere:7077", ("spark://somewhere:7077", None), False),
+        ("yarn", ("yarn", None), False),
     ],
 )
-def test_a_local_master_retries(master: str, meant: str, local: bool) -> None:  # noqa: FBT001 - it is a parameter
-    """Spark's local masters by default give up a batch at its first failure; all others are used unchanged."""
-    assert meant == retrying_master(master)
+def test_a_local_master_has_slots_and_retries(
+    master: str,
+    meant: tuple[str, int | None],
+    local: bool,  # noqa: FBT001 - it is a parameter
+) -> None:
+    """Spark's local masters have a slot for each core and give up a task at its first failure; others are unchanged."""
+    assert meant == slotted_master(master)
     assert local == is_local(master)
 
 

@@ -31,7 +31,7 @@ ADVANCED = {"leader", "until", "term", "next_instance", "next_job"}
 
 
 class CountingJob:
-    """A job that counts events, with a checkpoint in Spark's form."""
+    """A job that counts events."""
 
     def __init__(self, root: Path, *, shards: int = 1) -> None:
         self.root = root
@@ -39,9 +39,6 @@ class CountingJob:
         self.folder = job_folder(root, JOB)
         self.spool = Spool(spool_folder(root, STREAM), most_bytes=10_000_000)
         self.twin = TwinJob(root, JOB, installed_behaviours())
-        for name in ("offsets", "commits"):
-            (self.folder.checkpoint / name).mkdir(parents=True, exist_ok=True)
-        (self.folder.checkpoint / "metadata").write_text("{}")
         if not self.folder.entries(1):
             commit(self.spool.folder, JOB, 0)
             self.twin.log(self.plan)
@@ -52,26 +49,21 @@ class CountingJob:
         self.spool.append([Item(count=len(values), stamp=0, payload=packed(events))], {"p": Expected(next=len(values))})
 
     def plan_batch(self) -> bool:
-        """Write the next batch's plan as Spark does, and run the batch."""
-        (self.folder.checkpoint / "offsets" / str(self.twin.batch)).write_text("v1")
-        ran = self.twin.step()
-        if not ran:
-            (self.folder.checkpoint / "offsets" / str(self.twin.batch)).unlink()
-        return ran
+        """Run the next batch; False if there is none."""
+        return self.twin.step()
 
     def run_shard(self, shard: int) -> None:
-        """Write the next batch's plan, and run one shard of the batch alone."""
-        (self.folder.checkpoint / "offsets" / str(self.twin.batch)).write_text("v1")
+        """Write the next batch's end, and run one shard of the batch alone."""
         entries = self.folder.entries(max(1, self.twin.offset.entry))
         entry, span = entries[-1], Span(self.twin.offset, self.twin._next(entries).end)
+        self.twin.store.ends.keep(self.twin.batch, span.end)
         portion = Portion(division=entry.division, shard=shard)
         items = list(arriving(self.root, entry, span, portion=portion))
         assert not Worker(self.root, JOB).work_off(self.twin.batch, span, items, shard)
 
     def finish_batch(self) -> None:
-        """Write that the last batch is finished, and remove what is no longer needed."""
+        """Publish the last batch, and remove what is no longer needed."""
         done = self.twin.batch - 1
-        (self.folder.checkpoint / "commits" / str(done)).write_text("v1")
         published = {"batch": done + 1, "opened": [], "closing": []}
         write_whole(self.folder.path / "published", json.dumps(published).encode())
         # As far back as Spark may go.

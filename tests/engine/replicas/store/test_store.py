@@ -35,11 +35,11 @@ def test_a_host_is_restored_byte_for_byte(scene: Scene, tmp_path: Path) -> None:
     store = MemoryStore()
     scene.append(0, b"one")
     scene.write("jobs/j/plans/00000001", b"x" * 3_000_000)
-    make_folder(scene.root / "jobs/j/checkpoint/commits")
+    make_folder(scene.root / "jobs/j/records/shards")
     own(scene, store).settle()
     place = store.restored(tmp_path / "new", term=2)
     assert files(scene.root) == files(place)
-    assert (place / "jobs/j/checkpoint/commits").is_dir()
+    assert (place / "jobs/j/records/shards").is_dir()
     scene.replicators[0].close()
     moved = MemoryStore(identity=OTHER.root)
     moved.url = store.url

@@ -1,0 +1,50 @@
+"""The records of a job in memory, as far as a pace keeper looks at them."""
+
+from engine.job.pace_keeper import PaceKeeper, PlannedBatch
+from engine.offset import Offset
+
+
+class MemoryEnds:
+    """The ends of batches that are only planned."""
+
+    def __init__(self, begun: Offset | None) -> None:
+        self.kept: dict[int, Offset] = {} if begun is None else {0: begun}
+
+    def keep(self, batch: int, end: Offset) -> None:
+        """As `PlannedEnds` does."""
+        self.kept[batch] = end
+
+    def find(self, batch: int) -> Offset | None:
+        """As `PlannedEnds` does."""
+        return self.kept.get(batch)
+
+
+class MemoryRecords:
+    """The ends of batches that are recorded, and of those that are only planned."""
+
+    def __init__(self, begun: Offset | None = None) -> None:
+        """`begun` is the end of the first batch, if it was planned before."""
+        self.recorded: dict[int, Offset] = {}
+        self.ends = MemoryEnds(begun)
+
+    def end_of(self, batch: int) -> Offset | None:
+        """Where a recorded batch ends; None if it has no record."""
+        return self.recorded.get(batch)
+
+    @classmethod
+    def under(cls, keeper: PaceKeeper) -> "MemoryRecords":
+        """Have a keeper look at records in memory from now on."""
+        records = cls()
+        keeper._ends, keeper._end_of = records.ends, records.end_of
+        return records
+
+    def run(self, keeper: PaceKeeper) -> Offset | None:
+        """The end of a keeper's next batch, which is recorded at once; None if there is none for a while."""
+        long_batch = keeper.long_batch_after(0)
+        if long_batch is None:
+            return None
+        batch = keeper.batch_after(long_batch, 0, "reader", None)
+        assert isinstance(batch, PlannedBatch)
+        self.recorded[batch.number] = batch.end
+        assert keeper.note_record(batch.number)
+        return batch.end
