@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -28,9 +29,10 @@ class Victim(StrEnum):
 
 
 class Moment(StrEnum):
-    """The moments of a kill: at random, or just after a batch, or a shard, came to a step."""
+    """The moments of a kill: at random, or just after a long batch, a batch, or a shard, came to a step."""
 
     ANY = "any"
+    LONG_BATCH = "long batch"
     BEGUN = "begun"
     SHARD = "shard"
     RECORDED = "recorded"
@@ -46,23 +48,28 @@ class Kill(NamedTuple):
     """Seconds to wait before a kill at random."""
 
 
-def schedule(random_: random.Random, *, hosts: int, workers: int, brokers: int) -> list[Kill]:
-    """The given numbers of kills in random order; the moments take turns, so that even few kills cover them all."""
+def schedule(
+    random_: random.Random, *, hosts: int, workers: int, brokers: int, moments: Sequence[Moment] = tuple(Moment)
+) -> list[Kill]:
+    """The given numbers of kills in random order; the moments take turns, so that even few kills cover many."""
     victims = [
         *(Victim.DRIVER if turn % 2 else Victim.JVM for turn in range(hosts)),
         *[Victim.WORKER] * workers,
         *[Victim.BROKER] * brokers,
     ]
-    moments = [list(Moment)[turn % len(Moment)] for turn in range(len(victims))]
-    random_.shuffle(moments)
-    kills = [Kill(*each, random_.random()) for each in zip(victims, moments, strict=True)]
+    in_turn = [moments[turn % len(moments)] for turn in range(len(victims))]
+    random_.shuffle(in_turn)
+    kills = [Kill(*each, random_.random()) for each in zip(victims, in_turn, strict=True)]
     random_.shuffle(kills)
     return kills
 
 
-def strike(arena: Arena, job: JobFolder, kill: Kill) -> None:
-    """Kill, and wait until the victim is back; the broker is started again here, the others by their keepers."""
-    _await(arena, job, kill)
+def strike(arena: Arena, job: JobFolder, kill: Kill, begin: Callable[[], None] = lambda: None) -> None:
+    """Kill, and wait until the victim is back; the broker is started again here, the others by their keepers.
+
+    `begin` is called just before its moment is awaited.
+    """
+    _await(arena, job, kill, begin)
     deaths, records = arena.keeper.deaths, newest(job.records)
     match kill.victim:
         case Victim.BROKER:
@@ -85,12 +92,14 @@ def strike(arena: Arena, job: JobFolder, kill: Kill) -> None:
     arena.until(lambda: newest(job.records) > records + 1, f"batches are recorded after {kill}")
 
 
-def _await(arena: Arena, job: JobFolder, kill: Kill) -> None:
+def _await(arena: Arena, job: JobFolder, kill: Kill, begin: Callable[[], None]) -> None:
     """Look as often as possible: the time between two steps is short."""
     if kill.moment is Moment.ANY:
+        begin()
         pause(kill.delay)
         return
     seen = _seen(job, kill.moment)
+    begin()
     until = time.monotonic() + BOUND
     while _seen(job, kill.moment) == seen:
         pause(_LOOKING)
@@ -100,6 +109,9 @@ def _await(arena: Arena, job: JobFolder, kill: Kill) -> None:
 
 def _seen(job: JobFolder, moment: Moment) -> int:
     match moment:
+        case Moment.LONG_BATCH:
+            # Spark notes each before it begins.
+            return max((int(path.name) for path in (job.spark / "offsets").glob("[0-9]*")), default=-1)
         case Moment.BEGUN:
             return max([newest(job.records), *(int(path.name[:20]) for path in job.attempts.rglob("*-*"))])
         case Moment.SHARD:

@@ -62,9 +62,9 @@ class Scene:
             self.arena.until(partial(self._runs, job, 1), f"job {job} starts")
         self.arena.until(lambda: subscribed(self.arena, self.leaves) > 0, "events arrive")
 
-    def swap(self, random_: random.Random) -> None:
-        """Send a job another plan with the same outputs."""
-        job = random_.choice(list(self.plans))
+    def swap(self, random_: random.Random, job: str = "") -> None:
+        """Send a job, or any, another plan with the same outputs and, if it can be, another number of shards."""
+        job = job or random_.choice(list(self.plans))
         plan = self.plans[job]
         kept = tuple(slot for slot in plan.slots if slot.instance < self.base + 10)
         self.swaps += 1
@@ -79,7 +79,7 @@ class Scene:
             version=plan.version + 1,
             slots=(*kept, grafted) if random_.random() < 0.6 else kept,
             pace=random_.choice((0.1, 0.2, 0.4)),
-            shards=random_.choice(self.shards),
+            shards=random_.choice([each for each in self.shards if each != plan.shards] or self.shards),
         )
         self.plans[job] = plan
         self.arena.send(plan)

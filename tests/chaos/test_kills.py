@@ -8,18 +8,21 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.chaos import arena as arenas
 from tests.chaos.arena import Arena
-from tests.chaos.killing import Kill, schedule, strike
+from tests.chaos.killing import Kill, Moment, schedule, strike
 from tests.chaos.scenes import Scene, one_job, sharded_job, sharded_jobs, two_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
 
 KILLS = int(os.environ.get("BRAID_CHAOS_KILLS", "50"))
+WHOLE = tuple(moment for moment in Moment if moment is not Moment.LONG_BATCH)
+"""The moments of a job with one shard, whose long batch goes on."""
 JUDGED_EVERY = 15
 """Kills between two judgements; few, so that the one to blame is found."""
 
@@ -45,11 +48,11 @@ def play(scene: Scene, kills: list[Kill], drawn: random.Random) -> None:
     scene.start()
     begun = time.monotonic()
     for turn, kill in enumerate(kills, 1):
-        if drawn.random() < 0.5:
-            scene.swap(drawn)
-        job = drawn.choice(list(scene.plans))
+        job, swaps = drawn.choice(list(scene.plans)), drawn.random() < 0.5
+        # Another number of shards ends the long batch.
+        begin = partial(scene.swap, drawn, job) if swaps or kill.moment is Moment.LONG_BATCH else lambda: None
         at = time.monotonic()
-        strike(scene.arena, scene.arena.folder(job), kill)
+        strike(scene.arena, scene.arena.folder(job), kill, begin)
         print(f"{turn:3} {kill.victim:6} {kill.moment:9} {job:12} {time.monotonic() - at:5.1f} s")  # noqa: T201 - as above
         if turn % JUDGED_EVERY == 0 or turn == len(kills):
             scene.await_swaps()
@@ -61,7 +64,8 @@ def play(scene: Scene, kills: list[Kill], drawn: random.Random) -> None:
 @pytest.mark.slow
 def test_few_kills_cost_nothing(arena: Arena, tmp_path: Path, seeded: random.Random) -> None:
     """Two jobs joined by a bridge agree with the oracle although JVM, driver, workers and broker were killed."""
-    play(two_jobs(arena, "few", 100, tmp_path), schedule(seeded, hosts=1, workers=2, brokers=1), seeded)
+    kills = schedule(seeded, hosts=1, workers=2, brokers=1, moments=WHOLE)
+    play(two_jobs(arena, "few", 100, tmp_path), kills, seeded)
 
 
 @pytest.mark.slow
@@ -84,5 +88,7 @@ def test_many_kills_cost_nothing(
     base: int,
 ) -> None:
     """One job, and two joined by a bridge, agree with the oracle however often anything was killed."""
-    kills = schedule(seeded, hosts=KILLS, workers=KILLS, brokers=KILLS // 2)
-    play(make(arena, make.__name__.replace("_", "-"), base, tmp_path), kills, seeded)
+    scene = make(arena, make.__name__.replace("_", "-"), base, tmp_path)
+    moments = WHOLE if scene.shards == (1,) else tuple(Moment)
+    kills = schedule(seeded, hosts=KILLS, workers=KILLS, brokers=KILLS // 2, moments=moments)
+    play(scene, kills, seeded)
