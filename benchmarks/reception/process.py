@@ -77,7 +77,7 @@ def _braid(address: Address, protocol: MQTTProtocolVersion, folder: Path, spool:
     @contextmanager
     def receives() -> Iterator[None]:
         feed = SpoolFeed(spool=spool, schema=Schema.of(RAW_FIELDS))
-        received = receptions.begin(BACKLOG_TOPIC, {BACKLOG_TOPIC: feed}, pace=lambda: 1.0, on_trouble=_fail)
+        received = receptions.begin(BACKLOG_TOPIC, {BACKLOG_TOPIC: feed}, due=time.monotonic, on_trouble=_fail)
         try:
             yield
         finally:

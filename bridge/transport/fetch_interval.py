@@ -1,37 +1,33 @@
 """The fetch interval: how long the messages of a stream stay at the broker before they are fetched.
 
-Fetching, spooling and acknowledging costs nearly the same for one message and for a hundred. So a stream is fetched as
-rarely as its readers do not notice: a few times in the shortest of their paces, and just before their batches are due.
-Fetched messages are spooled at once; until then the broker keeps them.
+Fetching, spooling and acknowledging costs nearly the same for one message and for a hundred. So a stream is fetched
+once for each batch, just before it may begin: at once after a quiet while. Fetched messages are spooled at once; until
+then the broker keeps them.
 """
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 SHORTEST_FETCH_INTERVAL = 0.05
-"""Seconds between two fetches if the pace is short, or if longer intervals save nothing."""
-_LONGEST = 0.25
-"""Seconds between two fetches if the paces are long."""
-_FETCHES_PER_PACE = 4
-"""Fetches in each pace, at least: only a part of a batch's messages can come too late for it."""
-_AHEAD = 0.05
-"""Seconds between the last fetch for a batch and the batch, at least."""
+"""Seconds between the beginnings of two fetches, at least."""
+LONGEST_FETCH_INTERVAL = 0.25
+"""Seconds that messages wait at most."""
+FETCH_AHEAD = 0.01
+"""Seconds between a fetch and the batch that it is for, at least."""
 LEEWAY = 1.5
 """Multiple of the time that spooling the last fetch took, if that is more: a disk may be slow, or far away."""
-PAYING = range(2, 200)
-"""Numbers of messages in one fetch after which the next one waits longer than the shortest interval.
+MANY_MESSAGES = 200
+"""Messages in one fetch after which the next one does not wait for a batch.
 
-If each message comes alone, nothing would be saved, and many streams would be fetched at the same moment. If more
-come, they must stay far fewer than a broker sends without acknowledgements.
+They must stay far fewer than a broker sends without acknowledgements.
 """
 
 
 class Fetch(NamedTuple):
-    """The duration and size of a fetch."""
+    """The time and size of a fetch."""
 
-    took: float = 0.0
-    """Seconds of reading."""
+    begun: float = 0.0
+    """When it began, in seconds of `time.monotonic`."""
     messages: int = 0
     """The number of messages."""
     acknowledged: float = 0.0
@@ -47,19 +43,16 @@ def ungrouped(_before: Fetch) -> float:
     return 0.0
 
 
-def grouped_for(pace: float, *, now: float, before: Fetch) -> float:
-    """Seconds that a fetch waits, given the shortest pace of the stream's readers.
+def fetch_wait(due: float, *, now: float, before: Fetch) -> float:
+    """Seconds that a fetch waits, given when the next batch of the stream's readers may begin.
 
-    >>> few = Fetch(messages=25)
-    >>> [round(grouped_for(1.0, now=now, before=few), 2) for now in (7.0, 7.19, 7.21, 7.96)]
-    [0.2, 0.01, 0.24, 0.24]
-    >>> [grouped_for(1.0, now=7.0, before=Fetch(messages=messages)) for messages in (1, 200)]
-    [0.05, 0.05]
+    >>> few = Fetch(begun=7.0, messages=25)
+    >>> [round(fetch_wait(7.2, now=now, before=few), 2) for now in (7.0, 7.18, 7.3)]
+    [0.19, 0.01, 0.0]
+    >>> [round(fetch_wait(due, now=7.0, before=few), 2) for due in (6.0, 9.0)]
+    [0.05, 0.25]
     """
-    every = pace / max(_FETCHES_PER_PACE, math.ceil(pace / _LONGEST))
-    if every <= SHORTEST_FETCH_INTERVAL or before.messages not in PAYING:
-        # A fetch that takes longer groups messages already.
-        return max(0.0, SHORTEST_FETCH_INTERVAL - before.took)
-    ahead = min(every, max(_AHEAD, LEEWAY * before.acknowledged))
-    # Batches are due at multiples of the pace.
-    return every - (now + ahead) % every
+    earliest = before.begun + SHORTEST_FETCH_INTERVAL
+    if before.messages < MANY_MESSAGES:
+        earliest = max(earliest, due - max(FETCH_AHEAD, LEEWAY * before.acknowledged))
+    return min(max(0.0, earliest - now), LONGEST_FETCH_INTERVAL)

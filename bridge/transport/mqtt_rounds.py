@@ -22,7 +22,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
 
 from bridge.message import PACKET_IDS, Message
-from bridge.transport.fetch_interval import PAYING, Fetch, Grouping
+from bridge.transport.fetch_interval import MANY_MESSAGES, Fetch, Grouping
 
 _FETCHED = 1 << 16
 """Bytes that are fetched at once."""
@@ -67,8 +67,6 @@ class RoundsClient(paho.Client):
         self._rounds = rounds
         self._begun = 0.0
         """The time when the last round began."""
-        self._took = 0.0
-        """The duration of the last round in seconds."""
         self._messages = 0
         """The number of messages in it."""
         self._acknowledged = 0.0
@@ -101,7 +99,7 @@ class RoundsClient(paho.Client):
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
         """Read all that has come; called by the library's thread."""
-        before = Fetch(took=self._took, messages=self._messages, acknowledged=self._acknowledged)
+        before = Fetch(begun=self._begun, messages=self._messages, acknowledged=self._acknowledged)
         self._wait(self._rounds.grouping(before))
         self._begun, self._messages, self._drained = time.monotonic(), 0, False
         read, result = 0, MQTTErrorCode.MQTT_ERR_SUCCESS
@@ -110,7 +108,7 @@ class RoundsClient(paho.Client):
             self._await_room()
             if usual := self._read_usual(_MOST_READ - read):
                 read += usual
-                if usual < _FEW and self._messages >= PAYING.stop:
+                if usual < _FEW and self._messages >= MANY_MESSAGES:
                     self._wait(_PAUSE)
             elif not self._drained:
                 # An unusual or partial packet, or the end of the connection.
@@ -120,7 +118,6 @@ class RoundsClient(paho.Client):
                 self.loop_write()
                 read = 0
         self._rounds.on_end()
-        self._took = time.monotonic() - self._begun
         return result
 
     def hurry(self) -> None:

@@ -97,7 +97,14 @@ class SparkHost:
             clock=clock,
             permit=permit,
         )
-        self._spools = HostSpools(root, self._receptions, clock=clock, on_growth=self._pace.note_growth, copies=copies)
+        self._spools = HostSpools(
+            root,
+            self._receptions,
+            clock=clock,
+            on_growth=self._pace.note_growth,
+            due=self._pace.due,
+            copies=copies,
+        )
         self._jobs = HostJobs(
             name,
             root,

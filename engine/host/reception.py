@@ -30,7 +30,7 @@ from bridge import (
 )
 from bridge.machine.files import make_folder, sync_folder, write_whole
 from bridge.transport.address import Address
-from bridge.transport.fetch_interval import grouped_for, ungrouped
+from bridge.transport.fetch_interval import fetch_wait, ungrouped
 from bridge.transport.mqtt_client import MqttClient, Permit, always
 from bridge.transport.packet_ids import gives_ids_in_turn
 
@@ -61,13 +61,13 @@ class StreamReceiver(Protocol):
         stream: str,
         feeds: Mapping[str, SpoolFeed],
         *,
-        pace: Callable[[], float],
+        due: Callable[[], float],
         on_trouble: Callable[[str], None],
     ) -> Reception:
         """Begin to receive a stream on all its topics.
 
-        `pace` returns the shortest pace of the jobs that read it. `on_trouble` is called with the reason if the
-        reception ends by itself. Both are called from any thread.
+        `due` returns when the next batch that reads it may begin, by the clock's passed time. `on_trouble` is called
+        with the reason if the reception ends by itself. Both are called from any thread.
         """
 
 
@@ -101,7 +101,7 @@ class Receptions:
         stream: str,
         feeds: Mapping[str, SpoolFeed],
         *,
-        pace: Callable[[], float],
+        due: Callable[[], float],
         on_trouble: Callable[[str], None],
     ) -> Reception:
         """Begin to receive a stream, as soon as there is a connection."""
@@ -111,7 +111,7 @@ class Receptions:
         received = _Received(
             feeds,
             partial(self._client, self._client_id(stream)),
-            pace=pace,
+            due=due,
             on_unread=self._on_unread,
             on_trouble=on_trouble,
             on_left=lambda: self._forget(stream),
@@ -159,12 +159,12 @@ class Receptions:
 class _Received:
     """A reception over a client of the bridge."""
 
-    def __init__(  # noqa: PLR0913 - its feeds, its client and session, its pace, three listeners and a clock are eight
+    def __init__(  # noqa: PLR0913 - its feeds, its client and session, its due time, three listeners and a clock are eight
         self,
         feeds: Mapping[str, SpoolFeed],
         connect: Callable[..., MqttClient],
         *,
-        pace: Callable[[], float],
+        due: Callable[[], float],
         on_unread: Callable[[Unread], None],
         on_trouble: Callable[[str], None],
         on_left: Callable[[], None],
@@ -186,7 +186,7 @@ class _Received:
             # The events that a job forwards from one batch come together anyway.
             grouping=ungrouped
             if all(feed.is_bridge for feed in feeds.values())
-            else lambda before: grouped_for(pace(), now=clock.passed(), before=before),
+            else lambda before: fetch_wait(due(), now=clock.passed(), before=before),
         )
         # The client groups already.
         self._receiver = Receiver(feeds, self._client, on_unread=on_unread, clock=clock, grouping=0.0, session=session)

@@ -54,15 +54,11 @@ class _Supply:
     """The counts of earlier receptions."""
     generator_run: GeneratorRun | None = None
     thread: threading.Thread | None = None
-    paces: Mapping[str, float] = field(default_factory=dict)
-    """The jobs that read it, each with the pace of its latest plan; replaced, and never changed."""
+    jobs: set[str] = field(default_factory=set)
+    """Those that read it."""
     trouble: str = ""
     """The reason that nothing comes; empty while it is supplied."""
     retry: float = 0.0  # when it is supplied again, by `time.monotonic`
-
-    def pace(self) -> float:
-        """The shortest pace of the jobs that read it; from any thread."""
-        return min(self.paces.values(), default=0.0)
 
     def fail(self, trouble: str) -> None:
         """Note that the supply failed; from any thread."""
@@ -73,20 +69,25 @@ class _Supply:
 class HostSpools:
     """The streams that a host supplies; called from its main thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its folder, its receiver, a clock, two listeners and its copies are six things
         self,
         root: Path,
         receiver: StreamReceiver,
         *,
         clock: Clock,
         on_growth: Callable[[str, bool], None],
+        due: Callable[[str], float],
         copies: Copies = NO_COPIES,
     ) -> None:
-        """`on_growth` is called when a spool has grown, with its stream, and whether a marker came; from any thread."""
+        """`on_growth` is called when a spool has grown, with its stream, and whether a marker came.
+
+        `due` returns when the next batch that reads a stream may begin. Both are called from any thread.
+        """
         self._root = root
         self._receiver = receiver
         self._clock = clock
         self._on_growth = on_growth
+        self._due = due
         self._copies = copies
         self._supplies: dict[str, _Supply] = {}
         self._pruned = -math.inf
@@ -101,7 +102,7 @@ class HostSpools:
             )
         if supply is None:
             supply = self._supplies[ingress.stream] = _Supply(ingress=ingress, most_bytes=plan.limits.spool_bytes)
-        supply.paces = {**supply.paces, plan.job: plan.pace}
+        supply.jobs.add(plan.job)
         self._declare_common(supply, ingress)
         if supply.spool is None and not supply.trouble:
             with _troubles(supply):
@@ -123,7 +124,7 @@ class HostSpools:
         supply = self._supplies.get(stream)
         if supply is None:
             return
-        supply.paces = {name: pace for name, pace in supply.paces.items() if name != job}
+        supply.jobs.discard(job)
         self._end_unread(stream, supply)
 
     def look(self) -> None:
@@ -238,11 +239,12 @@ class HostSpools:
                 supply.thread.start()
 
     def _receive(self, supply: _Supply, feeds: Mapping[str, SpoolFeed]) -> None:
-        supply.reception = self._receiver.begin(supply.ingress.stream, feeds, pace=supply.pace, on_trouble=supply.fail)
+        stream = supply.ingress.stream
+        supply.reception = self._receiver.begin(stream, feeds, due=partial(self._due, stream), on_trouble=supply.fail)
 
     def _end_unread(self, stream: str, supply: _Supply) -> None:
         # A job of another host may read it: events would be lost that come before that host supplies it.
-        if supply.paces or (supply.spool is not None and consumers(supply.spool.folder)):
+        if supply.jobs or (supply.spool is not None and consumers(supply.spool.folder)):
             return
         self._end(supply)
         del self._supplies[stream]

@@ -19,9 +19,9 @@ from engine.offset import Offset
 from engine.plan import Entry, Plan, is_switch
 
 EAGERNESS = 0.5
-"""The part of a pace that lies between two batches at least; for less no tick is passed over."""
+"""The part of a pace by which a batch may be early in a job that bridges wake."""
 SPENT = 0.9
-"""The part of a pace that a batch uses up in a job that bridges wake: the rest makes up for early batches."""
+"""The part of a pace that a batch uses up in such a job: the rest makes up for early batches."""
 COMPANY = 1.25
 """Paces for which raw events wait for events over bridges, so that one batch does for both."""
 SOON = 1.5
@@ -107,9 +107,9 @@ class NextBatch:
 class Rhythm:
     """The times at which batches with events may begin, in seconds of one clock; each is made by `after` of the last.
 
-    A job that only raw events enter has ticks. A job into which bridges lead is woken by what comes over them, so that
-    a row of jobs adds no pace at each: the job before has waited for its own already. Batches may come early by half a
-    pace, but in the long run there are hardly more of them than ticks.
+    Between two batches lies a pace at least, and the first event after a quiet while waits for nothing. A job into
+    which bridges lead is woken by what comes over them, so that a row of jobs adds no pace at each: the job before has
+    waited for its own already. Its batches may come early by half a pace, but in the long run there are hardly more.
     """
 
     last: float = -math.inf
@@ -123,12 +123,13 @@ class Rhythm:
 
     def due(self, plan: Plan, moved: AbstractSet[str]) -> float:
         """When the next batch may begin, for events that have come in some streams."""
-        bridged = plan.bridged
-        if not bridged:
-            return due(self.last, pace=plan.pace)
-        if moved & bridged:
-            return self.spent - plan.pace * EAGERNESS
-        return self.last + plan.pace * COMPANY
+        if plan.bridged and not moved & plan.bridged:
+            return self.last + plan.pace * COMPANY
+        return self.earliest(plan)
+
+    def earliest(self, plan: Plan) -> float:
+        """When the next batch may begin, whatever comes."""
+        return self.spent - plan.pace * EAGERNESS if plan.bridged else self.last + plan.pace
 
 
 def next_batch(  # noqa: PLR0913 - what a batch depends on, and what bounds it
@@ -269,16 +270,3 @@ def _switched(waiting: Sequence[Entry], marker: str) -> list[frozenset[str]]:
     """The streams that the plan of a switch awaits."""
     switches = (entry.plan.switch for entry in waiting)
     return [frozenset(each.awaits) for each in switches if each is not None and each.marker == marker and each.awaits]
-
-
-def due(last: float, *, pace: float) -> float:
-    """When the next batch may begin: at the next tick that is not just after the last batch.
-
-    >>> due(10.02, pace=1.0)
-    11.0
-    >>> due(10.90, pace=1.0)
-    12.0
-    """
-    if last == -math.inf:
-        return last
-    return math.ceil((last + pace * EAGERNESS) / pace) * pace

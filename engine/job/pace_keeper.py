@@ -6,6 +6,7 @@ come, and at once for a plan or a marker of a bridge. All readers get the same b
 dies in between, it is run with the same end.
 """
 
+import math
 import threading
 import time
 from collections import deque
@@ -44,6 +45,14 @@ class _Running(NamedTuple):
     begun: float
     pace: float
     parts: int
+
+
+class _InEffect(NamedTuple):
+    """The plan that the latest batch runs."""
+
+    entry: int
+    plan: Plan
+    parts: tuple[PlanPart, ...]
 
 
 class PlannedBatch(NamedTuple):
@@ -128,9 +137,8 @@ class PaceKeeper:
         self._planning = threading.Lock()
         """Held by the reader that waits for the next batch on behalf of all."""
         self._planned: PlannedBatch | None = None
-        self._long_batch = LongBatch(0, 0)
-        self._is_over = True
-        """Whether the last long batch is over."""
+        self._long_batch: LongBatch | None = None
+        """The current one; None if it is over."""
         self._given_at = 0.0
         """When Spark was told of it."""
         self._readers: dict[int, str] = {}
@@ -143,8 +151,7 @@ class PaceKeeper:
         """The streams with events that only wait for the time of their batch."""
         self._rhythm = Rhythm()
         self._bounds = PartBounds()
-        self._parts: tuple[int, tuple[PlanPart, ...]] = (0, ())
-        """The parts of the plan of an entry."""
+        self._in_effect: _InEffect | None = None
         self._running: _Running | None = None
         self._timed_batches = deque[tuple[_Running, float]]()
         """The batches whose seconds are noted once it is known what their tasks took."""
@@ -181,6 +188,17 @@ class PaceKeeper:
         if bridged is not None and (marked or not self._timed or (bridged and stream not in self._timed)):
             self.wake()
 
+    def due(self, stream: str) -> float:
+        """When a batch may begin that reads on in a stream, by `time.monotonic`; never if none does. From any thread.
+
+        While a batch runs for longer than its pace, it is not known when the next may begin.
+        """
+        if self._is_bridged(stream) is None:
+            return math.inf
+        in_effect = self._in_effect
+        due = 0.0 if self._eager or in_effect is None else self._rhythm.earliest(in_effect.plan)
+        return math.inf if self._planned is not None and due < time.monotonic() else due
+
     def pass_over(self, cut: str) -> None:
         """Wait for a cut no longer, because it was released; from any thread."""
         self._released |= {cut}
@@ -194,7 +212,8 @@ class PaceKeeper:
     def note_work(self, header: Header, plan: Plan) -> None:
         """Note what the tasks of a batch took, once it is recorded; from any thread."""
         number = header.end.entry
-        parts = self._parts[1] if self._parts[0] == number else plan.parts()
+        in_effect = self._in_effect
+        parts = in_effect.parts if in_effect is not None and in_effect.entry == number else plan.parts()
         if len(parts) > 1:
             with self._news:
                 self._works.append((header.end, works_of(parts, header, plan.shards)))
@@ -216,7 +235,7 @@ class PaceKeeper:
                 planned = self._planned
                 if planned is None or self._stopped:
                     return None
-                self._long_batch, self._is_over = LongBatch(number + 1, planned.end.shards), False
+                self._long_batch = LongBatch(number + 1, planned.end.shards)
                 self._given_at = time.monotonic()
                 self._readers.clear()
                 return self._long_batch
@@ -233,7 +252,7 @@ class PaceKeeper:
                 # It may have been recorded by a worker that was taken for dead.
                 self.note_record(planned.number)
         lost = self._lost_workers
-        while within == self._long_batch and not self._is_over and not self._stopped:
+        while within == self._long_batch and not self._stopped:
             planned = self._planned
             if self._readers.get(shard) != reader:
                 return ReaderOrder.LEAVE
@@ -245,14 +264,15 @@ class PaceKeeper:
             elif planned.end.shards == within.shards:
                 return planned
             else:
-                self._is_over = True
+                self._long_batch = None
         return ReaderOrder.END
 
     def shards_waiting(self, patience: float) -> int:
         """The number of shards for which Spark has found no slot for so many seconds."""
-        if self._is_over or time.monotonic() - self._given_at < patience:
+        long_batch = self._long_batch
+        if long_batch is None or time.monotonic() - self._given_at < patience:
             return 0
-        return self._long_batch.shards - len(self._readers)
+        return long_batch.shards - len(self._readers)
 
     def note_lost_worker(self) -> None:
         """Have Spark notice that a worker has ended; from any thread."""
@@ -279,8 +299,9 @@ class PaceKeeper:
     def _await_batch(self) -> None:
         """Wait for the next batch on behalf of all readers; the long batch is over if none comes for long."""
         with self._planning:
-            if self._planned is None and not self._is_over and not self._plan(time.monotonic() + IDLE_SECONDS):
-                self._is_over = True
+            is_open = self._planned is None and self._long_batch is not None
+            if is_open and not self._plan(time.monotonic() + IDLE_SECONDS):
+                self._long_batch = None
 
     def _await_record(self, planned: PlannedBatch, lost: int) -> bool:
         """Wait for a record; False if it is not there after a while, or a worker was lost meanwhile."""
@@ -386,9 +407,9 @@ class PaceKeeper:
 
     def _begin(self, start: Offset, step: NextBatch, entries: Sequence[Entry], now: float) -> None:
         plan = _plan(entries, step)
-        if self._parts[0] != step.end.entry:
-            self._parts = (step.end.entry, plan.parts())
-        self._running = _Running(step.end, step.sizes, now, plan.pace, len(self._parts[1]))
+        if self._in_effect is None or self._in_effect.entry != step.end.entry:
+            self._in_effect = _InEffect(step.end.entry, plan, plan.parts())
+        self._running = _Running(step.end, step.sizes, now, plan.pace, len(self._in_effect.parts))
         self._eager = step.end.entry != start.entry or step.end.run != start.run
         if step.end.at != start.at:
             self._rhythm = self._rhythm.after(now, pace=plan.pace)

@@ -1,6 +1,7 @@
 """The pace server of a host: passes what Spark's processes ask and report to the pace keepers of their jobs."""
 
 import json
+import math
 import secrets
 import socketserver
 import threading
@@ -47,6 +48,10 @@ class PaceServer:
         """Notify the keepers that a stream has grown, perhaps by a marker; from any thread."""
         for keeper in list(self._keepers.values()):
             keeper.note_growth(stream, marked=marked)
+
+    def due(self, stream: str) -> float:
+        """When the next batch that reads a stream may begin, by `time.monotonic`; from any thread."""
+        return min((keeper.due(stream) for keeper in list(self._keepers.values())), default=math.inf)
 
     def close(self) -> None:
         """Stop answering."""

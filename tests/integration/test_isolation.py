@@ -52,7 +52,9 @@ class Streams:
         self.receptions = Receptions(
             self.root, "h", self.address, self.protocol, on_unread=self.unread.append, clock=clock
         )
-        self.spools = HostSpools(self.root, self.receptions, clock=clock, on_growth=lambda _stream, _marked: None)
+        self.spools = HostSpools(
+            self.root, self.receptions, clock=clock, on_growth=lambda _stream, _marked: None, due=lambda _stream: 0.0
+        )
 
     def need(self, topic: str, *, most_bytes: int = 1 << 30) -> None:
         """Have a topic supplied to a consumer that has read nothing, so that its spool keeps everything."""

@@ -27,8 +27,8 @@ class Pacing:
     window: float = 10.0
     """Seconds of each window."""
     settle: float = 2.0
-    """Paces between the end of a step and its first window. A job runs a batch as soon as it has a new plan, and has
-    its rhythm again one and a half paces later; on average, windows that begin after half a pace hold the same work."""
+    """Paces between the end of a step and its first window. A job runs a batch as soon as it has a new plan, and one
+    in each pace from then on."""
     points: int | None = None
     """The number of measured steps, spread over the trace; None for all."""
     hurry: bool = False

@@ -94,7 +94,9 @@ class Made:
         self.publisher = Publisher()
         self.session = Session()
         self.pace = PaceServer(self.sockets / "pace")
-        self.spools = HostSpools(self.root, Broker(), clock=MemoryClock(), on_growth=lambda _stream, _marked: None)
+        self.spools = HostSpools(
+            self.root, Broker(), clock=MemoryClock(), on_growth=lambda _stream, _marked: None, due=self.pace.due
+        )
         self.jobs = HostJobs(
             "h",
             self.root,

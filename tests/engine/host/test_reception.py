@@ -11,7 +11,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from bridge import MemoryClock, Message, SpoolFeed, Unread
 from bridge.spools.memory_spool import MemorySpool
 from bridge.transport.address import Address
-from bridge.transport.fetch_interval import Fetch, Grouping
+from bridge.transport.fetch_interval import FETCH_AHEAD, Fetch, Grouping
 from dags import Kind, Schema
 from engine.host import reception
 from engine.host.reception import Receptions
@@ -68,27 +68,27 @@ def test_a_reception_that_died_of_an_error_is_not_waited_for(tmp_path: Path, mon
     receptions = Receptions(tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=breaks, clock=MemoryClock())
     for topic in ("a", "b"):
         feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
-        receptions.begin(f"raw/{topic}", {topic: feed}, pace=lambda: 1.0, on_trouble=lambda _trouble: None)
+        receptions.begin(f"raw/{topic}", {topic: feed}, due=lambda: 0.0, on_trouble=lambda _trouble: None)
     MqttClient.made[0].deliver([Message("a", b"no JSON", 1)])
     assert ended.wait(BOUND)
     assert ([True], [True, True]) == (hung_up, [each.stopped.is_set() for each in MqttClient.made])
 
 
 def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the current pace of the readers; messages over a bridge are not held, because they are grouped already."""
+    """Until their next batch is due; messages over a bridge are not held, because they are grouped already."""
     MqttClient.made = []
     monkeypatch.setattr(reception, "MqttClient", MqttClient)
-    address, paces, few = Address.parse("mqtt://127.0.0.1"), [1.0], Fetch(messages=25)
+    address, dues, few = Address.parse("mqtt://127.0.0.1"), [7.0], Fetch(messages=25)
     clock = MemoryClock(7.0)
     receptions = Receptions(
         tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=lambda _unread: None, clock=clock
     )
     for topic, schema in (("raw", Schema.of({"n": Kind.INTEGER})), ("bridge", None)):
         feed: Any = SpoolFeed(spool=MemorySpool(), schema=schema)  # type: ignore[arg-type]  # its twin
-        receptions.begin(topic, {topic: feed}, pace=lambda: min(paces), on_trouble=lambda _trouble: None)
+        receptions.begin(topic, {topic: feed}, due=lambda: max(dues), on_trouble=lambda _trouble: None)
     raw, bridge = MqttClient.made
     found = [raw.grouping(few)]
-    paces.append(0.2)
+    dues.append(7.2)
     found.append(raw.grouping(few))
     receptions.hang_up()
-    assert ([pytest.approx(0.2), 0.05], 0.0) == (found, bridge.grouping(few))
+    assert ([0.0, pytest.approx(0.2 - FETCH_AHEAD)], 0.0) == (found, bridge.grouping(few))

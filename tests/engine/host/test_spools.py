@@ -21,6 +21,9 @@ from engine.records.job_folder import JobFolder, spool_folder
 from engine.records.kept_cuts import KeptCut
 from engine.supply import Bridged, Rated, Subscribed, Supply
 
+DUE = {"raw/street": 7.0}
+"""When the next batch that reads a stream may begin."""
+
 
 class Broker:
     """A receiver that notes what it is asked for."""
@@ -29,21 +32,21 @@ class Broker:
         self.feeds: dict[str, SpoolFeed] = {}
         self.kept: set[str] = set()
         self.troubles: dict[str, Callable[[str], None]] = {}
-        self.pace: Callable[[], float] | None = None
+        self.due: Callable[[], float] | None = None
 
     def begin(
         self,
         stream: str,
         feeds: Mapping[str, SpoolFeed],
         *,
-        pace: Callable[[], float],
+        due: Callable[[], float],
         on_trouble: Callable[[str], None],
     ) -> "Received":
         topic, *others = feeds
         # Numbered events of a raw stream come on a second topic.
         assert others in ([], [topics.sent(stream)])
         assert topic not in self.feeds
-        self.pace = pace
+        self.due = due
         self.feeds[topic] = feeds[topic]
         self.kept.add(topic)
         self.troubles[stream] = on_trouble
@@ -76,13 +79,15 @@ def broker() -> Broker:
 
 @pytest.fixture
 def spools(tmp_path: Path, broker: Broker) -> Iterator[HostSpools]:
-    made = HostSpools(tmp_path, broker, clock=MemoryClock(), on_growth=lambda _stream, _marked: None)
+    made = HostSpools(
+        tmp_path, broker, clock=MemoryClock(), on_growth=lambda _stream, _marked: None, due=DUE.__getitem__
+    )
     yield made
     made.close()
 
 
-def planned(job: str, pace: float = 1.0) -> Plan:
-    return Plan(job=job, host="h", version=1, pace=pace)
+def planned(job: str) -> Plan:
+    return Plan(job=job, host="h", version=1)
 
 
 def raw(stream: str = "raw/street", topic: str = "street", instance: int = 1) -> Ingress:
@@ -115,25 +120,11 @@ def test_a_stream_that_another_host_reads_is_supplied_until_that_one_leaves(
     assert (set(), {}) == (broker.kept, spools.states())
 
 
-def test_a_stream_is_received_at_the_shortest_pace_of_its_readers(
-    tmp_path: Path, spools: HostSpools, broker: Broker
-) -> None:
-    """By their latest plans; the pace of readers on other hosts is unknown."""
-
-    def known() -> float:
-        assert broker.pace is not None
-        return broker.pace()
-
-    spools.need(planned("a", 2.0), raw())
-    commit(spool_folder(tmp_path, "raw/street"), "elsewhere", 0)
-    found = [known()]
-    for job, pace in (("b", 0.5), ("a", 3.0), ("b", 1.0)):
-        spools.need(planned(job, pace), raw())
-        found.append(known())
-    for job in ("b", "a"):
-        spools.drop(job, "raw/street")
-        found.append(known())
-    assert [2.0, 0.5, 0.5, 1.0, 3.0, 0.0] == found
+def test_a_stream_is_received_for_the_batches_that_read_it(spools: HostSpools, broker: Broker) -> None:
+    """Its receiver asks when the next of them may begin."""
+    spools.need(planned("a"), raw())
+    assert broker.due is not None
+    assert DUE["raw/street"] == broker.due()
 
 
 def test_the_sizes_of_its_spools_are_added_up(tmp_path: Path, spools: HostSpools) -> None:

@@ -38,13 +38,20 @@ class MemoryRecords:
         keeper._ends, keeper._end_of = records.ends, records.end_of
         return records
 
-    def run(self, keeper: PaceKeeper) -> Offset | None:
-        """The end of a keeper's next batch, which is recorded at once; None if there is none for a while."""
+    def begin(self, keeper: PaceKeeper) -> PlannedBatch | None:
+        """Begin a keeper's next batch; None if there is none for a while."""
         long_batch = keeper.long_batch_after(0)
         if long_batch is None:
             return None
         batch = keeper.batch_after(long_batch, 0, "reader", None)
         assert isinstance(batch, PlannedBatch)
+        return batch
+
+    def run(self, keeper: PaceKeeper) -> Offset | None:
+        """The end of a keeper's next batch, which is recorded at once; None if there is none for a while."""
+        batch = self.begin(keeper)
+        if batch is None:
+            return None
         self.recorded[batch.number] = batch.end
         assert keeper.note_record(batch.number)
         return batch.end

@@ -1,5 +1,6 @@
 """The pace keeper: when its answers come, and what is known to have been decided when a plan is logged."""
 
+import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ class Scene:
             ends=self.records.ends,
             end_of=self.records.end_of,
             entries=lambda first: [each for each in self.entries if each.number >= first],
-            is_bridged=lambda stream: stream != "raw",
+            is_bridged=lambda stream: stream != "raw" if stream in self.spools else None,
             spools=self,
             on_end=self.note_end,
         )
@@ -132,6 +133,27 @@ def test_the_first_raw_events_wait_for_no_pace() -> None:
     """Before the first batch there is none to count a pace from."""
     scene = Scene("raw")
     assert {"raw": 1} == scene.warmed().at
+
+
+def test_a_stream_knows_when_it_is_read_next() -> None:
+    """At once before the first events, a pace after a batch that had some, and never if the job does not read it."""
+    scene = Scene("raw", pace=60.0)
+    assert (0.0, math.inf) == (scene.keeper.due("raw"), scene.keeper.due("other"))
+    begun = time.monotonic()
+    scene.warmed()
+    assert begun + 60.0 <= scene.keeper.due("raw") <= time.monotonic() + 60.0
+
+
+def test_nobody_knows_what_follows_a_batch_that_takes_longer_than_its_pace() -> None:
+    """Until it is recorded: the next may begin at once then."""
+    scene = Scene("raw", pace=1e-9)
+    scene.warmed()
+    scene.put("raw")
+    batch = scene.records.begin(scene.keeper)
+    assert batch is not None
+    during = scene.keeper.due("raw")
+    scene.record(batch)
+    assert (math.inf, True) == (during, scene.keeper.due("raw") <= time.monotonic())
 
 
 def test_events_wait_for_the_pace_and_a_plan_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The pace server: what Spark's processes ask and report over a socket of this machine, and over the network."""
 
+import math
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -54,6 +55,16 @@ def test_without_its_job_every_long_batch_is_over(server: PaceServer, lines: Lin
     server.remove("j")
     assert {"order": "end"} == lines("j").ask({**READS, "last": None})
     assert {"order": "end"} == lines("another").ask({"long_batch": 0})
+
+
+def test_a_stream_is_due_for_the_first_job_that_reads_it(server: PaceServer) -> None:
+    """And never if none does."""
+    early, late = Scene("raw", pace=60.0), Scene("raw", "b", pace=120.0)
+    for job, scene in (("early", early), ("late", late)):
+        scene.warmed()
+        server.add(job, scene.keeper)
+    expected = [early.keeper.due("raw"), late.keeper.due("b"), math.inf]
+    assert expected == [server.due(stream) for stream in ("raw", "b", "other")]
 
 
 def test_an_error_is_reported_to_the_query(server: PaceServer, lines: Lines) -> None:
