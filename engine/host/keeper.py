@@ -20,7 +20,8 @@ from engine.host.copy_address import CopyAddress
 _BACK_OFF = BackOff((1.0, 2.0, 5.0, 15.0))
 """Seconds before a process that died soon is started again; one that had run for a while is started at once."""
 _A_WHILE = 60.0
-_POLL_SECONDS = 0.5
+_LOOK_SECONDS, _SELDOM_SECONDS = 0.5, 5.0
+"""Seconds between two looks at what the process has started: most of that comes in its first while."""
 log = logging.getLogger("braid.keeper")
 
 
@@ -135,11 +136,7 @@ class HostKeeper:
     def _keep(self) -> None:
         began, deaths_soon = time.monotonic(), 0
         while True:
-            self._look()
-            try:
-                code = self._process.wait(_POLL_SECONDS)
-            except subprocess.TimeoutExpired:
-                continue
+            code = self._ended()
             if self._stopping.is_set():
                 return
             self.deaths += 1
@@ -150,6 +147,21 @@ class HostKeeper:
             if self._stopping.wait(_BACK_OFF.after(deaths_soon)):
                 return
             self._process, began = self._start(), time.monotonic()
+
+    def _ended(self) -> int:
+        """The code with which the process ends, once it has; what it starts until then is noted."""
+        process, began, ended = self._process, time.monotonic(), threading.Event()
+
+        def wait() -> None:
+            process.wait()
+            ended.set()
+
+        # A wait with a timeout would wake up twenty times a second.
+        threading.Thread(target=wait, name=f"waits for {self._name}", daemon=True).start()
+        self._look()
+        while not ended.wait(_LOOK_SECONDS if time.monotonic() - began < _A_WHILE else _SELDOM_SECONDS):
+            self._look()
+        return process.returncode
 
     def _close_input(self) -> None:
         """Close the input of a process that has ended."""

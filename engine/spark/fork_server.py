@@ -165,7 +165,6 @@ if __name__ == "__main__":
     gc.freeze()
     # It has to find its place before the environment changes.
     getproctitle()
-    try:
-        ForkServer(socket.socket(fileno=int(sys.argv[1]))).run()
-    finally:
-        shutil.rmtree(sys.argv[2], ignore_errors=True)
+    ForkServer(socket.socket(fileno=int(sys.argv[1]))).run()
+    # After an error the host starts another server there.
+    shutil.rmtree(sys.argv[2], ignore_errors=True)

@@ -7,15 +7,19 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from functools import cache
+from itertools import count
 from pathlib import Path
 
+from bridge.machine.back_off import BackOff
 from engine.spark import fork_client
 
 SERVER_MODULE = "engine.spark.fork_server"
 """The module of the server; workers are forks of it where there is one."""
-_servers: list["subprocess.Popen[bytes]"] = []
-"""Kept, because a server ends once its standard input is closed: with this process, however that ends."""
+_BACK_OFF = BackOff((1.0, 5.0, 60.0))
+"""Seconds before a server that has ended is started again; Python starts by itself meanwhile."""
 log = logging.getLogger("braid.host")
 
 
@@ -27,17 +31,28 @@ def forking_python(python: str) -> str:
         return python
     folder = Path(tempfile.mkdtemp(prefix="braid-forks-"))
     place, program = folder / "server", folder / "python"
+    try:
+        server = _server(python, folder, place)
+    except OSError as error:
+        folder.rmdir()
+        log.warning("Spark's Python processes start slowly, since none can be forked at %s: %s", place, error)
+        return python
+    threading.Thread(target=_keep, args=(server, python, folder, place), name="keeps fork server", daemon=True).start()
+    command = shlex.join([python, "-IS", fork_client.__file__, str(place), python])
+    program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    program.chmod(0o700)
+    return str(program)
+
+
+def _server(python: str, folder: Path, place: Path) -> "subprocess.Popen[bytes]":
+    """Start a server; it ends once its standard input is closed: with this process, however that ends."""
+    place.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
-        try:
-            listener.bind(str(place))
-        except OSError as error:
-            folder.rmdir()
-            log.warning("Spark's Python processes start slowly, since none can be forked at %s: %s", place, error)
-            return python
+        listener.bind(str(place))
         # From now on clients wait for the server, which is loading its modules.
         listener.listen(socket.SOMAXCONN)
         number = listener.fileno()
-        server = subprocess.Popen(  # noqa: S603 - our own module
+        return subprocess.Popen(  # noqa: S603 - our own module
             [python, "-m", SERVER_MODULE, str(number), str(folder)],
             stdin=subprocess.PIPE,
             pass_fds=[number],
@@ -45,8 +60,12 @@ def forking_python(python: str) -> str:
             env={**os.environ, "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")},
             start_new_session=True,
         )
-    _servers.append(server)
-    command = shlex.join([python, "-IS", fork_client.__file__, str(place), python])
-    program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-    program.chmod(0o700)
-    return str(program)
+
+
+def _keep(server: "subprocess.Popen[bytes]", python: str, folder: Path, place: Path) -> None:
+    """Start a server again whenever it has ended."""
+    for deaths in count(1):
+        code = server.wait()
+        log.warning("the server that forks Spark's Python processes ended with %d, and is started again", code)
+        time.sleep(_BACK_OFF.after(deaths))
+        server = _server(python, folder, place)

@@ -147,12 +147,23 @@ def test_forks_and_their_server_end_with_their_host(host: Host, tmp_path: Path) 
 def test_without_a_server_python_runs_by_itself(host: Host, tmp_path: Path) -> None:
     """A server that was killed costs time, and nothing else."""
     host.server.kill()
-    until(lambda: host.server.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not host.server.is_running())
     out, trouble = host.start(tmp_path, "alone").communicate("input")
     assert (["alone"], "trouble\n") == (json.loads(out)[0], trouble)
     failed = host.start(tmp_path, "fails")
     failed.communicate("")
     assert 1 == failed.returncode
+
+
+def test_a_server_that_was_killed_is_started_again(host: Host, tmp_path: Path) -> None:
+    """Python processes are forked from the next one."""
+    host.server.kill()
+    until(lambda: not host.server.is_running() and bool(psutil.Process(host.process.pid).children()))
+    (host.server,) = psutil.Process(host.process.pid).children()
+    client = host.start(tmp_path)
+    host.forks(1)
+    out, _ = client.communicate("again")
+    assert "again" == json.loads(out)[3]
 
 
 def test_a_server_that_is_busy_loses_no_request(host: Host, tmp_path: Path) -> None:
