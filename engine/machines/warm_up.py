@@ -69,9 +69,7 @@ def warm_up(session: "SparkSession", is_over: Callable[[], bool]) -> None:
         try:
             job.log(Plan(job=_JOB, host=_JOB, version=1), {}, {})
             job.start()
-            # Asked for the next batch, Spark is done with the first.
             _await(lambda: bool(job.follower and job.follower.follow()) or is_over())
-            _await(lambda: bool(job.keeper and job.keeper.is_asked) or is_over())
             job.stop()
             _await(lambda: _has_ended(job) or is_over())
         finally:

@@ -18,16 +18,21 @@ from engine.spark.local_files import use_plain_files
 
 _MOST_FAILURES = 8
 """The number of tries of a batch before its job is started again; a task to blame is found in fewer."""
-_SLOTS = 1_000
+LOCAL_SLOTS = 1_000
 """The shards of long batches that may run at once on one machine."""
-LOCAL_CORES = "spark.braid.cores"
-"""The setting that keeps how many cores a local session was given."""
+LOCAL_CORES = "spark.default.parallelism"
+"""The setting that keeps how many cores a local session has; without it a query would have a task for each slot."""
 _JVM = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
     # Otherwise it writes its state to a file twenty times a second, for tools that nobody uses here.
     "-XX:-UsePerfData "
     # Many objects of each batch ask for a logger, and by default each time the stack is searched for the caller.
     "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
+)
+_DRIVER_JVM = (
+    "-Xss4m "
+    # The heap is as small as what lives in it allows: batches leave little behind.
+    "-Xms16m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 )
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -59,6 +64,8 @@ _LOCAL_SETTINGS = {
     # Nothing on the network has to reach a local application.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Otherwise as many as there are slots.
+    "spark.rpc.netty.dispatcher.numThreads": "2",
     # Only for files on this machine: the default manager starts some 40 processes for each batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -85,11 +92,12 @@ def start_session(name: str, *, master: str | None = None, recording: Path | Non
     builder = SparkSession.builder.appName(name).master(master)
     builder = builder.config("spark.driver.extraClassPath", jars_to_find_first(os.environ))
     classes = using_archive(os.environ) if recording is None else recording_classes(recording)
-    builder = builder.config("spark.driver.extraJavaOptions", f"{_JVM} -Xss4m {classes}".strip())
+    builder = builder.config("spark.driver.extraJavaOptions", f"{_JVM} {_DRIVER_JVM} {classes}".strip())
     local = _LOCAL_SETTINGS | {LOCAL_CORES: str(cores)} if is_local(master) else {}
     for key, value in (_SETTINGS | local).items():
         builder = builder.config(key, value)
-    with _chosen_python(python):
+    # Each thread of the JVM would have memory of its own to allocate from.
+    with _environment(PYSPARK_PYTHON=python, MALLOC_ARENA_MAX="2"):
         session = builder.getOrCreate()
     if is_local(master):
         use_plain_files(session)
@@ -99,17 +107,18 @@ def start_session(name: str, *, master: str | None = None, recording: Path | Non
 
 
 @contextmanager
-def _chosen_python(python: str) -> Iterator[None]:
-    """Have Spark take a Python for its processes; by itself it takes the first on the path."""
-    before = os.environ.get("PYSPARK_PYTHON")
-    os.environ["PYSPARK_PYTHON"] = python
+def _environment(**variables: str) -> Iterator[None]:
+    """Start processes with some variables, which this one does not keep."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["PYSPARK_PYTHON"]
-        else:
-            os.environ["PYSPARK_PYTHON"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _keep_no_history(session: SparkSession) -> None:
@@ -137,5 +146,5 @@ def slotted_master(master: str) -> tuple[str, int | None]:
     """
     if match := re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master):
         cores = match[1] if match[1] not in {None, "*"} else os.cpu_count()
-        return f"local[{_SLOTS},{_MOST_FAILURES}]", int(cores or 1)
+        return f"local[{LOCAL_SLOTS},{_MOST_FAILURES}]", int(cores or 1)
     return master, None

@@ -46,6 +46,7 @@ from engine.host.connection import HostConnection
 from engine.host.host import SparkHost
 from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
+from engine.spark.session import LOCAL_CORES
 from manager.answers import BrokerCredentials
 from manager.event_flow.output_watcher import OutputWatcher
 from manager.observations.listener import Listener
@@ -289,10 +290,8 @@ def no_session() -> Any:
     def wait(seconds: float) -> NoReturn:
         raise subprocess.TimeoutExpired("java", seconds)
 
-    profiles = SimpleNamespace(defaultResourceProfile=lambda: None)
-    scala = SimpleNamespace(maxNumConcurrentTasks=lambda _profile: 1, resourceProfileManager=lambda: profiles)
-    jvm = SimpleNamespace(sc=lambda: scala)
-    context = SimpleNamespace(_jsc=jvm, _gateway=SimpleNamespace(proc=SimpleNamespace(wait=wait)))
+    gateway = SimpleNamespace(proc=SimpleNamespace(wait=wait))
+    context = SimpleNamespace(master="local[1]", getConf=lambda: {LOCAL_CORES: "1"}, _gateway=gateway)
     return SimpleNamespace(sparkContext=context)
 
 
@@ -461,10 +460,10 @@ def test_messages_that_wait_for_a_reception_are_not_dropped(tmp_path: Path, monk
         closing.callback(spool.close)
         feed = SpoolFeed(spool=spool, schema=Schema.of(n=FieldKind.INTEGER))
         again: Receptions | None = None
-        receptions.begin("raw/t", {"t": feed}, pace=lambda: 1.0, on_trouble=lambda _trouble: None).stop()
+        receptions.begin("raw/t", {"t": feed}, due=time.monotonic, on_trouble=lambda _trouble: None).stop()
         with heard(broker, []) as (client, _):
             client.publish("t", b'{"n": 5}')
         again = receptions
-        second = again.begin("raw/t", {"t": feed}, pace=lambda: 1.0, on_trouble=lambda _trouble: None)
+        second = again.begin("raw/t", {"t": feed}, due=time.monotonic, on_trouble=lambda _trouble: None)
         until(lambda: spooled() == [5], "what was kept")
         second.stop()
