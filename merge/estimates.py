@@ -15,7 +15,7 @@ from merge.work import declared, flows, numbered
 
 EVENT_SECONDS = 20e-6
 """Seconds of CPU that an event is assumed to cost a task whose type was never measured."""
-ASSUMED_BUSY = 2.0**-8
+ASSUMED_BUSY = 2.0**-10
 """The part of each second that a task is assumed to work where no rate is known. A power of two: sums are exact."""
 LEAST_BUSY = 2.0**-11
 """The least that a task counts for: it costs something in each batch, even one without events."""

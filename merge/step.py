@@ -25,7 +25,7 @@ from merge.placement.strategies import place
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted
 
-BATCH_SECONDS = 0.06
+BATCH_SECONDS = 0.02
 """Seconds of CPU that a batch is assumed to cost, whatever it holds."""
 
 

@@ -66,7 +66,7 @@ MOVING = _gauge("moving", "1 while tasks move between jobs, else 0.")
 # Hosts.
 HOST_UP = _gauge("host_up", "1 if a host reports that it is alive, else 0.", "host")
 HOST_SEEN = _gauge("host_seen_timestamp_seconds", "Time of a host's latest report.", "host")
-HOST_CORES = _gauge("host_cores", "Spark tasks that a host runs at once.", "host")
+HOST_CORES = _gauge("host_cores", "Cores that a host has.", "host")
 HOST_JOBS = _gauge("host_jobs", "Jobs that a host runs.", "host")
 HOST_CPU = _counter("host_cpu_seconds", "CPU that a host took, by process.", "host", "part")
 HOST_DROPPED = _counter("host_messages_dropped", "Messages to a host that the broker accepted and dropped.", "host")

@@ -14,7 +14,7 @@ from manager.answers import DataflowState, OperationKind, Stop, VisibilityForm
 from manager.cases.base import Caller, Paging
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
-from merge import Basis, Host
+from merge import BATCH_SECONDS, Basis, Host
 from tests.manager.cases.pages import every, parts
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 from tests.notation import document
@@ -156,7 +156,7 @@ def test_an_explanation_foretells_and_changes_nothing(manager: Manager) -> None:
     )
     assert [("k", 0), ("s", 0), ("w", 0)] == [(task.id, task.instance) for task in explanation.reused]
     assert (("a", "b", "l"), (("a", "b"),)) == (explanation.started, explanation.collapsed)
-    assert (3, 0.06) == (explanation.saving.tasks, explanation.saving.batch_cores)
+    assert (3, BATCH_SECONDS) == (explanation.saving.tasks, explanation.saving.batch_cores)
     assert {Basis.MEASURED: 0, Basis.TYPE: 0, Basis.ASSUMED: 2} == explanation.saving.rests_on
     assert before == manager.service.operations.page(OPERATOR, Paging()).items
     answer = manager.service.dataflows.submit(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
@@ -177,7 +177,7 @@ def test_a_predicted_saving_is_what_was_measured(manager: Manager) -> None:
         job=plan.job, host="north", state="running", measured=measured, seen=datetime.now(UTC)
     )
     explanation = manager.service.dataflows.explain(BOB, raw("s:source > w:window > k:sink"))
-    assert (3, 0.26, 0.2, 0.06) == (
+    assert (3, round(0.2 + BATCH_SECONDS, 2), 0.2, BATCH_SECONDS) == (
         *(explanation.saving.tasks, round(explanation.saving.cores, 2)),
         *(round(explanation.saving.task_cores, 2), explanation.saving.batch_cores),
     )

@@ -171,15 +171,15 @@ def test_a_placement_says_where_tasks_run_and_what_that_costs(manager: Manager) 
 def test_a_placement_says_what_one_more_host_or_core_would_save(manager: Manager) -> None:
     """Of a registered image whose hosts are too small for what runs there; its price counts, and its start."""
     manager.hosts = (
-        Host(name="small", cores=0.05, tags=frozenset({"gpu"}), image="gpu"),
+        Host(name="small", cores=0.02, tags=frozenset({"gpu"}), image="gpu"),
         Host(name="plain", cores=8.0),
     )
     dataflow = manager.submit("ann", NEEDY)
     assert () == manager.service.placements.explain(OPERATOR, dataflow).more
-    manager.service.images.put(OPERATOR, "gpu", ImageForm(cores=0.05, start=60.0, price=1.0))
+    manager.service.images.put(OPERATOR, "gpu", ImageForm(cores=0.02, start=60.0, price=1.0))
     (more,) = manager.service.placements.explain(OPERATOR, dataflow).more
     assert "gpu" == more.tags
-    assert pytest.approx(0.05 + 60 / 3600, abs=1e-4) == more.host == more.core
+    assert pytest.approx(0.02 + 60 / 3600, abs=1e-4) == more.host == more.core
 
 
 def test_a_placement_says_where_else_a_task_could_be(manager: Manager) -> None:

@@ -15,12 +15,14 @@ from manager.savings.counter_growth import BrokerCpu
 from manager.savings.ledger import HOUR, KEPT, MINUTE, of_dataflows, of_tenants, whole
 from manager.savings.meter import _LOOK_EVERY, Meter
 from manager.store.tables import MeteredRow, MeteredTenantRow
+from merge import BATCH_SECONDS
 from tests.manager.managers import Manager
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 EPOCH = 1_000 * HOUR
 """When tests begin: at a full hour."""
 SECOND = 10**9
+BATCH = round(BATCH_SECONDS * SECOND)
 
 
 class Scene:
@@ -124,9 +126,9 @@ def test_shared_tasks_are_paid_in_halves(scene: Scene) -> None:
     scene.go_on(12)
     with scene.manager.store.read() as session:
         tenants = of_tenants(session, MINUTE, EPOCH, EPOCH + MINUTE)
-    # Of twelve looks: half of two tasks, and half of five batches of 60 ms.
-    assert {12 * (SECOND // 10 + 5 * 30_000_000)} == {took.cpu for took in tenants.values()}
-    assert {12 * (SECOND // 5 + 5 * 60_000_000)} == {took.alone.likely for took in tenants.values()}
+    # Of twelve looks: half of two tasks, and half of five batches.
+    assert {12 * (SECOND // 10 + 5 * BATCH // 2)} == {took.cpu for took in tenants.values()}
+    assert {12 * (SECOND // 5 + 5 * BATCH)} == {took.alone.likely for took in tenants.values()}
 
 
 def test_looks_are_spaced(scene: Scene) -> None:
@@ -153,7 +155,7 @@ def test_restarts_count_once(scene: Scene) -> None:
     assert 30 * SECOND == scene.measured()
     with scene.manager.store.read() as session:
         (took, _) = of_tenants(session, HOUR, EPOCH, EPOCH + HOUR).values()
-    assert 12 * (SECOND // 5 + 5 * 60_000_000) == took.alone.likely
+    assert 12 * (SECOND // 5 + 5 * BATCH) == took.alone.likely
 
 
 def test_a_manager_that_ends_writes_the_open_minute(scene: Scene) -> None:

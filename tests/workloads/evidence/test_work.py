@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from merge import BATCH_SECONDS
 from workloads.evidence.__main__ import _calibrated
 from workloads.evidence.calibration import CORES, event_seconds, tempo_of
 from workloads.evidence.pipeline import UNDER_WAY
@@ -66,7 +67,7 @@ def test_default_takes_what_it_should_at_the_peak_of_each_trace() -> None:
         counted = rows(WORKLOADS[name], trace)
         tempo = tempo_of(counted, AN_EVENT)
         peak = max(counted, key=lambda row: row.work_running)
-        cores = 0.03 + peak.jobs * 0.06 / tempo.pace + peak.work_running * tempo.rate * AN_EVENT
+        cores = 0.03 + peak.jobs * BATCH_SECONDS / tempo.pace + peak.work_running * tempo.rate * AN_EVENT
         assert CORES == pytest.approx(cores, abs=0.05)
         assert tempo.rate * tempo.pace == pytest.approx(round(tempo.rate * tempo.pace), abs=1e-4)
         assert 15.0 < tempo.pace < 25.0

@@ -2,6 +2,7 @@
 
 import pytest
 
+from merge import BATCH_SECONDS
 from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
 from workloads.report.analysis.cores_and_work import cores_against_work
 from workloads.report.analysis.regimes import measured_savings, regime_of, regime_sentence
@@ -52,6 +53,6 @@ def test_what_was_only_counted_has_a_crossover_and_no_regime() -> None:
     """Nothing is said of work in seconds that nobody measured."""
     sentence = regime_sentence(runs(results(DEFAULT, tasks=DEFAULT_TASKS, jobs=(1, 2, 1, 0)), results(REUSE)))
     assert sentence is not None
-    assert "a batch costs 60 ms." in sentence
+    assert f"a batch costs {1000 * BATCH_SECONDS:g} ms." in sentence
     assert "holds" not in sentence
     assert None is regime_sentence(runs(results(REUSE)))
