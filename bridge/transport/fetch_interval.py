@@ -1,8 +1,8 @@
 """The fetch interval: how long the messages of a stream stay at the broker before they are fetched.
 
 Fetching, spooling and acknowledging costs nearly the same for one message and for a hundred. So a stream is fetched
-once for each batch, just before it may begin: at once after a quiet while. Fetched messages are spooled at once; until
-then the broker keeps them.
+once for each batch, just before it may begin; after a quiet while, what comes within the shortest interval is fetched
+together. Fetched messages are spooled at once; until then the broker keeps them.
 """
 
 from collections.abc import Callable
@@ -48,11 +48,11 @@ def fetch_wait(due: float, *, now: float, before: Fetch) -> float:
 
     >>> few = Fetch(begun=7.0, messages=25)
     >>> [round(fetch_wait(7.2, now=now, before=few), 2) for now in (7.0, 7.18, 7.3)]
-    [0.19, 0.01, 0.0]
+    [0.19, 0.01, 0.05]
     >>> [round(fetch_wait(due, now=7.0, before=few), 2) for due in (6.0, 9.0)]
     [0.05, 0.25]
     """
     earliest = before.begun + SHORTEST_FETCH_INTERVAL
     if before.messages < MANY_MESSAGES:
         earliest = max(earliest, due - max(FETCH_AHEAD, LEEWAY * before.acknowledged))
-    return min(max(0.0, earliest - now), LONGEST_FETCH_INTERVAL)
+    return min(earliest - now if earliest > now else SHORTEST_FETCH_INTERVAL, LONGEST_FETCH_INTERVAL)

@@ -253,15 +253,18 @@ class SparkJob:
             return
         died = self.state is JobState.DIED
         self._turn(JobEvent.STOP)
-        self._pace.remove(self.name)
-        if died or self._query is None:
+        if died or self._query is None or self.keeper is None:
+            self._pace.remove(self.name)
             self._lease.release()
         else:
-            self._query.stop()
+            # It goes on to answer: when Spark asks again, the long batch has ended.
+            self.keeper.stop()
+            self._query.stop(self.keeper.has_ended)
 
     def _look_at_end(self) -> None:
         if self._query is None or not self._query.is_stopping():
             self._turn(JobEvent.ENDED)
+            self._pace.remove(self.name)
             try:
                 if self.follower is not None:
                     self.follower.follow()

@@ -163,6 +163,8 @@ class PaceKeeper:
         """Held while an end is decided, so that a plan is logged against a known past."""
         self.is_asked = False
         """Whether Spark waits for the next long batch now."""
+        self.has_ended = threading.Event()
+        """Set once Spark has asked for another long batch although the keeper was stopped: none is under way."""
         self.decided: Offset | None = None
         """The last end that was decided, or asked about; None before the first question."""
         self.cuts = set[str]()
@@ -228,6 +230,8 @@ class PaceKeeper:
     def long_batch_after(self, number: int) -> LongBatch | None:
         """The long batch that follows one, once there is something to do; None after a while without."""
         self.is_asked = True
+        if self._stopped:
+            self.has_ended.set()
         try:
             with self._planning:
                 if self._planned is None:

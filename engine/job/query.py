@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_ENDING = 1.0
+"""Seconds within which a long batch should end whose job is stopped."""
+
+
 class JobQuery:
     """One query of a job; started when it is made."""
 
@@ -52,9 +56,15 @@ class JobQuery:
         """The reason that it runs no longer."""
         return str(self._query.exception() or "the query ended by itself")
 
-    def stop(self) -> None:
-        """Begin to stop it."""
-        self._stopping = threading.Thread(target=self._query.stop, name=f"stops {self._job}", daemon=True)
+    def stop(self, has_ended: threading.Event) -> None:
+        """Begin to stop it, once its long batch has ended, or after a moment."""
+
+        def stop() -> None:
+            # Spark would abort it.
+            has_ended.wait(_ENDING)
+            self._query.stop()
+
+        self._stopping = threading.Thread(target=stop, name=f"stops {self._job}", daemon=True)
         self._stopping.start()
 
     def is_stopping(self) -> bool:

@@ -9,7 +9,8 @@ import pytest
 from manager.answers import DataflowState, ReconfigurationForm, ReconfigurationState, SubmitAnswer
 from manager.client.client import Client
 from manager.client.errors import NotDone
-from tests.integration.hosting import QUICK, numbers
+from merge import BATCH_SECONDS
+from tests.integration.hosting import numbers
 from tests.integration.serving import Served, street
 
 pytestmark = pytest.mark.spark
@@ -25,7 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def bridged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service whose pace is so quick that every task has a job of its own."""
-    yield from _served(tmp_path_factory, "bridged", pace=QUICK)
+    yield from _served(tmp_path_factory, "bridged", pace=1.5 * BATCH_SECONDS)
 
 
 def _served(factory: pytest.TempPathFactory, name: str, pace: float) -> Iterator[Served]:

@@ -22,7 +22,7 @@ from engine.host.cleanup import KEEPING
 from engine.host.consumers import HostConsumers
 from engine.host.jobs import HostJobs
 from engine.host.spools import HostSpools
-from engine.job import job, pace_keeper
+from engine.job import job, pace_keeper, query
 from engine.job.pace import ReadableSpool
 from engine.job.pace_server import PaceServer
 from engine.offset import Offset
@@ -136,6 +136,8 @@ class Made:
 @pytest.fixture
 def made(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     monkeypatch.setattr(job, "_BACK_OFF", BackOff((0.0, 0.0, 60.0)))
+    # No query has a long batch here.
+    monkeypatch.setattr(query, "_ENDING", 0.0)
     host = Made(tmp_path, tmp_path_factory.mktemp("s"))
     yield host
     host.end()

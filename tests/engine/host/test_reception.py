@@ -91,4 +91,4 @@ def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch:
     dues.append(7.2)
     found.append(raw.grouping(few))
     receptions.hang_up()
-    assert ([0.0, pytest.approx(0.2 - FETCH_AHEAD)], 0.0) == (found, bridge.grouping(few))
+    assert ([0.05, pytest.approx(0.2 - FETCH_AHEAD)], 0.0) == (found, bridge.grouping(few))
