@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bridge import Message, SpoolFull, SystemClock, topics
 from bridge.transport.address import Address
 from bridge.transport.dispatch import note_failed, passed_over
+from bridge.transport.fetch_interval import LONGEST_FETCH_INTERVAL
 from bridge.transport.mqtt_client import Permit, always
 from engine.host.connection import HostConnection
 from engine.host.consumers import HostConsumers
@@ -38,6 +39,8 @@ _BEAT = 1.0
 """Seconds between two looks at everything; news is published then."""
 _METER_SECONDS = 5.0
 """Seconds between two measurements of CPU and cores; an idle host publishes its status as often."""
+_FETCHED_BY = LONGEST_FETCH_INTERVAL + 0.1
+"""Seconds after which what the broker had is in spools."""
 log = logging.getLogger("braid.host")
 
 
@@ -224,11 +227,18 @@ class SparkHost:
             self._connection.refuse(topics.host(self.name, "refused"), str(error))
 
     def _answer(self, payload: bytes) -> None:
-        """Answer where spools end by now. A question that is not answered is asked again."""
+        """Answer where spools end, in a moment. A question that is not answered is asked again."""
         question = read_question(payload)
-        ends = self._spools.ends(question.streams)
-        answer = {"asker": question.asker, "number": question.number, "ends": ends}
-        self._connection.publish(topics.host(self.name, "ends"), answer, retain=False)
+
+        def answer() -> None:
+            ends = self._spools.ends(question.streams)
+            answer = {"asker": question.asker, "number": question.number, "ends": ends}
+            self._connection.publish(topics.host(self.name, "ends"), answer, retain=False)
+
+        # What was sent before the question may wait at the broker to be fetched.
+        later = threading.Timer(_FETCHED_BY, lambda: self._events.put(answer))
+        later.daemon = True
+        later.start()
 
     def _look(self) -> None:
         """Do what is due at every beat."""
