@@ -107,7 +107,7 @@ class NextBatch:
 class Rhythm:
     """The times at which batches with events may begin, in seconds of one clock; each is made by `after` of the last.
 
-    Between two batches lies a pace at least, and the first event after a quiet while waits for nothing. A job into
+    Between two batches lies a pace at least, and the first event after a quiet while waits for none. A job into
     which bridges lead is woken by what comes over them, so that a row of jobs adds no pace at each: the job before has
     waited for its own already. Its batches may come early by half a pace, but in the long run there are hardly more.
     """

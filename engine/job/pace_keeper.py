@@ -140,7 +140,7 @@ class PaceKeeper:
         self._long_batch: LongBatch | None = None
         """The current one; None if it is over."""
         self._given_at = 0.0
-        """When Spark was told of it."""
+        """When Spark was given it."""
         self._readers: dict[int, str] = {}
         """The reader of each shard that began last."""
         self._lost_workers = 0

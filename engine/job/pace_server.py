@@ -28,7 +28,7 @@ class PaceServer:
             self.address = str(place)
         else:
             self._server = _NetworkServer((place, 0), _Connection)
-            # Whoever knows it may ask: Spark hands it to the processes of its application.
+            # A process that knows it may ask: Spark hands it to those of its application.
             self._server.secret = secrets.token_hex(16)
             self.address = f"{place}:{self._server.server_address[1]}:{self._server.secret}"
         self._server.pace = self

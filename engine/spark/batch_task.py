@@ -22,7 +22,7 @@ def answer(root: str, job: str, pace: str, rows: Iterable[pa.RecordBatch]) -> It
     """Run batch after batch of one shard; `pace` is where records are reported to the host."""
     GARBAGE_GUARD.begin()
     line, batches = PaceLine(pace, job), read_rows(rows)
-    # If the host died or hangs, it finds the records later. From now on it notices when this process ends.
+    # If the host died, it finds the records later. From now on it notices when this process ends.
     with suppress(OSError):
         line.ask({"recorded": None})
     while (given := next(batches, None)) is not None:

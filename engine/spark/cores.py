@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _SLOTS_PER_CORE = "spark.braid.slotsPerCore"
 """The setting by which the operator of a cluster says how many of its workers' cores in name are one core."""
 _LOCAL_BATCH, _CLUSTER_BATCH = 0.02, 0.18
-"""As measured on a computer with two cores, and on a standalone cluster there."""
+"""As measured on a computer with two cores; on a standalone cluster there, before batches ran within long ones."""
 
 
 def cores_of(session: "SparkSession") -> int:

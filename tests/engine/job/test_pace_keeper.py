@@ -369,12 +369,17 @@ def test_the_record_says_where_a_batch_ended() -> None:
     assert earlier == batch_of(scene, long_batch, 0).start
 
 
+def begun(scene: Scene) -> tuple[LongBatch, PlannedBatch]:
+    """A long batch, and the first batch in it, which its reader has passed on."""
+    long_batch = scene.keeper.long_batch_after(0)
+    assert long_batch is not None
+    return long_batch, batch_of(scene, long_batch, 0)
+
+
 def test_a_reader_whose_shard_another_one_reads_leaves() -> None:
     """Spark does not end the reader of a task that it has given up."""
     scene = Scene()
-    long_batch = scene.keeper.long_batch_after(0)
-    assert long_batch is not None
-    batch = batch_of(scene, long_batch, 0)
+    long_batch, batch = begun(scene)
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", batch.number)
         assert batch == scene.keeper.batch_after(long_batch, 0, "another", None)
@@ -387,14 +392,15 @@ def test_spark_is_made_to_notice_a_lost_worker(monkeypatch: pytest.MonkeyPatch) 
     """The reader that waits for the record passes something on, and asks again."""
     monkeypatch.setattr(pace_keeper, "_RECORD_SECONDS", LONG)
     scene = Scene()
-    long_batch = scene.keeper.long_batch_after(0)
-    assert long_batch is not None
-    batch = batch_of(scene, long_batch, 0)
+    long_batch, batch = begun(scene)
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", batch.number)
-        while not waits.done():
+        for _ in range(2_000):
             scene.keeper.note_lost_worker()
-        assert ReaderOrder.NUDGE is waits.result()
+            if waits.done():
+                break
+            threading.Event().wait(0.01)
+        assert ReaderOrder.NUDGE is waits.result(BOUND)
 
 
 def test_a_long_batch_without_batches_ends(monkeypatch: pytest.MonkeyPatch) -> None:
