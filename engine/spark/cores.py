@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from engine.spark.session import LOCAL_CORES, is_local
+from engine.spark.session import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ def cores_of(session: "SparkSession") -> int:
     """The cores of this machine, or of a cluster's workers, which changes when workers join or leave."""
     context: Any = session.sparkContext
     if is_local(context.master or ""):
-        return int(context.getConf().get(LOCAL_CORES))
+        return int(context.defaultParallelism)
     # `defaultParallelism` is 2 at least, whatever is there.
     scala = context._jsc.sc()  # noqa: SLF001 - there is no public way to it
     slots = int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))

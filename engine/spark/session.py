@@ -64,6 +64,8 @@ _LOCAL_SETTINGS = {
     # Nothing on the network has to reach a local application.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # It looks at dozens of figures of the JVM to tell another part of the same JVM that it lives.
+    "spark.executor.heartbeatInterval": "60s",
     # Otherwise as many as there are slots.
     "spark.rpc.netty.dispatcher.numThreads": "2",
     # Only for files on this machine: the default manager starts some 40 processes for each batch.
