@@ -47,6 +47,11 @@ Behaviour: TypeAlias = Callable[[str, pa.RecordBatch, Staged], Mapping[str, Port
 C = TypeVar("C", bound=Config)
 
 
+def pass_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+    """Emit all events as they are: a behaviour, which the kernel need not call."""
+    return {"out": PortEmission(events)}
+
+
 class NoBehaviour(RuntimeError):
     """A task cannot run here. Says what is missing, and what to do."""
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.behaviour import Behaviour, Implementation, PortEmission, pass_on
 from engine.records.staged_state import Staged
 from engine.tasks.compute import (
     NOOP,
@@ -75,11 +75,7 @@ def _noop(_config: NoopConfig) -> Behaviour:
     >>> try_out(noop, {}, [{"room": "a"}])
     {'out': [{'room': 'a'}]}
     """
-    return _pass_on
-
-
-def _pass_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-    return {"out": PortEmission(events)}
+    return pass_on
 
 
 def _step(config: StepConfig) -> Behaviour:

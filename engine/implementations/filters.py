@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations import bloom_filters
 from engine.implementations.conversion import unfit
-from engine.implementations.values import replaced
+from engine.implementations.values import Flags, replaced
 from engine.records.staged_state import Staged
 from engine.tasks.bloom_filters import (
     BLOOM_FILTER,
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from rbloom import Bloom
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_PLAIN = frozenset({pa.int64(), pa.float64()})
+"""The types whose columns are arrays of numbers as they are, if nothing is null."""
 _NONE: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 
@@ -89,48 +91,56 @@ def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
 
     def by_name(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         column, names = events.column(field), events.column(named_by)
-        inside = pa.array(np.ones(events.num_rows, bool))
+        inside = np.ones(events.num_rows, bool)
         for name, each in config.ranges.items():
-            here = pc.equal(names, name).fill_null(False)  # noqa: FBT003 - it is the value
-            inside = pc.if_else(here, _within(column, each.min, each.max), inside)
+            here = _flags(pc.equal(names, name))
+            inside = np.where(here, _within(column, each.min, each.max), inside)
         return {"out": _passed(events, {field: inside}, nulls=config.outside == "null")}
 
     return by_name
 
 
-def _within(column: pa.Array, least: float, most: float) -> pa.Array:
-    """True where a value is within the bounds; False for nulls."""
+def _within(column: pa.Array, least: float, most: float) -> Flags:
+    """True where a value is within the bounds; False for nulls and NaN."""
     if pa.types.is_integer(column.type):
         # As integers, because the nearest float of a large one may be beyond the bound.
-        lower, upper = max(math.ceil(least), _LEAST), min(math.floor(most), _MOST)
-        if lower > upper:
-            return pa.array(np.zeros(len(column), bool))
-        bounds = pa.scalar(lower, pa.int64()), pa.scalar(upper, pa.int64())
-    else:
-        bounds = pa.scalar(least), pa.scalar(most)
-    inside = pc.and_(pc.greater_equal(column, bounds[0]), pc.less_equal(column, bounds[1]))
-    return inside.fill_null(False)  # noqa: FBT003 - it is the value
+        least, most = max(math.ceil(least), _LEAST), min(math.floor(most), _MOST)
+        if least > most:
+            return np.zeros(len(column), bool)
+    if column.type in _PLAIN and not column.null_count:
+        # With few events, each call of Arrow costs more than their values do.
+        values: npt.NDArray[Any] = column.to_numpy()
+        inside: Flags = (values >= least) & (values <= most)
+        return inside
+    return _flags(pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most)))
 
 
-def _nulled(column: pa.Array, inside: pa.Array) -> pa.Array:
-    return pc.if_else(inside, column, pa.scalar(None, column.type))
+def _flags(column: pa.Array) -> Flags:
+    """The values of a column of booleans; False for nulls."""
+    found: Flags = column.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - it is the value
+    return found
 
 
-def _kept(events: pa.RecordBatch, inside: pa.Array) -> PortEmission:
-    if pc.all(inside).as_py() is not False:
+def _nulled(column: pa.Array, inside: Flags) -> pa.Array:
+    return pc.if_else(pa.array(inside), column, pa.scalar(None, column.type))
+
+
+def _kept(events: pa.RecordBatch, inside: Flags) -> PortEmission:
+    if inside.all():
         return PortEmission(events)
-    return PortEmission(events.filter(inside), np.flatnonzero(inside))
+    kept = np.flatnonzero(inside)
+    return PortEmission(events.take(pa.array(kept)), kept)
 
 
-def _passed(events: pa.RecordBatch, insides: Mapping[str, pa.Array], *, nulls: bool) -> PortEmission:
+def _passed(events: pa.RecordBatch, insides: Mapping[str, Flags], *, nulls: bool) -> PortEmission:
     """The events whose fields are all inside; or all events, with the fields outside made null."""
     if nulls:
         for name, inside in insides.items():
             events = replaced(events, name, _nulled(events.column(name), inside))
         return PortEmission(events)
-    all_inside = pa.array(np.ones(events.num_rows, bool))
+    all_inside = np.ones(events.num_rows, bool)
     for inside in insides.values():
-        all_inside = pc.and_(all_inside, inside)
+        all_inside &= inside
     return _kept(events, all_inside)
 
 
@@ -160,11 +170,11 @@ def _looked_up(events: pa.RecordBatch, config: LookedUp, bloom: "Bloom") -> Port
     return _kept(events, inside)
 
 
-def _belongs(column: pa.Array, bloom: "Bloom") -> pa.Array:
+def _belongs(column: pa.Array, bloom: "Bloom") -> Flags:
     """True where a value is in the set. Each distinct value is looked up once."""
     encoded = column.cast(pa.string()).dictionary_encode()
     found = pa.array([bloom_filters.number(value) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
-    return found.take(encoded.indices).fill_null(False)  # noqa: FBT003 - it is the value
+    return _flags(found.take(encoded.indices))
 
 
 def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:

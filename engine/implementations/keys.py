@@ -29,13 +29,16 @@ def keyed(events: pa.RecordBatch, by: Sequence[str]) -> Keyed:
     if not by or not count:
         return Keyed([()] if count else [], np.arange(count), np.array([0, count] if count else [0]))
     columns = [_comparable(events.column(name)) for name in by]
-    codes, many = _codes(columns[0])
+    codes, values = _codes(columns[0])
     for column in columns[1:]:
-        more, factor = _codes(column)
-        codes, many = _codes(pa.array(codes * factor + more))
+        more, others = _codes(column)
+        codes, values = _codes(pa.array(codes * len(others) + more))
+    many = len(values)
     # Short integers are sorted by radix, in linear time.
     order = np.argsort(codes.astype(np.uint16) if many <= _SHORT else codes, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=many))))
+    if len(columns) == 1:
+        return Keyed([(value,) for value in values.to_pylist()], order, bounds)
     firsts = pa.array(order[bounds[:-1]])
     keys = list(zip(*(column.take(firsts).to_pylist() for column in columns), strict=True))
     return Keyed(keys, order, bounds)
@@ -49,10 +52,10 @@ def _comparable(column: pa.Array) -> pa.Array:
     return column
 
 
-def _codes(column: pa.Array) -> tuple[Numbers, int]:
-    """A small number for each value, and the count of numbers."""
+def _codes(column: pa.Array) -> tuple[Numbers, pa.Array]:
+    """A small number for each value, and the values by their numbers."""
     encoded = column.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
 
 
 def key_columns(events: pa.RecordBatch, by: Sequence[str], name: str, values: pa.Array) -> pa.RecordBatch:

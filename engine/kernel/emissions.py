@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
 
 from engine.event_streams import Numbers
@@ -37,7 +36,7 @@ def causes_of(port: str, count: int, origin: Numbers | None, causes: Numbers) ->
         return causes
     if len(origin) != count:
         raise InvalidEmission(f"the task emits {count} events at port {port!r} and names the origins of {len(origin)}")
-    if count and (origin[0] < 0 or origin[-1] >= len(causes) or bool(np.any(np.diff(origin) < 0))):
+    if count and (origin[0] < 0 or origin[-1] >= len(causes) or bool((origin[1:] < origin[:-1]).any())):
         raise InvalidEmission(f"the origins at port {port!r} are not in ascending order, or outside the batch")
     of_each: Numbers = causes[origin]
     return of_each

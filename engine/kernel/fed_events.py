@@ -51,6 +51,8 @@ class FedEvents:
     ) -> dict[str, list[EventStream]]:
         """The events for an instance in the part of some streams, at each of its ports."""
         found: dict[str, list[EventStream]] = {}
+        if not self._fed:
+            return found
         for cause, feed, events in (each for each in self._fed if each.feed.instance == instance):
             parks = self._portion.parks(min(streams, default=""))
             if feed.port not in takes:

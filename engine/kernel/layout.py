@@ -15,7 +15,7 @@ from bridge.events.json_columns import marked
 from engine.behaviour import Behaviour
 from engine.event_streams import nothing, shared
 from engine.kernel.task_run import reason_of
-from engine.plan import Edge, Entry, PlanPart, Port, Slot, SlotState
+from engine.plan import Entry, PlanPart, Port, Slot, SlotState
 from engine.records.staged_state import Staged
 from engine.records.state import InstanceStates
 from engine.side_effect import MESSAGES
@@ -55,6 +55,8 @@ class Layout:
             )
         )
         """The streams that leave the job."""
+        self.entering = {slot.instance: by_port(slot) for slot in (*self.active, *self.failed)}
+        """The streams that enter each slot, by port."""
         self._streams_of = {instance: part.streams for part in self.parts for instance in part.instances}
         self._inside: tuple[Schemas, Inside] | None = None
 
@@ -95,18 +97,16 @@ class Layout:
         return Inside(inputs=inputs, outputs=outputs, unable={each: why for each, why in unable.items() if why})
 
 
-def by_port(slot: Slot) -> dict[str, list[Edge]]:
-    """The edges at each input port, in the order in which the slot takes their events."""
-    found: dict[str, list[Edge]] = {}
+def by_port(slot: Slot) -> dict[str, list[tuple[Port, int]]]:
+    """The streams that enter at each input port, in the order in which the slot takes their events, and how often."""
+    found: dict[str, list[tuple[Port, int]]] = {}
     for edge in slot.inputs:
-        found.setdefault(edge.port, []).append(edge)
+        found.setdefault(edge.port, []).append((edge.origin, edge.times))
     return found
 
 
 def _takes(slot: Slot, known: Schemas) -> dict[str, pa.Schema]:
-    schemas = {
-        port: [known[edge.origin] for edge in edges if edge.origin in known] for port, edges in by_port(slot).items()
-    }
+    schemas = {port: [known[origin] for origin, _ in edges if origin in known] for port, edges in by_port(slot).items()}
     return {
         port: marked(shared(found), [name for at, name in slot.json_fields if at == port])
         for port, found in schemas.items()

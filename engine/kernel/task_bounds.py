@@ -102,7 +102,8 @@ def check_sizes(port: str, rows: pa.RecordBatch) -> None:
 
     >>> check_sizes("out", pa.record_batch({"t": ["small"]}))
     """
-    if rows.nbytes <= LARGEST_EVENT:
+    # The first is many times as fast, and counts all that the buffers hold, even if these are parts of larger ones.
+    if rows.get_total_buffer_size() <= LARGEST_EVENT or rows.nbytes <= LARGEST_EVENT:
         return
     texts = [column for column in rows.columns if pa.types.is_string(column.type) or pa.types.is_binary(column.type)]
     sizes = [pc.fill_null(pc.binary_length(column), 0).cast(pa.int64()) for column in texts]

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.behaviour import Behaviour, PortEmission
-from engine.event_streams import EventStream, Numbers, PortRun, joined
+from engine.event_streams import EventStream, Numbers, PortRun, joined, without_metadata
 from engine.kernel.emissions import causes_of, check_emission
 from engine.kernel.task_bounds import Allowance, BeyondBound, StateBound, StateFull
 from engine.records.record import CodeTraceback, Dead
@@ -49,6 +49,11 @@ class TaskInput:
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
+
+    @property
+    def only_stream(self) -> EventStream | None:
+        """All of its events, if they came at one port; else None."""
+        return self._runs[0].stream if len(self._runs) == 1 else None
 
     def between(self, first: int, end: int) -> Iterator[PortRun]:
         """The runs of the events between two indexes."""
@@ -267,7 +272,7 @@ class TaskRun:
     def _caused(self, port: str, emission: PortEmission, taken: EventStream) -> EventStream:
         rows, origin = emission
         check_emission(port, rows, self.outputs)
-        return EventStream(rows.replace_schema_metadata(None), causes_of(port, len(rows), origin, taken.causes))
+        return EventStream(without_metadata(rows), causes_of(port, len(rows), origin, taken.causes))
 
 
 def reason_of(error: Exception) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.blocks import blocks, each_key
-from engine.implementations.keys import Numbers, key_columns, keyed
+from engine.implementations.keys import Numbers, keyed
 from engine.implementations.values import Floats, check_finite, floats, nullable, plain, replaced
 from engine.records.staged_state import Staged
 from engine.tasks.stream_statistics import (
@@ -46,8 +46,9 @@ def _block_window_average(config: BlockWindowAverageConfig) -> Behaviour:
         ends, means = _means(known, values[present], by, config.window, state)
         sorting = np.argsort(ends)
         ends = ends[sorting]
-        columns = key_columns(known.take(pa.array(ends)), by, config.field, pa.array(means[sorting]))
-        return {"out": PortEmission(columns, present[ends])}
+        at = pa.array(ends)
+        columns = {field: known.column(field).take(at) for field in by} | {config.field: pa.array(means[sorting])}
+        return {"out": PortEmission(pa.record_batch(columns), present[ends])}
 
     return behave
 
