@@ -115,6 +115,10 @@ class MqttClient:
             self.stop()
             raise NotConnected(f"the broker at {self._address} refused the client: {self._subscriptions.refusal}")
 
+    def hurry(self, seconds: float) -> None:
+        """Fetch messages as soon as they come for so long; from any thread."""
+        self._client.hurry(seconds)
+
     def begin(self) -> None:
         """Connect in the background, as soon as a broker answers. Only `subscribe` and `confirm` wait for that."""
         self._client.connect_async(self._address.host, self._address.port, **self._session())

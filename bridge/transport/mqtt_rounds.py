@@ -9,12 +9,14 @@ It overrides private methods of the library, so `pyproject.toml` bounds the libr
 to the library.
 """
 
+import math
 import select
 import struct
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,8 +73,10 @@ class RoundsClient(paho.Client):
         """The number of messages in it."""
         self._acknowledged = 0.0
         """Seconds from the beginning of a round to the last acknowledgement."""
-        self._hurried = False
-        """True if rounds wait no more."""
+        self._most = 0
+        """The most messages in any round before it over this connection."""
+        self._hurried_until = 0.0
+        """The time until which rounds do not wait."""
         self._fetched = b""
         self._at = 0
         self._drained = False
@@ -90,7 +94,8 @@ class RoundsClient(paho.Client):
     def reconnect(self) -> MQTTErrorCode:
         """Reconnect, and forget the bytes of the connection before."""
         self._fetched, self._at = b"", 0
-        self._hurried = False
+        self._messages = self._most = 0
+        self._hurried_until = 0.0
         with self._connecting:
             self._connection += 1
             self._held.clear()
@@ -99,8 +104,9 @@ class RoundsClient(paho.Client):
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
         """Read all that has come; called by the library's thread."""
-        before = Fetch(begun=self._begun, messages=self._messages, acknowledged=self._acknowledged)
+        before = Fetch(self._begun, self._messages, self._acknowledged, self._most)
         self._wait(self._rounds.grouping(before))
+        self._most = max(self._most, self._messages)
         self._begun, self._messages, self._drained = time.monotonic(), 0, False
         read, result = 0, MQTTErrorCode.MQTT_ERR_SUCCESS
         # To the end: the system does not report bytes that were already fetched, so no later call would read them.
@@ -120,9 +126,16 @@ class RoundsClient(paho.Client):
         self._rounds.on_end()
         return result
 
-    def hurry(self) -> None:
-        """Let no round wait any more, because the broker's answers are awaited. Any thread may call it."""
-        self._hurried = True
+    def hurry(self, seconds: float = math.inf) -> None:
+        """Let no round wait for so long, because what the broker has is awaited. Any thread may call it."""
+        self._hurried_until = max(self._hurried_until, time.monotonic() + seconds)
+        if (waker := self._sockpairW) is not None:
+            with suppress(BlockingIOError):
+                waker.send(b"0")
+
+    @property
+    def _hurried(self) -> bool:
+        return time.monotonic() < self._hurried_until
 
     def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages in this order, in one piece; those of an earlier connection come again and are ignored.

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from bridge import Message, SpoolFull, SystemClock, topics
 from bridge.transport.address import Address
 from bridge.transport.dispatch import note_failed, passed_over
-from bridge.transport.fetch_interval import LONGEST_FETCH_INTERVAL
 from bridge.transport.mqtt_client import Permit, always
 from engine.host.connection import HostConnection
 from engine.host.consumers import HostConsumers
@@ -39,8 +38,8 @@ _BEAT = 1.0
 """Seconds between two looks at everything; news is published then."""
 _METER_SECONDS = 5.0
 """Seconds between two measurements of CPU and cores; an idle host publishes its status as often."""
-_FETCHED_BY = LONGEST_FETCH_INTERVAL + 0.1
-"""Seconds after which what the broker had is in spools."""
+_FETCHED_BY = 0.15
+"""Seconds after which what the broker had is in spools, if it is fetched at once."""
 log = logging.getLogger("braid.host")
 
 
@@ -236,6 +235,7 @@ class SparkHost:
             self._connection.publish(topics.host(self.name, "ends"), answer, retain=False)
 
         # What was sent before the question may wait at the broker to be fetched.
+        self._spools.hurry(question.streams, _FETCHED_BY)
         later = threading.Timer(_FETCHED_BY, lambda: self._events.put(answer))
         later.daemon = True
         later.start()

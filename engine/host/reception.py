@@ -30,7 +30,7 @@ from bridge import (
 )
 from bridge.machine.files import make_folder, sync_folder, write_whole
 from bridge.transport.address import Address
-from bridge.transport.fetch_interval import fetch_wait, ungrouped
+from bridge.transport.fetch_interval import fetch_wait, next_batch_after, ungrouped
 from bridge.transport.mqtt_client import MqttClient, Permit, always
 from bridge.transport.packet_ids import gives_ids_in_turn
 
@@ -45,6 +45,9 @@ class Reception(Protocol):
     @property
     def counts(self) -> Counts:
         """The counts of its intake."""
+
+    def hurry(self, seconds: float) -> None:
+        """Receive messages as soon as they come for so long."""
 
     def stop(self) -> None:
         """Stop receiving for now; the broker keeps what comes meanwhile."""
@@ -61,13 +64,13 @@ class StreamReceiver(Protocol):
         stream: str,
         feeds: Mapping[str, SpoolFeed],
         *,
-        due: Callable[[], float],
+        due: Callable[[float], float],
         on_trouble: Callable[[str], None],
     ) -> Reception:
         """Begin to receive a stream on all its topics.
 
-        `due` returns when the next batch that reads it may begin, by the clock's passed time. `on_trouble` is called
-        with the reason if the reception ends by itself. Both are called from any thread.
+        `due` returns when the next batch after a time that reads it may begin, by the clock's passed time.
+        `on_trouble` is called with the reason if the reception ends by itself. Both are called from any thread.
         """
 
 
@@ -101,7 +104,7 @@ class Receptions:
         stream: str,
         feeds: Mapping[str, SpoolFeed],
         *,
-        due: Callable[[], float],
+        due: Callable[[float], float],
         on_trouble: Callable[[str], None],
     ) -> Reception:
         """Begin to receive a stream, as soon as there is a connection."""
@@ -164,7 +167,7 @@ class _Received:
         feeds: Mapping[str, SpoolFeed],
         connect: Callable[..., MqttClient],
         *,
-        due: Callable[[], float],
+        due: Callable[[float], float],
         on_unread: Callable[[Unread], None],
         on_trouble: Callable[[str], None],
         on_left: Callable[[], None],
@@ -186,7 +189,7 @@ class _Received:
             # The events that a job forwards from one batch come together anyway.
             grouping=ungrouped
             if all(feed.is_bridge for feed in feeds.values())
-            else lambda before: fetch_wait(due(), now=clock.passed(), before=before),
+            else lambda before: fetch_wait(due(next_batch_after(before)), now=clock.passed(), before=before),
         )
         # The client groups already.
         self._receiver = Receiver(feeds, self._client, on_unread=on_unread, clock=clock, grouping=0.0, session=session)
@@ -203,6 +206,10 @@ class _Received:
     def counts(self) -> Counts:
         """The counts of its intake."""
         return self._receiver.intakes[self._topics[0]].counts
+
+    def hurry(self, seconds: float) -> None:
+        """Receive messages as soon as they come for so long."""
+        self._client.hurry(seconds)
 
     def stop(self) -> None:
         """Stop receiving for now; the broker keeps what comes meanwhile."""

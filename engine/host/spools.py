@@ -76,12 +76,12 @@ class HostSpools:
         *,
         clock: Clock,
         on_growth: Callable[[str, bool], None],
-        due: Callable[[str], float],
+        due: Callable[[str, float], float],
         copies: Copies = NO_COPIES,
     ) -> None:
         """`on_growth` is called when a spool has grown, with its stream, and whether a marker came.
 
-        `due` returns when the next batch that reads a stream may begin. Both are called from any thread.
+        `due` returns when the next batch after a time that reads a stream may begin. Both are called from any thread.
         """
         self._root = root
         self._receiver = receiver
@@ -196,6 +196,12 @@ class HostSpools:
         """The positions after the last items of those of some streams whose spools this host fills."""
         owned = {stream: spool for stream in streams if (spool := self.owned(stream)) is not None}
         return {stream: spool.settled_end() for stream, spool in owned.items()}
+
+    def hurry(self, streams: Iterable[str], seconds: float) -> None:
+        """Receive the messages of some streams as soon as they come for so long."""
+        for stream in streams:
+            if (supply := self._supplies.get(stream)) is not None and supply.reception is not None:
+                supply.reception.hurry(seconds)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """For each stream that is received how many messages were duplicates, early, missing for good, or refused."""

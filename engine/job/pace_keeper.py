@@ -190,16 +190,21 @@ class PaceKeeper:
         if bridged is not None and (marked or not self._timed or (bridged and stream not in self._timed)):
             self.wake()
 
-    def due(self, stream: str) -> float:
+    def due(self, stream: str, after: float) -> float:
         """When a batch may begin that reads on in a stream, by `time.monotonic`; never if none does. From any thread.
 
-        While a batch runs for longer than its pace, it is not known when the next may begin.
+        What is to come until a time is passed over, but not that it may begin already. While a batch runs for longer
+        than its pace, it is not known when the next may begin.
         """
+        in_effect, now = self._in_effect, time.monotonic()
         if self._is_bridged(stream) is None:
             return math.inf
-        in_effect = self._in_effect
-        due = 0.0 if self._eager or in_effect is None else self._rhythm.earliest(in_effect.plan)
-        return math.inf if self._planned is not None and due < time.monotonic() else due
+        if self._eager or in_effect is None:
+            return 0.0
+        due = self._rhythm.earliest(in_effect.plan)
+        if due < now:
+            return math.inf if self._planned is not None else due
+        return due if due > after else due + in_effect.plan.pace
 
     def pass_over(self, cut: str) -> None:
         """Wait for a cut no longer, because it was released; from any thread."""

@@ -49,9 +49,12 @@ class PaceServer:
         for keeper in list(self._keepers.values()):
             keeper.note_growth(stream, marked=marked)
 
-    def due(self, stream: str) -> float:
-        """When the next batch that reads a stream may begin, by `time.monotonic`; from any thread."""
-        return min((keeper.due(stream) for keeper in list(self._keepers.values())), default=math.inf)
+    def due(self, stream: str, after: float) -> float:
+        """When the next batch that reads a stream may begin, by `time.monotonic`; from any thread.
+
+        What is to come until a time is passed over.
+        """
+        return min((keeper.due(stream, after) for keeper in list(self._keepers.values())), default=math.inf)
 
     def close(self) -> None:
         """Stop answering."""

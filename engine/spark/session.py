@@ -20,7 +20,7 @@ _MOST_FAILURES = 8
 """The number of tries of a batch before its job is started again; a task to blame is found in fewer."""
 LOCAL_SLOTS = 1_000
 """The shards of long batches that may run at once on one machine."""
-LOCAL_CORES = "spark.default.parallelism"
+_LOCAL_CORES = "spark.default.parallelism"
 """The setting that keeps how many cores a local session has; without it a query would have a task for each slot."""
 _JVM = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
@@ -95,7 +95,7 @@ def start_session(name: str, *, master: str | None = None, recording: Path | Non
     builder = builder.config("spark.driver.extraClassPath", jars_to_find_first(os.environ))
     classes = using_archive(os.environ) if recording is None else recording_classes(recording)
     builder = builder.config("spark.driver.extraJavaOptions", f"{_JVM} {_DRIVER_JVM} {classes}".strip())
-    local = _LOCAL_SETTINGS | {LOCAL_CORES: str(cores)} if is_local(master) else {}
+    local = _LOCAL_SETTINGS | {_LOCAL_CORES: str(cores)} if is_local(master) else {}
     for key, value in (_SETTINGS | local).items():
         builder = builder.config(key, value)
     # Each thread of the JVM would have memory of its own to allocate from.

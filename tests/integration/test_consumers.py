@@ -46,7 +46,6 @@ from engine.host.connection import HostConnection
 from engine.host.host import SparkHost
 from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
-from engine.spark.session import LOCAL_CORES
 from manager.answers import BrokerCredentials
 from manager.event_flow.output_watcher import OutputWatcher
 from manager.observations.listener import Listener
@@ -291,7 +290,7 @@ def no_session() -> Any:
         raise subprocess.TimeoutExpired("java", seconds)
 
     gateway = SimpleNamespace(proc=SimpleNamespace(wait=wait))
-    context = SimpleNamespace(master="local[1]", getConf=lambda: {LOCAL_CORES: "1"}, _gateway=gateway)
+    context = SimpleNamespace(master="local[1]", defaultParallelism=1, _gateway=gateway)
     return SimpleNamespace(sparkContext=context)
 
 
@@ -460,10 +459,14 @@ def test_messages_that_wait_for_a_reception_are_not_dropped(tmp_path: Path, monk
         closing.callback(spool.close)
         feed = SpoolFeed(spool=spool, schema=Schema.of(n=FieldKind.INTEGER))
         again: Receptions | None = None
-        receptions.begin("raw/t", {"t": feed}, due=time.monotonic, on_trouble=lambda _trouble: None).stop()
+        receptions.begin(
+            "raw/t", {"t": feed}, due=lambda _after: time.monotonic(), on_trouble=lambda _trouble: None
+        ).stop()
         with heard(broker, []) as (client, _):
             client.publish("t", b'{"n": 5}')
         again = receptions
-        second = again.begin("raw/t", {"t": feed}, due=time.monotonic, on_trouble=lambda _trouble: None)
+        second = again.begin(
+            "raw/t", {"t": feed}, due=lambda _after: time.monotonic(), on_trouble=lambda _trouble: None
+        )
         until(lambda: spooled() == [5], "what was kept")
         second.stop()

@@ -53,7 +53,11 @@ class Streams:
             self.root, "h", self.address, self.protocol, on_unread=self.unread.append, clock=clock
         )
         self.spools = HostSpools(
-            self.root, self.receptions, clock=clock, on_growth=lambda _stream, _marked: None, due=lambda _stream: 0.0
+            self.root,
+            self.receptions,
+            clock=clock,
+            on_growth=lambda _stream, _marked: None,
+            due=lambda _stream, _after: 0.0,
         )
 
     def need(self, topic: str, *, most_bytes: int = 1 << 30) -> None:

@@ -8,7 +8,9 @@ from bridge.transport.fetch_interval import (
     LEEWAY,
     LONGEST_FETCH_INTERVAL,
     MANY_MESSAGES,
+    PART_AHEAD,
     SHORTEST_FETCH_INTERVAL,
+    SMALLEST_WINDOW,
     Fetch,
     fetch_wait,
 )
@@ -17,7 +19,11 @@ BLINK = 1e-6
 NOW = 1_000.0
 moments = st.floats(NOW - 10, NOW + 10)
 fetches = st.builds(
-    Fetch, begun=st.floats(NOW - 10, NOW), messages=st.integers(0, 2 * MANY_MESSAGES), acknowledged=st.floats(0, 10)
+    Fetch,
+    begun=st.floats(NOW - 10, NOW),
+    messages=st.integers(0, 2 * MANY_MESSAGES),
+    acknowledged=st.floats(0, 10),
+    most=st.integers(0, 2 * MANY_MESSAGES),
 )
 
 
@@ -32,8 +38,8 @@ def test_messages_wait_within_bounds(due: float, before: Fetch) -> None:
 @given(st.floats(0, LONGEST_FETCH_INTERVAL), st.floats(0, 0.1))
 def test_a_fetch_is_just_before_the_batch(ahead: float, acknowledged: float) -> None:
     """Earlier if spooling takes long, and after the shortest interval if it is too late for that."""
-    before = Fetch(begun=NOW - 1, messages=5, acknowledged=acknowledged)
-    left = ahead - max(FETCH_AHEAD, LEEWAY * acknowledged)
+    before = Fetch(begun=NOW - 1, messages=5, acknowledged=acknowledged, most=6)
+    left = ahead - max(FETCH_AHEAD, PART_AHEAD * ahead, LEEWAY * acknowledged)
     wait = fetch_wait(NOW + ahead, now=NOW, before=before)
     assert abs(wait - (left if left > BLINK else SHORTEST_FETCH_INTERVAL)) < 2 * BLINK
 
@@ -46,8 +52,8 @@ def test_the_first_messages_after_a_quiet_while_are_fetched_together(due: float)
     )
 
 
-@given(moments, st.integers(MANY_MESSAGES, 10 * MANY_MESSAGES))
-def test_many_messages_do_not_wait_for_a_batch(due: float, messages: int) -> None:
-    """After so many a broker might hold back others until they are acknowledged."""
-    before = Fetch(begun=NOW, messages=messages)
+@given(due=moments, messages=st.integers(SMALLEST_WINDOW, 10 * MANY_MESSAGES), many=st.booleans())
+def test_many_messages_do_not_wait_for_a_batch(due: float, messages: int, *, many: bool) -> None:
+    """After many, or as many as ever at once, a broker might hold back others until they are acknowledged."""
+    before = Fetch(begun=NOW, messages=messages, most=messages + (many and messages >= MANY_MESSAGES))
     assert SHORTEST_FETCH_INTERVAL >= fetch_wait(due, now=NOW, before=before) - BLINK

@@ -18,9 +18,9 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 
 from bridge.brokers.broker import BrokerKind, start_broker
 from bridge.message import Message
-from bridge.transport import mqtt_rounds
+from bridge.transport import mqtt_client, mqtt_rounds
 from bridge.transport.address import Address
-from bridge.transport.fetch_interval import Fetch, Grouping, ungrouped
+from bridge.transport.fetch_interval import Fetch, Grouping, fetch_wait, ungrouped
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.mqtt_rounds import Rounds, RoundsClient
 from tests.brokers import KINDS
@@ -395,6 +395,70 @@ def test_many_messages_and_those_without_an_id_come_over_one_connection(tmp_path
         client.stop()
         sender.disconnect()
         sender.loop_stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_of_a_small_window_do_not_wait_for_batches(
+    tmp_path: Path, kind: BrokerKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that hands out twenty before they are acknowledged is not asked for more only once for each batch."""
+    many, window = 400, 20
+    monkeypatch.setattr(mqtt_client, "UNACKNOWLEDGED", window)
+    came: list[bytes] = []
+    waits: list[float] = []
+    complete = threading.Event()
+
+    def take(message: Message) -> None:
+        came.append(message.payload)
+        client.acknowledge([message.token])
+        if message.payload == b"last":
+            complete.set()
+
+    def grouping(before: Fetch) -> float:
+        # As if the next batch always were a second away.
+        waits.append(fetch_wait(time.monotonic() + 1.0, now=time.monotonic(), before=before))
+        return waits[-1]
+
+    with start_broker(tmp_path, {"braid": "a word"}, kind=kind) as broker:
+        client = MqttClient(broker.address("braid"), "listens", topics=["t"], on_message=take, grouping=grouping)
+        client.start()
+        client.stop()
+        sender = MqttClient(broker.address("braid"), "sends")
+        sender.start()
+        for number in range(many):
+            sender.publish("t", str(number).encode())
+        sent = threading.Event()
+        sender.publish("t", b"last", answered=lambda _refusal: sent.set())
+        assert sent.wait(BOUND)
+        sender.stop()
+        waits.clear()
+        client = MqttClient(broker.address("braid"), "listens", topics=["t"], on_message=take, grouping=grouping)
+        client.start()
+        assert complete.wait(BOUND)
+        client.stop()
+    # A second for each would be twenty.
+    assert (many + 1, True) == (len(came), sum(waits) < many / window / 4)
+
+
+def test_a_round_that_waits_ends_when_it_is_hurried() -> None:
+    """What came is handed on long before the round's time is over, and later rounds wait again."""
+    waited = threading.Event()
+
+    def grouping(_before: Fetch) -> float:
+        waited.set()
+        return 10 * BOUND
+
+    with scene(grouping=grouping) as made:
+        made.client._sockpairR, made.client._sockpairW = socket.socketpair()
+        reading = threading.Thread(target=made.read, args=(packet(Message("t", b"first", 1)),))
+        reading.start()
+        assert waited.wait(BOUND)
+        made.client.hurry(0.0)
+        made.client.hurry(0.01)
+        reading.join(BOUND)
+        assert (False, [b"first"]) == (reading.is_alive(), [each.payload for each in made.messages])
+        for end in (made.client._sockpairR, made.client._sockpairW):
+            end.close()
 
 
 def test_large_messages_are_read_no_faster_than_they_are_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:

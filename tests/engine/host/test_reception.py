@@ -68,7 +68,7 @@ def test_a_reception_that_died_of_an_error_is_not_waited_for(tmp_path: Path, mon
     receptions = Receptions(tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=breaks, clock=MemoryClock())
     for topic in ("a", "b"):
         feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
-        receptions.begin(f"raw/{topic}", {topic: feed}, due=lambda: 0.0, on_trouble=lambda _trouble: None)
+        receptions.begin(f"raw/{topic}", {topic: feed}, due=lambda _after: 0.0, on_trouble=lambda _trouble: None)
     MqttClient.made[0].deliver([Message("a", b"no JSON", 1)])
     assert ended.wait(BOUND)
     assert ([True], [True, True]) == (hung_up, [each.stopped.is_set() for each in MqttClient.made])
@@ -78,14 +78,14 @@ def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch:
     """Until their next batch is due; messages over a bridge are not held, because they are grouped already."""
     MqttClient.made = []
     monkeypatch.setattr(reception, "MqttClient", MqttClient)
-    address, dues, few = Address.parse("mqtt://127.0.0.1"), [7.0], Fetch(messages=25)
+    address, dues, few = Address.parse("mqtt://127.0.0.1"), [7.0], Fetch(messages=25, most=26)
     clock = MemoryClock(7.0)
     receptions = Receptions(
         tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=lambda _unread: None, clock=clock
     )
     for topic, schema in (("raw", Schema.of({"n": Kind.INTEGER})), ("bridge", None)):
         feed: Any = SpoolFeed(spool=MemorySpool(), schema=schema)  # type: ignore[arg-type]  # its twin
-        receptions.begin(topic, {topic: feed}, due=lambda: max(dues), on_trouble=lambda _trouble: None)
+        receptions.begin(topic, {topic: feed}, due=lambda _after: max(dues), on_trouble=lambda _trouble: None)
     raw, bridge = MqttClient.made
     found = [raw.grouping(few)]
     dues.append(7.2)

@@ -32,14 +32,14 @@ class Broker:
         self.feeds: dict[str, SpoolFeed] = {}
         self.kept: set[str] = set()
         self.troubles: dict[str, Callable[[str], None]] = {}
-        self.due: Callable[[], float] | None = None
+        self.due: Callable[[float], float] | None = None
 
     def begin(
         self,
         stream: str,
         feeds: Mapping[str, SpoolFeed],
         *,
-        due: Callable[[], float],
+        due: Callable[[float], float],
         on_trouble: Callable[[str], None],
     ) -> "Received":
         topic, *others = feeds
@@ -64,6 +64,8 @@ class Received:
     def counts(self) -> Counts:
         return Counts(gaps=3)
 
+    def hurry(self, seconds: float) -> None: ...
+
     def stop(self) -> None:
         del self.broker.feeds[self.topic]
 
@@ -80,7 +82,11 @@ def broker() -> Broker:
 @pytest.fixture
 def spools(tmp_path: Path, broker: Broker) -> Iterator[HostSpools]:
     made = HostSpools(
-        tmp_path, broker, clock=MemoryClock(), on_growth=lambda _stream, _marked: None, due=DUE.__getitem__
+        tmp_path,
+        broker,
+        clock=MemoryClock(),
+        on_growth=lambda _stream, _marked: None,
+        due=lambda stream, after: DUE[stream] + after,
     )
     yield made
     made.close()
@@ -124,7 +130,7 @@ def test_a_stream_is_received_for_the_batches_that_read_it(spools: HostSpools, b
     """Its receiver asks when the next of them may begin."""
     spools.need(planned("a"), raw())
     assert broker.due is not None
-    assert DUE["raw/street"] == broker.due()
+    assert DUE["raw/street"] + 60.0 == broker.due(60.0)
 
 
 def test_the_sizes_of_its_spools_are_added_up(tmp_path: Path, spools: HostSpools) -> None:

@@ -136,12 +136,17 @@ def test_the_first_raw_events_wait_for_no_pace() -> None:
 
 
 def test_a_stream_knows_when_it_is_read_next() -> None:
-    """At once before the first events, a pace after a batch that had some, and never if the job does not read it."""
+    """At once before the first events, a pace after a batch that had some, and never if the job does not read it.
+
+    Who comes too late for a batch asks for the one after it.
+    """
     scene = Scene("raw", pace=60.0)
-    assert (0.0, math.inf) == (scene.keeper.due("raw"), scene.keeper.due("other"))
+    assert (0.0, math.inf) == (scene.keeper.due("raw", 0.0), scene.keeper.due("other", 0.0))
     begun = time.monotonic()
     scene.warmed()
-    assert begun + 60.0 <= scene.keeper.due("raw") <= time.monotonic() + 60.0
+    due = scene.keeper.due("raw", 0.0)
+    assert begun + 60.0 <= due <= time.monotonic() + 60.0
+    assert [due, due + 60.0] == [scene.keeper.due("raw", due + later) for later in (-0.1, 0.0)]
 
 
 def test_nobody_knows_what_follows_a_batch_that_takes_longer_than_its_pace() -> None:
@@ -151,9 +156,9 @@ def test_nobody_knows_what_follows_a_batch_that_takes_longer_than_its_pace() -> 
     scene.put("raw")
     batch = scene.records.begin(scene.keeper)
     assert batch is not None
-    during = scene.keeper.due("raw")
+    during = scene.keeper.due("raw", 0.0)
     scene.record(batch)
-    assert (math.inf, True) == (during, scene.keeper.due("raw") <= time.monotonic())
+    assert (math.inf, True) == (during, scene.keeper.due("raw", 0.0) <= time.monotonic())
 
 
 def test_events_wait_for_the_pace_and_a_plan_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

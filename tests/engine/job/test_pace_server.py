@@ -63,8 +63,8 @@ def test_a_stream_is_due_for_the_first_job_that_reads_it(server: PaceServer) -> 
     for job, scene in (("early", early), ("late", late)):
         scene.warmed()
         server.add(job, scene.keeper)
-    expected = [early.keeper.due("raw"), late.keeper.due("b"), math.inf]
-    assert expected == [server.due(stream) for stream in ("raw", "b", "other")]
+    expected = [early.keeper.due("raw", 0.0), late.keeper.due("b", 0.0), math.inf]
+    assert expected == [server.due(stream, 0.0) for stream in ("raw", "b", "other")]
 
 
 def test_an_error_is_reported_to_the_query(server: PaceServer, lines: Lines) -> None:
