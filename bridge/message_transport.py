@@ -1,6 +1,7 @@
 """The parts of an MQTT client that receivers and senders use."""
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 
@@ -16,6 +17,9 @@ class ReceiverTransport(Protocol):
 
 class SenderTransport(Protocol):
     """A broker's client, as a sender uses it."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Send what is published within, in this thread, at its end and in few pieces."""
 
     def acknowledge(self, tokens: Iterable[int]) -> None:
         """Acknowledge messages: they were understood."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 from bridge import topics
 from bridge.emitted import Emitted, Stream
@@ -55,6 +56,15 @@ class StreamTrouble:
     reason: str
 
 
+class PlainMessage(NamedTuple):
+    """A message that belongs to no stream."""
+
+    topic: str
+    payload: bytes
+    done: Callable[[], None]
+    """Called once the broker has taken it."""
+
+
 class Sender:
     """Publishes streams and plain messages; made by a host, over a client of its own."""
 
@@ -80,8 +90,8 @@ class Sender:
         self._forwarded = ForwardedStreams()
         self._lines: dict[Stream, ForwardLine] = {}
         self._streams: dict[str, Stream] = {}
-        self._plain: deque[tuple[str, bytes, Callable[[], None]]] = deque()
-        self._refused: deque[tuple[float, str, bytes, Callable[[], None]]] = deque()
+        self._plain: deque[PlainMessage] = deque()
+        self._refused: deque[tuple[float, PlainMessage]] = deque()
         self._stopping = threading.Event()
 
     def forward(self, stream: Stream, *, epoch: int, first: int, kept: ReadEmitted) -> None:
@@ -105,12 +115,12 @@ class Sender:
         """The first number that the stream's consumer may still need; earlier records are not needed for it."""
         return self._forwarded.needed(stream)
 
-    def send(self, topic: str, payload: bytes, done: Callable[[], None]) -> None:
-        """Publish a plain message; `done` is called in the sender's thread once the broker has taken it.
+    def send(self, *messages: PlainMessage) -> None:
+        """Publish plain messages; each is done, in the sender's thread, once the broker has taken it.
 
         Waiting messages are held in memory, so callers bound how many of theirs are not done.
         """
-        self._commands.put(partial(self._plain.append, (topic, payload, done)))
+        self._commands.put(partial(self._plain.extend, messages))
 
     def deliver(self, message: Message) -> None:
         """Queue a message; called by the client's thread."""
@@ -132,7 +142,20 @@ class Sender:
 
     def work(self, wait: float = 0.0) -> None:
         """Carry out what was requested, waiting up to `wait` seconds for it, and send what is due."""
-        self._do_commands(wait)
+        first = self._command(wait)
+        with self._transport.together():
+            self._work(first)
+
+    def _command(self, wait: float) -> Callable[[], None] | None:
+        try:
+            return self._commands.get(timeout=wait) if wait else self._commands.get_nowait()
+        except Empty:
+            return None
+
+    def _work(self, command: Callable[[], None] | None) -> None:
+        while command is not None:
+            command()
+            command = self._command(0.0)
         now = self._clock()
         for line in self._lines.values():
             if not line.unanswered:
@@ -142,15 +165,6 @@ class Sender:
         turns = list(self._lines.values())
         while turns:
             turns = [line for line in turns if self._send_one(line)]
-
-    def _do_commands(self, wait: float) -> None:
-        try:
-            command = self._commands.get(timeout=wait) if wait else self._commands.get_nowait()
-            while True:
-                command()
-                command = self._commands.get_nowait()
-        except Empty:
-            return
 
     def _forward(self, stream: Stream, epoch: int, first: int, kept: ReadEmitted) -> None:
         line = ForwardLine(stream, epoch=epoch, first=first, kept=kept, now=self._clock())
@@ -225,15 +239,15 @@ class Sender:
 
     def _send_plain(self, now: float) -> None:
         while self._refused and self._refused[0][0] <= now:
-            self._plain.append(self._refused.popleft()[1:])
+            self._plain.append(self._refused.popleft()[1])
         while self._plain and self._window.has_room:
-            topic, payload, done = self._plain.popleft()
-            if refusal := why_unsendable(payload):
-                self._on_trouble(StreamTrouble(topic=topic, reason=f"a message is not sent: {refusal}"))
+            message = self._plain.popleft()
+            if refusal := why_unsendable(message.payload):
+                self._on_trouble(StreamTrouble(topic=message.topic, reason=f"a message is not sent: {refusal}"))
                 # It would be no smaller later, and its batch's record would be kept for it for ever.
-                done()
+                message.done()
                 continue
-            self._window.publish(topic, payload, partial(self._answered_plain, topic, payload, done))
+            self._window.publish(message.topic, message.payload, partial(self._answered_plain, message))
 
     def _send_one(self, line: ForwardLine) -> bool:
         """Send one frame of a stream; returns True if there may be more."""
@@ -276,11 +290,11 @@ class Sender:
         if not line.unanswered:
             line.outbox = answered(line.outbox, self._clock())
 
-    def _answered_plain(self, topic: str, payload: bytes, done: Callable[[], None], refusal: str) -> None:
+    def _answered_plain(self, message: PlainMessage, refusal: str) -> None:
         if refusal:
-            self._refused.append((self._clock() + _RETRY_INTERVAL, topic, payload, done))
+            self._refused.append((self._clock() + _RETRY_INTERVAL, message))
         else:
-            done()
+            message.done()
 
 
 def _answer_topics(stream: Stream) -> tuple[str, str]:

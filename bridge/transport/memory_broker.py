@@ -6,6 +6,7 @@ gives packet ids in turn, and delivers again with the same id, marked.
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from paho.mqtt.client import topic_matches_sub
@@ -173,6 +174,10 @@ class MemoryClient:
         with self._broker.lock:
             for topic in topics:
                 self._session.topics.pop(topic, None)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Send what is published within."""
+        return nullcontext()
 
     def publish(
         self,

@@ -8,6 +8,7 @@ rules. A client id belongs to one client.
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 import paho.mqtt.client as paho
@@ -114,6 +115,10 @@ class MqttClient:
         if not self._subscriptions.await_confirmed(self._subscriptions.topics, timeout):
             self.stop()
             raise NotConnected(f"the broker at {self._address} refused the client: {self._subscriptions.refusal}")
+
+    def together(self) -> AbstractContextManager[None]:
+        """Send what is published within, in this thread, at its end and in few pieces."""
+        return self._client.together()
 
     def hurry(self, seconds: float) -> None:
         """Fetch messages as soon as they come for so long; from any thread."""
@@ -228,10 +233,12 @@ class MqttClient:
         if self._has_connected and not self._permit():
             raise ConnectionAbortedError("another process may have this client's id now")
 
-    def _on_connect(self, _client: paho.Client, _data: Any, flags: Any, reason: Any, _properties: Any) -> None:
+    def _on_connect(self, _client: paho.Client, _data: Any, flags: Any, reason: Any, properties: Any) -> None:
         if reason.is_failure:
             self._subscriptions.refused(reason)
             return
+        # The library does not know that a broker may say how many it takes.
+        self._client.open_window(getattr(properties, "ReceiveMaximum", PACKET_IDS))
         self._has_connected = True
         self._hand_all_on()
         self._dispatch.connected()

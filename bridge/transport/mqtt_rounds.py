@@ -3,7 +3,8 @@
 The library's own client wakes up for each message, asks the system for each byte of a header, makes an object for
 properties that are not set, and sends each acknowledgement alone. At a hundred messages a second that costs more than
 handling them. This client reads in rounds: it fetches all that has come at once, parses usual messages itself, and
-waits before each round for as long as its messages are grouped. Sending does not wait.
+waits before each round for as long as its messages are grouped. Sending does not wait; what waits to be sent leaves in
+few pieces, because each wakes the broker up.
 
 It overrides private methods of the library, so `pyproject.toml` bounds the library's version. Unusual packets are left
 to the library.
@@ -15,13 +16,16 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
 
 from bridge.message import PACKET_IDS, Message
 from bridge.transport.fetch_interval import MANY_MESSAGES, Fetch, Grouping
@@ -40,12 +44,20 @@ _MOST_HELD, _HELD_UP = 64_000_000, 0.05
 
 Else thousands of them would be in memory at once. The broker's bound counts messages, however large they are.
 """
+_FEW_SENT, _MOST_SENT = 20, 250
+"""Messages that may be sent without an answer before it is known how many the broker takes, and at most.
+
+The library's own window of twenty would be filled up message by message, as the answers come.
+"""
 _RETAINED = 0b0001
 _ONCE_AT_LEAST = paho.PUBLISH | 0b0010
 _MORE_LENGTH = 0x80
 """The bit of a byte of a length that says that another one follows."""
 _ACKNOWLEDGEMENT = paho.PUBACK << 24 | 2 << 16
 """The packet that acknowledges a message, without the message's id."""
+_ANSWER = bytes([paho.PUBACK, 2])
+"""The beginning of the packet that says that the broker has taken a message; its id follows."""
+_TAKEN, _NO_PROPERTIES = ReasonCode(PacketTypes.PUBACK), Properties(PacketTypes.PUBACK)  # type: ignore[no-untyped-call]  # paho ships them without types
 _PING = bytes([paho.PINGREQ, 0])
 
 
@@ -89,18 +101,26 @@ class RoundsClient(paho.Client):
         """The bytes of each message that is larger than a fetch and not acknowledged yet, by its token."""
         self._pings: deque[Callable[[], None]] = deque()
         """What to call with each answer to a ping of this connection."""
+        self._together: int | None = None
+        """The thread whose packets wait for others."""
         self.on_message = self._on_unusual
+        self.open_window(_FEW_SENT)
 
     def reconnect(self) -> MQTTErrorCode:
         """Reconnect, and forget the bytes of the connection before."""
         self._fetched, self._at = b"", 0
         self._messages = self._most = 0
+        self.open_window(_FEW_SENT)
         self._hurried_until = 0.0
         with self._connecting:
             self._connection += 1
             self._held.clear()
             self._pings.clear()
         return super().reconnect()
+
+    def open_window(self, most: int) -> None:
+        """Send so many messages without an answer, as far as that is wise; called while connecting."""
+        self._max_inflight_messages = min(most, _MOST_SENT)
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
         """Read all that has come; called by the library's thread."""
@@ -126,12 +146,50 @@ class RoundsClient(paho.Client):
         self._rounds.on_end()
         return result
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send what this thread publishes within at its end; one thread of a client may use it.
+
+        The client's thread would wake up for each packet, and compete with this one for the interpreter.
+        """
+        self._together = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._together = None
+            if self._out_packet:
+                self._wake()
+
+    def loop_write(self) -> MQTTErrorCode:
+        """Send what waits, in few pieces; called by the library's thread."""
+        waiting = self._out_packet
+        if len(waiting) > 1:
+            pieces = [*_pieces([waiting.popleft() for _ in range(len(waiting))])]
+            waiting.extendleft(reversed(pieces))
+        return super().loop_write()
+
     def hurry(self, seconds: float = math.inf) -> None:
         """Let no round wait for so long, because what the broker has is awaited. Any thread may call it."""
         self._hurried_until = max(self._hurried_until, time.monotonic() + seconds)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake the library's thread up."""
         if (waker := self._sockpairW) is not None:
             with suppress(BlockingIOError):
                 waker.send(b"0")
+
+    def _update_inflight(self) -> MQTTErrorCode:
+        # The library looks through all messages at each answer, though usually none of them waits to be sent.
+        if self._inflight_messages == len(self._out_messages):
+            return MQTTErrorCode.MQTT_ERR_SUCCESS
+        return super()._update_inflight()
+
+    def _packet_queue(self, command: int, packet: Any, mid: int, qos: int, info: Any = None) -> MQTTErrorCode:
+        if self._thread is None or self._together != threading.get_ident():
+            return super()._packet_queue(command, packet, mid, qos, info)
+        self._out_packet.append(_waiting(command, packet, mid=mid, qos=qos, info=info))
+        return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     @property
     def _hurried(self) -> bool:
@@ -203,7 +261,16 @@ class RoundsClient(paho.Client):
         first = self._connection * PACKET_IDS
         messages, self._at = usual_messages(self._fetched, self._at, self.protocol, first_token=first, most=most)
         self._hand_on(messages)
-        return len(messages)
+        return len(messages) + self._read_answers()
+
+    def _read_answers(self) -> int:
+        """Take the answers that say only that a message was taken; returns their number."""
+        taken, self._at = usual_answers(self._fetched, self._at)
+        for mid in taken:
+            with self._out_message_mutex:
+                if mid in self._out_messages:
+                    self._do_on_publish(mid, _TAKEN, _NO_PROPERTIES)
+        return len(taken)
 
     def _fetch(self) -> None:
         if self._at == len(self._fetched):
@@ -234,6 +301,37 @@ class RoundsClient(paho.Client):
     def _hand_on(self, messages: list[Message]) -> None:
         self._messages += len(messages)
         self._rounds.on_messages(messages)
+
+
+def _waiting(command: int, packet: bytes, *, mid: int, qos: int, info: Any = None) -> Any:
+    """A packet that waits to be sent, as the library keeps it."""
+    return {
+        "command": command,
+        "mid": mid,
+        "qos": qos,
+        "pos": 0,
+        "to_process": len(packet),
+        "packet": packet,
+        "info": info,
+    }
+
+
+def _pieces(packets: Iterable[Any]) -> Iterator[Any]:
+    """Packets in larger ones: those with which nothing is done once they were sent, and of which nothing was."""
+    joined: list[bytes] = []
+    size = 0
+    for packet in packets:
+        joins = packet["pos"] == 0 and packet["qos"] > 0 and packet["command"] & 0xF0 in {paho.PUBLISH, paho.PUBACK}
+        if joined and (not joins or size + packet["to_process"] > _FETCHED):
+            yield _waiting(paho.PUBACK, b"".join(joined), mid=0, qos=1)
+            joined, size = [], 0
+        if joins:
+            joined.append(packet["packet"])
+            size += packet["to_process"]
+        else:
+            yield packet
+    if joined:
+        yield _waiting(paho.PUBACK, b"".join(joined), mid=0, qos=1)
 
 
 def usual_messages(
@@ -275,3 +373,16 @@ def usual_messages(
         messages.append(Message(topic, packets[payload:end], first_token + (packets[place] << 8) + packets[place + 1]))
         at = end
     return messages, at
+
+
+def usual_answers(packets: bytes, at: int) -> tuple[list[int], int]:
+    r"""The ids of the messages that the answers from a place on say were taken, and the place where these end.
+
+    >>> usual_answers(b"\x40\x02\x00\x07\x40\x02\x01\x00\x40\x02\x00", 0)
+    ([7, 256], 8)
+    """
+    taken: list[int] = []
+    while packets.startswith(_ANSWER, at) and at + 4 <= len(packets):
+        taken.append((packets[at + 2] << 8) + packets[at + 3])
+        at += 4
+    return taken, at

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from bridge import topics
 from bridge.events.births import Birth, part_of
-from bridge.events.output_messages import dead_letter, output_message, raw_messages
+from bridge.events.output_messages import dead_letter, event_texts, output_message, raw_messages
+from bridge.sender import PlainMessage
 from engine.delivery.latencies import DataflowOutput, Latencies
 from engine.plan import Delivery, Plan, Port
 from engine.records.record import Dead, EmittedEvents
@@ -28,8 +29,8 @@ def run_epoch(epoch: int, run: int) -> int:
 class PlainSender(Protocol):
     """A sender of plain messages; the bridge's."""
 
-    def send(self, topic: str, payload: bytes, done: Callable[[], None]) -> None:
-        """Send a message, and call `done` when the broker has it."""
+    def send(self, *messages: PlainMessage) -> None:
+        """Send messages; each is done when the broker has it."""
 
 
 class _Sent(NamedTuple):
@@ -52,6 +53,8 @@ class JobPublisher:
         self._run = run
         self._clock = clock
         self._unsent: dict[int, int] = {}
+        self._collected: list[PlainMessage] = []
+        """What is sent together."""
         # The sender's thread fills it: a deque takes it without a lock.
         self._confirmed: deque[tuple[_Sent, float]] = deque()
 
@@ -79,8 +82,11 @@ class JobPublisher:
             if emitted.events is not None and emitted.origin.port == MESSAGES:
                 self._publish_raw(batch, emitted, emitted.events)
             elif emitted.events is not None:
+                # Once for all tenants that share the output.
+                texts = [*event_texts(emitted.events)] if emitted.origin in deliveries else []
                 for delivery in deliveries.get(emitted.origin, []):
-                    self._deliver(batch, delivery, emitted, emitted.events)
+                    self._deliver(batch, delivery, emitted, texts)
+        self._send_collected()
 
     def publish_dead_letters(self, batch: int, dead: Iterable[Dead]) -> None:
         """Send the events of a batch that no task could take."""
@@ -90,16 +96,17 @@ class JobPublisher:
                 each.instance, each.port, each.reason, batch, each.events, first=first, traceback=each.traceback
             )
             for payload in letters:
-                self._send(topics.dead(each.instance), payload, _Sent(batch, len(payload), DataflowOutput(), ()))
+                self._collect(topics.dead(each.instance), payload, _Sent(batch, len(payload), DataflowOutput(), ()))
             first += each.events.num_rows
+        self._send_collected()
 
-    def _deliver(self, batch: int, delivery: Delivery, emitted: EmittedEvents, events: pa.RecordBatch) -> None:
+    def _deliver(self, batch: int, delivery: Delivery, emitted: EmittedEvents, texts: Sequence[bytes]) -> None:
         topic = topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
         output = DataflowOutput(delivery.dataflow, delivery.sink)
-        messages = output_message(delivery.sink, run_epoch(delivery.epoch, self._run), emitted.first, events)
+        messages = output_message(delivery.sink, run_epoch(delivery.epoch, self._run), emitted.first, texts)
         for first, end, payload in _with_ends(messages, emitted.first + emitted.count):
             births = part_of(emitted.births, first - emitted.first, end - emitted.first)
-            self._send(topic, payload, _Sent(batch, len(payload), output, births))
+            self._collect(topic, payload, _Sent(batch, len(payload), output, births))
 
     def _publish_raw(self, batch: int, emitted: EmittedEvents, messages: pa.RecordBatch) -> None:
         """Publish the messages of a task that publishes on topics of its own."""
@@ -109,14 +116,19 @@ class JobPublisher:
             own = [texts[each].encode() for each in at]
             births = part_of(emitted.births, at[0], at[-1] + 1)
             for payload in raw_messages(emitted.origin.instance, run_epoch(1, self._run), emitted.first + at[0], own):
-                self._send(topic, payload, _Sent(batch, len(payload), DataflowOutput(), births))
+                self._collect(topic, payload, _Sent(batch, len(payload), DataflowOutput(), births))
                 # If it takes several messages, the first counts for all events.
                 births = ()
 
-    def _send(self, topic: str, payload: bytes, sent: _Sent) -> None:
+    def _collect(self, topic: str, payload: bytes, sent: _Sent) -> None:
         self._unsent[sent.batch] = self._unsent.get(sent.batch, 0) + 1
         self.waiting_bytes += sent.size
-        self._sender.send(topic, payload, partial(self._confirm, sent))
+        self._collected.append(PlainMessage(topic, payload, partial(self._confirm, sent)))
+
+    def _send_collected(self) -> None:
+        if self._collected:
+            self._sender.send(*self._collected)
+            self._collected = []
 
     def _confirm(self, sent: _Sent) -> None:
         # Called in the sender's thread.

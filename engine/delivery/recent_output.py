@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
-from bridge.events.output_messages import output_message
+from bridge.events.output_messages import event_texts, output_message
 from engine.delivery.publisher import run_epoch
 from engine.records.damage import DAMAGE
 from engine.records.job_folder import JobFolder
@@ -30,7 +30,9 @@ def recent_output(folder: JobFolder, dataflow: str, sink: str, most: int) -> Ite
                 epoch = run_epoch(delivery.epoch, file.header.end.run)
                 for left in file.emitted(delivery.origin):
                     if left.events is not None:
-                        messages += [payload for _, payload in output_message(sink, epoch, left.first, left.events)]
+                        messages += [
+                            payload for _, payload in output_message(sink, epoch, left.first, event_texts(left.events))
+                        ]
                         events += left.count
             found.appendleft(messages)
     for messages in found:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bridge import SystemClock
 from bridge.emitted import Emitted, Stream
+from bridge.sender import PlainMessage
 from engine.job.job import SparkJob
 from engine.job.lifecycle import JobState
 from engine.job.pace_server import begin_pace_server
@@ -105,5 +106,5 @@ class _Nobody:
     def needed(self, stream: Stream) -> int:
         raise NotImplementedError
 
-    def send(self, topic: str, payload: bytes, done: Callable[[], None]) -> None:
+    def send(self, *messages: PlainMessage) -> None:
         raise NotImplementedError

@@ -29,6 +29,8 @@ class RecordStore:
         self._folder = folder
         self._step = step
         self.ends = PlannedEnds(folder / "ends", step=step)
+        self._latest: RecordFile | None = None
+        """The record that was found last: a host needs each twice, to go on and to publish."""
 
     def write(self, record: Record) -> bool:
         """Make a record durable; False if its batch already has one, which counts."""
@@ -59,13 +61,16 @@ class RecordStore:
 
     def find(self, batch: int) -> RecordFile | None:
         """The record of a batch, to be read in parts; None if there is none."""
-        path = self._path(batch)
+        path, latest = self._path(batch), self._latest
+        if latest is not None and latest.path == path:
+            return latest
         # Usually it is not there yet, and a check costs less than a failed open.
         if not path.exists():
             return None
         found = RecordFile(path)
         # Its writer may have died before the name was durable, and the batch is about to be committed because of it.
         sync_folder(self._folder)
+        self._latest = found
         return found
 
     def file(self, batch: int) -> RecordFile:

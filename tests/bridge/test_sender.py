@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from bridge.emitted import Emitted, Stream
 from bridge.forwarded_streams import NO_RECORD_NEEDED, OPENINGS
 from bridge.message import Message
 from bridge.outbox import MOST_PATIENCE
-from bridge.sender import _RETRY_INTERVAL, Sender
+from bridge.sender import _RETRY_INTERVAL, PlainMessage, Sender
 from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from bridge.wire import Again, FrameKind, decode
 from tests.bridge.memory_bridge import STREAM, bridge, events, losing
@@ -282,6 +283,9 @@ class Broker:
         if self.at_once:
             answered("")
 
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def acknowledge(self, tokens: object) -> None: ...
 
     def subscribe(self, topics: object, *, timeout: float = 1.0) -> None: ...
@@ -307,12 +311,12 @@ def test_a_plain_message_is_done_once_the_broker_has_it() -> None:
     """It is done when it was answered, not when it was sent; even if the answer comes before the sending returns."""
     broker, done = Broker(), list[int]()
     sender = Sender(broker, clock=lambda: 0.0)
-    sender.send("out", b"1", lambda: done.append(1))
+    sender.send(PlainMessage("out", b"1", lambda: done.append(1)))
     sender.work()
     assert [] == done
     broker.published[0][2]("")
     broker.at_once = True
-    sender.send("out", b"2", lambda: done.append(2))
+    sender.send(PlainMessage("out", b"2", lambda: done.append(2)))
     sender.work()
     sender.work()
     assert [1, 2] == done
@@ -322,7 +326,7 @@ def test_a_refused_plain_message_is_reported_and_sent_again() -> None:
     """A refused message is not done; after a while it is sent again."""
     broker, done, now, troubles = Broker(), list[int](), [0.0], list[str]()
     sender = Sender(broker, clock=lambda: now[0], on_trouble=lambda trouble: troubles.append(trouble.reason))
-    sender.send("out", b"1", lambda: done.append(1))
+    sender.send(PlainMessage("out", b"1", lambda: done.append(1)))
     sender.work()
     broker.published[0][2]("Quota exceeded")
     sender.work()
@@ -339,7 +343,7 @@ def test_unanswered_messages_are_bounded() -> None:
     broker = Broker()
     sender = Sender(broker, clock=lambda: 0.0, most_unanswered=20)
     for number in range(5):
-        sender.send("out", b"%d" % number * 10, lambda: None)
+        sender.send(PlainMessage("out", b"%d" % number * 10, lambda: None))
     sender.work()
     assert 2 == len(broker.published)
     for _, _, answered in list(broker.published):
@@ -387,7 +391,7 @@ def test_plain_messages_survive_a_lost_connection() -> None:
     tenant.start()
     client = MemoryClient(broker, "sender")
     sender = Sender(client, clock=lambda: 0.0)
-    sender.send("out", b"1", lambda: done.append(1))
+    sender.send(PlainMessage("out", b"1", lambda: done.append(1)))
     sender.work()
     assert ([], []) == (got, done)
     client.start()
@@ -462,8 +466,8 @@ def test_a_message_that_no_broker_would_take_ends_no_sender(monkeypatch: pytest.
     monkeypatch.setattr(message_bounds, "LARGEST_PAYLOAD", 5)
     broker, done, troubles = Broker(), list[int](), list[str]()
     sender = Sender(broker, clock=lambda: 0.0, on_trouble=lambda trouble: troubles.append(trouble.reason))
-    sender.send("out", b"123456", lambda: done.append(1))
-    sender.send("out", b"12345", lambda: done.append(2))
+    sender.send(PlainMessage("out", b"123456", lambda: done.append(1)))
+    sender.send(PlainMessage("out", b"12345", lambda: done.append(2)))
     sender.work()
     assert ["a message is not sent: it has 6 bytes, and a message may have 5"] == troubles
     assert ([1], [b"12345"]) == (done, [payload for _, payload, _ in broker.published])

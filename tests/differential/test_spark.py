@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bridge import commit, output_message
+from bridge.events.output_messages import event_texts
 from dags import Kind
 from engine.behaviour import installed_behaviours
 from engine.plan import Delivery, Edge, Limits, Plan, Slot
@@ -149,7 +150,7 @@ def _twin(case: Case, hosting: Hosting, folder: Path, batch_bytes: int) -> tuple
             for each in case.deliveries:
                 if each.origin == emitted.origin and emitted.events is not None:
                     assert len(found[each]) == emitted.first
-                    for _, payload in output_message(each.sink, 1, emitted.first, emitted.events):
+                    for _, payload in output_message(each.sink, 1, emitted.first, event_texts(emitted.events)):
                         found[each] += json.loads(payload)["events"]
     return found, twin.store.state(twin.store.batches().stop).kept
 

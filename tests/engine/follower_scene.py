@@ -11,6 +11,7 @@ import pyarrow as pa
 from bridge.emitted import Emitted as Sent
 from bridge.emitted import Stream
 from bridge.forwarded_streams import NO_RECORD_NEEDED
+from bridge.sender import PlainMessage
 from engine.delivery.follower import Follower
 from engine.offset import Offset
 from engine.plan import Delivery, Entry, Forward, Plan, Port, Slot
@@ -74,8 +75,8 @@ class Sender:
     def needed(self, stream: Stream) -> int:
         return self.confirmed.get(stream, NO_RECORD_NEEDED)
 
-    def send(self, topic: str, payload: bytes, done: Callable[[], None]) -> None:
-        self.plain.append(Plain(topic, json.loads(payload), done))
+    def send(self, *messages: PlainMessage) -> None:
+        self.plain += [Plain(topic, json.loads(payload), done) for topic, payload, done in messages]
 
     def answer(self) -> None:
         """Confirm every waiting message."""

@@ -13,6 +13,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from bridge import Message, Receiver, Sender, Spool, SpoolFeed, Stream, StreamTrouble, topics
 from bridge.brokers.broker import Broker, start_broker
 from bridge.forwarded_streams import NO_RECORD_NEEDED
+from bridge.sender import PlainMessage
 from bridge.transport.mqtt_client import MqttClient
 from tests.bridge.memory_bridge import Records, events, spooled
 from tests.brokers import KINDS
@@ -228,7 +229,7 @@ def test_plain_messages_are_done_over_a_restart(broker: Broker, protocol: MQTTPr
     with sending(broker, protocol) as here:
         broker.stop()
         for number in range(50):
-            here.sender.send("out", b"%d" % number, lambda number=number: done.append(number))  # type: ignore[misc]  # as above
+            here.sender.send(PlainMessage("out", b"%d" % number, lambda number=number: done.append(number)))  # type: ignore[misc]  # as above
         broker.restart()
         until(lambda: len(done) == 50 and (len(set(got)) == 50 or broker.kind == "embedded"))
     tenant.stop()

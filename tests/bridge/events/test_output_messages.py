@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.events.json_columns import marked
-from bridge.events.output_messages import dead_letter, output_message, unread_letter
+from bridge.events.output_messages import dead_letter, event_texts, output_message, unread_letter
 from bridge.events.raw_events import events_in
 from bridge.spool_feed import Unread
 from bridge.wire import MOST_MESSAGE_BYTES
@@ -22,7 +22,7 @@ def _only(events: pa.RecordBatch, *json_fields: str) -> list[dict[str, object]]:
     """The events in the one message that they fit in."""
     if json_fields:
         events = pa.RecordBatch.from_arrays(events.columns, schema=marked(events.schema, json_fields))
-    ((_, message),) = output_message("alarm", 2, 7, events)
+    ((_, message),) = output_message("alarm", 2, 7, event_texts(events))
     content = json.loads(message)
     assert ("alarm", 2, 7) == (content["stream"], content["epoch"], content["first"])
     found: list[dict[str, object]] = content["events"]
@@ -131,7 +131,7 @@ def test_messages_are_small_and_hold_every_event_once(lengths: list[int], letter
     """Each message has its first number, and at most the bytes allowed unless one event alone has more."""
     events = pa.record_batch({"s": [letter * length for length in lengths]})
     number, found = 7, list[str]()
-    for first, message in output_message("alarm", 2**50, 7, events):
+    for first, message in output_message("alarm", 2**50, 7, event_texts(events)):
         content = json.loads(message)
         assert (first, first) == (number, content["first"])
         assert len(message) <= MOST_MESSAGE_BYTES or len(content["events"]) == 1
@@ -143,7 +143,10 @@ def test_messages_are_small_and_hold_every_event_once(lengths: list[int], letter
 def test_no_events_make_no_message() -> None:
     """Empty messages are not sent."""
     events = pa.record_batch({"s": pa.array([], pa.string())})
-    assert ([], []) == (list(output_message("alarm", 1, 7, events)), list(dead_letter(7, "in", "no", 3, events)))
+    assert ([], []) == (
+        list(output_message("alarm", 1, 7, event_texts(events))),
+        list(dead_letter(7, "in", "no", 3, events)),
+    )
 
 
 def test_a_dead_letter_that_is_cut_counts_all_events() -> None:
@@ -171,5 +174,5 @@ def test_a_very_long_unread_message_is_cut() -> None:
 def test_events_without_fields_are_events() -> None:
     """A task that takes streams with nothing in common still takes their events, and numbers them."""
     nothing = pa.record_batch({"t": [1, 2]}).select([])
-    [(first, payload)] = output_message("alarm", 1, 5, nothing)
+    [(first, payload)] = output_message("alarm", 1, 5, event_texts(nothing))
     assert (5, [{}, {}]) == (first, json.loads(payload)["events"])

@@ -1,5 +1,6 @@
 """The client that reads in rounds: messages arrive however the network cuts them, and are acknowledged together."""
 
+import select
 import socket
 import threading
 import time
@@ -22,10 +23,11 @@ from bridge.transport import mqtt_client, mqtt_rounds
 from bridge.transport.address import Address
 from bridge.transport.fetch_interval import Fetch, Grouping, fetch_wait, ungrouped
 from bridge.transport.mqtt_client import MqttClient
-from bridge.transport.mqtt_rounds import Rounds, RoundsClient
+from bridge.transport.mqtt_rounds import Rounds, RoundsClient, _pieces, _waiting, usual_messages
 from tests.brokers import KINDS
 
 BOUND = 20.0
+BYTES = 1_000
 V5, V311 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
 EXPIRING = b"\x05\x02\x00\x00\x00\x3c"
 """A property that says when a message expires, as it stands in a packet."""
@@ -240,6 +242,51 @@ def test_the_acknowledgement_time_of_a_round_is_known_to_the_next() -> None:
         made.read(packet(Message("t", b"", 3)))
     assert [0.0, 0.0] == found[:2]
     assert 0.0 < found[2] <= acknowledged - begun
+
+
+def test_what_is_published_together_leaves_in_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order and at the end, after what waited before it; the client's thread is woken up once."""
+    many, sent = 200, list[bytes]()
+
+    def send(piece: bytes) -> int:
+        sent.append(bytes(piece))
+        return len(piece)
+
+    with scene() as made:
+        reads, writes = socket.socketpair()
+        monkeypatch.setattr(made.client, "_thread", threading.current_thread())
+        monkeypatch.setattr(made.client, "_sockpairW", writes)
+        monkeypatch.setattr(made.client, "_sock_send", send)
+        made.client._send_pingreq()
+        assert 1 == len(reads.recv(BYTES))
+        made.client.open_window(many)
+        with made.client.together():
+            for number in range(many):
+                made.client.publish("t", str(number).encode(), qos=1)
+            assert ([], [], []) == select.select([reads], [], [], 0.0)
+        assert 1 == len(reads.recv(BYTES))
+        made.client.loop_write()
+        ping, piece = sent
+        messages, _ = usual_messages(piece, 0, V5, first_token=0, most=2 * many)
+        assert bytes([paho.PINGREQ, 0]) == ping
+        assert [str(number).encode() for number in range(many)] == [message.payload for message in messages]
+        reads.close()
+        writes.close()
+
+
+KINDS_OF_PACKETS = st.sampled_from([paho.PUBLISH, paho.PUBACK, paho.SUBSCRIBE, paho.DISCONNECT])
+
+
+@given(st.lists(st.tuples(KINDS_OF_PACKETS, st.binary(max_size=9), st.integers(0, 1), st.integers(0, 1))))
+def test_pieces_hold_all_packets_in_order(drawn: list[tuple[int, bytes, int, int]]) -> None:
+    """The same bytes leave, and what has something to follow, or is half sent, is joined with nothing."""
+    packets = [_waiting(command, content, mid=1, qos=qos) | {"pos": begun} for command, content, qos, begun in drawn]
+    pieces = list(_pieces(packets))
+    joins = [not begun and qos and command in {paho.PUBLISH, paho.PUBACK} for command, _, qos, begun in drawn]
+    assert b"".join(content for _, content, _, _ in drawn) == b"".join(each["packet"] for each in pieces)
+    assert [packet for packet, join in zip(packets, joins, strict=True) if not join] == [
+        each for each in pieces if each["mid"]
+    ]
 
 
 def test_sending_does_not_wait_for_a_round() -> None:
