@@ -35,6 +35,7 @@ _SINGLY = 1_000
 """Events too many for a state after which no more are looked for one by one, as that would take all the task's CPU."""
 _TOGETHER = 64
 """The most events that are parked together then."""
+_FEW_BYTES = 100_000
 _LONGEST_REASON = 500
 _HOPELESS = 20
 """If this many first events each raise the same type of error alone, the rest is parked without a try."""
@@ -248,7 +249,12 @@ class TaskRun:
             self.state.rollback(token)
             # Its frames would keep the events in memory.
             return error.with_traceback(None)
-        self.allowance.note_emitted(sum([each.rows.nbytes for one in emitted for each in one.values()]))
+        streams = [stream for each in emitted for stream in each.values()]
+        size = sum([stream.rows.get_total_buffer_size() for stream in streams])
+        if size > _FEW_BYTES or end - first < len(self.taken):
+            # It takes longer to ask for, but does not count what is only beside the events in the same buffers.
+            size = sum([stream.rows.nbytes for stream in streams])
+        self.allowance.note_emitted(size)
         self._emitted += emitted
         self._parked += refused
         return None
