@@ -89,6 +89,7 @@ class RoundsClient(paho.Client):
         """The most messages in any round before it over this connection."""
         self._hurried_until = 0.0
         """The time until which rounds do not wait."""
+        self._hurries = 0
         self._fetched = b""
         self._at = 0
         self._drained = False
@@ -171,6 +172,8 @@ class RoundsClient(paho.Client):
     def hurry(self, seconds: float = math.inf) -> None:
         """Let no round wait for so long, because what the broker has is awaited. Any thread may call it."""
         self._hurried_until = max(self._hurried_until, time.monotonic() + seconds)
+        # A round that waits ends even if this thread is not seen in time.
+        self._hurries += 1
         self._wake()
 
     def _wake(self) -> None:
@@ -231,7 +234,7 @@ class RoundsClient(paho.Client):
     def _await_room(self) -> None:
         """Read no more while too much waits to be acknowledged; it waits at the broker instead."""
         while self._held and sum(list(self._held.values())) > _MOST_HELD:
-            if self._sock is None or self._hurried:
+            if self._sock is None or self._hurried_until == math.inf:
                 return
             self._rounds.on_end()
             self._wait(_HELD_UP)
@@ -240,8 +243,13 @@ class RoundsClient(paho.Client):
 
     def _wait(self, seconds: float) -> None:
         """Wait before a round, and send outgoing packets meanwhile."""
-        until = time.monotonic() + seconds
-        while not self._hurried and self._sock is not None and (left := until - time.monotonic()) > 0:
+        until, hurries = time.monotonic() + seconds, self._hurries
+        while (
+            hurries == self._hurries
+            and not self._hurried
+            and self._sock is not None
+            and (left := until - time.monotonic()) > 0
+        ):
             if self._sockpairR is None:
                 time.sleep(left)
             elif select.select([self._sockpairR], [], [], left)[0]:

@@ -38,7 +38,7 @@ _BEAT = 1.0
 """Seconds between two looks at everything; news is published then."""
 _METER_SECONDS = 5.0
 """Seconds between two measurements of CPU and cores; an idle host publishes its status as often."""
-_FETCHED_BY = 0.15
+_FETCHED_BY = 0.25
 """Seconds after which what the broker had is in spools, if it is fetched at once."""
 log = logging.getLogger("braid.host")
 

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,11 +27,16 @@ _SETTINGS: Mapping[Any, Any] = MappingProxyType(
 
 def write_figure(figure: Figure, folder: Path) -> Html:
     """Write a figure's files to a folder, and return its SVG for the page."""
+    return within_page(write_drawing(figure.draw, figure.name, folder), figure.name, figure.alt)
+
+
+def write_drawing(draw: Callable[[], Drawing], name: str, folder: Path) -> str:
+    """Write a drawing's files to a folder, and return its SVG without a background."""
     with mpl.rc_context(dict(_SETTINGS)):
-        drawing = figure.draw()
-        drawing.savefig(folder / f"{figure.name}.png", dpi=160, facecolor=PAPER)
-        (folder / f"{figure.name}.svg").write_text(_svg(drawing, clear=False), encoding="utf-8")
-        return within_page(_svg(drawing, clear=True), figure.name, figure.alt)
+        drawing = draw()
+        drawing.savefig(folder / f"{name}.png", dpi=160, facecolor=PAPER)
+        (folder / f"{name}.svg").write_text(_svg(drawing, clear=False), encoding="utf-8")
+        return _svg(drawing, clear=True)
 
 
 def within_page(svg: str, name: str, alt: str) -> Html:
