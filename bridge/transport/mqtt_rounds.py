@@ -126,7 +126,8 @@ class RoundsClient(paho.Client):
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
         """Read all that has come; called by the library's thread."""
         before = Fetch(self._begun, self._messages, self._acknowledged, self._most)
-        self._wait(self._rounds.grouping(before))
+        hurries = self._hurries
+        self._wait(self._rounds.grouping(before), hurries)
         self._most = max(self._most, self._messages)
         self._begun, self._messages, self._drained = time.monotonic(), 0, False
         read, result = 0, MQTTErrorCode.MQTT_ERR_SUCCESS
@@ -136,7 +137,7 @@ class RoundsClient(paho.Client):
             if usual := self._read_usual(_MOST_READ - read):
                 read += usual
                 if usual < _FEW and self._messages >= MANY_MESSAGES:
-                    self._wait(_PAUSE)
+                    self._wait(_PAUSE, hurries)
             elif not self._drained:
                 # An unusual or partial packet, or the end of the connection.
                 result, read = super().loop_read(max_packets), read + 1
@@ -237,19 +238,16 @@ class RoundsClient(paho.Client):
             if self._sock is None or self._hurried_until == math.inf:
                 return
             self._rounds.on_end()
-            self._wait(_HELD_UP)
+            self._wait(_HELD_UP, self._hurries)
             # It ends a connection whose broker is not heard for too long, as one that is not read is.
             self.loop_misc()
 
-    def _wait(self, seconds: float) -> None:
-        """Wait before a round, and send outgoing packets meanwhile."""
-        until, hurries = time.monotonic() + seconds, self._hurries
-        while (
-            hurries == self._hurries
-            and not self._hurried
-            and self._sock is not None
-            and (left := until - time.monotonic()) > 0
-        ):
+    def _wait(self, seconds: float, hurries: int) -> None:
+        """Wait before a round, and send outgoing packets meanwhile; not any more once it was hurried more often."""
+        until = time.monotonic() + seconds
+        while hurries == self._hurries and self._sock is not None and (left := until - time.monotonic()) > 0:
+            if self._hurried:
+                return
             if self._sockpairR is None:
                 time.sleep(left)
             elif select.select([self._sockpairR], [], [], left)[0]:
