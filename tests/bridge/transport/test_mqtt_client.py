@@ -112,3 +112,15 @@ def test_a_background_connection_reports_its_problem() -> None:
     finally:
         client.stop()
     assert f"no broker answers at {ADDRESS}: [Errno 111] Connection refused" in reason
+
+
+@pytest.mark.parametrize(("says", "sent"), [({"ReceiveMaximum": 7}, 7), ({"ReceiveMaximum": 60_000}, 250), ({}, 250)])
+def test_a_client_sends_no_more_at_once_than_its_broker_takes(says: dict[str, int], sent: int) -> None:
+    """Nor more than is wise; before the next broker has answered it is careful again."""
+    client = MqttClient(ADDRESS, "one")
+    flags: Any = SimpleNamespace(session_present=True)
+    client._on_connect(None, None, flags, Reason(""), SimpleNamespace(**says))  # type: ignore[arg-type]  # they are not looked at
+    connected = client._client.max_inflight_messages
+    with pytest.raises(ConnectionRefusedError):
+        client._client.connect(ADDRESS.host, ADDRESS.port)
+    assert (sent, 20) == (connected, client._client.max_inflight_messages)
