@@ -79,6 +79,15 @@ class Outage:
     def end(self) -> None:
         raise NotImplementedError
 
+    def disconnect(self) -> None:
+        """Have the store make new connections from now on."""
+        self.before = self.store._engine.pool
+        self.store.close()
+
+    def close_those_before(self) -> None:
+        """Close the connections that were in use when the store was disconnected."""
+        self.before.dispose()
+
 
 class Locked(Outage):
     """Another process holds the write lock."""
@@ -97,11 +106,12 @@ class Bound(Outage):
     pragma: ClassVar[str]
 
     def begin(self) -> None:
-        self.store.close()
+        self.disconnect()
         event.listen(self.store._engine, "connect", self._bind)
 
     def end(self) -> None:
         event.remove(self.store._engine, "connect", self._bind)
+        self.close_those_before()
 
     @classmethod
     def _bind(cls, connection: sqlite3.Connection, _record: Any) -> None:
@@ -124,10 +134,11 @@ class Gone(Outage):
     """The folder is missing, as if a disk is not mounted."""
 
     def begin(self) -> None:
-        self.store.close()
+        self.disconnect()
         self.folder.rename(self.folder.with_name("gone"))
 
     def end(self) -> None:
+        self.close_those_before()
         self.folder.with_name("gone").rename(self.folder)
 
 
