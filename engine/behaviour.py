@@ -48,7 +48,7 @@ C = TypeVar("C", bound=Config)
 
 
 def pass_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-    """Emit all events as they are: a behaviour, which the kernel need not call."""
+    """The behaviour that emits all events as they are; the kernel knows it, and does the same without a call."""
     return {"out": PortEmission(events)}
 
 

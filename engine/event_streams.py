@@ -116,7 +116,7 @@ def conformed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def without_metadata(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Events without what is noted of their schema as a whole."""
+    """The same events, without metadata of their schema as a whole; fields keep theirs."""
     return rows if rows.schema.metadata is None else rows.replace_schema_metadata(None)
 
 
@@ -135,7 +135,7 @@ def gathered(streams: Sequence[tuple[EventStream, int]], schema: pa.Schema) -> E
     """Merge streams with their multiplicities: by cause, and for one cause in the order given."""
     filled = [(stream, times) for stream, times in streams if len(stream)]
     one = joined([EventStream(conformed(stream.rows, schema), stream.causes) for stream, _ in filled], schema)
-    if not filled or (len(filled) == 1 and filled[0][1] == 1):
+    if len(filled) <= 1 and all(times == 1 for _, times in filled):
         return one
     repeats = np.concatenate([np.full(len(stream), times) for stream, times in filled])
     order = np.repeat(np.arange(len(one)), repeats)

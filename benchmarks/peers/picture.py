@@ -23,8 +23,10 @@ _ALMOST_ALL = 0.98
 
 
 def write_picture(rows: Sequence[Row], folder: Path) -> None:
-    """Write the picture of some measurements as `peers.png` and `peers.svg`."""
-    write_drawing(lambda: _drawn(rows), "peers", folder)
+    """Write the picture of some measurements as `peers.png` and `peers.svg`; nothing if no system was measured."""
+    sizes = sorted({row["dataflows"] for row in rows if "cores" in row})
+    if sizes:
+        write_drawing(lambda: _drawn(rows, sizes), "peers", folder)
 
 
 def lines_of(rows: Iterable[Row], size: int, what: str) -> dict[str, list[tuple[float, float]]]:
@@ -36,14 +38,13 @@ def lines_of(rows: Iterable[Row], size: int, what: str) -> dict[str, list[tuple[
     """
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        measured = row["dataflows"] == size and what in row and not row.get("trial")
+        measured = row.get("dataflows") == size and what in row and not row.get("trial")
         if measured and row[what] is not None and share_of_due(row) >= _ALMOST_ALL:
             found.setdefault(row["system"], []).append((row["events_per_s"], row[what]))
     return found
 
 
-def _drawn(rows: Sequence[Row]) -> Drawing:
-    sizes = sorted({row["dataflows"] for row in rows if "cores" in row})
+def _drawn(rows: Sequence[Row], sizes: Sequence[int]) -> Drawing:
     drawing = Drawing(figsize=(WIDTH * max(1.6, len(sizes)), HEIGHT * len(_MEASURED) + 0.4), layout="constrained")
     axes = drawing.subplots(len(_MEASURED), len(sizes), squeeze=False)
     for line, (what, up) in enumerate(_MEASURED.items()):

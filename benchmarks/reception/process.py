@@ -77,7 +77,7 @@ def _braid(address: Address, protocol: MQTTProtocolVersion, folder: Path, spool:
     @contextmanager
     def receives() -> Iterator[None]:
         feed = SpoolFeed(spool=spool, schema=Schema.of(RAW_FIELDS))
-        # Also for a checkout from before it is asked for the batch after a time.
+        # With or without an argument: an older checkout passes none.
         due = lambda *_after: time.monotonic()  # noqa: E731 - as short as what it says
         received = receptions.begin(BACKLOG_TOPIC, {BACKLOG_TOPIC: feed}, due=due, on_trouble=_fail)
         try:

@@ -22,7 +22,7 @@ PART_AHEAD = 0.05
 LEEWAY = 1.5
 """Multiple of the time that spooling the last fetch took, if that is more: a disk may be slow, or far away."""
 MANY_MESSAGES = 200
-"""Messages in one fetch after which the next one does not wait for a batch; a large broker hands out more."""
+"""Messages in one fetch after which the next one does not wait for a batch."""
 SMALLEST_WINDOW = 10
 """Messages that any broker hands out before one is acknowledged."""
 AT_ONCE = 0.02
@@ -52,7 +52,7 @@ Grouping = Callable[[Fetch], float]
 
 
 def next_batch_after(before: Fetch) -> float:
-    """The time from which on a batch can be served by the fetch after one; what is due sooner was served by that."""
+    """The time after which a batch has to be due for another fetch to be in time for it."""
     return before.begun + SHORTEST_FETCH_INTERVAL + FETCH_AHEAD
 
 

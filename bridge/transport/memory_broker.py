@@ -176,7 +176,7 @@ class MemoryClient:
                 self._session.topics.pop(topic, None)
 
     def together(self) -> AbstractContextManager[None]:
-        """Send what is published within."""
+        """Send each message at once: nobody would wake up less often."""
         return nullcontext()
 
     def publish(

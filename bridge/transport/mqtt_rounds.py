@@ -90,6 +90,7 @@ class RoundsClient(paho.Client):
         self._hurried_until = 0.0
         """The time until which rounds do not wait."""
         self._hurries = 0
+        """How often it was hurried."""
         self._fetched = b""
         self._at = 0
         self._drained = False
@@ -103,7 +104,7 @@ class RoundsClient(paho.Client):
         self._pings: deque[Callable[[], None]] = deque()
         """What to call with each answer to a ping of this connection."""
         self._together: int | None = None
-        """The thread whose packets wait for others."""
+        """The thread that is within `together`, if one is."""
         self.on_message = self._on_unusual
         self.open_window(_FEW_SENT)
 
@@ -120,7 +121,7 @@ class RoundsClient(paho.Client):
         return super().reconnect()
 
     def open_window(self, most: int) -> None:
-        """Send so many messages without an answer, as far as that is wise; called while connecting."""
+        """Let so many messages be sent without an answer, within a bound of its own; called while connecting."""
         self._max_inflight_messages = min(most, _MOST_SENT)
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
@@ -173,7 +174,7 @@ class RoundsClient(paho.Client):
     def hurry(self, seconds: float = math.inf) -> None:
         """Let no round wait for so long, because what the broker has is awaited. Any thread may call it."""
         self._hurried_until = max(self._hurried_until, time.monotonic() + seconds)
-        # A round that waits ends even if this thread is not seen in time.
+        # So a round that waits ends, even if its thread runs only after that time.
         self._hurries += 1
         self._wake()
 
@@ -243,7 +244,7 @@ class RoundsClient(paho.Client):
             self.loop_misc()
 
     def _wait(self, seconds: float, hurries: int) -> None:
-        """Wait before a round, and send outgoing packets meanwhile; not any more once it was hurried more often."""
+        """Wait before a round, and send outgoing packets meanwhile; it ends once there are more hurries than these."""
         until = time.monotonic() + seconds
         while hurries == self._hurries and self._sock is not None and (left := until - time.monotonic()) > 0:
             if self._hurried:

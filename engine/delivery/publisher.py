@@ -54,7 +54,7 @@ class JobPublisher:
         self._clock = clock
         self._unsent: dict[int, int] = {}
         self._collected: list[PlainMessage] = []
-        """What is sent together."""
+        """The messages of one batch, which are handed to the sender together."""
         # The sender's thread fills it: a deque takes it without a lock.
         self._confirmed: deque[tuple[_Sent, float]] = deque()
 
@@ -82,9 +82,10 @@ class JobPublisher:
             if emitted.events is not None and emitted.origin.port == MESSAGES:
                 self._publish_raw(batch, emitted, emitted.events)
             elif emitted.events is not None:
+                shared = deliveries.get(emitted.origin, [])
                 # Once for all tenants that share the output.
-                texts = [*event_texts(emitted.events)] if emitted.origin in deliveries else []
-                for delivery in deliveries.get(emitted.origin, []):
+                texts = [*event_texts(emitted.events)] if shared else []
+                for delivery in shared:
                     self._deliver(batch, delivery, emitted, texts)
         self._send_collected()
 

@@ -11,7 +11,7 @@ def _output(_config: OutputConfig) -> Behaviour:
     >>> try_out("output", {}, [{"t": 21.5}])
     {'out': [{'t': 21.5}]}
     """
-    # The type has no output port for other tasks. Deliveries leave at this one's.
+    # Deliveries leave at the port `out`, which the type does not have for other tasks.
     return pass_on
 
 

@@ -191,10 +191,10 @@ class PaceKeeper:
             self.wake()
 
     def due(self, stream: str, after: float) -> float:
-        """When a batch may begin that reads on in a stream, by `time.monotonic`; never if none does. From any thread.
+        """When the next batch after a time may begin that reads on in a stream, by `time.monotonic`; from any thread.
 
-        What is to come until a time is passed over, but not that it may begin already. While a batch runs for longer
-        than its pace, it is not known when the next may begin.
+        A moment that has passed, if one may begin already, whatever that time is; never if the job does not read the
+        stream, and while a batch runs for longer than its pace, as it is not known then.
         """
         in_effect, now = self._in_effect, time.monotonic()
         if self._is_bridged(stream) is None:

@@ -50,10 +50,7 @@ class PaceServer:
             keeper.note_growth(stream, marked=marked)
 
     def due(self, stream: str, after: float) -> float:
-        """When the next batch that reads a stream may begin, by `time.monotonic`; from any thread.
-
-        What is to come until a time is passed over.
-        """
+        """When the next batch after a time may begin that reads on in a stream, in any job; from any thread."""
         return min((keeper.due(stream, after) for keeper in list(self._keepers.values())), default=math.inf)
 
     def close(self) -> None:

@@ -206,9 +206,10 @@ class _Kernel:
         self._watch.idle()
 
     def _passed_on(self, slot: Slot, taken: TaskInput) -> TaskOutcome | None:
-        """The outcome of a task that passes all on, as outputs do; None if it is another, or has more than a few bytes.
+        """The outcome of a task that passes all events on, as outputs do; None if it has to be worked off.
 
-        There is nothing to call, to bound or to undo, and in many plans a third of the tasks are outputs.
+        There is nothing to call or to undo, and in many plans a third of the tasks are outputs. What together is no
+        larger than one event may be needs no other bound.
         """
         stream = taken.only_stream
         if self._layout.behaviours[slot.instance] is not pass_on or stream is None:

@@ -125,10 +125,7 @@ class Staged:
     def notes(self, prefix: str) -> dict[str, bytes]:
         """The notes whose names begin with a prefix."""
         begin = _NOTE + prefix.encode()
-        kept = self._kept.get(NUMBERS, NOT_KEPT)
-        if not kept and not self._numbers:
-            return {}
-        found = {**kept, **self._numbers}
+        found = {**self._kept.get(NUMBERS, NOT_KEPT), **self._numbers}
         return {key[len(_NOTE) :].decode(): value for key, value in found.items() if value and key.startswith(begin)}
 
     def mark(self) -> int:

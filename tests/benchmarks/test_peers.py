@@ -36,6 +36,7 @@ from benchmarks.peers.due import (
 )
 from benchmarks.peers.generator import published
 from benchmarks.peers.node_red import node_red_flows
+from benchmarks.peers.picture import lines_of, write_picture
 from benchmarks.peers.processes import asked_process
 from bridge.transport.address import Address
 from bridge.transport.mqtt_rounds import usual_messages
@@ -213,3 +214,19 @@ def test_a_process_that_ended_says_why(tmp_path: Path) -> None:
         asked_process([sys.executable, "-c", program], "a program", tmp_path / "log") as process,
     ):
         process.line(60.0)
+
+
+def test_a_picture_shows_who_kept_up(tmp_path: Path) -> None:
+    """Beside rows that have no figures; without any figure there is none."""
+    row = {"system": "braid", "dataflows": 50, "events_per_s": 10.0, "cores": 0.1, "p50_s": 0.6}
+    late = {**row, "system": "node-red", "outputs_per_s": 5.0, "due_per_s": 10.0}
+    other = [
+        {"system": "pyspark", "most_dataflows": 0},
+        {"system": "pyflink", "dataflows": 50, "why_not": "it is late"},
+    ]
+    rows = [{**row, "outputs_per_s": 10.0, "due_per_s": 10.0}, late, *other]
+    assert {"braid": [(10.0, 0.6)]} == lines_of(rows, 50, "p50_s")
+    write_picture(other, tmp_path)
+    assert [] == list(tmp_path.iterdir())
+    write_picture(rows, tmp_path)
+    assert "50 dataflows" in (tmp_path / "peers.svg").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -451,14 +451,14 @@ def test_messages_of_a_small_window_do_not_wait_for_batches(
     """A broker that hands out twenty before they are acknowledged is not asked for more only once for each batch."""
     many, window = 400, 20
     monkeypatch.setattr(mqtt_client, "UNACKNOWLEDGED", window)
-    came: list[bytes] = []
+    came: list[Message] = []
     waits: list[float] = []
     complete = threading.Event()
 
-    def take(message: Message) -> None:
-        came.append(message.payload)
-        client.acknowledge([message.token])
-        if message.payload == b"last":
+    def take(messages: Sequence[Message]) -> None:
+        came.extend(messages)
+        client.acknowledge(message.token for message in messages)
+        if messages[-1].payload == b"last":
             complete.set()
 
     def grouping(before: Fetch) -> float:
@@ -467,7 +467,7 @@ def test_messages_of_a_small_window_do_not_wait_for_batches(
         return waits[-1]
 
     with start_broker(tmp_path, {"braid": "a word"}, kind=kind) as broker:
-        client = MqttClient(broker.address("braid"), "listens", topics=["t"], on_message=take, grouping=grouping)
+        client = MqttClient(broker.address("braid"), "listens", topics=["t"], on_messages=take, grouping=grouping)
         client.start()
         client.stop()
         sender = MqttClient(broker.address("braid"), "sends")
@@ -479,7 +479,7 @@ def test_messages_of_a_small_window_do_not_wait_for_batches(
         assert sent.wait(BOUND)
         sender.stop()
         waits.clear()
-        client = MqttClient(broker.address("braid"), "listens", topics=["t"], on_message=take, grouping=grouping)
+        client = MqttClient(broker.address("braid"), "listens", topics=["t"], on_messages=take, grouping=grouping)
         client.start()
         assert complete.wait(BOUND)
         client.stop()
