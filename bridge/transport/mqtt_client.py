@@ -152,6 +152,11 @@ class MqttClient:
         """True if a broker has accepted the client; from any thread."""
         return self._subscriptions.is_connected
 
+    @property
+    def is_subscribed(self) -> bool:
+        """True if the broker has confirmed every subscription over the present connection; from any thread."""
+        return self._subscriptions.is_confirmed
+
     def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages in this order; those of an earlier connection come again and are ignored.
 

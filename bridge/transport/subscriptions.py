@@ -52,6 +52,12 @@ class Subscriptions:
             return self._connected
 
     @property
+    def is_confirmed(self) -> bool:
+        """True if the broker has confirmed every topic over the present connection."""
+        with self._changed:
+            return self._connected and self._topics.keys() <= self._confirmed
+
+    @property
     def refusal(self) -> str:
         """The reason why the broker refused the client or a subscription last, or why there is no connection."""
         return self._refusal

@@ -14,8 +14,10 @@ from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from bridge import Message, SpoolFull, SystemClock, topics
+from bridge import LeaseTaken, Message, SpoolFull, SystemClock, topics
+from bridge.machine.lease import Lease
 from bridge.transport.address import Address
 from bridge.transport.dispatch import note_failed, passed_over
 from bridge.transport.mqtt_client import Permit, always
@@ -38,6 +40,8 @@ _BEAT = 1.0
 """Seconds between two looks at everything; news is published then."""
 _METER_SECONDS = 5.0
 """Seconds between two measurements of CPU and cores; an idle host publishes its status as often."""
+_LEASE_SECONDS = 0.1
+"""Seconds between two attempts to get the lease of the host."""
 _FETCHED_BY = 0.25
 """Seconds after which what the broker had is in spools, if it is fetched at once."""
 log = logging.getLogger("braid.host")
@@ -123,6 +127,15 @@ class SparkHost:
 
     def run(self) -> bool:
         """Work until stopped, or until a query does not stop; whether a query did not."""
+        lease = self._take_over()
+        if lease is None:
+            self._close_pace()
+            return False
+        with lease:
+            self._work()
+        return self._jobs.stuck
+
+    def _work(self) -> None:
         self._begin()
         try:
             beat = 0.0
@@ -137,7 +150,6 @@ class SparkHost:
                     self._look()
         finally:
             self._end()
-        return self._jobs.stuck
 
     def stop(self) -> None:
         """Let `run` return; from any thread."""
@@ -157,6 +169,22 @@ class SparkHost:
         """Follow what waited for copies; from any thread."""
         self._events.put(self._jobs.follow_waiting)
 
+    def _take_over(self) -> Lease | None:
+        """The lease of the host, once a process that had it before has ended; None if this one is stopped first.
+
+        One that ends would take connections and spools from this one, which share their names.
+        """
+        waits = False
+        while not self._stopping.is_set():
+            try:
+                return Lease(self._root / "hosts" / quote(self.name, safe=""))
+            except LeaseTaken as error:
+                if not waits:
+                    log.warning("host %s waits for the process that it ran in before: %s", self.name, error)
+                waits = True
+                self._stopping.wait(_LEASE_SECONDS)
+        return None
+
     def _begin(self) -> None:
         self._connection.begin()
         needed = self._jobs.resume()
@@ -172,6 +200,9 @@ class SparkHost:
         self._connection.stop_sending()
         self._spools.close()
         self._connection.end()
+        self._close_pace()
+
+    def _close_pace(self) -> None:
         self._pace.close()
         self._sockets.cleanup()
 
@@ -213,6 +244,8 @@ class SparkHost:
         if plan is not None and plan.job != name:
             raise RefusedPlan(f"the plan is for job {plan.job!r} and came on the topic of {name!r}; send it on its own")
         self._jobs.take(name, plan)
+        # Of new streams it says how they are before their job runs.
+        self._publish_status()
 
     def _take_cut(self, payload: bytes) -> None:
         try:
@@ -246,6 +279,9 @@ class SparkHost:
         if self._jobs.stuck:
             self._stopping.set()
         self._spools.look()
+        self._publish_status()
+
+    def _publish_status(self) -> None:
         self._connection.publish(
             topics.host(self.name, "status"),
             {

@@ -46,6 +46,10 @@ class Reception(Protocol):
     def counts(self) -> Counts:
         """The counts of its intake."""
 
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the broker that is there now keeps or sends what is published."""
+
     def hurry(self, seconds: float) -> None:
         """Receive messages as soon as they come for so long."""
 
@@ -206,6 +210,11 @@ class _Received:
     def counts(self) -> Counts:
         """The counts of its intake."""
         return self._receiver.intakes[self._topics[0]].counts
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the broker that is there now keeps or sends what is published."""
+        return self._client.is_subscribed
 
     def hurry(self, seconds: float) -> None:
         """Receive messages as soon as they come for so long."""

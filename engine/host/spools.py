@@ -38,6 +38,8 @@ log = logging.getLogger("braid.host")
 
 ELSEWHERE = "elsewhere"
 """The state of a stream that another host supplies."""
+UNSUBSCRIBED = "unsubscribed"
+"""The state of a stream that the broker has not confirmed over the present connection: what comes may be lost."""
 _PRUNE_SECONDS = 5.0
 """Seconds between two looks at the positions of consumers, each of which is in a file of its own."""
 _RETRY_SECONDS = 5.0
@@ -59,6 +61,15 @@ class _Supply:
     trouble: str = ""
     """The reason that nothing comes; empty while it is supplied."""
     retry: float = 0.0  # when it is supplied again, by `time.monotonic`
+
+    @property
+    def state(self) -> str:
+        """The state of the spool, or the reason why this host puts nothing in there."""
+        if self.trouble:
+            return self.trouble
+        if self.spool is None:
+            return ELSEWHERE
+        return str(self.spool.state) if self.reception is None or self.reception.is_subscribed else UNSUBSCRIBED
 
     def fail(self, trouble: str) -> None:
         """Note that the supply failed; from any thread."""
@@ -172,11 +183,8 @@ class HostSpools:
                 supply.spool.append([Item(kind=ItemKind.MARKER, count=1, stamp=stamp, payload=name.encode())])
 
     def states(self) -> dict[str, str]:
-        """For each stream the state of its spool, the trouble with its supply, or that another host owns it."""
-        return {
-            stream: supply.trouble or (ELSEWHERE if supply.spool is None else str(supply.spool.state))
-            for stream, supply in sorted(self._supplies.items())
-        }
+        """For each stream the state of its spool, or the reason why this host puts nothing in there."""
+        return {stream: supply.state for stream, supply in sorted(self._supplies.items())}
 
     def size(self) -> int:
         """The size of its own spools in bytes."""

@@ -5,7 +5,7 @@ Names that are gone were noted before, and are removed last. Files never change,
 
 | kind | files | needs |
 |---|---|---|
-| LEASE | `jobs/J/lease`, `spools/S/lease`: empty; the first one's time says when the job was made | |
+| LEASE | `jobs/J/lease`, `spools/S/lease`, `hosts/H/lease`: empty; the first one's time says when the job was made | |
 | RECEIVED | `hosts/H/received/*` (*) | |
 | SPOOL_LOG | `spools/S/log/FIRST-END` | the file before |
 | SPOOL_MARK | `spools/S/high-water` (*): at most the end of the log | the log up to its end, unless that is empty |
@@ -64,6 +64,7 @@ _PLACES = {
     ("spools", "high-water"): FileKind.SPOOL_MARK,
     ("spools", "consumers"): FileKind.CONSUMER,
     ("hosts",): FileKind.RECEIVED,
+    ("hosts", "lease"): FileKind.LEASE,
 }
 """The kind of everything in a place, without the names of jobs, spools and hosts; the longest place counts."""
 _QUOTED = {"cuts", "consumers"}

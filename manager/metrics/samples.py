@@ -14,7 +14,8 @@ from typing import NamedTuple
 from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from engine.host.spools import ELSEWHERE
+from bridge.spools.spool import SpoolState
+from engine.host.spools import ELSEWHERE, UNSUBSCRIBED
 from engine.job.lifecycle import JobState
 from manager.metrics import catalogue
 from manager.metrics.catalogue import Metric
@@ -29,7 +30,7 @@ from ring.carriage import STORE
 MOST_JOB_SAMPLES = 200
 MOST_INSTANCE_SAMPLES = 200
 MOST_STREAM_SAMPLES = 200
-_SPOOLS = frozenset({"ready", "full", ELSEWHERE})
+_SPOOLS = frozenset({*SpoolState, ELSEWHERE, UNSUBSCRIBED})
 _SECOND = 1e9
 """A second in nanoseconds."""
 

@@ -291,7 +291,7 @@ class Listener:
                 before = self._hosts.get(host)
                 self._hosts[host] = seen.after(before)
                 self._heard_at[host] = self._clock()
-            if before is not None and (before.alive, before.jobs) == (seen.alive, seen.jobs):
+            if before is not None and _news_of_host(before) == _news_of_host(seen):
                 return
         self._notify()
 
@@ -328,3 +328,8 @@ class Listener:
     def _notify(self) -> None:
         for notify in self._callbacks:
             notify()
+
+
+def _news_of_host(host: HostSeen) -> object:
+    """The part of a host's status that matters at once."""
+    return host.alive, host.jobs, host.supplied

@@ -5,8 +5,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
+from bridge.spools.spool import SpoolState
 from manager.observations.machine_messages import MachineStatus
 from merge import BATCH_SECONDS
+
+_SPOOL_STATES = frozenset(SpoolState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +133,11 @@ class HostSeen:
     machine: str = ""
     """The machine that carries it; empty if it does not say."""
     seen: datetime
+
+    @property
+    def supplied(self) -> frozenset[str]:
+        """The streams that it receives or generates."""
+        return frozenset(stream for stream, state in self.spools.items() if state in _SPOOL_STATES)
 
     def after(self, before: "HostSeen | None") -> "HostSeen":
         """This report, given the one before: the files of a host that is away stay where they are."""

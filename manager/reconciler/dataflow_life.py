@@ -1,15 +1,18 @@
 """The life of a dataflow, as a table, and its state as observed.
 
-A dataflow is deploying until every job that runs one of its tasks has run the plan that it needs. A failure makes it
-degraded; its other tasks continue. Draining and removal are requested; every other event is observed.
+A dataflow is deploying until every job that runs one of its tasks has run the plan that it needs, and what they read is
+received. A failure makes it degraded; its other tasks continue. Draining and removal are requested; every other event
+is observed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 from types import MappingProxyType
 
+from engine.host.spools import ELSEWHERE, UNSUBSCRIBED
 from engine.job.lifecycle import JobState
 from manager.answers import DataflowState
 from manager.observations.reports import HostSeen, JobSeen
@@ -120,11 +123,14 @@ def find(needs: Sequence[Need], jobs: Mapping[str, JobSeen], hosts: Mapping[str,
         if down := why_down(need, jobs.get(need.job), hosts.get(need.host)):
             return DataflowFinding(state=DataflowState.DEGRADED, reason=down, event=DataflowEvent.JOB_DOWN)
     for need in ordered:
-        for reason in _failures(need, jobs.get(need.job)):
+        for reason in (*_failures(need, jobs.get(need.job)), *_unsupplied(need, jobs.get(need.job), hosts)):
             return DataflowFinding(state=DataflowState.DEGRADED, reason=reason, event=DataflowEvent.TASK_FAILED)
     for need in ordered:
         if (seen := jobs.get(need.job)) is None or not has_in_effect(seen, need):
             waits = f"job {need.job} has not run version {need.version} of its plan yet"
+            return DataflowFinding(state=DataflowState.DEPLOYING, reason=waits, event=DataflowEvent.JOB_BACK)
+        if waits := ", ".join(sorted(seen.positions.keys() - _supplied(need.host, hosts))):
+            waits = f"no host has said yet that it receives {waits} for job {need.job}"
             return DataflowFinding(state=DataflowState.DEPLOYING, reason=waits, event=DataflowEvent.JOB_BACK)
     return DataflowFinding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED)
 
@@ -188,3 +194,23 @@ def _failures(need: Need, seen: JobSeen | None) -> Iterator[str]:
     if seen is not None:
         for instance in sorted(need.instances & seen.failed.keys()):
             yield f"task instance {instance} in job {need.job} has failed: {seen.failed[instance]}"
+
+
+def _unsupplied(need: Need, seen: JobSeen | None, hosts: Mapping[str, HostSeen]) -> Iterator[str]:
+    """Yield the troubles with the streams that a job reads."""
+    host = hosts.get(need.host)
+    if seen is None or host is None:
+        return
+    for stream in sorted(seen.positions.keys() & host.spools.keys() - host.supplied):
+        if (state := host.spools[stream]) == UNSUBSCRIBED:
+            yield f"host {need.host} is not connected to the broker for {stream}, which job {need.job} reads"
+        elif state != ELSEWHERE:
+            yield f"host {need.host} receives nothing of {stream}, which job {need.job} reads: {state}"
+
+
+def _supplied(host: str, hosts: Mapping[str, HostSeen]) -> AbstractSet[str]:
+    """The streams that come to a host: its own, and those that another one puts into their common files."""
+    if host not in hosts:
+        return frozenset()
+    elsewhere = {stream for stream, state in hosts[host].spools.items() if state == ELSEWHERE}
+    return hosts[host].supplied.union(*(elsewhere & other.supplied for other in hosts.values()))

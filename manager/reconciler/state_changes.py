@@ -5,7 +5,7 @@ one was never observed. The states found at the first look are not reported.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -45,13 +45,16 @@ class ReconcilerLook:
         }
 
     def ailing(self, before: "ReconcilerLook") -> set[str]:
-        """Return the jobs whose health has changed since the look before, or the health of their hosts."""
+        """Return the jobs whose health has changed since the look before, or that of their hosts or their streams."""
         every = self.sight.hosts.keys() | before.sight.hosts.keys()
         turned = {name for name in every if _alive(self.sight, name) != _alive(before.sight, name)}
+        streams = {stream for name in every for stream in _supplied(self.sight, name) ^ _supplied(before.sight, name)}
         return {
             job
             for job, wanted in self.wanted.items()
-            if wanted.host in turned or _health(self.job(job)) != _health(before.job(job))
+            if wanted.host in turned
+            or _health(self.job(job)) != _health(before.job(job))
+            or (streams and not streams.isdisjoint(_read(self.job(job))))
         }
 
 
@@ -179,6 +182,14 @@ _NOTHING = JobSight()
 
 def _alive(sight: Sight, host: str) -> bool:
     return host in sight.hosts and sight.hosts[host].alive
+
+
+def _supplied(sight: Sight, host: str) -> frozenset[str]:
+    return sight.hosts[host].supplied if host in sight.hosts else frozenset()
+
+
+def _read(sight: JobSight) -> Iterable[str]:
+    return sight.seen.positions if sight.seen is not None else ()
 
 
 def _health(sight: JobSight) -> object:

@@ -351,11 +351,6 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
-def established(process: psutil.Process) -> int:
-    """The number of connections of a process."""
-    return sum(each.status == psutil.CONN_ESTABLISHED for each in process.net_connections("tcp"))
-
-
 def _words(process: psutil.Process) -> list[str]:
     """Its command line; nothing of one that has just ended."""
     try:

@@ -237,6 +237,39 @@ def test_plain_messages_are_done_over_a_restart(broker: Broker, protocol: MQTTPr
 
 
 @PROTOCOLS
+def test_what_is_published_to_a_subscribed_client_is_not_lost(broker: Broker, protocol: MQTTProtocolVersion) -> None:
+    """It says that it is subscribed only if the broker that is there now knows all its topics."""
+    got = list[bytes]()
+    client = MqttClient(
+        broker.address("braid"), "hears", topics=["a"], on_message=lambda m: got.append(m.payload), protocol=protocol
+    )
+    client.start()
+    with connected(broker, protocol) as says:
+        client.subscribe(["b"], timeout=0)
+        until(lambda: client.is_subscribed)
+        says("b", b"before")
+        until(lambda: got == [b"before"])
+    os.kill(broker.pid, signal.SIGKILL)
+    until(lambda: not client.is_subscribed and not broker.alive())
+    broker.restart()
+    with connected(broker, protocol) as says:
+        until(lambda: client.is_subscribed)
+        says("a", b"after")
+        says("b", b"after")
+        until(lambda: got == [b"before", b"after", b"after"])
+    client.stop()
+
+
+@contextmanager
+def connected(broker: Broker, protocol: MQTTProtocolVersion) -> Iterator[Callable[[str, bytes], None]]:
+    """A function that publishes over a connection of its own."""
+    client = MqttClient(broker.address("braid"), "says", protocol=protocol)
+    client.start()
+    yield client.publish
+    client.stop()
+
+
+@PROTOCOLS
 def test_retained_messages_and_wills_come_to_later_subscribers(broker: Broker, protocol: MQTTProtocolVersion) -> None:
     """A client that vanishes leaves its will, retained; one that has unsubscribed receives no more."""
     got = list[tuple[str, bytes]]()

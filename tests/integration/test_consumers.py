@@ -339,6 +339,32 @@ def test_an_unforeseen_plan_ends_no_host(
     assert 2 == passed_over().failed - before
 
 
+def test_a_host_begins_once_its_process_before_has_ended(
+    broker: Broker, tmp_path: Path, send: Sent, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until then it says nothing, and can be stopped."""
+    address = broker.address("braid")
+    with a_host(address, tmp_path, send):
+        after, impatient = (SparkHost("h", tmp_path / "root", address, no_session(), behaviours={}) for _ in "ab")
+        threads = [threading.Thread(target=each.run) for each in (after, impatient)]
+        for thread in threads:
+            thread.start()
+        waits = "host h waits for the process that it ran in before"
+        until(
+            lambda: [waits in each.getMessage() for each in caplog.records].count(True) == len(threads), "both to wait"
+        )
+        impatient.stop()
+        threads[1].join(BOUND)
+        with heard(broker, [topics.host("h", "status")], lasting=False) as (_, got):
+            until(lambda: got, "the status")
+            assert [True] == [json.loads(each.payload)["alive"] for each in got]
+    with heard(broker, [topics.host("h", "status")], lasting=False) as (_, got):
+        until(lambda: got and json.loads(got[-1].payload)["alive"], "the next process to begin")
+    after.stop()
+    threads[0].join(BOUND)
+    assert [False, False] == [thread.is_alive() for thread in threads]
+
+
 def test_a_tenant_gets_only_subscribed_messages(broker: Broker, send: Sent) -> None:
     """Retained messages of other topics, which some brokers send to each new subscriber, are not taken for output."""
     send(topics.host("h", "status"), b'{"alive": true}', retain=True)

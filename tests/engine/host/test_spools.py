@@ -31,6 +31,8 @@ class Broker:
     def __init__(self) -> None:
         self.feeds: dict[str, SpoolFeed] = {}
         self.kept: set[str] = set()
+        self.forgotten: set[str] = set()
+        """The topics whose subscription it has not confirmed since it was killed."""
         self.troubles: dict[str, Callable[[str], None]] = {}
         self.due: Callable[[float], float] | None = None
 
@@ -63,6 +65,10 @@ class Received:
     @property
     def counts(self) -> Counts:
         return Counts(gaps=3)
+
+    @property
+    def is_subscribed(self) -> bool:
+        return self.topic not in self.broker.forgotten
 
     def hurry(self, seconds: float) -> None: ...
 
@@ -110,6 +116,17 @@ def test_a_stream_is_supplied_as_long_as_a_job_reads_it(spools: HostSpools, brok
     spools.drop("b", "raw/street")
     spools.drop("b", "raw/street")
     assert (set(), {}, {}) == (broker.kept, broker.feeds, spools.states())
+
+
+def test_a_stream_is_not_ready_while_the_broker_confirms_no_subscription(spools: HostSpools, broker: Broker) -> None:
+    """What comes may be lost until then; trouble with its spool is said first."""
+    spools.need(planned("a"), raw())
+    broker.forgotten.add("street")
+    assert {"raw/street": "unsubscribed"} == spools.states()
+    broker.troubles["raw/street"]("no room")
+    assert {"raw/street": "no room"} == spools.states()
+    broker.forgotten.clear()
+    assert {"raw/street": "no room"} == spools.states()
 
 
 def test_a_stream_that_another_host_reads_is_supplied_until_that_one_leaves(

@@ -85,6 +85,35 @@ def test_a_job_that_is_down_degrades_its_dataflows() -> None:
     ) == found(WELL, away)
 
 
+READS = replace(WELL, positions={"source/1": 4, "j/2/out": 0})
+
+
+def supplying(name: str = "h", /, **states: str) -> dict[str, HostSeen]:
+    """Hosts of which one says how the streams are that the job reads."""
+    return {name: HostSeen(host=name, alive=True, spools={"source/1": "ready", "j/2/out": "full", **states}, seen=NOW)}
+
+
+def test_a_dataflow_runs_only_while_what_it_reads_is_received() -> None:
+    """Until its host says so, it is deploying; once the host says that it is not, degraded. Others count nothing."""
+    unheard = "no host has said yet that it receives j/2/out, source/1 for job 1"
+    assert (DataflowState.DEPLOYING, unheard) == found(READS)
+    assert (DataflowState.DEPLOYING, unheard) == found(READS, {})
+    assert (DataflowState.RUNNING, "") == found(READS, supplying(**{"source/9": "no room"}))
+    unsubscribed = "host h is not connected to the broker for source/1, which job 1 reads"
+    assert (DataflowState.DEGRADED, unsubscribed) == found(READS, supplying(**{"source/1": "unsubscribed"}))
+    trouble = "host h receives nothing of source/1, which job 1 reads: no room"
+    assert (DataflowState.DEGRADED, trouble) == found(READS, supplying(**{"source/1": "no room"}))
+
+
+def test_a_stream_that_another_host_receives_is_received() -> None:
+    """A host may read what another one puts into their common files; if none does, nothing comes."""
+    here = supplying(**{"source/1": "elsewhere"})
+    assert (DataflowState.RUNNING, "") == found(READS, here | supplying("i"))
+    waits = "no host has said yet that it receives source/1 for job 1"
+    assert (DataflowState.DEPLOYING, waits) == found(READS, here)
+    assert (DataflowState.DEPLOYING, waits) == found(READS, here | supplying("i", **{"source/1": "unsubscribed"}))
+
+
 def test_a_later_refused_plan_degrades_no_running_dataflow() -> None:
     """Tasks of older plans continue to run."""
     assert (DataflowState.RUNNING, "") == found(replace(WELL, refused="no such type"))

@@ -230,6 +230,25 @@ def test_changes_of_jobs_and_states_of_dataflows_are_reported(driven: Driven) ->
     assert [2, 2, 2] == [event.told["in_effect"] for event in driven.events_of("job")]
 
 
+def test_a_dataflow_whose_stream_is_not_received_is_degraded(driven: Driven) -> None:
+    """It is reported as soon as the host says so; other dataflows of the host are none the worse."""
+
+    def say(**spools: str) -> None:
+        driven.hearing.say(topics.host("h", "status"), {"alive": True, "spools": {"p": "ready", "q": "full", **spools}})
+        driven.look()
+
+    say()
+    for job, stream in (("1", "p"), ("2", "q")):
+        driven.hearing.say_status(job, version=1, term=1, in_effect=1, positions={stream: 4})
+        driven.committed.flows[job] = (Need(job=job, host="h", version=1),)
+    driven.committed.commit(plan("1"), plan("2"))
+    driven.look()
+    for state in ("unsubscribed", "ready", "no room", "ready"):
+        say(p=state)
+    assert [("1", "degraded"), ("1", "running")] * 2 == states(driven, "dataflow")[-4:]
+    assert ("2", "degraded") not in states(driven, "dataflow")
+
+
 def states(driven: Driven, kind: str) -> list[tuple[str, str]]:
     """Return the reported states with their subjects, in order."""
     return [(event.told[kind], event.told["state"]) for event in driven.events_of(kind)]
