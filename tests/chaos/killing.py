@@ -5,6 +5,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -77,10 +78,7 @@ def strike(arena: Arena, job: JobFolder, kill: Kill, begin: Callable[[], None] =
             pause(kill.delay)
             arena.broker.restart()
         case Victim.WORKER:
-            found = processes(arena.keeper.pid, Victim.WORKER)
-            # Now and then all of them at once.
-            for process in found if kill.delay < _ALL else [found[int(kill.delay * len(found))]]:
-                process.kill()
+            arena.until(lambda: _killed_worker(arena, kill.delay), "a worker is killed")
         case Victim.DRIVER:
             os.kill(arena.keeper.pid, signal.SIGKILL)
         case Victim.JVM:
@@ -90,6 +88,17 @@ def strike(arena: Arena, job: JobFolder, kill: Kill, begin: Callable[[], None] =
         arena.until(lambda: arena.keeper.deaths > deaths, "the keeper sees that its host died")
         records = newest(job.records)
     arena.until(lambda: newest(job.records) > records + 1, f"batches are recorded after {kill}")
+
+
+def _killed_worker(arena: Arena, chance: float) -> bool:
+    """Kill one worker, or now and then all of them at once; whether any was there: with a long batch they end."""
+    found = processes(arena.keeper.pid, Victim.WORKER)
+    killed = False
+    for process in found if chance < _ALL else found[int(chance * len(found)) :][:1]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+            killed = True
+    return killed
 
 
 def _await(arena: Arena, job: JobFolder, kill: Kill, begin: Callable[[], None]) -> None:
