@@ -243,9 +243,11 @@ class SparkHost:
         plan = read_plan(payload) if payload else None
         if plan is not None and plan.job != name:
             raise RefusedPlan(f"the plan is for job {plan.job!r} and came on the topic of {name!r}; send it on its own")
+        known = self._spools.streams
         self._jobs.take(name, plan)
-        # Of new streams it says how they are before their job runs.
-        self._publish_status()
+        if self._spools.streams != known:
+            # Managers hear of new streams before their job runs.
+            self._publish_status()
 
     def _take_cut(self, payload: bytes) -> None:
         try:

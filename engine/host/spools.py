@@ -182,6 +182,11 @@ class HostSpools:
                 stamp = round(self._clock.now() * 1000)
                 supply.spool.append([Item(kind=ItemKind.MARKER, count=1, stamp=stamp, payload=name.encode())])
 
+    @property
+    def streams(self) -> frozenset[str]:
+        """The streams that its jobs read, and those that another host's jobs read from its spools."""
+        return frozenset(self._supplies)
+
     def states(self) -> dict[str, str]:
         """For each stream the state of its spool, or the reason why this host puts nothing in there."""
         return {stream: supply.state for stream, supply in sorted(self._supplies.items())}
