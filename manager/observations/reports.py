@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Protocol
 
 from bridge.spools.spool import SpoolState
@@ -102,7 +103,7 @@ class JobSeen:
     seen: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class HostSeen:
     """The latest report of a host; made from its status."""
 
@@ -134,7 +135,7 @@ class HostSeen:
     """The machine that carries it; empty if it does not say."""
     seen: datetime
 
-    @property
+    @cached_property
     def supplied(self) -> frozenset[str]:
         """The streams that it receives or generates."""
         return frozenset(stream for stream, state in self.spools.items() if state in _SPOOL_STATES)

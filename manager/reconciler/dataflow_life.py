@@ -6,7 +6,6 @@ is observed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
@@ -129,8 +128,8 @@ def find(needs: Sequence[Need], jobs: Mapping[str, JobSeen], hosts: Mapping[str,
         if (seen := jobs.get(need.job)) is None or not has_in_effect(seen, need):
             waits = f"job {need.job} has not run version {need.version} of its plan yet"
             return DataflowFinding(state=DataflowState.DEPLOYING, reason=waits, event=DataflowEvent.JOB_BACK)
-        if waits := ", ".join(sorted(seen.positions.keys() - _supplied(need.host, hosts))):
-            waits = f"no host has said yet that it receives {waits} for job {need.job}"
+        if unsaid := _unsaid(seen, hosts):
+            waits = f"no host has said yet that it receives {', '.join(unsaid)} for job {need.job}"
             return DataflowFinding(state=DataflowState.DEPLOYING, reason=waits, event=DataflowEvent.JOB_BACK)
     return DataflowFinding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED)
 
@@ -201,16 +200,19 @@ def _unsupplied(need: Need, seen: JobSeen | None, hosts: Mapping[str, HostSeen])
     host = hosts.get(need.host)
     if seen is None or host is None:
         return
-    for stream in sorted(seen.positions.keys() & host.spools.keys() - host.supplied):
-        if (state := host.spools[stream]) == UNSUBSCRIBED:
+    for stream in sorted(seen.positions.keys() - host.supplied):
+        state = host.spools.get(stream, ELSEWHERE)
+        if state == UNSUBSCRIBED:
             yield f"host {need.host} is not connected to the broker for {stream}, which job {need.job} reads"
         elif state != ELSEWHERE:
             yield f"host {need.host} receives nothing of {stream}, which job {need.job} reads: {state}"
 
 
-def _supplied(host: str, hosts: Mapping[str, HostSeen]) -> AbstractSet[str]:
-    """The streams that come to a host: its own, and those that another one puts into their common files."""
-    if host not in hosts:
-        return frozenset()
-    elsewhere = {stream for stream, state in hosts[host].spools.items() if state == ELSEWHERE}
-    return hosts[host].supplied.union(*(elsewhere & other.supplied for other in hosts.values()))
+def _unsaid(seen: JobSeen, hosts: Mapping[str, HostSeen]) -> Sequence[str]:
+    """The streams that a job reads and of which no host says that it receives them, for itself or into their files."""
+    host = hosts.get(seen.host)
+    if host is None:
+        return sorted(seen.positions)
+    found = seen.positions.keys() - host.supplied
+    elsewhere = {stream for stream in found if host.spools.get(stream) == ELSEWHERE}
+    return sorted(found.difference(*(elsewhere & other.supplied for other in hosts.values())))
