@@ -144,8 +144,8 @@ class _Load:
     def _take_in(self) -> None:
         """Take in what the subscriber has noted by now."""
         self.subscriber.tell("")
-        self.subscriber.line(_ANSWERING)
-        for at, topic, payload in noted_in(self._notes):
+        size = int(self.subscriber.line(_ANSWERING))
+        for at, topic, payload in noted_in(self._notes, size):
             number = self._dataflow_of.get(topic)
             if number is None:
                 continue

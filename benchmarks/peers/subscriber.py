@@ -2,8 +2,8 @@
 
     python -m benchmarks.peers.subscriber URL FILTER LOG
 
-Prints a line when it hears, and one for each line of its input once LOG has all that came before. Messages are read
-later, so that it keeps up with any peer.
+Prints a line when it hears, and for each line of its input the size of LOG once that has all that came before. Messages
+are read later, so that it keeps up with any peer.
 """
 
 import pickle
@@ -39,17 +39,15 @@ def main(url: str, topics: str, log: Path) -> None:
         for _ in sys.stdin:
             with lock:
                 notes.flush()
-            print("noted", flush=True)
+                size = notes.tell()
+            print(size, flush=True)
         client.stop()
 
 
-def noted_in(notes: BinaryIO) -> Iterator[Noted]:
-    """What was noted behind the position of a log."""
-    while True:
-        try:
-            yield from pickle.load(notes)  # noqa: S301 - written by our own process
-        except EOFError:
-            return
+def noted_in(notes: BinaryIO, size: int) -> Iterator[Noted]:
+    """What was noted behind the position of a log, up to a size: beyond it may be half of what comes next."""
+    while notes.tell() < size:
+        yield from pickle.load(notes)  # noqa: S301 - written by our own process
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The benchmark of peers: what runs on each of them, what is due for it, and how outputs are compared."""
 
 import json
+import pickle
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +39,7 @@ from benchmarks.peers.generator import published
 from benchmarks.peers.node_red import node_red_flows
 from benchmarks.peers.picture import lines_of, write_picture
 from benchmarks.peers.processes import asked_process
+from benchmarks.peers.subscriber import noted_in
 from bridge.transport.address import Address
 from bridge.transport.mqtt_rounds import usual_messages
 from dags import Catalogue, Kind, Schema, Source, Visibility, canonicalise
@@ -216,6 +218,19 @@ def test_a_process_that_ended_says_why(tmp_path: Path) -> None:
         process.line(60.0)
 
 
+def test_what_is_still_being_noted_is_read_later(tmp_path: Path) -> None:
+    """Half a note behind the size that the subscriber told ends no measurement, and is lost to none."""
+    first, second = [(1.0, "a", b"1"), (1.0, "b", b"2")], [(2.0, "a", b"3")]
+    whole, later = pickle.dumps(first), pickle.dumps(second)
+    log = tmp_path / "log"
+    log.write_bytes(whole + later[:-5])
+    with log.open("rb") as notes:
+        assert first == list(noted_in(notes, len(whole)))
+        with log.open("ab") as more:
+            more.write(later[-5:])
+        assert second == list(noted_in(notes, len(whole + later)))
+
+
 def test_a_picture_shows_who_kept_up(tmp_path: Path) -> None:
     """Beside rows that have no figures; without any figure there is none."""
     row = {"system": "braid", "dataflows": 50, "events_per_s": 10.0, "cores": 0.1, "p50_s": 0.6}
@@ -224,9 +239,17 @@ def test_a_picture_shows_who_kept_up(tmp_path: Path) -> None:
         {"system": "pyspark", "most_dataflows": 0},
         {"system": "pyflink", "dataflows": 50, "why_not": "it is late"},
     ]
-    rows = [{**row, "outputs_per_s": 10.0, "due_per_s": 10.0}, late, *other]
-    assert {"braid": [(10.0, 0.6)]} == lines_of(rows, 50, "p50_s")
+    whole = {**row, "outputs_per_s": 10.0, "due_per_s": 10.0}
+    fewer = [{**whole, "system": "pyspark", "dataflows": count, "trial": count == 8} for count in (8, 16)]
+    rows = [whole, late, *fewer, *other]
+    assert {("braid", 50): [(10.0, 0.6)], ("pyspark", 16): [(10.0, 0.6)]} == lines_of(rows, 50, "p50_s")
+    assert {("braid", 50): [(10.0, 0.6)]} == lines_of(rows, 50, "p50_s", above=16)
     write_picture(other, tmp_path)
     assert [] == list(tmp_path.iterdir())
     write_picture(rows, tmp_path)
-    assert "50 dataflows" in (tmp_path / "peers.svg").read_text(encoding="utf-8")
+    drawn = (tmp_path / "peers.svg").read_text(encoding="utf-8")
+    assert ("50 dataflows" in drawn, "pyspark, only 16 dataflows" in drawn, "8 dataflows<" in drawn) == (
+        True,
+        True,
+        False,
+    )

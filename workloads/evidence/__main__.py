@@ -75,7 +75,9 @@ def _first(names: Sequence[str], into: Path, *, full: bool, quick: bool) -> Evid
     workloads = {name: load_workload(name) for name in (*names, *_also(names))}
     return EvidencePart(
         title="Evidence",
-        about=_LIGHT + _other(into, "heavy-tasks/README.md", "The second part is about expensive tasks."),
+        about=_LIGHT
+        + _other(into, "heavy-tasks/README.md", "The second part is about expensive tasks.")
+        + _other(into, "peers.svg", "A picture has fifty dataflows beside Node-RED, PyFlink and PySpark."),
         workloads=workloads,
         traces=traces(workloads),
         sessions=sessions(names, full=full, quick=quick),
