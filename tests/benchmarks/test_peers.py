@@ -219,7 +219,7 @@ def test_a_process_that_ended_says_why(tmp_path: Path) -> None:
 
 
 def test_what_is_still_being_noted_is_read_later(tmp_path: Path) -> None:
-    """Half a note behind the size that the subscriber told ends no measurement, and is lost to none."""
+    """Half a note behind the size that the subscriber gave ends no measurement, and is lost to none."""
     first, second = [(1.0, "a", b"1"), (1.0, "b", b"2")], [(2.0, "a", b"3")]
     whole, later = pickle.dumps(first), pickle.dumps(second)
     log = tmp_path / "log"

@@ -342,7 +342,7 @@ def test_an_unforeseen_plan_ends_no_host(
 def test_a_host_begins_once_its_process_before_has_ended(
     broker: Broker, tmp_path: Path, send: Sent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Until then it says nothing, and can be stopped."""
+    """Until then the new process publishes no status, and can be stopped."""
     address = broker.address("braid")
     with a_host(address, tmp_path, send):
         after, impatient = (SparkHost("h", tmp_path / "root", address, no_session(), behaviours={}) for _ in "ab")
