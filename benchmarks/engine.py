@@ -28,7 +28,7 @@ def main(*, quick: bool) -> None:
     plain_batch = report("plain_batch", alone(by_itself.plain_batch, 4 * scale))
     loop = report("arrow_loop", alone(by_itself.arrow_loop, 400_000 * scale))
     json_loop = report("json_loop", alone(by_itself.json_loop, 10_000 * scale))
-    plain = report("plain_spark", by_itself.plain_spark(200_000))
+    plain = report("plain_spark", alone(by_itself.plain_spark, 200_000))
     spool = report("spool", alone(by_itself.spool, 1_000 * scale))
     states = {
         str(keys): report(f"state of {keys:,} keys", alone(by_itself.state, keys))

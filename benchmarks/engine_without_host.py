@@ -25,7 +25,6 @@ from engine.records.record_store import RecordStore
 from engine.records.staged_state import packed_key, packed_value
 from engine.records.state import InstanceStates
 from engine.spark.java import find_java
-from engine.spark.session import start_session
 
 R = TypeVar("R")
 CHANGED = 1_000
@@ -78,12 +77,9 @@ def json_loop(count: int) -> int:
 
 def plain_spark(per_second: int) -> int:
     """Events per core and second of the twelve tasks in a plain query with Spark's own source."""
-    session = start_session("plain")
+    session = _plain_session()
     # Spark keeps one less than is asked of it.
     session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100")
-    # Here each event is a row, and code for rows is worth its while.
-    session.conf.set("spark.sql.codegen.wholeStage", "true")
-    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     metering = CpuMeter()
     query = (
         session.readStream.format("rate")
@@ -126,14 +122,7 @@ def plain_batch(seconds: int) -> float:
     The query does next to nothing: rows are made in the JVM, a function in Python lets all pass, nothing is kept of
     them, and no message is received, spooled or sent.
     """
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    find_java(os.environ)
-    builder = SparkSession.builder.master("local[*]")
-    for key, value in _PLAIN.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    # That a query is stopped amid a batch it tells as an error; what ends one by itself is raised below.
-    session.sparkContext.setLogLevel("OFF")
+    session = _plain_session()
     metering = CpuMeter()
     rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).option("numPartitions", 1).load()
     passed = rows.mapInArrow(lambda batches: batches, rows.schema).writeStream.format("noop")
@@ -153,6 +142,18 @@ def plain_batch(seconds: int) -> float:
         spent, batches = used("1 second", 3.0)
     session.stop()
     return round(1000 * spent / batches, 1)
+
+
+def _plain_session() -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    find_java(os.environ)
+    builder = SparkSession.builder.master("local[*]")
+    for key, value in _PLAIN.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    # Spark logs it as an error that a query is stopped amid a batch; what ends one by itself is raised.
+    session.sparkContext.setLogLevel("OFF")
+    return session
 
 
 def _batch_of(query: StreamingQuery) -> int:
