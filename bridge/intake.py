@@ -11,11 +11,8 @@ opening again takes a higher epoch. If the stream closed in between, events not 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
 
 from bridge.wire import Frame, FrameKind
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,51 +53,46 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intake(Generic[T]):
-    """The state of one producer's stream. A token stands for a message that is not acknowledged yet."""
+class Intake:
+    """The state of one producer's stream."""
 
     expected: Expected = field(default_factory=Expected)
-    early: Mapping[int, tuple[Frame, T, float]] = field(default_factory=dict)
+    early: Mapping[int, tuple[Frame, float]] = field(default_factory=dict)
     """Frames held back, by first number, with the time since when."""
     counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(Generic[T]):
+class Taken:
     """The result of an offer."""
 
-    intake: Intake[T]
+    intake: Intake
     frames: tuple[Frame, ...] = ()
     """Frames to spool, in this order."""
-    done: tuple[T, ...] = ()
-    """Messages to acknowledge after that: their events are in these frames, were there before, or are refused."""
     missing: tuple[int, int] | None = None
     """Numbers to ask for, as a range without its end."""
 
 
-def offer(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
+def offer(intake: Intake, frame: Frame, now: float) -> Taken:
     """Decide what to do with a frame."""
     expected = intake.expected
     if frame.epoch < expected.epoch:
-        return _dropped(intake, token, refused=frame.count)
+        return _dropped(intake, refused=frame.count)
     if frame.epoch > expected.epoch:
         # Early frames of an older epoch cannot be joined to frames of the newer one.
-        stale = tuple(token for _, token, _ in intake.early.values())
-        refused = intake.counts.refused + sum(held.count for held, _, _ in intake.early.values())
+        refused = intake.counts.refused + _count(intake.early)
         counts = replace(intake.counts, refused=refused)
         raised = replace(expected, epoch=frame.epoch, opened=False)
-        cleared = replace(intake, expected=raised, early={}, counts=counts)
-        newer = offer(cleared, frame, token, now)
-        return replace(newer, done=(*stale, *newer.done))
+        return offer(replace(intake, expected=raised, early={}, counts=counts), frame, now)
     if expected.over:
         behind = frame.end > (expected.next or 0)
-        return _dropped(intake, token, duplicates=0 if behind else frame.count, refused=frame.count if behind else 0)
-    return _placed(intake, frame, token, now)
+        return _dropped(intake, duplicates=0 if behind else frame.count, refused=frame.count if behind else 0)
+    return _placed(intake, frame, now)
 
 
-def expire(intake: Intake[T], now: float, patience: float) -> Taken[T]:
+def expire(intake: Intake, now: float, patience: float) -> Taken:
     """Give up on events that have been missing for too long: count them, and go on with the early frames."""
-    if not intake.early or now - min(since for _, _, since in intake.early.values()) < patience:
+    if not intake.early or now - min(since for _, since in intake.early.values()) < patience:
         return Taken(intake=intake, missing=_missing(intake))
     expected = intake.expected
     following = max(min(intake.early), expected.next or 0)
@@ -108,56 +100,53 @@ def expire(intake: Intake[T], now: float, patience: float) -> Taken[T]:
     lost = 0 if expected.begins or expected.next is None else following - expected.next
     counts = replace(intake.counts, gaps=intake.counts.gaps + lost)
     passed = replace(expected, next=following, closed=False)
-    return _drained(replace(intake, expected=passed, counts=counts), (), ())
+    return _drained(replace(intake, expected=passed, counts=counts), ())
 
 
-def _placed(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
+def _placed(intake: Intake, frame: Frame, now: float) -> Taken:
     """The result for a frame of the expected epoch, in a stream that is not over."""
     expected = intake.expected
     if frame.kind is FrameKind.OPEN:
         following = max(frame.first, expected.next or 0) if expected.begins else expected.next
-        opened = replace(intake, expected=replace(expected, next=following, opened=True, closed=False))
-        return _drained(opened, (), (token,))
+        return _drained(replace(intake, expected=replace(expected, next=following, opened=True, closed=False)), ())
     if expected.begins or expected.next is None or frame.first > expected.next:
-        return _held(intake, frame, token, now)
+        return _held(intake, frame, now)
     if _passed(frame, expected.next):
-        return _dropped(intake, token, duplicates=frame.count)
+        return _dropped(intake, duplicates=frame.count)
     counts = replace(intake.counts, duplicates=intake.counts.duplicates + expected.next - frame.first)
     taken = replace(intake, expected=replace(expected, next=frame.end), counts=counts)
-    return _drained(taken, (_rest(frame, expected.next),), (token,))
+    return _drained(taken, (_rest(frame, expected.next),))
 
 
-def _dropped(intake: Intake[T], token: T, *, duplicates: int = 0, refused: int = 0) -> Taken[T]:
+def _dropped(intake: Intake, *, duplicates: int = 0, refused: int = 0) -> Taken:
     counts = replace(
         intake.counts, duplicates=intake.counts.duplicates + duplicates, refused=intake.counts.refused + refused
     )
-    return Taken(intake=replace(intake, counts=counts), done=(token,), missing=_missing(intake))
+    return Taken(intake=replace(intake, counts=counts), missing=_missing(intake))
 
 
-def _held(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
+def _held(intake: Intake, frame: Frame, now: float) -> Taken:
     there = intake.early.get(frame.first)
     if there is not None and there[0].end >= frame.end:
-        return _dropped(intake, token, duplicates=frame.count)
-    done = () if there is None else (there[1],)
+        return _dropped(intake, duplicates=frame.count)
     duplicates = 0 if there is None else there[0].count
     counts = replace(
         intake.counts, held=intake.counts.held + frame.count, duplicates=intake.counts.duplicates + duplicates
     )
-    since = now if there is None else there[2]
-    holding = replace(intake, early={**intake.early, frame.first: (frame, token, since)}, counts=counts)
-    return Taken(intake=holding, done=done, missing=_missing(holding))
+    since = now if there is None else there[1]
+    holding = replace(intake, early={**intake.early, frame.first: (frame, since)}, counts=counts)
+    return Taken(intake=holding, missing=_missing(holding))
 
 
-def _drained(intake: Intake[T], frames: tuple[Frame, ...], done: tuple[T, ...]) -> Taken[T]:
+def _drained(intake: Intake, frames: tuple[Frame, ...]) -> Taken:
     """The result once the early frames that come next are taken as well."""
     following = intake.expected.next or 0
     early = dict(intake.early)
-    taken, tokens, duplicates = list(frames), list(done), 0
+    taken, duplicates = list(frames), 0
     for first in sorted(early):
         if first > following:
             break
-        frame, token, _ = early.pop(first)
-        tokens.append(token)
+        frame, _ = early.pop(first)
         if _passed(frame, following):
             duplicates += frame.count
         else:
@@ -168,14 +157,16 @@ def _drained(intake: Intake[T], frames: tuple[Frame, ...], done: tuple[T, ...]) 
     if any(frame.kind is FrameKind.CLOSE for frame in taken):
         # An end without an opening of its epoch shows that there was one.
         expected = replace(expected, opened=True, closed=True)
-        tokens += [token for _, token, _ in early.values()]
-        refused = sum(frame.count for frame, _, _ in early.values())
-        early = {}
+        refused, early = _count(early), {}
     counts = replace(
         intake.counts, duplicates=intake.counts.duplicates + duplicates, refused=intake.counts.refused + refused
     )
     drained = replace(intake, expected=expected, early=early, counts=counts)
-    return Taken(intake=drained, frames=tuple(taken), done=tuple(tokens), missing=_missing(drained))
+    return Taken(intake=drained, frames=tuple(taken), missing=_missing(drained))
+
+
+def _count(early: Mapping[int, tuple[Frame, float]]) -> int:
+    return sum(frame.count for frame, _ in early.values())
 
 
 def _passed(frame: Frame, number: int) -> bool:
@@ -187,7 +178,7 @@ def _rest(frame: Frame, number: int) -> Frame:
     return frame if frame.first == number else frame.since(number)
 
 
-def _missing(intake: Intake[T]) -> tuple[int, int] | None:
+def _missing(intake: Intake) -> tuple[int, int] | None:
     if not intake.early or intake.expected.next is None or intake.expected.closed:
         return None
     return intake.expected.next, min(intake.early)

@@ -17,6 +17,8 @@ _SILENCE = 45.0
 """Seconds of silence after which a producer counts as away; one that waits for an answer sends more often."""
 _ASK_INTERVAL = 1.0
 """Seconds before missing events are asked for again."""
+_EVERYTHING = 1 << 62
+"""A number after any that a producer has sent."""
 REPORT_INTERVAL = 0.25
 """Seconds between two reports on a stream, so that many small groups cost few messages."""
 
@@ -26,7 +28,7 @@ class ProducerAnswers:
 
     def __init__(self, transport: ReceiverTransport) -> None:
         self._transport = transport
-        self._due: set[str] = set()
+        self.due: set[str] = set()
         """Streams of which there is something to report."""
         self._reported: dict[str, float] = {}
         """The times of the last reports."""
@@ -38,19 +40,25 @@ class ProducerAnswers:
     @property
     def waiting(self) -> bool:
         """True if a report was put off, because another one had just been sent."""
-        return any(topic in self._reported for topic in self._due)
+        return any(topic in self._reported for topic in self.due)
 
     def note_news(self, topic: str, *, urgent: bool = False) -> None:
         """Report on a stream soon; if it is urgent, even if another report has just been sent."""
-        self._due.add(topic)
+        self.due.add(topic)
         if urgent:
             self._reported.pop(topic, None)
 
     def repeat(self) -> None:
         """Ask and report again: the broker may have lost the messages."""
         self._asked.clear()
-        self._due.update(self._reported)
+        self.due.update(self._reported)
         self._reported.clear()
+
+    def forget(self, topic: str) -> None:
+        """Report and ask nothing more on a stream."""
+        self.due.discard(topic)
+        for times in (self._reported, self._asked, self._heard):
+            times.pop(topic, None)
 
     def patience(self, topic: str, now: float, *, heard: bool) -> float:
         """Seconds to wait for missing events: no limit while the producer is away, because it still has them."""
@@ -71,15 +79,21 @@ class ProducerAnswers:
         self._asked[topic] = (missing, now)
         self._transport.publish(feed.asks_at, Again(epoch=epoch, first=missing[0], end=missing[1]).encoded())
 
+    def ask_for_rest(self, feed: SpoolFeed, expected: Expected) -> None:
+        """Ask for all that a producer has sent and the spool does not have; it may be nothing."""
+        if feed.asks_at and expected.opened and not expected.closed and expected.next is not None:
+            again = Again(epoch=expected.epoch, first=expected.next, end=_EVERYTHING)
+            self._transport.publish(feed.asks_at, again.encoded())
+
     def report(self, topic: str, feed: SpoolFeed, now: float) -> None:
         """Report what the spool has of a stream, if there is news and the last report is old enough."""
         reported = self._reported.get(topic)
-        if topic not in self._due or not feed.has_at or (reported is not None and now - reported < REPORT_INTERVAL):
+        if topic not in self.due or (reported is not None and now - reported < REPORT_INTERVAL):
             return
+        self.due.discard(topic)
         expected = feed.spool.producers.get(topic, Expected())
         # Until the stream has opened in this epoch, its producer must not take the opening for received.
-        if expected.opened and expected.next is not None:
+        if feed.has_at and expected.opened and expected.next is not None:
             self._reported[topic] = now
-            self._due.discard(topic)
             have = Have(epoch=expected.epoch, next=expected.next, closed=expected.closed)
             self._transport.publish(feed.has_at, have.encoded(), retain=True)

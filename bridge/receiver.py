@@ -1,13 +1,16 @@
 """The receiver: moves messages from the broker into spools, and acknowledges only what is durable there.
 
 The client's own thread only puts messages into a queue, in groups if the client reads in rounds. One thread takes them
-out, groups what comes within 50 ms if the client does not, passes each group through its stream's intake, appends it to
-the stream's spool, and only then acknowledges it. Early messages stay unacknowledged, and so does everything while a
-spool is full: the broker holds it back meanwhile.
+out, groups what comes within 50 ms if the client does not, appends each group to its stream's spool, and only then
+acknowledges it. While the spool of a raw stream is full, nothing of it is acknowledged: the broker holds it back.
 
 An acknowledgement holds only for the connection that its message came over. So everything that waits is dropped when a
 connection ends: it was not acknowledged and comes again. Raw messages that were spooled, but whose acknowledgement the
 broker did not take, come again too; `bridge.deliveries` recognizes them.
+
+Streams between jobs need nothing of that: their producers keep all that no spool has reported. So their frames are
+acknowledged whatever becomes of them. Those that come early are held in memory, and those for a full spool are dropped.
+What a spool may have missed, because it was full or there was no connection, its producer is asked for.
 """
 
 import threading
@@ -23,14 +26,14 @@ from bridge.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.events.births import Birth
 from bridge.events.numbered_events import Receipt, Sent, next_of, taken
 from bridge.events.raw_events import all_events_in
-from bridge.intake import Expected, Intake, Taken, expire, offer
+from bridge.intake import Counts, Expected, Intake, expire, offer
 from bridge.machine.clock import Clock, SystemClock
 from bridge.message import Message
 from bridge.message_transport import ReceiverTransport
 from bridge.producer_answers import REPORT_INTERVAL, ProducerAnswers
 from bridge.spool_feed import SpoolFeed, Unread
-from bridge.spools.log import Item, ItemKind, packed
-from bridge.spools.spool import SpoolState
+from bridge.spools.log import Item, ItemKind, SpoolDamaged, packed
+from bridge.spools.spool import SpoolClosed, SpoolFull, SpoolState
 from bridge.transport.fetch_interval import SHORTEST_FETCH_INTERVAL
 from bridge.wire import Frame, FrameKind, MalformedFrame, decode
 from dags import Schema
@@ -40,38 +43,53 @@ _IDLE = 1.0
 MOST_SPOOLED = 8_000_000
 """Bytes of messages that are spooled together, so that a spool grows little beyond its limit; a larger one alone."""
 _MOST_GROUPED = 10_000
+TROUBLES = (SpoolDamaged, SpoolFull, SpoolClosed, OSError)
+"""Errors of one spool."""
 T = TypeVar("T")
+
+
+def _raised(_topic: str, error: Exception) -> None:
+    raise error
 
 
 class Receiver:
     """Takes the messages of its feeds; `run` in a thread, or `work` step by step."""
 
-    def __init__(  # noqa: PLR0913 - its feeds, its transport, a listener, a clock, and two things that its client knows
+    def __init__(  # noqa: PLR0913 - its feeds, its transport, two listeners, a clock, and two things that its client knows
         self,
         feeds: Mapping[str, SpoolFeed],
         transport: ReceiverTransport,
         *,
         on_unread: Callable[[Unread], None],
+        on_trouble: Callable[[str, Exception], None] = _raised,
         clock: Clock | None = None,
         grouping: float = SHORTEST_FETCH_INTERVAL,
         session: str = "",
     ) -> None:
-        """Messages of `grouping` seconds are grouped into one file; 0 if the client groups them already.
+        """`on_trouble` is called with the topic if a spool cannot be filled, and then its feed is removed.
+
+        Messages of `grouping` seconds are grouped into one file; 0 if the client groups them already.
 
         `session` names the broker's session, whose raw messages are spooled once although the broker delivers them
         again. It is empty if the broker's packet ids are not known to allow that, see `bridge.deliveries`.
         """
         self.feeds: dict[str, SpoolFeed] = {}
-        self.intakes: dict[str, Intake[int]] = {}
+        self.intakes: dict[str, Intake] = {}
         self._deliveries: dict[str, Deliveries] = {}
         """Those of raw topics, by topic; empty without a session."""
         self._session = session
         self._transport = transport
         self._on_unread = on_unread
+        self._on_trouble = on_trouble
         self._clock = clock or SystemClock()
         self._grouping = grouping
         self._queue: SimpleQueue[Sequence[Message | None]] = SimpleQueue()
         self._waiting: dict[str, list[Message]] = defaultdict(list)
+        """Messages that are to be spooled, and those of raw streams that wait for room."""
+        self._missed: set[str] = set()
+        """Streams between jobs of which frames may have been missed, and whose producers were not asked for them."""
+        self._gapped: set[str] = set()
+        """Streams between jobs with frames that are held because others before them are missing."""
         self._answers = ProducerAnswers(transport)
         self._guard = threading.Lock()
         self._stopping = threading.Event()
@@ -79,15 +97,21 @@ class Receiver:
             self._add(topic, feed)
 
     def add(self, topic: str, feed: SpoolFeed) -> None:
-        """Take the messages of one more feed from now on. Any thread may call it, before the topic is subscribed.
+        """Take the messages of one more feed from now on, and ask for what may have been missed of it; from any thread.
 
-        Messages of topics that have no feed yet wait for it, unacknowledged.
+        Messages of topics without a feed are dropped: only streams between jobs come and go.
         """
         with self._guard:
             self._add(topic, feed)
 
+    def remove(self, topic: str) -> Counts:
+        """Take no more messages of a feed, nor write into its spool; returns its last counts. From any thread."""
+        with self._guard:
+            self._remove(topic)
+            return self.intakes.pop(topic).counts
+
     def deliver(self, *messages: Message) -> None:
-        """Queue messages; called by the client's thread."""
+        """Queue messages; from any thread."""
         self._queue.put(messages)
 
     def reconnected(self) -> None:
@@ -122,26 +146,49 @@ class Receiver:
         for message in messages:
             if message is None:
                 self._forget()
-            else:
+            elif message.topic in self.feeds:
                 self._waiting[message.topic].append(message)
-        for topic, feed in self.feeds.items():
-            if feed.spool.state is SpoolState.FULL:
-                feed.spool.prune()
-            if feed.spool.state is not SpoolState.FULL:
-                self._spool(topic, feed)
-                if feed.is_bridge:
-                    self._answers.report(topic, feed, self._clock.passed())
+            else:
+                self._transport.acknowledge([message.token])
+        # Only where there is something to do: a host may receive thousands of streams.
+        busy = {*self._waiting, *self._answers.due, *self._missed, *self._gapped}
+        for topic in sorted(busy & self.feeds.keys()):
+            try:
+                self._serve(topic, self.feeds[topic])
+            except TROUBLES as error:
+                self._on_trouble(topic, error)
+                self._remove(topic)
+
+    def _serve(self, topic: str, feed: SpoolFeed) -> None:
+        if feed.spool.state is SpoolState.FULL:
+            feed.spool.prune()
+        if feed.is_bridge:
+            self._take_frames(topic, feed)
+            self._answers.report(topic, feed, self._clock.passed())
+        elif feed.spool.state is not SpoolState.FULL:
+            self._spool(topic, feed)
 
     def _add(self, topic: str, feed: SpoolFeed) -> None:
         self.feeds[topic] = feed
-        self.intakes[topic] = Intake(expected=feed.spool.producers.get(topic, Expected()))
+        expected = feed.spool.producers.get(topic, Expected())
+        self.intakes[topic] = Intake(expected=expected)
         if feed.schema is not None:
             if feed.spool.in_doubt.session != self._session:
                 # Else it might be read once that session comes back, with ids that it gave anew meanwhile.
                 feed.spool.append([], in_doubt=NOTHING_IN_DOUBT)
             if self._session:
                 self._deliveries[topic] = Deliveries(topic, self._session, feed.spool.in_doubt)
-        self._answers.note_news(topic)
+        if feed.is_bridge:
+            self._answers.note_news(topic)
+            if expected.opened:
+                self._missed.add(topic)
+
+    def _remove(self, topic: str) -> None:
+        if self.feeds.pop(topic, None) is not None:
+            for topics in (self._missed, self._gapped):
+                topics.discard(topic)
+            self._transport.acknowledge(message.token for message in self._waiting.pop(topic, []))
+            self._answers.forget(topic)
 
     def _group(self) -> list[Message | None]:
         """The next message and those that come within the grouping time after it; empty if none comes."""
@@ -159,12 +206,12 @@ class Receiver:
     def _idle(self) -> float:
         """Seconds until something may be due: a report, or messages that wait for room in a spool."""
         with self._guard:
-            waits = self._answers.waiting or any(self._waiting.values())
+            waits = self._answers.waiting or self._missed or any(self._waiting.values())
         return REPORT_INTERVAL if waits else _IDLE
 
     def _forget(self) -> None:
         self._waiting.clear()
-        self.intakes = {topic: replace(intake, early={}) for topic, intake in self.intakes.items()}
+        self._missed |= {topic for topic, intake in self.intakes.items() if intake.expected.opened}
         for deliveries in self._deliveries.values():
             deliveries.reconnected()
         self._answers.repeat()
@@ -174,11 +221,9 @@ class Receiver:
         for group in _groups(self._waiting.pop(topic, [])):
             if feed.spool.state is SpoolState.FULL:
                 self._waiting[topic] += group
-            elif feed.is_bridge:
-                self._spool_frames(topic, feed, group)
-            elif group and feed.schema is None:
+            elif feed.schema is None:
                 self._spool_sent(feed, group)
-            elif group and feed.schema is not None:
+            else:
                 self._spool_raw(topic, feed, feed.schema, group)
 
     def _spool_raw(self, topic: str, feed: SpoolFeed, schema: Schema, messages: Sequence[Message]) -> None:
@@ -223,25 +268,44 @@ class Receiver:
                 return deliveries.kept()
         return None
 
+    def _take_frames(self, topic: str, feed: SpoolFeed) -> None:
+        """Spool the frames that came, as far as there is room, and ask for what was missed."""
+        messages = self._waiting.pop(topic, [])
+        try:
+            for group in _groups(messages):
+                if feed.spool.state is SpoolState.FULL:
+                    self._miss(topic)
+                    return
+                self._spool_frames(topic, feed, group)
+        finally:
+            self._transport.acknowledge(message.token for message in messages)
+        if topic in self._missed:
+            self._missed.discard(topic)
+            self._answers.ask_for_rest(feed, self.intakes[topic].expected)
+
+    def _miss(self, topic: str) -> None:
+        # The frames held early too: they must not run out of patience while those before them are not taken.
+        self.intakes[topic] = replace(self.intakes[topic], early={})
+        self._gapped.discard(topic)
+        self._missed.add(topic)
+
     def _spool_frames(self, topic: str, feed: SpoolFeed, messages: Sequence[Message]) -> None:
         intake, now = self.intakes[topic], self._clock.passed()
         frames: list[Frame] = []
-        done: set[int] = set()
-        arrived = [*(token for _, token, _ in intake.early.values()), *(message.token for message in messages)]
         for message in messages:
             if (frame := self._decoded(message, decode)) is None:
-                done.add(message.token)
                 continue
-            intake = _collect(offer(intake, frame, message.token, now), frames, done)
+            taken = offer(intake, frame, now)
+            intake = taken.intake
+            frames += taken.frames
             # Even if the events were there already: the producer sent them because it had not heard of that.
             self._answers.note_news(topic, urgent=frame.kind is FrameKind.OPEN)
         late = expire(intake, now, self._answers.patience(topic, now, heard=bool(messages)))
-        intake = _collect(late, frames, done)
-        feed.spool.append(self._items(frames), {topic: intake.expected})
-        self.intakes[topic] = intake
-        self._transport.acknowledge(token for token in arrived if token in done)
+        feed.spool.append(self._items((*frames, *late.frames)), {topic: late.intake.expected})
+        self.intakes[topic] = late.intake
+        (self._gapped.add if late.intake.early else self._gapped.discard)(topic)
         if late.missing is not None:
-            self._answers.ask(topic, feed, intake.expected.epoch, late.missing, now)
+            self._answers.ask(topic, feed, late.intake.expected.epoch, late.missing, now)
 
     def _items(self, frames: Iterable[Frame]) -> list[Item]:
         return [
@@ -262,12 +326,6 @@ class Receiver:
 
     def _stamp(self) -> int:
         return round(self._clock.now() * 1000)
-
-
-def _collect(taken: Taken[int], frames: list[Frame], done: set[int]) -> Intake[int]:
-    frames += taken.frames
-    done |= set(taken.done)
-    return taken.intake
 
 
 def _groups(messages: list[Message]) -> Iterator[list[Message]]:

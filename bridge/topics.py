@@ -20,6 +20,15 @@ def stream(instance: int, port: str) -> str:
     return f"{ROOT}/streams/{instance}/{quote(port, safe='')}"
 
 
+def is_stream(topic: str) -> bool:
+    """Whether a topic has the events that leave a port of an instance.
+
+    >>> is_stream(stream(7, "out")), is_stream(have(7, "out"))
+    (True, False)
+    """
+    return topic.startswith(f"{ROOT}/streams/")
+
+
 def again(instance: int, port: str) -> str:
     """The topic on which a receiver asks a producer for missing events."""
     return f"{ROOT}/again/{instance}/{quote(port, safe='')}"

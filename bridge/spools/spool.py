@@ -20,7 +20,7 @@ from bridge.deliveries import InDoubt
 from bridge.events.numbered_events import remembered
 from bridge.intake import Expected
 from bridge.machine.files import Steps, clear_unfinished, make_folder, no_steps, write_whole
-from bridge.machine.lease import Lease
+from bridge.machine.lease import RowLease
 from bridge.spools.consumers import consumers
 from bridge.spools.log import (
     LOG,
@@ -108,7 +108,7 @@ class Spool:
         """The reason why nothing may be written any more; empty if it may."""
         self._using = Lock()
         """Held while writing and removing: one thread may fill a spool while another prunes it."""
-        self._lease = Lease(folder)
+        self._lease = RowLease(folder)
         try:
             make_folder(self._log)
             clear_unfinished(self._log)

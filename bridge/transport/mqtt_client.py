@@ -152,10 +152,9 @@ class MqttClient:
         """True if a broker has accepted the client; from any thread."""
         return self._subscriptions.is_connected
 
-    @property
-    def is_subscribed(self) -> bool:
-        """True if the broker has confirmed every subscription over the present connection; from any thread."""
-        return self._subscriptions.is_confirmed
+    def is_subscribed(self, topics: Iterable[str]) -> bool:
+        """True if the broker has confirmed the subscriptions to topics over the present connection; from any thread."""
+        return self._subscriptions.are_confirmed(topics)
 
     def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages in this order; those of an earlier connection come again and are ignored.
@@ -254,8 +253,9 @@ class MqttClient:
                 note_failed("a new session", error)
                 self._end_session()
                 return
-        guarded("a new connection", self._on_connection)
         self._subscriptions.connected()
+        # What it publishes comes after the subscriptions, so that no answer to it is missed.
+        guarded("a new connection", self._on_connection)
 
     def _on_connect_fail(self, _client: paho.Client, _data: Any) -> None:
         # paho calls it while it handles the error, but does not pass it.

@@ -51,11 +51,10 @@ class Subscriptions:
         with self._changed:
             return self._connected
 
-    @property
-    def is_confirmed(self) -> bool:
-        """True if the broker has confirmed every topic over the present connection."""
+    def are_confirmed(self, topics: Iterable[str]) -> bool:
+        """True if the broker has confirmed topics over the present connection."""
         with self._changed:
-            return self._connected and self._topics.keys() <= self._confirmed
+            return self._connected and self._confirmed.issuperset(topics)
 
     @property
     def refusal(self) -> str:

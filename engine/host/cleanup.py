@@ -40,7 +40,7 @@ def sweep(root: Path, host: str, *, stay: Collection[str], now: float) -> None:
     for folder in islice(old, _MOST):
         with about(job=unquote(folder.path.name)):
             _each(folder.path, partial(_take_away, folder, swept, now))
-    spools = (path for path in sorted((root / "spools").glob("*")) if _is_unread(path, now) and _has_events(path))
+    spools = (path for path in sorted((root / "spools").glob("*/")) if _is_unread(path, now) and _has_events(path))
     for path in islice(spools, _MOST):
         _each(path, partial(_empty, path))
     _remove(swept)

@@ -1,7 +1,9 @@
-"""The reception of streams from the broker: each has its own client, so that a stream that is stuck holds up no other.
+"""The reception of streams from the broker; a stream that is stuck holds up no other.
 
-A broker hands a client only so many messages before the client has acknowledged some. A stream whose spool is full
-acknowledges none, so only its own client waits.
+A broker hands a client only so many messages before the client has acknowledged some. A raw stream whose spool is full
+acknowledges none, so each has its own client, and only that one waits. Streams between jobs are acknowledged whatever
+becomes of them, since their producers send again what is missing. So one client has all of them, however many there
+are, and a few threads fill their spools.
 """
 
 import hashlib
@@ -13,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
+from zlib import crc32
 
 from paho.mqtt.enums import MQTTProtocolVersion
 
@@ -22,20 +25,19 @@ from bridge import (
     Message,
     NotConnected,
     Receiver,
-    SpoolClosed,
-    SpoolDamaged,
     SpoolFeed,
-    SpoolFull,
     Unread,
+    topics,
 )
 from bridge.machine.files import make_folder, sync_folder, write_whole
+from bridge.receiver import TROUBLES
 from bridge.transport.address import Address
-from bridge.transport.fetch_interval import fetch_wait, next_batch_after, ungrouped
+from bridge.transport.fetch_interval import fetch_wait, next_batch_after
 from bridge.transport.mqtt_client import MqttClient, Permit, always
 from bridge.transport.packet_ids import gives_ids_in_turn
 
-_TROUBLES = (SpoolDamaged, SpoolFull, SpoolClosed, OSError)
-"""Errors of one spool, after which its stream is received again later."""
+_THREADS = 4
+"""Threads that fill the spools of streams between jobs: one of them may wait for a disk, or for another machine."""
 log = logging.getLogger("braid.host")
 
 
@@ -102,6 +104,8 @@ class Receptions:
         self._in_turn: bool | None = None
         """Whether the broker gives packet ids in turn; None while it is not known."""
         self._begun: list[_Received] = []
+        self._between_jobs: _BetweenJobs | None = None
+        """The reception of all streams between jobs; None until there is one."""
 
     def begin(
         self,
@@ -112,6 +116,8 @@ class Receptions:
         on_trouble: Callable[[str], None],
     ) -> Reception:
         """Begin to receive a stream, as soon as there is a connection."""
+        if all(feed.is_bridge for feed in feeds.values()):
+            return self._begin_between_jobs(feeds, on_trouble)
         make_folder(self._folder)
         # Noted before the broker keeps anything.
         write_whole(self._folder / _digest(stream), json.dumps({"stream": stream, "topics": [*feeds]}).encode())
@@ -135,19 +141,30 @@ class Receptions:
         """
         for each in self._begun:
             each.stop()
+        if self._between_jobs is not None:
+            self._between_jobs.stop()
 
     def settle(self, kept: Collection[str]) -> None:
         """Have the broker keep nothing for streams that this host received once and does not receive any more."""
         for path in sorted(self._folder.glob("*")):
             try:
                 noted = json.loads(path.read_bytes()) if path.is_file() else {}
-                if noted and noted["stream"] not in kept:
+                # An earlier release had a session for each stream between jobs.
+                if noted and (noted["stream"] not in kept or all(map(topics.is_stream, noted["topics"]))):
                     client = self._client(self._client_id(noted["stream"]), topics=noted["topics"])
                     client.start()
                     if client.leave():
                         self._forget(noted["stream"])
             except (OSError, ValueError, KeyError, TypeError) as error:
                 log.warning("the broker may keep messages for the stream noted in %s: %s", path, error)
+
+    def _begin_between_jobs(self, feeds: Mapping[str, SpoolFeed], on_trouble: Callable[[str], None]) -> Reception:
+        if self._between_jobs is None:
+            self._between_jobs = _BetweenJobs(
+                partial(self._client, f"braid-{self._host}-between-jobs"), on_unread=self._on_unread, clock=self._clock
+            )
+        ((topic, feed),) = feeds.items()
+        return self._between_jobs.begin(topic, feed, on_trouble)
 
     def _client_id(self, stream: str) -> str:
         return f"braid-{self._host}-in-{_digest(stream)}"
@@ -190,10 +207,7 @@ class _Received:
             on_connection=self._reconnected,
             on_new_session=self._session_began,
             on_disconnection=self._reconnected,
-            # The events that a job forwards from one batch come together anyway.
-            grouping=ungrouped
-            if all(feed.is_bridge for feed in feeds.values())
-            else lambda before: fetch_wait(due(next_batch_after(before)), now=clock.passed(), before=before),
+            grouping=lambda before: fetch_wait(due(next_batch_after(before)), now=clock.passed(), before=before),
         )
         # The client groups already.
         self._receiver = Receiver(feeds, self._client, on_unread=on_unread, clock=clock, grouping=0.0, session=session)
@@ -214,7 +228,7 @@ class _Received:
     @property
     def is_subscribed(self) -> bool:
         """Whether the broker that is there now keeps or sends what is published."""
-        return self._client.is_subscribed
+        return self._client.is_subscribed(self._topics)
 
     def hurry(self, seconds: float) -> None:
         """Receive messages as soon as they come for so long."""
@@ -241,7 +255,7 @@ class _Received:
     def _work(self) -> None:
         try:
             self._receiver.run()
-        except _TROUBLES as error:
+        except TROUBLES as error:
             self._fail(error)
         finally:
             self._worked.set()
@@ -260,9 +274,107 @@ class _Received:
     def _session_began(self) -> None:
         try:
             self._receiver.session_began()
-        except _TROUBLES as error:
+        except TROUBLES as error:
             self._fail(error)
             raise
+
+
+class _BetweenJobs:
+    """The reception of all streams between jobs, over one client."""
+
+    def __init__(
+        self, connect: Callable[..., MqttClient], *, on_unread: Callable[[Unread], None], clock: Clock
+    ) -> None:
+        self.client = connect(
+            on_messages=self._deliver,
+            on_connection=self._reconnected,
+            # Whatever the broker would keep for it, producers keep as well.
+            lasting=False,
+        )
+        # The events that a job forwards from one batch come together anyway.
+        self._receivers = [
+            Receiver({}, self.client, on_unread=on_unread, on_trouble=self._fail, clock=clock, grouping=0.0)
+            for _ in range(_THREADS)
+        ]
+        self._on_trouble: dict[str, Callable[[str], None]] = {}
+        """By topic."""
+        for receiver in self._receivers:
+            threading.Thread(target=receiver.run, name="receives between jobs", daemon=True).start()
+        self.client.begin()
+
+    def begin(self, topic: str, feed: SpoolFeed, on_trouble: Callable[[str], None]) -> "_StreamBetweenJobs":
+        """Begin to receive a stream, and what its producer sent before and the spool does not have."""
+        self._on_trouble[topic] = on_trouble
+        try:
+            self.client.subscribe([topic])
+        except NotConnected as error:
+            log.warning("topic %s: %s", topic, error)
+        receiver = self.receiver(topic)
+        receiver.add(topic, feed)
+        receiver.deliver()
+        return _StreamBetweenJobs(self, topic)
+
+    def end(self, topic: str) -> Counts:
+        """Receive a stream no longer; returns its last counts."""
+        self.client.unsubscribe([topic])
+        del self._on_trouble[topic]
+        return self.receiver(topic).remove(topic)
+
+    def receiver(self, topic: str) -> Receiver:
+        """The receiver of a stream."""
+        return self._receivers[crc32(topic.encode()) % _THREADS]
+
+    def stop(self) -> None:
+        """Stop receiving."""
+        for receiver in self._receivers:
+            receiver.stop()
+        self.client.stop()
+
+    def _deliver(self, messages: Sequence[Message]) -> None:
+        by_receiver: dict[Receiver, list[Message]] = {}
+        for message in messages:
+            by_receiver.setdefault(self.receiver(message.topic), []).append(message)
+        for receiver, its in by_receiver.items():
+            receiver.deliver(*its)
+
+    def _reconnected(self) -> None:
+        for receiver in self._receivers:
+            receiver.reconnected()
+
+    def _fail(self, topic: str, error: Exception) -> None:
+        log.error("topic %s: %s", topic, error)
+        if (on_trouble := self._on_trouble.get(topic)) is not None:
+            on_trouble(f"{type(error).__name__}: {error}")
+
+
+class _StreamBetweenJobs:
+    """The reception of one stream between jobs."""
+
+    def __init__(self, among: _BetweenJobs, topic: str) -> None:
+        self._among = among
+        self._topic = topic
+        self._last: Counts | None = None
+        """The counts at its end."""
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of its intake."""
+        return self._last or self._among.receiver(self._topic).intakes[self._topic].counts
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the broker that is there now keeps or sends what is published."""
+        return self._among.client.is_subscribed([self._topic])
+
+    def hurry(self, seconds: float) -> None:
+        """Nothing waits before it is received."""
+
+    def stop(self) -> None:
+        """Stop receiving for now; the producer keeps what comes meanwhile."""
+        if self._last is None:
+            self._last = self._among.end(self._topic)
+
+    leave = stop
 
 
 def _digest(stream: str) -> str:

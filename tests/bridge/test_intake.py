@@ -48,12 +48,10 @@ def _entries(frames: Iterable[Frame]) -> list[Entry]:
 class Sequel:
     """Offers frames one after another, and checks what has to hold after each."""
 
-    intake: Intake[int] = field(default_factory=Intake)
+    intake: Intake = field(default_factory=Intake)
     now: float = 0.0
     offered: list[Frame] = field(default_factory=list)
-    """By token."""
     taken: list[Frame] = field(default_factory=list)
-    done: list[int] = field(default_factory=list)
     held: int = 0
     refused: int = 0
 
@@ -63,18 +61,17 @@ class Sequel:
 
     def send(self, *frames: Frame) -> "Sequel":
         for frame in frames:
-            token, before = len(self.offered), self.intake
+            before = self.intake
             self.offered.append(frame)
             if frame.epoch < before.expected.epoch:
                 self.refused += frame.count
             elif frame.epoch > before.expected.epoch:
-                self.refused += sum(early.count for early, _, _ in before.early.values())
-            taken = offer(before, frame, token, self.now)
-            self.note(taken)
-            if token not in taken.done:
+                self.refused += sum(early.count for early, _ in before.early.values())
+            taken = offer(before, frame, self.now)
+            held = taken.intake.early.get(frame.first)
+            if held is not None and held is not before.early.get(frame.first):
                 self.held += frame.count
-            for each in taken.done:
-                self.check_done(self.offered[each])
+            self.note(taken)
         return self
 
     def wait(self, seconds: float, patience: float = 10.0) -> "Sequel":
@@ -82,28 +79,19 @@ class Sequel:
         self.note(expire(self.intake, self.now, patience))
         return self
 
-    def note(self, taken: Taken[int]) -> None:
+    def note(self, taken: Taken) -> None:
         self.intake = taken.intake
         self.taken += taken.frames
-        self.done += taken.done
-        assert len(self.done) == len(set(self.done))
         following = self.intake.expected.next
         known = following is not None and not self.intake.expected.closed
         waiting = [first for first in self.intake.early if known]
         assert (None if not waiting else (self.next, min(waiting))) == taken.missing
         assert all(first > self.next for first in waiting)
         # What was offered is taken, was there, was refused, is held or was lost for good: nothing else.
-        early = sum(frame.count for frame, _, _ in self.intake.early.values())
+        early = sum(frame.count for frame, _ in self.intake.early.values())
         counts = self.intake.counts
         offered = sum(frame.count for frame in self.offered)
         assert offered == sum(each.count for each in self.taken) + counts.duplicates + counts.refused + early
-        assert set(range(len(self.offered))) == {*self.done, *(token for _, token, _ in self.intake.early.values())}
-
-    def check_done(self, frame: Frame) -> None:
-        """A frame that is acknowledged has been taken, is held for an unacknowledged message, or is refused."""
-        kept = {number for early, _, _ in self.intake.early.values() for number in range(early.first, early.end)}
-        stale = frame.epoch < self.intake.expected.epoch
-        assert stale or all(number < self.next or number in kept for number in range(frame.first, frame.end))
 
 
 @st.composite
@@ -196,16 +184,16 @@ def test_a_higher_epoch_continues_the_numbers(entries: list[Entry], data: st.Dat
 
 
 def test_early_frames_wait_for_missing_ones() -> None:
-    """An early frame is held unacknowledged, the hole is named, and both are taken in order once it fills."""
+    """An early frame is held, the hole is named, and both are taken in order once it fills."""
     sequel = Sequel().send(_open(5), _data(8, 10))
-    assert ([], [0], Counts(held=2)) == (sequel.taken, sequel.done, sequel.intake.counts)
-    last = offer(sequel.intake, _data(5, 8), 2, 0.0)
-    assert ((_data(5, 8), _data(8, 10)), (2, 1), None) == (last.frames, last.done, last.missing)
+    assert ([], Counts(held=2)) == (sequel.taken, sequel.intake.counts)
+    last = offer(sequel.intake, _data(5, 8), 0.0)
+    assert ((_data(5, 8), _data(8, 10)), None) == (last.frames, last.missing)
 
 
 def test_only_the_first_hole_is_missing() -> None:
     """With several holes, the first one is asked for."""
-    taken = offer(Sequel().send(_open(5), _data(20, 22), _data(12, 14)).intake, _data(5, 7), 9, 0.0)
+    taken = offer(Sequel().send(_open(5), _data(20, 22), _data(12, 14)).intake, _data(5, 7), 0.0)
     assert (7, 12) == taken.missing
 
 
@@ -226,17 +214,17 @@ def test_an_early_frame_that_overlaps_gives_its_rest() -> None:
 def test_a_longer_early_frame_replaces_the_shorter() -> None:
     """Of two early frames with the same first number the longer is held, since the first of them came."""
     sequel = Sequel().send(_open(5), _data(8, 9)).wait(6).send(_data(8, 12))
-    assert ([0, 1], Counts(held=5, duplicates=1)) == (sequel.done, sequel.intake.counts)
+    assert Counts(held=5, duplicates=1) == sequel.intake.counts
     sequel.wait(4)
-    assert ([_data(8, 12)], [0, 1, 2], 3) == (sequel.taken, sequel.done, sequel.intake.counts.gaps)
+    assert ([_data(8, 12)], 3) == (sequel.taken, sequel.intake.counts.gaps)
 
 
 def test_before_a_stream_opens_everything_is_held() -> None:
     """While the beginning of a stream is unknown, nothing is taken, and nothing can be asked for."""
     sequel = Sequel().send(_data(5, 7))
-    assert ([], [], None) == (sequel.taken, sequel.done, sequel.intake.expected.next)
+    assert ([], None) == (sequel.taken, sequel.intake.expected.next)
     sequel.send(_open(5))
-    assert ([_data(5, 7)], [1, 0]) == (sequel.taken, sequel.done)
+    assert [_data(5, 7)] == sequel.taken
 
 
 def test_a_stream_that_never_opens_begins_with_its_first_frame() -> None:
@@ -249,7 +237,7 @@ def test_an_opening_moves_neither_back_nor_ahead() -> None:
     """A stream that opens again goes on at the expected number, so that events lost in between are asked for."""
     sequel = Sequel().send(_open(5), _data(5, 8), _open(5), _open(20))
     assert 8 == sequel.next
-    assert (8, 20) == offer(sequel.intake, _data(20, 21), 9, 0.0).missing
+    assert (8, 20) == offer(sequel.intake, _data(20, 21), 0.0).missing
 
 
 def test_a_hole_is_passed_over_after_the_patience_only() -> None:
@@ -257,7 +245,7 @@ def test_a_hole_is_passed_over_after_the_patience_only() -> None:
     sequel = Sequel().send(_open(5)).wait(100).send(_data(7, 8)).wait(9.5)
     assert ([], Counts(held=1)) == (sequel.taken, sequel.intake.counts)
     sequel.wait(0.5)
-    assert ([_data(7, 8)], [0, 1], Counts(held=1, gaps=2)) == (sequel.taken, sequel.done, sequel.intake.counts)
+    assert ([_data(7, 8)], Counts(held=1, gaps=2)) == (sequel.taken, sequel.intake.counts)
 
 
 def test_without_early_frames_nothing_expires() -> None:
@@ -269,7 +257,7 @@ def test_without_early_frames_nothing_expires() -> None:
 def test_the_end_of_a_stream_is_taken_at_its_place() -> None:
     """A stream's end that comes early waits for the events before it."""
     sequel = Sequel().send(_open(5), _close(7), _data(5, 7))
-    assert ([_data(5, 7), _close(7)], [0, 2, 1]) == (sequel.taken, sequel.done)
+    assert [_data(5, 7), _close(7)] == sequel.taken
 
 
 def test_a_late_end_ends_nothing() -> None:
@@ -293,17 +281,17 @@ def test_after_its_end_a_stream_takes_nothing_in_that_epoch() -> None:
         (_data(7, 9), Counts(refused=2)),
         (_data(9, 10), Counts(refused=1)),
     ):
-        taken = offer(sequel.intake, frame, 99, 0.0)
-        assert (over, counts, (99,), None) == (taken.intake.expected, taken.intake.counts, taken.done, taken.missing)
+        taken = offer(sequel.intake, frame, 0.0)
+        assert (over, counts, None) == (taken.intake.expected, taken.intake.counts, taken.missing)
 
 
 def test_events_not_forwarded_after_an_end_are_not_missing() -> None:
     """A stream that ended and opens again goes on at its opening; frames that came before the opening wait for it."""
     sequel = Sequel().send(_open(5), _data(5, 7), _close(7))
-    early = offer(sequel.intake, _data(20, 22, epoch=1), 9, 0.0)
+    early = offer(sequel.intake, _data(20, 22, epoch=1), 0.0)
     assert ((), None) == (early.frames, early.missing)
-    opened = offer(early.intake, _open(20, epoch=1), 10, 0.0)
-    assert ((_data(20, 22, epoch=1),), (10, 9)) == (opened.frames, opened.done)
+    opened = offer(early.intake, _open(20, epoch=1), 0.0)
+    assert (_data(20, 22, epoch=1),) == opened.frames
     assert Expected(epoch=1, next=22, opened=True) == opened.intake.expected
 
 
@@ -326,22 +314,22 @@ def test_if_an_opening_after_an_end_never_comes_no_gap_is_counted() -> None:
 def test_an_end_refuses_held_frames_beyond_it() -> None:
     """They are let go, because they can never be joined."""
     sequel = Sequel().send(_open(5), _data(9, 10), _close(7))
-    taken = offer(sequel.intake, _data(5, 7), 3, 0.0)
-    assert ((_data(5, 7), _close(7)), (3, 2, 1)) == (taken.frames, taken.done)
+    taken = offer(sequel.intake, _data(5, 7), 0.0)
+    assert (_data(5, 7), _close(7)) == taken.frames
     assert (Counts(held=1, refused=1), {}) == (taken.intake.counts, taken.intake.early)
 
 
 def test_a_held_end_does_not_move_back() -> None:
     """This holds even if the old end was held until a frame went past it."""
     sequel = Sequel().send(_open(5), _close(7), _data(5, 9), _data(7, 9))
-    assert ([_data(5, 9)], [0, 2, 1, 3]) == (sequel.taken, sequel.done)
+    assert [_data(5, 9)] == sequel.taken
     assert (9, Counts(duplicates=2)) == (sequel.next, sequel.intake.counts)
 
 
 def test_early_frames_of_an_older_epoch_are_refused() -> None:
-    """A take-over acknowledges and counts held frames of the older epoch, and takes them from the newer one only."""
+    """A take-over counts held frames of the older epoch, and takes them from the newer one only."""
     sequel = Sequel().send(_open(5), _data(8, 10), _data(5, 6, epoch=1))
-    assert ([_data(5, 6, epoch=1)], [0, 1, 2]) == (sequel.taken, sequel.done)
+    assert [_data(5, 6, epoch=1)] == sequel.taken
     sequel.send(_data(6, 8), _data(6, 10, epoch=1))
     assert [_data(5, 6, epoch=1), _data(6, 10, epoch=1)] == sequel.taken
     assert Counts(held=2, refused=4) == sequel.intake.counts

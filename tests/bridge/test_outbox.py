@@ -186,12 +186,11 @@ class Bridge(RuleBasedStateMachine):
         self.forwarded: list[int] = []
         """The numbers that the receiver must get."""
         self.spooled: list[int] = []
-        self.intake: Intake[int] = Intake()
+        self.intake = Intake()
         self.frames: list[Frame] = []
         self.words: list[Have | Again] = []
         self.epoch = 0
         self.outbox: Outbox | None = None
-        self.token = 0
 
     @rule()
     @precondition(lambda self: self.outbox is None)
@@ -254,8 +253,7 @@ class Bridge(RuleBasedStateMachine):
         self.receive(frame)
 
     def receive(self, frame: Frame) -> None:
-        self.token += 1
-        taken = offer(self.intake, frame, self.token, self.now)
+        taken = offer(self.intake, frame, self.now)
         self.intake = taken.intake
         for each in taken.frames:
             self.spooled += each.events["n"].to_pylist() if each.kind is FrameKind.DATA else []
@@ -290,11 +288,22 @@ class Bridge(RuleBasedStateMachine):
 
     @rule()
     def lose_the_connection(self) -> None:
-        """The receiver drops what it held, since it was not acknowledged; the broker has lost it as well."""
-        self.intake = Intake(expected=self.intake.expected, counts=self.intake.counts)
+        """The receiver asks for all that it may have missed meanwhile."""
         if self.outbox is not None:
             self.outbox = reconnected(self.outbox, self.now)
+        self.ask_for_rest()
         self.tell()
+
+    @rule()
+    def have_no_room(self) -> None:
+        """The receiver drops what it holds early, and asks for everything once there is room."""
+        self.intake = Intake(expected=self.intake.expected, counts=self.intake.counts)
+        self.ask_for_rest()
+
+    def ask_for_rest(self) -> None:
+        expected = self.intake.expected
+        if expected.next is not None:
+            self.words.append(Again(epoch=expected.epoch, first=expected.next, end=1 << 62))
 
     @rule(seconds=st.floats(0, 5))
     def wait(self, seconds: float) -> None:

@@ -246,14 +246,14 @@ def test_what_is_published_to_a_subscribed_client_is_not_lost(broker: Broker, pr
     client.start()
     with connected(broker, protocol) as says:
         client.subscribe(["b"], timeout=0)
-        until(lambda: client.is_subscribed)
+        until(lambda: client.is_subscribed(["a", "b"]))
         says("b", b"before")
         until(lambda: got == [b"before"])
     os.kill(broker.pid, signal.SIGKILL)
-    until(lambda: not client.is_subscribed and not broker.alive())
+    until(lambda: not client.is_subscribed(["a", "b"]) and not broker.alive())
     broker.restart()
     with connected(broker, protocol) as says:
-        until(lambda: client.is_subscribed)
+        until(lambda: client.is_subscribed(["a", "b"]))
         says("a", b"after")
         says("b", b"after")
         until(lambda: got == [b"before", b"after", b"after"])

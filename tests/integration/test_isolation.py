@@ -1,13 +1,16 @@
 """Streams of one host over a real broker: a stuck stream holds up no other, and the broker keeps its messages."""
 
+import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import FolderReader, SystemClock, Unread, commit, encode, leave, read, unpacked
+from bridge import FolderReader, Frame, SystemClock, Unread, commit, encode, leave, read, topics, unpacked
 from bridge.brokers.broker import Broker, start_broker
 from bridge.message import UNACKNOWLEDGED
 from bridge.spools.log import LOG
@@ -68,6 +71,18 @@ class Streams:
         plan = Plan(job="j", host="h", version=1, limits=Limits(spool_bytes=most_bytes))
         self.spools.need(plan, Ingress(stream=f"raw/{topic}", instance=1, supply=supply))
 
+    def bridge(self, instance: int, *, most_bytes: int = 1 << 30) -> None:
+        """Have the stream between jobs that leaves an instance supplied to a consumer that has read nothing."""
+        stream = f"bridge/{instance}"
+        commit(spool_folder(self.root, stream), "j", 0)
+        plan = Plan(job="j", host="h", version=1, limits=Limits(spool_bytes=most_bytes))
+        self.spools.need(plan, Ingress(stream=stream, instance=instance, supply=Bridged()))
+
+    def send(self, instance: int, *frames: Frame) -> None:
+        """Send frames of a stream between jobs."""
+        for frame in frames:
+            self.client.publish(topics.stream(instance, "out"), encode(replace(frame, instance=instance)))
+
     def folder(self, topic: str) -> Path:
         return spool_folder(self.root, f"raw/{topic}")
 
@@ -75,9 +90,9 @@ class Streams:
         for n in range(first, end):
             self.client.publish(topic, f'{{"n": {n}}}'.encode())
 
-    def end(self, topic: str) -> int:
-        reader = FolderReader(self.folder(topic))
-        return reader.end
+    def end(self, name: str) -> int:
+        """The end of the spool of a topic, or of a stream between jobs."""
+        return FolderReader(spool_folder(self.root, name if "/" in name else f"raw/{name}")).end
 
     def taken(self, topic: str, start: int = 0) -> list[int]:
         """Read a spool to its end, and commit the end."""
@@ -118,6 +133,55 @@ def test_a_stream_whose_spool_is_full_holds_up_no_other(
         until(took_all)
         assert list(range(MANY)) == found
         assert [] == streams.unread
+    finally:
+        streams.stop()
+
+
+@PROTOCOLS
+def test_a_stream_between_jobs_whose_spool_is_full_holds_up_no_other(
+    broker: Broker, tmp_path: Path, protocol: MQTTProtocolVersion
+) -> None:
+    """All of them share a connection; once there is room, what was dropped is asked for."""
+    streams = Streams(broker, tmp_path / "root", protocol)
+    asked: list[bytes] = []
+    asks = MqttClient(
+        streams.address, "producer", topics=[topics.again(7, "out")], on_message=lambda m: asked.append(m.payload)
+    )
+    try:
+        asks.start()
+        for instance, most in ((7, 1), (8, 1 << 30)):
+            streams.bridge(instance, most_bytes=most)
+        streams.send(7, opening(), data(0, 1))
+        until(lambda: streams.spools.states()["bridge/7"] == "full")
+        streams.send(7, *(data(number, 1) for number in range(1, MANY)))
+        streams.send(8, opening(), *(data(number, 1) for number in range(MANY)))
+        until(lambda: streams.end("bridge/8") == MANY)
+        assert ([], 1) == (asked, streams.end("bridge/7"))
+        commit(spool_folder(streams.root, "bridge/7"), "j", 1)
+        until(lambda: asked != [])
+        assert {"epoch": 1, "from": 1} == {name: json.loads(asked[0])[name] for name in ("epoch", "from")}
+        streams.send(7, data(1, 1))
+        until(lambda: streams.end("bridge/7") == 2)
+    finally:
+        asks.stop()
+        streams.stop()
+
+
+def test_connections_and_threads_do_not_grow_with_streams_between_jobs(broker: Broker, tmp_path: Path) -> None:
+    """Nor do descriptors: with a hundred streams there are as many as with one."""
+    streams = Streams(broker, tmp_path / "root")
+    process = psutil.Process()
+
+    def held() -> tuple[int, int]:
+        return process.num_fds(), threading.active_count()
+
+    try:
+        streams.bridge(1000)
+        before = held()
+        for instance in range(1001, 1100):
+            streams.bridge(instance)
+        assert before == held()
+        assert {"ready"} == set(streams.spools.states().values())
     finally:
         streams.stop()
 

@@ -34,7 +34,7 @@ class Crossing:
     epoch: int = 0
     openings: list[list[Frame]] = field(default_factory=list)
     """Of each opening what has not arrived; one begins to arrive when all of the one before it has."""
-    intake: Intake[int] = field(default_factory=Intake)
+    intake: Intake = field(default_factory=Intake)
     end: int = 0
     """The number after the last that was sent."""
 
@@ -53,7 +53,7 @@ class Crossing:
         at = chance.randrange(len(on_the_way))
         # It may arrive once more.
         frame = on_the_way[at] if chance.random() < 0.2 else on_the_way.pop(at)
-        taken = offer(self.intake, frame, 0, 0.0)
+        taken = offer(self.intake, frame, 0.0)
         self.intake = taken.intake
         return [each for each in taken.frames if each.count]
 

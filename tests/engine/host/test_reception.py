@@ -75,7 +75,7 @@ def test_a_reception_that_died_of_an_error_is_not_waited_for(tmp_path: Path, mon
 
 
 def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until their next batch is due; messages over a bridge are not held, because they are grouped already."""
+    """They are fetched just before their next batch is due."""
     MqttClient.made = []
     monkeypatch.setattr(reception, "MqttClient", MqttClient)
     address, dues, few = Address.parse("mqtt://127.0.0.1"), [7.0], Fetch(messages=25, most=26)
@@ -83,12 +83,11 @@ def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch:
     receptions = Receptions(
         tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=lambda _unread: None, clock=clock
     )
-    for topic, schema in (("raw", Schema.of({"n": Kind.INTEGER})), ("bridge", None)):
-        feed: Any = SpoolFeed(spool=MemorySpool(), schema=schema)  # type: ignore[arg-type]  # its twin
-        receptions.begin(topic, {topic: feed}, due=lambda _after: max(dues), on_trouble=lambda _trouble: None)
-    raw, bridge = MqttClient.made
+    feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
+    receptions.begin("raw", {"raw": feed}, due=lambda _after: max(dues), on_trouble=lambda _trouble: None)
+    (raw,) = MqttClient.made
     found = [raw.grouping(few)]
     dues.append(7.2)
     found.append(raw.grouping(few))
     receptions.hang_up()
-    assert ([0.05, pytest.approx(0.2 - FETCH_AHEAD)], 0.0) == (found, bridge.grouping(few))
+    assert [0.05, pytest.approx(0.2 - FETCH_AHEAD)] == found
