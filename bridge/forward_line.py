@@ -47,6 +47,11 @@ class ForwardLine:
         """The last opening."""
         return self.chain[-1]
 
+    @property
+    def is_quiet(self) -> bool:
+        """True if nothing is due or awaited."""
+        return not self.outbox.waits and due(self.outbox, 1) is None
+
     def emit(self, new: Emitted) -> None:
         """Take emitted events: to be sent straight if nothing else waits, else read from the records when due."""
         at = self.outbox.next

@@ -89,6 +89,8 @@ class Sender:
         )
         self._forwarded = ForwardedStreams()
         self._lines: dict[Stream, ForwardLine] = {}
+        self._awake: dict[ForwardLine, None] = {}
+        """The lines of which something is due or awaited; the others cost nothing, however many there are."""
         self._streams: dict[str, Stream] = {}
         self._plain: deque[PlainMessage] = deque()
         self._refused: deque[tuple[float, PlainMessage]] = deque()
@@ -157,14 +159,15 @@ class Sender:
             command()
             command = self._command(0.0)
         now = self._clock()
-        for line in self._lines.values():
+        for line in self._awake:
             if not line.unanswered:
                 line.outbox = passed(line.outbox, now)
         self._send_plain(now)
         # By turns, so that a stream with a long backlog keeps no other waiting.
-        turns = list(self._lines.values())
+        turns = list(self._awake)
         while turns:
             turns = [line for line in turns if self._send_one(line)]
+        self._awake = {line: None for line in self._awake if not line.is_quiet and self._lines.get(line.stream) is line}
 
     def _forward(self, stream: Stream, epoch: int, first: int, kept: ReadEmitted) -> None:
         line = ForwardLine(stream, epoch=epoch, first=first, kept=kept, now=self._clock())
@@ -174,6 +177,7 @@ class Sender:
             self._note_needed(before, opened=True)
             return
         self._lines[stream] = line
+        self._awake[line] = None
         self._note_needed(line, opened=True)
         self._streams |= dict.fromkeys(_answer_topics(stream), stream)
         # Without a connection, the next connection subscribes and brings the retained messages.
@@ -182,6 +186,7 @@ class Sender:
     def _emit(self, stream: Stream, new: Emitted) -> None:
         if (line := self._lines.get(stream)) is not None:
             line.emit(new)
+            self._awake[line] = None
             # At once, so that what the same batch emits next need not be read from the records.
             while self._send_one(line):
                 pass
@@ -189,6 +194,7 @@ class Sender:
     def _close(self, stream: Stream) -> None:
         if (line := self._lines.get(stream)) is not None:
             line.last.outbox = closed(line.last.outbox)
+            self._awake[line] = None
 
     def _leave(self, stream: Stream) -> None:
         if self._lines.pop(stream, None) is not None:
@@ -218,6 +224,7 @@ class Sender:
         match decided:
             case Outbox():
                 line.outbox = decided
+                self._awake[line] = None
                 self._note_needed(line)
             case Superseded(epoch=epoch):
                 # Its records stay needed: the host that took over may want to read them.
@@ -225,6 +232,7 @@ class Sender:
                 self._on_superseded(line.stream, epoch // OPENINGS)
             case Finished() if line.following is not None:
                 self._lines[line.stream] = line.following
+                self._awake[line.following] = None
                 self._note_needed(line.following)
             case Finished():
                 self._leave(line.stream)
@@ -236,6 +244,7 @@ class Sender:
     def _reconnected(self) -> None:
         for line in self._lines.values():
             line.outbox = reconnected(line.outbox, self._clock())
+        self._awake = dict.fromkeys(self._lines.values())
 
     def _send_plain(self, now: float) -> None:
         while self._refused and self._refused[0][0] <= now:

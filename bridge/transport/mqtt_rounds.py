@@ -12,11 +12,12 @@ to the library.
 
 import math
 import select
+import ssl
 import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -123,6 +124,32 @@ class RoundsClient(paho.Client):
     def open_window(self, most: int) -> None:
         """Let so many messages be sent without an answer, within a bound of its own; called while connecting."""
         self._max_inflight_messages = min(most, _MOST_SENT)
+
+    def _loop(self, timeout: float = 1.0) -> MQTTErrorCode:
+        # The library's own asks `select`, which takes no descriptor from 1,024 on; it would call the connection lost.
+        connection: Any = self._sock
+        waker = self._sockpairR
+        if connection is None or waker is None:
+            return super()._loop(timeout)
+        pending = connection.pending() if isinstance(connection, ssl.SSLSocket) else 0
+        outgoing = select.POLLOUT if self.want_write() else 0
+        try:
+            ready = _polled({connection: select.POLLIN | outgoing, waker: select.POLLIN}, 0 if pending else timeout)
+        except (OSError, ValueError):
+            # It was closed meanwhile.
+            return super()._loop(timeout)
+        if pending or ready.get(connection, 0) & ~select.POLLOUT:
+            result = self.loop_read()
+            if result or self._sock is None:
+                return result
+        if waker in ready:
+            with suppress(BlockingIOError):
+                waker.recv(_FETCHED)
+        if waker in ready or ready.get(connection, 0) & select.POLLOUT:
+            result = self.loop_write()
+            if result or self._sock is None:
+                return result
+        return self.loop_misc()
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
         """Read all that has come; called by the library's thread."""
@@ -251,7 +278,7 @@ class RoundsClient(paho.Client):
                 return
             if self._sockpairR is None:
                 time.sleep(left)
-            elif select.select([self._sockpairR], [], [], left)[0]:
+            elif _polled({self._sockpairR: select.POLLIN}, left):
                 self._sockpairR.recv(_FETCHED)
                 self.loop_write()
 
@@ -308,6 +335,14 @@ class RoundsClient(paho.Client):
     def _hand_on(self, messages: list[Message]) -> None:
         self._messages += len(messages)
         self._rounds.on_messages(messages)
+
+
+def _polled(sockets: Mapping[Any, int], seconds: float) -> dict[Any, int]:
+    """What has happened, within so many seconds, of the events that are awaited of each socket."""
+    poll, by_number = select.poll(), {each.fileno(): each for each in sockets}
+    for each, events in sockets.items():
+        poll.register(each, events)
+    return {by_number[number]: events for number, events in poll.poll(1_000 * seconds)}
 
 
 def _waiting(command: int, packet: bytes, *, mid: int, qos: int, info: Any = None) -> Any:

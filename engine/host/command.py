@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from bridge.brokers.broker import BrokerDown, start_broker
+from bridge.machine.descriptors import allow_many_descriptors
 from bridge.transport.address import Address
 from engine.host.copy_address import CopyAddress
 from engine.host.keeper import HostKeeper
@@ -114,6 +115,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
 ) -> None:
     """Run a host until it is stopped: a Spark application that runs the jobs whose plans name it."""
     begin_log(as_json=as_json)
+    allow_many_descriptors()
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stopped.set())

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from bridge.machine.descriptors import allow_many_descriptors
 from manager.commands.client_command import SettingsFile, exit_on_error
 from manager.defragmentation.autoscale import Autoscale
 from manager.process.settings import AdmissionMode, Placement, read_settings
@@ -104,4 +105,5 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
         values = read_settings({**flags, "tag": tag or None}, settings)
         from manager.process.manager import serve as run  # noqa: PLC0415 - it imports the whole service
 
+        allow_many_descriptors()
         run(values, as_json=as_json)

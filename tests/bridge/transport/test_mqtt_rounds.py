@@ -5,9 +5,10 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
 from bridge.brokers.broker import BrokerKind, start_broker
+from bridge.machine.descriptors import allow_many_descriptors
 from bridge.message import Message
 from bridge.transport import mqtt_client, mqtt_rounds
 from bridge.transport.address import Address
@@ -529,3 +531,29 @@ def test_large_messages_are_read_no_faster_than_they_are_acknowledged(monkeypatc
         made.client.acknowledge([2])
         reading.join(BOUND)
         assert (False, sent) == (reading.is_alive(), made.messages)
+
+
+def test_a_client_of_a_process_with_many_descriptors_stays_connected(tmp_path: Path) -> None:
+    """Though the library's own loop takes a descriptor above a thousand for a lost connection."""
+    allow_many_descriptors()
+    came: SimpleQueue[bytes] = SimpleQueue()
+    connections: list[None] = []
+    with ExitStack() as stack:
+        broker = stack.enter_context(start_broker(tmp_path, {"braid": "a word"}, kind="embedded"))
+        for _ in range(1_100):
+            stack.enter_context(Path("/dev/null").open())
+        client = MqttClient(
+            broker.address("braid"),
+            "among many",
+            topics=["t"],
+            on_message=lambda message: came.put(message.payload),
+            on_connection=lambda: connections.append(None),
+            # It waits, too, for what is not to be read yet.
+            grouping=lambda _before: 0.01,
+        )
+        client.start()
+        stack.callback(client.stop)
+        for number in range(3):
+            client.publish("t", b"%d" % number)
+            assert b"%d" % number == came.get(timeout=BOUND)
+        assert 1 == len(connections)

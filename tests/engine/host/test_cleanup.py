@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def test_a_spool_that_is_filled_or_read_or_was_never_read_is_left_alone(tmp_path
     read = unread(tmp_path, "read", LONG)
     commit(read, "b", 2)
     back(read / "consumers", LONG)
-    with Lease(held):
+    with closing(Spool(held, most_bytes=1)):
         sweep(tmp_path, "h", stay=(), now=NOW)
     assert [0, 0, 0] == [FolderReader(each).first for each in (held, never, read)]
 
