@@ -7,7 +7,7 @@ READY := $(VENV)/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help classes demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
+.PHONY: help classes demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-streams bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -59,7 +59,7 @@ chaos: classes  ## kill drivers, workers and brokers for up to an hour, and look
 slow: classes  ## run the tests that take too long even for continuous integration
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
-bench: bench-merge bench-engine bench-receiving bench-shards bench-hosts bench-neighbours bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-placement bench-adapt bench-adapt-live bench-console bench-peers  ## run all benchmarks
+bench: bench-merge bench-engine bench-receiving bench-streams bench-shards bench-hosts bench-neighbours bench-manager bench-tasks bench-defragment bench-reconfigure bench-planner bench-placement bench-adapt bench-adapt-live bench-console bench-peers  ## run all benchmarks
 
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
@@ -69,6 +69,9 @@ bench-engine: classes  ## measure batches, throughput, latency, swaps, start and
 
 bench-receiving: classes  ## measure the CPU of receiving a stream of raw events; BEFORE=folder compares with that checkout
 	$(BIN)/python -m benchmarks.reception $(BEFORE)
+
+bench-streams: $(READY)  ## measure what 5,000 streams between jobs cost a host at rest, and what others notice of a stuck one
+	$(BIN)/python -m benchmarks.streams_between_jobs
 
 bench-manager: classes  ## measure submissions, what follows them, and the start of a manager
 	$(BIN)/python -m benchmarks.manager

@@ -43,7 +43,7 @@ _IDLE = 1.0
 MOST_SPOOLED = 8_000_000
 """Bytes of messages that are spooled together, so that a spool grows little beyond its limit; a larger one alone."""
 _MOST_GROUPED = 10_000
-TROUBLES = (SpoolDamaged, SpoolFull, SpoolClosed, OSError)
+SPOOL_TROUBLES = (SpoolDamaged, SpoolFull, SpoolClosed, OSError)
 """Errors of one spool."""
 T = TypeVar("T")
 
@@ -91,7 +91,10 @@ class Receiver:
         self._gapped: set[str] = set()
         """Streams between jobs with frames that are held because others before them are missing."""
         self._answers = ProducerAnswers(transport)
-        self._guard = threading.Lock()
+        self._filling = threading.Lock()
+        """Held while anything is written into a spool."""
+        self._table = threading.Lock()
+        """Held, for a moment, while it is looked through or changed what there is to do."""
         self._stopping = threading.Event()
         for topic, feed in feeds.items():
             self._add(topic, feed)
@@ -101,12 +104,12 @@ class Receiver:
 
         Messages of topics without a feed are dropped: only streams between jobs come and go.
         """
-        with self._guard:
+        with self._table:
             self._add(topic, feed)
 
     def remove(self, topic: str) -> Counts:
         """Take no more messages of a feed, nor write into its spool; returns its last counts. From any thread."""
-        with self._guard:
+        with self._filling:
             self._remove(topic)
             return self.intakes.pop(topic).counts
 
@@ -120,7 +123,7 @@ class Receiver:
 
     def session_began(self) -> None:
         """Forget what is in doubt, because the broker has no session from before; called before the subscription."""
-        with self._guard:
+        with self._filling:
             for topic, deliveries in self._deliveries.items():
                 deliveries.forget()
                 self.feeds[topic].spool.append([], in_doubt=NOTHING_IN_DOUBT)
@@ -139,25 +142,25 @@ class Receiver:
 
     def work(self, messages: Iterable[Message | None]) -> None:
         """Spool a group of messages and acknowledge them; None marks where a connection began or ended."""
-        with self._guard:
-            self._work(messages)
-
-    def _work(self, messages: Iterable[Message | None]) -> None:
-        for message in messages:
-            if message is None:
-                self._forget()
-            elif message.topic in self.feeds:
-                self._waiting[message.topic].append(message)
-            else:
-                self._transport.acknowledge([message.token])
-        # Only where there is something to do: a host may receive thousands of streams.
-        busy = {*self._waiting, *self._answers.due, *self._missed, *self._gapped}
-        for topic in sorted(busy & self.feeds.keys()):
-            try:
-                self._serve(topic, self.feeds[topic])
-            except TROUBLES as error:
-                self._on_trouble(topic, error)
-                self._remove(topic)
+        with self._filling, self._table:
+            for message in messages:
+                if message is None:
+                    self._forget()
+                elif message.topic in self.feeds:
+                    self._waiting[message.topic].append(message)
+                else:
+                    self._transport.acknowledge([message.token])
+            # Only where there is something to do: a host may receive thousands of streams.
+            busy = {*self._waiting, *self._answers.due, *self._missed, *self._gapped} & self.feeds.keys()
+        for topic in sorted(busy):
+            with self._filling:
+                if (feed := self.feeds.get(topic)) is None:
+                    continue
+                try:
+                    self._serve(topic, feed)
+                except SPOOL_TROUBLES as error:
+                    self._on_trouble(topic, error)
+                    self._remove(topic)
 
     def _serve(self, topic: str, feed: SpoolFeed) -> None:
         if feed.spool.state is SpoolState.FULL:
@@ -184,11 +187,12 @@ class Receiver:
                 self._missed.add(topic)
 
     def _remove(self, topic: str) -> None:
-        if self.feeds.pop(topic, None) is not None:
-            for topics in (self._missed, self._gapped):
-                topics.discard(topic)
-            self._transport.acknowledge(message.token for message in self._waiting.pop(topic, []))
-            self._answers.forget(topic)
+        with self._table:
+            if self.feeds.pop(topic, None) is not None:
+                for topics in (self._missed, self._gapped):
+                    topics.discard(topic)
+                self._transport.acknowledge(message.token for message in self._waiting.pop(topic, []))
+                self._answers.forget(topic)
 
     def _group(self) -> list[Message | None]:
         """The next message and those that come within the grouping time after it; empty if none comes."""
@@ -205,7 +209,7 @@ class Receiver:
 
     def _idle(self) -> float:
         """Seconds until something may be due: a report, or messages that wait for room in a spool."""
-        with self._guard:
+        with self._table:
             waits = self._answers.waiting or self._missed or any(self._waiting.values())
         return REPORT_INTERVAL if waits else _IDLE
 

@@ -20,7 +20,15 @@ from merge.consolidation.regimes import Regime, Saves
 from merge.consolidation.regions import Region, regions
 from merge.consolidation.separation import separated
 from merge.covering import Component, components
-from merge.errors import DataflowExists, NoHost, NoSuchDataflow, RootsApart, SignatureCollision, StaleChange
+from merge.errors import (
+    DataflowExists,
+    NoHost,
+    NoSuchDataflow,
+    RootsApart,
+    SignatureCollision,
+    StaleChange,
+    TooManyStreams,
+)
 from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
 from merge.explanation import Explanation, Reuse, explain, explained
 from merge.grouping.images import Image
@@ -96,6 +104,7 @@ __all__ = [
     "Submitted",
     "TaskCounts",
     "TaskEstimate",
+    "TooManyStreams",
     "Transaction",
     "Weighed",
     "Worth",

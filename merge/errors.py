@@ -53,6 +53,15 @@ class NoHost(RuntimeError):
         self.tags = tags
 
 
+class TooManyStreams(RuntimeError):
+    """What starts would need more streams between jobs than its host can receive."""
+
+    remedy = "submit a smaller part of it, or have an operator add a host"
+
+    def __init__(self, needs: int, most: int) -> None:
+        super().__init__(f"{needs:,} more streams between jobs are needed, and the host has room for {most:,}")
+
+
 class RootsApart(NoHost):
     """Tasks would read streams that are sent to several roots already, and a stream is sent to one root only."""
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from dags import Dataflow
 from merge.capacity import Costs
 from merge.change import Change
+from merge.errors import TooManyStreams
 from merge.estimates import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
 from merge.grouping.images import Image
 from merge.jobs import Assignment, JobId, Jobs
@@ -25,6 +26,8 @@ from merge.placement.strategies import place
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted
 
+MOST_STREAMS = 5_000
+"""The streams between jobs that one host may receive: at rest so many take it 0.04 cores."""
 BATCH_SECONDS = 0.02
 """Seconds of CPU that a batch is assumed to cost, whatever it holds."""
 
@@ -111,6 +114,7 @@ def decide(running: RunningGraph, jobs: Jobs, request: Request, conditions: Cond
         apart=_closed(jobs, request, conditions),
     )
     settled = settle(jobs, placed, change.stops)
+    _check_streams(jobs, settled.jobs, placed)
     touches = settled.touches | _delivering(settled.between, change.submitted) | _delivering(jobs, change.removed)
     return Step(
         change=change,
@@ -171,6 +175,19 @@ def _busy(running: RunningGraph, change: Change, request: Request, conditions: C
     # New instances are numbered in the order of the tasks that start.
     starting = (placed_busy(estimate) for instance, estimate in estimates if instance is None)
     return dict(zip(change.residue, starting, strict=True))
+
+
+def _check_streams(before: Jobs, after: Jobs, placed: Assignment) -> None:
+    """Raise TooManyStreams if a host would receive more streams than before, and too many."""
+    for host in {after.jobs[bridge.to].host for bridge, _ in placed.crossings if bridge in after.bridges}:
+        received, needed = _received(before, host), _received(after, host)
+        if received < needed > MOST_STREAMS:
+            raise TooManyStreams(needed - received, max(0, MOST_STREAMS - received))
+
+
+def _received(jobs: Jobs, host: str) -> int:
+    """The number of streams between jobs that a host receives."""
+    return sum(len(those) for job, those in jobs.entering.items() if jobs.jobs[job].host == host)
 
 
 def _touched(before: Jobs, after: Jobs, assignment: Assignment) -> frozenset[JobId]:

@@ -30,7 +30,7 @@ from bridge import (
     topics,
 )
 from bridge.machine.files import make_folder, sync_folder, write_whole
-from bridge.receiver import TROUBLES
+from bridge.receiver import SPOOL_TROUBLES
 from bridge.transport.address import Address
 from bridge.transport.fetch_interval import fetch_wait, next_batch_after
 from bridge.transport.mqtt_client import MqttClient, Permit, always
@@ -255,7 +255,7 @@ class _Received:
     def _work(self) -> None:
         try:
             self._receiver.run()
-        except TROUBLES as error:
+        except SPOOL_TROUBLES as error:
             self._fail(error)
         finally:
             self._worked.set()
@@ -274,7 +274,7 @@ class _Received:
     def _session_began(self) -> None:
         try:
             self._receiver.session_began()
-        except TROUBLES as error:
+        except SPOOL_TROUBLES as error:
             self._fail(error)
             raise
 

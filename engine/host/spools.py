@@ -101,18 +101,24 @@ class HostSpools:
         self._due = due
         self._copies = copies
         self._supplies: dict[str, _Supply] = {}
+        self._by_topic: dict[str, str] = {}
+        """The stream that a topic fills."""
         self._pruned = -math.inf
 
     def need(self, plan: Plan, ingress: Ingress) -> None:
         """Supply a stream to a job that reads it by a plan, unless it is supplied already."""
         supply = self._supplies.get(ingress.stream)
-        if other := next((name for name, each in self._supplies.items() if _clash(each.ingress, ingress)), None):
+        topic = _topic(ingress)
+        other = self._by_topic.get(topic, ingress.stream)
+        if other != ingress.stream or (supply is not None and not _are_same(supply.ingress, ingress)):
             raise RefusedPlan(
                 f"{ingress.stream!r} cannot be supplied beside {other!r}, which has the same name or topic and is not "
                 "the same stream; use that one, or stop the jobs that read it"
             )
         if supply is None:
             supply = self._supplies[ingress.stream] = _Supply(ingress=ingress, most_bytes=plan.limits.spool_bytes)
+            if topic:
+                self._by_topic[topic] = ingress.stream
         supply.jobs.add(plan.job)
         self._declare_common(supply, ingress)
         if supply.spool is None and not supply.trouble:
@@ -229,6 +235,7 @@ class HostSpools:
         for supply in self._supplies.values():
             self._close(supply)
         self._supplies.clear()
+        self._by_topic.clear()
 
     def _own(self, supply: _Supply) -> None:
         stream = supply.ingress.stream
@@ -267,6 +274,7 @@ class HostSpools:
             return
         self._end(supply)
         del self._supplies[stream]
+        self._by_topic.pop(_topic(supply.ingress), None)
 
     def _end(self, supply: _Supply) -> None:
         if supply.reception is not None:
@@ -305,14 +313,20 @@ def _troubles(supply: _Supply) -> Iterator[None]:
         supply.fail(str(error))
 
 
-def _clash(one: Ingress, other: Ingress) -> bool:
-    """Whether two streams cannot both be supplied: they share a name, or a topic would fill two spools."""
-    same = are_alike(one.supply, other.supply) and (one.origin == other.origin or not isinstance(one.supply, Bridged))
-    if one.stream == other.stream:
-        return not same
-    if isinstance(one.supply, Subscribed) and isinstance(other.supply, Subscribed):
-        return one.supply.topic == other.supply.topic
-    return isinstance(one.supply, Bridged) and same
+def _topic(ingress: Ingress) -> str:
+    """The topic that fills a stream; empty if it is generated."""
+    match ingress.supply:
+        case Subscribed(topic=topic):
+            return topic
+        case Bridged():
+            return topics.stream(*ingress.origin)
+        case _:
+            return ""
+
+
+def _are_same(one: Ingress, other: Ingress) -> bool:
+    """Whether two streams of a name bring the same events."""
+    return are_alike(one.supply, other.supply) and (one.origin == other.origin or not isinstance(one.supply, Bridged))
 
 
 def _generate(supply: _Supply) -> None:

@@ -20,6 +20,7 @@ from merge import (
     NoHost,
     RootsApart,
     Submit,
+    TooManyStreams,
     decide,
     explain,
     explained,
@@ -77,6 +78,9 @@ def unhosted_refused(dataflow: Dataflow, raw: bytes, conditions: Conditions) -> 
     """
     try:
         yield
+    except TooManyStreams as error:
+        problem = Problem(pointer="/tasks", code="too-many-streams", message=str(error), remedy=error.remedy)
+        raise InvalidDataflow([problem]) from error
     except RootsApart as error:
         raise InvalidDataflow(list(_apart(dataflow, raw, error))) from error
     except NoHost as error:

@@ -235,6 +235,26 @@ def test_what_reads_streams_that_cannot_come_to_one_host_is_refused_by_task(sqli
     assert {"x", "y"} == {each.host for each in manager.service.running.jobs(OPERATOR, Paging()).items}
 
 
+def test_what_needs_more_streams_than_its_host_can_receive_is_refused(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer says how many are missing, nothing has changed, and what needs no more is taken."""
+    monkeypatch.setattr("merge.step.MOST_STREAMS", 3)
+    manager = Manager(sqlite, strategy="launch").lead()
+    manager.admit("ann", "bob")
+    manager.register("weather", "traffic", "power")
+    manager.submit("ann", "s:source > a:map > k:sink")
+    manager.submit("bob", "s:source > a:map > b:scale > k:sink")
+    before = manager.service.operations.page(OPERATOR, Paging()).items
+    wide = "s:source > a:map > b:scale > c:window > k:sink a > d:window > l:sink s > e:scale > m:sink"
+    for ask in (manager.service.dataflows.submit, manager.service.dataflows.explain):
+        with pytest.raises(InvalidDataflow, match=r"3 more streams .* room for 2") as refused:
+            ask(ANN, raw(wide))
+        assert [("/tasks", "too-many-streams")] == [(each.pointer, each.code) for each in refused.value.errors]
+    assert before == manager.service.operations.page(OPERATOR, Paging()).items
+    manager.submit("ann", "s:source > a:map > b:scale > l:sink")
+
+
 def test_where_no_host_is_there_yet_asking_again_helps(manager: Manager) -> None:
     """That is said of a submission, and an explanation tells what would open a job."""
     manager.hosts = ()
