@@ -235,7 +235,7 @@ class Receiver:
         new = messages if deliveries is None else deliveries.new(messages)
         events, unfit = all_events_in([message.payload for message in new], schema)
         for each in unfit:
-            self._on_unread(Unread(topic=topic, event=each.event, reason=each.reason))
+            self._on_unread(Unread(topic=topic, event=each.event, reason=each.reason, count=each.count))
         items = list[Item]()
         if len(events):
             stamp = self._stamp()

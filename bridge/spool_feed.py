@@ -32,3 +32,5 @@ class Unread:
     topic: str
     event: str
     reason: str
+    count: int = 1
+    """The number of events that it stands for."""

@@ -79,7 +79,7 @@ def _braid(address: Address, protocol: MQTTProtocolVersion, folder: Path, spool:
         feed = SpoolFeed(spool=spool, schema=Schema.of(RAW_FIELDS))
         # With or without an argument: an older checkout passes none.
         due = lambda *_after: time.monotonic()  # noqa: E731 - as short as what it says
-        received = receptions.begin(BACKLOG_TOPIC, {BACKLOG_TOPIC: feed}, due=due, on_trouble=_fail)
+        received = receptions.begin(BACKLOG_TOPIC, {BACKLOG_TOPIC: feed}, due=due, on_unread=_fail, on_trouble=_fail)
         try:
             yield
         finally:

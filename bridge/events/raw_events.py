@@ -49,6 +49,8 @@ class Unfit:
 
     event: str
     reason: str
+    count: int = 1
+    """The number of events that it stands for."""
 
 
 class UnfitField(ValueError):
@@ -123,7 +125,7 @@ def _together(unfit: list[Unfit]) -> list[Unfit]:
     if len(rest) <= 1:
         return unfit
     more = f"this and {len(rest) - 1:,} more events of the message are unfit; of this one: {rest[0].reason}"
-    return [*unfit[:MOST_UNFIT_REPORTED], Unfit(event=rest[0].event, reason=more)]
+    return [*unfit[:MOST_UNFIT_REPORTED], Unfit(event=rest[0].event, reason=more, count=len(rest))]
 
 
 def _rows(message: bytes, converters: _Converters, unfit: list[Unfit]) -> Iterator[tuple[object, ...]]:

@@ -301,8 +301,11 @@ class SparkHost:
         )
 
     def _figures(self) -> Mapping[str, Any]:
-        """The figures of the machine, which cost as much to find out as the rest of a beat."""
+        """The figures of the machine, which cost as much to find out as the rest of a beat, and those of sources.
+
+        Each of these changes the status, so a source that rejects all the time must not change it at every beat.
+        """
         now = time.monotonic()
         if now - self._measured_at >= _METER_SECONDS:
-            self._measured_at, self._measured = now, self._measure()
+            self._measured_at, self._measured = now, {**self._measure(), "sources": self._spools.received()}
         return self._measured

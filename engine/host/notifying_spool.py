@@ -19,6 +19,8 @@ class NotifyingSpool(Spool):
     ) -> None:
         """`on_growth` is called after each append; its argument says whether a marker came."""
         super().__init__(folder, most_bytes=most_bytes)
+        self.accepted = 0
+        """The events that were appended since it was opened."""
         self._on_growth = on_growth
         self._copies = copies
         self._index: SpoolIndex | None = None
@@ -35,6 +37,7 @@ class NotifyingSpool(Spool):
         first = super().append(items, producers, in_doubt)
         self._settle()
         if items:
+            self.accepted += sum(item.count for item in items if item.kind is not ItemKind.MARKER)
             with self._indexing:
                 if self._index is not None:
                     self._index.feed(first, items)

@@ -71,12 +71,14 @@ class StreamReceiver(Protocol):
         feeds: Mapping[str, SpoolFeed],
         *,
         due: Callable[[float], float],
+        on_unread: Callable[[Unread], None],
         on_trouble: Callable[[str], None],
     ) -> Reception:
         """Begin to receive a stream on all its topics.
 
         `due` returns when the next batch after a time that reads it may begin, by the clock's passed time.
-        `on_trouble` is called with the reason if the reception ends by itself. Both are called from any thread.
+        `on_unread` is called with each message, or event in one, that cannot be spooled. `on_trouble` is called with
+        the reason if the reception ends by itself. All are called from any thread.
         """
 
 
@@ -113,11 +115,18 @@ class Receptions:
         feeds: Mapping[str, SpoolFeed],
         *,
         due: Callable[[float], float],
+        on_unread: Callable[[Unread], None],
         on_trouble: Callable[[str], None],
     ) -> Reception:
         """Begin to receive a stream, as soon as there is a connection."""
         if all(feed.is_bridge for feed in feeds.values()):
             return self._begin_between_jobs(feeds, on_trouble)
+
+        def publish(unread: Unread) -> None:
+            # First, because the message comes again if it cannot be published.
+            self._on_unread(unread)
+            on_unread(unread)
+
         make_folder(self._folder)
         # Noted before the broker keeps anything.
         write_whole(self._folder / _digest(stream), json.dumps({"stream": stream, "topics": [*feeds]}).encode())
@@ -125,7 +134,7 @@ class Receptions:
             feeds,
             partial(self._client, self._client_id(stream)),
             due=due,
-            on_unread=self._on_unread,
+            on_unread=publish,
             on_trouble=on_trouble,
             on_left=lambda: self._forget(stream),
             clock=self._clock,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bridge import (
     Clock,
@@ -23,10 +24,13 @@ from bridge import (
     SpoolClosed,
     SpoolDamaged,
     SpoolFeed,
+    Unread,
     consumers,
     topics,
 )
+from bridge.events.raw_events import Unfit
 from engine.host.notifying_spool import NotifyingSpool
+from engine.host.received import Received
 from engine.host.reception import Reception, StreamReceiver
 from engine.plan import Ingress, Plan
 from engine.plan_messages import RefusedPlan
@@ -50,6 +54,8 @@ _RETRY_SECONDS = 5.0
 class _Supply:
     ingress: Ingress
     most_bytes: int
+    received: Received
+    """Without what its open spool has accepted."""
     spool: NotifyingSpool | None = None
     reception: Reception | None = None
     counted: Counts = field(default_factory=Counts)
@@ -116,7 +122,9 @@ class HostSpools:
                 "the same stream; use that one, or stop the jobs that read it"
             )
         if supply is None:
-            supply = self._supplies[ingress.stream] = _Supply(ingress=ingress, most_bytes=plan.limits.spool_bytes)
+            supply = self._supplies[ingress.stream] = _Supply(
+                ingress=ingress, most_bytes=plan.limits.spool_bytes, received=Received(since=self._clock.now())
+            )
             if topic:
                 self._by_topic[topic] = ingress.stream
         supply.jobs.add(plan.job)
@@ -223,11 +231,19 @@ class HostSpools:
                 supply.reception.hurry(seconds)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """For each stream that is received how many messages were duplicates, early, missing for good, or refused."""
+        """For each stream between jobs how many events were duplicates, early, missing for good, or refused."""
         return {
             stream: asdict(_sum(supply.counted, supply.reception.counts))
             for stream, supply in sorted(self._supplies.items())
-            if supply.reception is not None
+            if supply.reception is not None and isinstance(supply.ingress.supply, Bridged)
+        }
+
+    def received(self) -> dict[str, dict[str, Any]]:
+        """For each source whose spool this host fills what it has received of it."""
+        return {
+            stream: asdict(replace(supply.received, accepted=supply.received.accepted + supply.spool.accepted))
+            for stream, supply in sorted(self._supplies.items())
+            if supply.spool is not None and not isinstance(supply.ingress.supply, Bridged)
         }
 
     def close(self) -> None:
@@ -258,7 +274,9 @@ class HostSpools:
                 feed = SpoolFeed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
                 self._receive(supply, {topics.stream(*origin): feed})
             case generated:
-                supply.generator_run = GeneratorRun(generated.generator, supply.spool, clock=self._clock)
+                supply.generator_run = GeneratorRun(
+                    generated.generator, supply.spool, clock=self._clock, on_unfit=partial(self._reject, supply)
+                )
                 supply.thread = threading.Thread(
                     target=_generate, args=(supply,), name=f"generates {stream}", daemon=True
                 )
@@ -266,7 +284,19 @@ class HostSpools:
 
     def _receive(self, supply: _Supply, feeds: Mapping[str, SpoolFeed]) -> None:
         stream = supply.ingress.stream
-        supply.reception = self._receiver.begin(stream, feeds, due=partial(self._due, stream), on_trouble=supply.fail)
+        supply.reception = self._receiver.begin(
+            stream,
+            feeds,
+            due=partial(self._due, stream),
+            on_unread=partial(self._reject, supply),
+            on_trouble=supply.fail,
+        )
+
+    def _reject(self, supply: _Supply, unread: Unread | Unfit) -> None:
+        """Count what is rejected of a stream; from the one thread that fills its spool."""
+        supply.received = supply.received.rejecting(
+            unread.event, unread.reason, count=unread.count, at=self._clock.now()
+        )
 
     def _end_unread(self, stream: str, supply: _Supply) -> None:
         # A job of another host may read it: events would be lost that come before that host supplies it.
@@ -291,6 +321,8 @@ class HostSpools:
             supply.thread.join()
         if supply.spool is not None:
             supply.spool.close()
+            accepted = supply.received.accepted + supply.spool.accepted
+            supply.received = replace(supply.received, accepted=accepted)
         supply.reception, supply.generator_run, supply.thread, supply.spool = None, None, None, None
 
 

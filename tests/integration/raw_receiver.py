@@ -43,7 +43,7 @@ def main(url: str, folder: str, fatal: str, at: str) -> None:
         Path(folder), "h", Address.parse(url), MQTTProtocolVersion.MQTTv5, on_unread=_fail, clock=SystemClock()
     )
     feed = SpoolFeed(spool=spool, schema=Schema.of(n=Kind.INTEGER))
-    reception = receptions.begin(RAW, {RAW: feed}, due=lambda _after: 0.0, on_trouble=_fail)
+    reception = receptions.begin(RAW, {RAW: feed}, due=lambda _after: 0.0, on_unread=_fail, on_trouble=_fail)
     sys.stdout.write(READY)
     sys.stdout.flush()
     sys.stdin.read()

@@ -485,14 +485,15 @@ def test_messages_that_wait_for_a_reception_are_not_dropped(tmp_path: Path, monk
         closing.callback(spool.close)
         feed = SpoolFeed(spool=spool, schema=Schema.of(n=FieldKind.INTEGER))
         again: Receptions | None = None
-        receptions.begin(
-            "raw/t", {"t": feed}, due=lambda _after: time.monotonic(), on_trouble=lambda _trouble: None
-        ).stop()
+        receive: dict[str, Any] = {
+            "due": lambda _after: time.monotonic(),
+            "on_unread": lambda _unread: None,
+            "on_trouble": lambda _trouble: None,
+        }
+        receptions.begin("raw/t", {"t": feed}, **receive).stop()
         with heard(broker, []) as (client, _):
             client.publish("t", b'{"n": 5}')
         again = receptions
-        second = again.begin(
-            "raw/t", {"t": feed}, due=lambda _after: time.monotonic(), on_trouble=lambda _trouble: None
-        )
+        second = again.begin("raw/t", {"t": feed}, **receive)
         until(lambda: spooled() == [5], "what was kept")
         second.stop()

@@ -16,6 +16,7 @@ from bridge.message import UNACKNOWLEDGED
 from bridge.spools.log import LOG
 from bridge.transport.mqtt_client import MqttClient
 from dags import Kind
+from engine.host.received import MOST_REJECTED_KEPT
 from engine.host.reception import Receptions
 from engine.host.spools import HostSpools
 from engine.plan import Ingress, Limits, Plan
@@ -283,6 +284,28 @@ def test_duplicates_and_early_messages_are_counted(broker: Broker, tmp_path: Pat
             "bridge/7": {"duplicates": 10, "held": 5, "gaps": 0, "refused": 0},
             "bridge/8": {"duplicates": 0, "held": 0, "gaps": 0, "refused": 0},
         } == streams.spools.counts()
+    finally:
+        streams.stop()
+
+
+def test_what_a_source_rejects_is_counted_and_a_few_of_it_shown(broker: Broker, tmp_path: Path) -> None:
+    """Each event once, whatever messages they come in; of a flood the newest few are kept, cut; others have none."""
+    streams = Streams(broker, tmp_path / "root")
+    try:
+        streams.need("a")
+        streams.need("b")
+        streams.publish("a", 0, 5)
+        flood = json.dumps([{"n": 5}, *({"n": "x" * 1_000} for _ in range(1_000))])
+        for message in (b"not json", flood.encode(), b'{"n": "hot"}'):
+            streams.client.publish("a", message)
+        streams.publish("b", 0, 3)
+        until(lambda: [1_002, 0] == [each["rejected"] for each in streams.spools.received().values()])
+        until(lambda: [6, 3] == [each["accepted"] for each in streams.spools.received().values()])
+        received = streams.spools.received()
+        newest = received["raw/a"]["newest"]
+        assert ('{"n": "hot"}', "the field 'n' should be of kind integer") == (newest[0]["event"], newest[0]["reason"])
+        assert [MOST_REJECTED_KEPT, 0] == [len(each["newest"]) for each in received.values()]
+        assert 2_000 > len(json.dumps(received))
     finally:
         streams.stop()
 

@@ -52,7 +52,7 @@ def test_a_reception_that_died_of_an_error_is_not_waited_for(tmp_path: Path, mon
     monkeypatch.setattr(reception, "MqttClient", MqttClient)
     hung_up: list[bool] = []
 
-    def breaks(_unread: Unread) -> NoReturn:
+    def breaks(_reported: Unread | str) -> NoReturn:
         raise KeyError("an error that nobody foresaw")
 
     def give_up(_died: Any) -> None:
@@ -68,7 +68,7 @@ def test_a_reception_that_died_of_an_error_is_not_waited_for(tmp_path: Path, mon
     receptions = Receptions(tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=breaks, clock=MemoryClock())
     for topic in ("a", "b"):
         feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
-        receptions.begin(f"raw/{topic}", {topic: feed}, due=lambda _after: 0.0, on_trouble=lambda _trouble: None)
+        receptions.begin(f"raw/{topic}", {topic: feed}, due=lambda _after: 0.0, on_unread=breaks, on_trouble=breaks)
     MqttClient.made[0].deliver([Message("a", b"no JSON", 1)])
     assert ended.wait(BOUND)
     assert ([True], [True, True]) == (hung_up, [each.stopped.is_set() for each in MqttClient.made])
@@ -84,7 +84,13 @@ def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch:
         tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=lambda _unread: None, clock=clock
     )
     feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
-    receptions.begin("raw", {"raw": feed}, due=lambda _after: max(dues), on_trouble=lambda _trouble: None)
+    receptions.begin(
+        "raw",
+        {"raw": feed},
+        due=lambda _after: max(dues),
+        on_unread=lambda _unread: None,
+        on_trouble=lambda _trouble: None,
+    )
     (raw,) = MqttClient.made
     found = [raw.grouping(few)]
     dues.append(7.2)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from bridge import Counts, FolderReader, Item, MemoryClock, Spool, SpoolFeed, commit, consumers, leave, topics
+from bridge import Counts, FolderReader, Item, MemoryClock, Spool, SpoolFeed, Unread, commit, consumers, leave, topics
 from bridge.spools.log import LOG
 from dags import Kind, Schema
 from engine.host.consumers import HostConsumers
@@ -19,7 +19,8 @@ from engine.plan import Entry, Ingress, Plan
 from engine.plan_messages import RefusedPlan, read_plan, written_plan
 from engine.records.job_folder import JobFolder, spool_folder
 from engine.records.kept_cuts import KeptCut
-from engine.supply import Bridged, Rated, Subscribed, Supply
+from engine.supply import Bridged, Rated, ReplayedFile, Subscribed, Supply
+from tests.engine.replicas.scene import until
 
 DUE = {"raw/street": 7.0}
 """When the next batch that reads a stream may begin."""
@@ -34,6 +35,7 @@ class Broker:
         self.forgotten: set[str] = set()
         """The topics whose subscription it has not confirmed since it was killed."""
         self.troubles: dict[str, Callable[[str], None]] = {}
+        self.unread: dict[str, Callable[[Unread], None]] = {}
         self.due: Callable[[float], float] | None = None
 
     def begin(
@@ -42,6 +44,7 @@ class Broker:
         feeds: Mapping[str, SpoolFeed],
         *,
         due: Callable[[float], float],
+        on_unread: Callable[[Unread], None],
         on_trouble: Callable[[str], None],
     ) -> "Received":
         topic, *others = feeds
@@ -52,6 +55,7 @@ class Broker:
         self.feeds[topic] = feeds[topic]
         self.kept.add(topic)
         self.troubles[stream] = on_trouble
+        self.unread[stream] = on_unread
         return Received(self, topic)
 
 
@@ -167,11 +171,48 @@ def test_a_host_that_ends_has_the_broker_keep_messages(spools: HostSpools, broke
     assert ({}, {"street"}) == (broker.feeds, broker.kept)
 
 
-def test_the_counts_of_intakes_are_reported(spools: HostSpools) -> None:
-    """They are reported for received streams, and not for generated ones."""
+def test_the_counts_of_intakes_are_reported(
+    spools: HostSpools, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are reported for streams between jobs, and not for sources; those from before a trouble stay."""
+    monkeypatch.setattr("engine.host.spools._RETRY_SECONDS", 0.0)
     spools.need(planned("a"), raw())
-    spools.need(planned("a"), replace(raw("rated", "", 2), supply=Rated(per_second=0.001)))
-    assert {"raw/street": {"duplicates": 0, "held": 0, "gaps": 3, "refused": 0}} == spools.counts()
+    spools.need(planned("a"), Ingress(stream="bridge/7", instance=7, supply=Bridged()))
+    assert {"bridge/7": {"duplicates": 0, "held": 0, "gaps": 3, "refused": 0}} == spools.counts()
+    broker.troubles["bridge/7"]("the disk is full")
+    spools.look()
+    assert 6 == spools.counts()["bridge/7"]["gaps"]
+
+
+def test_what_is_received_of_a_source_is_counted(
+    spools: HostSpools, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accepted and rejected events, also after trouble with the spool, with the newest rejected ones, which are cut."""
+    monkeypatch.setattr("engine.host.spools._RETRY_SECONDS", 0.0)
+    spools.need(planned("a"), raw())
+    for reason in ("the disk is full", "and full again"):
+        spools.mark(reason, ())
+        broker.feeds["street"].spool.append([Item(count=2, stamp=0, payload=b"")])
+        for event in ("a", "b", "c" * 1_000):
+            broker.unread["raw/street"](Unread(topic="street", event=event, reason="no number", count=4))
+        broker.troubles["raw/street"](reason)
+        spools.look()
+    received = spools.received()["raw/street"]
+    newest = received.pop("newest")
+    assert {"since": 0.0, "accepted": 4, "rejected": 24} == received
+    assert ["c" * 199 + "…", "b", "a"] == [each["event"] for each in newest]
+
+
+def test_rows_of_a_replayed_file_that_do_not_fit_are_counted(tmp_path: Path, spools: HostSpools) -> None:
+    """As rejected events of its source, which names the row."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"n": 1}\n{"n": "many"}\n')
+    supply = ReplayedFile(path=str(path), fields={"n": Kind.INTEGER}, per_second=1.0)
+    spools.need(planned("a"), replace(raw(), supply=supply))
+    until(lambda: spools.received()["raw/street"]["accepted"] == 1)
+    assert [f"{path}, row 2: the field 'n' should be of kind integer"] == [
+        each["reason"] for each in spools.received()["raw/street"]["newest"]
+    ]
 
 
 def test_a_stream_that_cannot_be_received_is_retried(
@@ -186,8 +227,6 @@ def test_a_stream_that_cannot_be_received_is_retried(
     broker.troubles["raw/street"]("the disk is full")
     spools.look()
     assert ({"raw/street": "ready"}, {"street"}) == (spools.states(), set(broker.feeds))
-    # The counts of the first try stay.
-    assert 6 == spools.counts()["raw/street"]["gaps"]
 
 
 def test_a_damaged_spool_hurts_no_other(tmp_path: Path, spools: HostSpools, monkeypatch: pytest.MonkeyPatch) -> None:
