@@ -65,7 +65,7 @@ class DataflowAnswer(Answer):
     """The number of documents that it has had."""
     state: DataflowState
     reason: str = ""
-    """The reason why it waits or is degraded."""
+    """The reason why it waits or is degraded, and what a source of its tenant has rejected in the last hour."""
     submitted: datetime
     outputs: tuple[OutputAnswer, ...]
     start: Start = Start.LATEST

@@ -1,5 +1,6 @@
 """Sources: their registration, connections and readers, and the numbering of sent events."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
@@ -70,6 +71,26 @@ class SchemaForm(Form):
     fields: Annotated[dict[str, Kind], Field(alias="schema", max_length=250)]
 
 
+class RejectedAnswer(Answer):
+    """A message, or an event in one, that did not fit its source's schema and reached no dataflow."""
+
+    at: datetime
+    event: str
+    """Its beginning, as text."""
+    reason: str
+
+
+class ReceivedAnswer(Answer):
+    """The events of a source that its host has received since it began to, which it does anew whenever it starts."""
+
+    since: datetime
+    """When it began to receive, and to count."""
+    accepted: int
+    rejected: int
+    newest: tuple[RejectedAnswer, ...]
+    """The newest rejected ones, newest first."""
+
+
 class SourceAnswer(Answer):
     """A registered source."""
 
@@ -85,6 +106,8 @@ class SourceAnswer(Answer):
     """Likewise."""
     dataflows: int
     """The number of the caller's dataflows that read it; of all dataflows for its owner and for operators."""
+    received: ReceivedAnswer | None = None
+    """For its owner and for operators only. None as well while no host receives it, because no dataflow reads it."""
 
 
 class DependentAnswer(Answer):

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -12,11 +12,14 @@ from manager.answers import DataflowAnswer, DataflowState, OutputAnswer, Start, 
 from manager.cases.base import hour, moment
 from manager.committed.state import CommittedState, running_id
 from manager.observations.figures import output_figures
-from manager.observations.reports import HostSeen, Observations
+from manager.observations.reports import HostSeen, Observations, received_of
 from manager.reconciler.dataflow_life import Need, find
 from manager.reconciler.dataflow_needs import needs_of
 from manager.store.tables import DataflowRow
 from merge import Instance
+
+_REJECTS_SHOWN = 3600.0
+"""Seconds for which a dataflow says that a source has rejected an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,8 @@ class Standing:
     needs: tuple[Need, ...] = ()
     since: Mapping[int, datetime] = field(default_factory=dict)
     """For each of its tasks with state when it was started, as exactly as a tenant may know."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """The stream of each of its sources that belongs to its tenant."""
 
 
 def standing_of(state: CommittedState, row: DataflowRow) -> Standing:
@@ -34,7 +39,13 @@ def standing_of(state: CommittedState, row: DataflowRow) -> Standing:
         return Standing()
     tasks = (state.running.tasks.get(Instance(instance)) for instance in row.instances)
     running = state.running.dataflows.get(running_id(row.id, row.revision))
+    sources = (state.sources.get(name) for name in row.sources)
     return Standing(
+        sources={
+            each.source.name: each.supplied.stream
+            for each in sources
+            if each is not None and each.source.owner == row.tenant
+        },
         needs=tuple(needs_of(state, running)) if running is not None else (),
         since={task.instance: hour(task.since) for task in tasks if task and task.type.state is not Remembers.NONE},
     )
@@ -52,7 +63,7 @@ def dataflow_answer(
     elif standing is not None:
         jobs = {need.job: seen for need in standing.needs if (seen := observations.job(need.job)) is not None}
         found = find(standing.needs, jobs, hosts)
-        state, reason = found.state, found.reason
+        state, reason = found.state, "; ".join(filter(None, (found.reason, _rejecting(standing, hosts.values()))))
     return DataflowAnswer(
         id=row.id,
         tenant=row.tenant,
@@ -64,6 +75,17 @@ def dataflow_answer(
         start=Start(row.start),
         outputs=tuple(_output_answers(row, standing or Standing(), observations)),
     )
+
+
+def _rejecting(standing: Standing, hosts: Collection[HostSeen]) -> str:
+    """What its sources have rejected in the last hour, if they did: a sentence on the one that did so last."""
+    found = ((name, received_of(stream, hosts)) for name, stream in standing.sources.items())
+    last, text = time.time() - _REJECTS_SHOWN, ""
+    for name, received in found:
+        if received is not None and received.newest and (newest := received.newest[0]).at > last:
+            events = f"{received.rejected:,} of {received.accepted + received.rejected:,} events"
+            last, text = newest.at, f"the source {name} has rejected {events}, the last because {newest.reason}"
+    return text
 
 
 def task_answers(row: DataflowRow, standing: Standing, observations: Observations) -> tuple[TaskAnswer, ...]:

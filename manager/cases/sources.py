@@ -1,6 +1,6 @@
 """Sources: registered, shown, opened to others and revoked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dags import Kind, Problem, Schema, fields_in
@@ -9,6 +9,8 @@ from manager.access.grants import UnfitName, check_topic
 from manager.answers import (
     DependentAnswer,
     Page,
+    ReceivedAnswer,
+    RejectedAnswer,
     ReplayConnection,
     SchemaAnswer,
     SchemaForm,
@@ -18,11 +20,12 @@ from manager.answers import (
     TopicConnection,
     VisibilityForm,
 )
-from manager.cases.base import Base, Caller, Paging, paged
+from manager.cases.base import Base, Caller, Paging, moment, paged
 from manager.committed.sources import Registered, full_name, supply_of
 from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import dataflow_of
+from manager.observations.reports import HostSeen, received_of
 from manager.planner import public_id
 from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest, NotFound
 from manager.store.tables import SourceRow, TenantRow
@@ -61,10 +64,11 @@ class Sources(Base):
         made = self._changes.sources.register(row, who=caller.who)
         self._tools.access_changed()
         # Nobody can have read it yet.
-        return _answer(made, caller, dataflows=0)
+        return _answer(made, caller, dataflows=0, hosts=())
 
     def page(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
         """The sources that the caller may read, by name."""
+        hosts = self._seeing.hosts()
         with self._committer.looking() as state:
             after = paging.after or ""
             names = sorted(name for name, each in state.sources.items() if name > after and _visible(each, caller))
@@ -72,17 +76,17 @@ class Sources(Base):
                 names[: paging.limit + 1],
                 paging.limit,
                 cursor=lambda name: name,
-                answer=lambda name: _answer_in(state, caller, name),
+                answer=lambda name: _answer_in(state, caller, name, hosts),
             )
 
     def get(self, caller: Caller, name: str) -> SourceAnswer:
         """One source."""
-        full = _full(caller, name)
+        full, hosts = _full(caller, name), self._seeing.hosts()
         with self._committer.looking() as state:
             found = state.sources.get(full)
             if found is None or not _visible(found, caller):
                 raise NotFound("source", name)
-            return _answer_in(state, caller, full)
+            return _answer_in(state, caller, full, hosts)
 
     def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
         """Say who may read a source; dataflows of those who may not any more are removed."""
@@ -106,7 +110,7 @@ class Sources(Base):
         dependent = tuple(each for reader in mine if (each := self._dependent(reader, sources)) is not None)
         if not dry_run and dict(found.source.schema.fields) != dict(schema.fields):
             after = self._changes.sources.declare(full, form.fields, who=caller.who)
-        answer = _answer(after, caller, dataflows=len(readers))
+        answer = _answer(after, caller, dataflows=len(readers), hosts=self._seeing.hosts())
         return SchemaAnswer(source=answer, going_on=going_on, dependent=dependent)
 
     def _dependent(self, reader: str, sources: Mapping[str, Registered]) -> DependentAnswer | None:
@@ -170,15 +174,15 @@ def _full(caller: Caller, name: str) -> str:
     return name if caller.tenant is None else full_name(caller.tenant, name)
 
 
-def _answer_in(state: CommittedState, caller: Caller, name: str) -> SourceAnswer:
+def _answer_in(state: CommittedState, caller: Caller, name: str, hosts: Sequence[HostSeen]) -> SourceAnswer:
     """A source with how many dataflows of those that the caller may know of read it."""
     found, readers = state.sources[name], state.readers.get(name, set())
     if caller.tenant not in {None, found.source.owner}:
         readers = {each for each in readers if state.running.dataflows[each].tenant == caller.tenant}
-    return _answer(found, caller, dataflows=len(readers))
+    return _answer(found, caller, dataflows=len(readers), hosts=hosts)
 
 
-def _answer(found: Registered, caller: Caller, *, dataflows: int) -> SourceAnswer:
+def _answer(found: Registered, caller: Caller, *, dataflows: int, hosts: Sequence[HostSeen]) -> SourceAnswer:
     source = found.source
     mine = caller.tenant in {None, source.owner}
     return SourceAnswer(
@@ -189,6 +193,20 @@ def _answer(found: Registered, caller: Caller, *, dataflows: int) -> SourceAnswe
         connection=found.connection if mine else None,
         readers=tuple(sorted(source.readers)) if mine else None,
         dataflows=dataflows,
+        received=_received(found, hosts) if mine else None,
+    )
+
+
+def _received(found: Registered, hosts: Sequence[HostSeen]) -> ReceivedAnswer | None:
+    if (received := received_of(found.supplied.stream, hosts)) is None:
+        return None
+    return ReceivedAnswer(
+        since=moment(received.since),
+        accepted=received.accepted,
+        rejected=received.rejected,
+        newest=tuple(
+            RejectedAnswer(at=moment(each.at), event=each.event, reason=each.reason) for each in received.newest
+        ),
     )
 
 

@@ -1,16 +1,17 @@
-"""The commands about sources: list, register, set their visibility, revoke."""
+"""The commands about sources: list, show, register, set their visibility, revoke."""
 
 import json
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 
 from dags import Visibility
-from manager.answers import SchemaForm, VisibilityForm
+from manager.answers import SchemaForm, SourceAnswer, VisibilityForm
 from manager.client.client import Client
 from manager.commands.client_command import File, WrongUsage, client_command, fill_form, read_file
-from manager.commands.display import Shown, counted, lines, table
+from manager.commands.display import Shown, counted, lines, moment, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="The name of a source.")]
@@ -30,11 +31,34 @@ def list_sources(client: Client) -> Shown:
             [f"{name} {kind}" for name, kind in each.fields.items()],
             each.dataflows,
             each.connection.kind if each.connection else None,
+            each.received.accepted if each.received else None,
+            each.received.rejected if each.received else None,
         )
         for each in found
     )
-    columns = ("name", "owner", "visibility", "readers", "schema", "dataflows", "connection")
+    columns = ("name", "owner", "visibility", "readers", "schema", "dataflows", "connection", "accepted", "rejected")
     return Shown(data=found, text=table(*columns, rows=rows, empty="no sources"))
+
+
+@app.command()
+@client_command
+def show(client: Client, name: Name) -> Shown:
+    """Show a source: its schema, and for its owner what was accepted and rejected, with the newest rejected events."""
+    answer = client.source(name)
+    fields = ", ".join(f"{field} {kind}" for field, kind in answer.fields.items()) or "no fields"
+    heading = f"{answer.name} of {answer.owner}, {answer.visibility}, declares {fields}"
+    return Shown(data=answer, text=lines(heading, *_received(answer)))
+
+
+def _received(answer: SourceAnswer) -> Iterator[RenderableType]:
+    if (received := answer.received) is None:
+        yield "no dataflow reads it, so nothing is received" if answer.dataflows == 0 else ""
+        return
+    since = f"since {moment(received.since)}, when its host began to receive it"
+    yield f"{counted(received.accepted, 'event')} accepted and {received.rejected:,} rejected {since}"
+    if received.newest:
+        rows = ((each.at, each.reason, each.event) for each in received.newest)
+        yield table("rejected at", "reason", "event", rows=rows, empty="")
 
 
 @app.command()

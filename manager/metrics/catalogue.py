@@ -146,6 +146,10 @@ BRIDGED = _gauge("bridged_streams", "Streams that are forwarded between jobs.")
 STREAM_IN = _counter("stream_events", "Events that a job took from a stream since it started.", "job_id", "stream")
 STREAM_LAG = _gauge("stream_lag_events", "Events of a stream that wait for a job.", "job_id", "stream")
 
+# Sources.
+SOURCE_ACCEPTED = _counter("source_events_accepted", "Events of a source that its host accepted.", "stream")
+SOURCE_REJECTED = _counter("source_events_rejected", "Events of a source that did not fit its schema.", "stream")
+
 # Savings.
 MEASURED_CORES = _gauge("measured_cores", "Cores that everything took in the last metered minutes.")
 OVERHEAD = _gauge("overhead_cores", "The part of the measured cores that belongs to no dataflow.")
@@ -153,7 +157,7 @@ ALONE = _gauge("alone_cores", "Cores that separate execution would have taken, `
 SAVED = _gauge("saved_cores", "Cores saved by sharing tasks, and by packing them into few jobs.", "by")
 
 LEFT_OUT = _gauge(
-    "left_out", "Jobs, instances and streams without samples of their own, because there are too many.", "of"
+    "left_out", "Jobs, instances, streams and sources without samples of their own, because there are too many.", "of"
 )
 
 METRICS: Sequence[Metric] = tuple(each for each in globals().values() if isinstance(each, Metric))

@@ -1,12 +1,12 @@
 """Samples of the metrics, made from a snapshot. Pure, except for the installed release.
 
-The number of jobs, running tasks and streams with samples of their own is limited. Those with the lowest ids have them,
-so that they are the same each time; all others count in the sums.
+The number of jobs, running tasks, streams and sources with samples of their own is limited. Those with the lowest ids
+have them, so that they are the same each time; all others count in the sums.
 """
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from manager.metrics.catalogue import Metric
 from manager.metrics.snapshot import CommittedSnapshot, MetricsSnapshot
 from manager.observations.figures import figures_of
 from manager.observations.host_loads import host_loads
-from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen
+from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, received_of
 from manager.observations.shard_figures import ShardFigures, shard_figures
 from manager.reconciler.activity import DELAY_BOUNDS, Delays, ReconcilerActivity
 from ring.carriage import STORE
@@ -30,6 +30,7 @@ from ring.carriage import STORE
 MOST_JOB_SAMPLES = 200
 MOST_INSTANCE_SAMPLES = 200
 MOST_STREAM_SAMPLES = 200
+MOST_SOURCE_SAMPLES = 200
 _SPOOLS = frozenset({*SpoolState, ELSEWHERE, UNSUBSCRIBED})
 _SECOND = 1e9
 """A second in nanoseconds."""
@@ -54,6 +55,7 @@ def samples(known: MetricsSnapshot) -> Iterator[MetricSample]:
         yield from _machines(known)
         yield from _jobs(known.committed, known)
         yield from _tasks(known.committed, known)
+        yield from _sources(known.hosts)
     if known.driven is not None:
         yield from _driven(known.driven)
     yield from chain.from_iterable(map(_host, known.hosts))
@@ -230,6 +232,16 @@ def _measured(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[tupl
         # A task that has just moved is not measured yet in its new job.
         if seen is not None and seen.measured and (did := seen.measured[-1].instances.get(instance)) is not None:
             yield instance, seen.job, did
+
+
+def _sources(hosts: Sequence[HostSeen]) -> Iterator[MetricSample]:
+    streams = {stream for host in hosts for stream in host.sources}
+    # They end in numbers, so the shorter is the lower.
+    for stream in sorted(streams, key=lambda stream: (len(stream), stream))[:MOST_SOURCE_SAMPLES]:
+        if (received := received_of(stream, hosts)) is not None:
+            yield MetricSample(catalogue.SOURCE_ACCEPTED, (stream,), received.accepted)
+            yield MetricSample(catalogue.SOURCE_REJECTED, (stream,), received.rejected)
+    yield MetricSample(catalogue.LEFT_OUT, ("sources",), max(0, len(streams) - MOST_SOURCE_SAMPLES))
 
 
 def _savings(known: MetricsSnapshot) -> Iterator[MetricSample]:

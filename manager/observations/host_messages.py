@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from engine.host.received import Received
 from engine.plan import Plan, Port
 from engine.supply import Bridged
 from manager.observations.reports import HostSeen, JobSeen, Measured
@@ -81,6 +82,7 @@ class _HostStatus:
     jobs: tuple[str, ...] = ()
     spools: Mapping[str, str] = field(default_factory=dict)
     spool_bytes: int | None = None
+    sources: Mapping[str, Received] = field(default_factory=dict)
     dropped: int = 0
     passed_over: Mapping[str, int] = field(default_factory=dict)
     cpu: Mapping[str, float] = field(default_factory=dict)
@@ -173,6 +175,7 @@ def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
         jobs=status.jobs,
         spools=status.spools,
         spool_bytes=status.spool_bytes,
+        sources=status.sources,
         dropped=status.dropped,
         passed_over=status.passed_over,
         cpu=status.cpu,

@@ -1,12 +1,13 @@
 """The latest reports of hosts and jobs, as records."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
 from bridge.spools.spool import SpoolState
+from engine.host.received import Received
 from manager.observations.machine_messages import MachineStatus
 from merge import BATCH_SECONDS
 
@@ -113,6 +114,8 @@ class HostSeen:
     spools: Mapping[str, str] = field(default_factory=dict)
     spool_bytes: int | None = None
     """Bytes in the spools that it owns; None if the host does not report it."""
+    sources: Mapping[str, Received] = field(default_factory=dict)
+    """For the stream of each source whose spool it fills what it has received."""
     dropped: int = 0
     passed_over: Mapping[str, int] = field(default_factory=dict)
     """Messages that it passed over, counted by reason."""
@@ -141,8 +144,22 @@ class HostSeen:
         return frozenset(stream for stream, state in self.spools.items() if state in _SPOOL_STATES)
 
     def after(self, before: "HostSeen | None") -> "HostSeen":
-        """This report, given the one before: the files of a host that is away stay where they are."""
-        return self if self.alive or self.root or before is None else replace(self, root=before.root)
+        """This report, given the one before: the files of a host that is away stay where they are, and its counts."""
+        if self.alive or before is None:
+            return self
+        return replace(self, root=self.root or before.root, sources=before.sources)
+
+
+def received_of(stream: str, hosts: Iterable["HostSeen"]) -> Received | None:
+    """What was received of a source, by the host that has received it longest; None if none receives it.
+
+    Hosts without common files receive it each, and each the same.
+    """
+    return min((host.sources[stream] for host in hosts if stream in host.sources), key=_since, default=None)
+
+
+def _since(received: Received) -> float:
+    return received.since
 
 
 class Observations(Protocol):

@@ -33,7 +33,9 @@ from manager.answers import (
     PublishingForm,
     Quota,
     QuotaUse,
+    ReceivedAnswer,
     ReconfigurationForm,
+    RejectedAnswer,
     ReplanForm,
     Replayed,
     Role,
@@ -132,6 +134,18 @@ SOURCE_ANSWER = SourceAnswer(
     connection=_CONNECTION,
     readers=("ann",),
     dataflows=1,
+    received=ReceivedAnswer(
+        since=_THEN,
+        accepted=1_204,
+        rejected=1,
+        newest=(
+            RejectedAnswer(
+                at=_THEN,
+                event='{"sensor": "a", "temperature": "hot"}',
+                reason="the field 'temperature' should be of kind float",
+            ),
+        ),
+    ),
 )
 SOURCE_PAGE = Page[SourceAnswer](items=(SOURCE_ANSWER,))
 SCHEMA_ANSWER = SchemaAnswer(

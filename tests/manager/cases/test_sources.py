@@ -1,5 +1,6 @@
 """Use cases of sources: what is refused, who sees what, and lists in parts."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -8,14 +9,17 @@ from typing import Any
 import pytest
 
 from dags import Kind, Visibility
+from engine.host.received import Received
 from manager.answers import SourceForm, VisibilityForm
-from manager.cases.base import Caller, Paging
+from manager.cases.base import Caller, Paging, moment
+from manager.observations.reports import HostSeen
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound
 from manager.store.tables import SourceRow
 from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller, form, raw
 
 ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")
+NOW = moment(1_800_000_000.0)
 SHORT = "s:source > k:sink"
 
 
@@ -64,6 +68,48 @@ def test_a_reader_sees_less_than_the_owner(manager: Manager) -> None:
     assert mine.connection is not None
     assert (None, None) == (theirs.connection, theirs.readers)
     assert mine.fields == theirs.fields
+
+
+def test_only_its_owner_sees_what_a_source_has_received(manager: Manager) -> None:
+    """Of the host that has received it longest, and from a host that is away what it said before."""
+    manager.register("weather")
+    said = Received(since=60.0, accepted=7).rejecting('{"value": "hot"}', "no number", count=2, at=90.0)
+    first = HostSeen(host="north", alive=True, sources={"source/1": said}, seen=NOW)
+    away = HostSeen(host="north", alive=False, seen=NOW).after(first)
+    later = HostSeen(host="south", alive=True, sources={"source/1": Received(since=61.0)}, seen=NOW)
+    assert manager.service.sources.get(ANN, "weather").received is None
+    for hosts in ((later, first), (away,)):
+        manager.seen.every_host = hosts
+        for who in (ANN, OPERATOR):
+            received = manager.service.sources.get(who, "ann:weather").received
+            assert received is not None
+            assert (moment(60.0), 7, 2) == (received.since, received.accepted, received.rejected)
+            assert [(moment(90.0), '{"value": "hot"}', "no number")] == [
+                (each.at, each.event, each.reason) for each in received.newest
+            ]
+        (listed,) = every(lambda p: manager.service.sources.page(BOB, p), 10)
+        assert listed.received is None
+
+
+def test_a_dataflow_says_for_an_hour_that_its_source_rejects(manager: Manager) -> None:
+    """Beside what else is wrong with it, and only to the tenant that owns the source; the source that did so last."""
+    manager.register("weather", "power")
+    both = "s:source > k:sink t:source{'source': 'power'} > l:sink"
+    mine, theirs = manager.submit("ann", both), manager.submit("bob", SHORT)
+    before = manager.service.dataflows.get(ANN, mine).reason
+    now = time.time()
+
+    def reason(who: Caller, dataflow: str, *, ago: float) -> str:
+        sources = {
+            stream: Received(since=60.0, accepted=1_001).rejecting("{", f"{stream} is odd", count=2, at=now - since)
+            for stream, since in (("source/1", ago), ("source/2", 7_200.0))
+        }
+        manager.seen.every_host = (HostSeen(host="north", alive=True, sources=sources, seen=NOW),)
+        return manager.service.dataflows.get(who, dataflow).reason
+
+    rejects = "the source ann:weather has rejected 2 of 1,003 events, the last because source/1 is odd"
+    assert (f"{before}; {rejects}", before) == (reason(ANN, mine, ago=60.0), reason(ANN, mine, ago=3_601.0))
+    assert rejects not in reason(BOB, theirs, ago=60.0)
 
 
 def test_others_private_sources_answer_as_if_there_were_none(manager: Manager) -> None:

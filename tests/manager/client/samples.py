@@ -155,6 +155,12 @@ SOURCE = {
     "connection": {"kind": "topic", "topic": "city/raw"},
     "readers": ["health"],
     "dataflows": 1,
+    "received": {
+        "since": AT,
+        "accepted": 2,
+        "rejected": 1,
+        "newest": [{"at": AT, "event": '{"f": "hot"}', "reason": "f is no float"}],
+    },
 }
 TENANT = {
     "name": "school",

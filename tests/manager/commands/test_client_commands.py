@@ -50,6 +50,7 @@ QUEUED = RECONFIGURATION | {
     "state": "waiting",
     "queue": {"place": 3, "behind": ["5"], "behind_others": 2, "behind_moves": True},
 }
+_UNREAD = SOURCE | {"dataflows": 0, "received": None}
 _DECLARED = {"source": SOURCE, "going_on": 1, "dependent": [{"dataflow": "d1", "why": ["no field g"]}]}
 _GAVE_UP = DETAIL | {
     "given_up": [
@@ -272,6 +273,14 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["discarded 5 dead letters"],
     ),
     ("sources list", [page(SOURCE)], ["GET /v1/sources?limit=100"], [SOURCE], ["city", "f float", "health", "topic"]),
+    (
+        "sources show city",
+        [ok(SOURCE)],
+        ["GET /v1/sources/city"],
+        SOURCE,
+        ["city of school, named", "2 events accepted and 1 rejected since", "f is no float", '{"f": "hot"}'],
+    ),
+    ("sources show city", [ok(_UNREAD)], ["GET /v1/sources/city"], _UNREAD, ["nothing is received"]),
     ("sources register x.json", [ok(SOURCE)], ["POST /v1/sources"], SOURCE, ["city of school is registered"]),
     (
         "sources visibility city named --reader a --reader b",

@@ -10,6 +10,7 @@ import httpx
 from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
+from engine.host.received import Received
 from manager.answers import DataflowState
 from manager.observations.machine_messages import MachineStatus
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
@@ -26,6 +27,7 @@ HOST = HostSeen(
     jobs=("1",),
     spools={"1": "ready", "2": "the disk is full; free some space", "bridge/3:out": "elsewhere"},
     spool_bytes=4_096,
+    sources={"source/1": Received(since=1.0, accepted=40, rejected=3)},
     dropped=2,
     passed_over={"unasked": 3, "failed": 0},
     cpu={"driver": 1.5, "jvm": 20.0, "worker": 4.0},

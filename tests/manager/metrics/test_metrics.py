@@ -67,6 +67,8 @@ def test_values_are_those_of_the_reports(living: tuple[Town, Seen]) -> None:
     )
     assert {("north", state): 1 for state in ("elsewhere", "ready", "trouble")} == _values(town, "braid_host_spools")
     assert {("north",): 4_096} == _values(town, "braid_host_spool_bytes")
+    accepted, rejected = (_values(town, f"braid_source_events_{what}") for what in ("accepted", "rejected"))
+    assert ({("source/1",): 40}, {("source/1",): 3}) == (accepted, rejected)
     assert {(job, "0.5"): 0.25, (job, "0.99"): 0.5} == _values(town, "braid_job_latency_seconds")
     assert 1 == _values(town, "braid_jobs")["running",]
     seen.there = (replace(HOST, alive=False),)
@@ -125,7 +127,7 @@ def test_series_are_limited(living: tuple[Town, Seen], monkeypatch: pytest.Monke
     shown = [each.labels["instance_id"] for each in exposed["braid_instance_cpu_seconds"].samples]
     left = {each.labels["of"]: each.value for each in exposed["braid_left_out"].samples}
     assert [str(each) for each in instances[:2]] == shown
-    assert {"jobs": 0, "instances": len(instances) - 2, "streams": 0} == left
+    assert {"jobs": 0, "instances": len(instances) - 2, "streams": 0, "sources": 0} == left
 
 
 def test_only_operators_read_metrics(living: tuple[Town, Seen]) -> None:
