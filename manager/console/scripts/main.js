@@ -12,6 +12,7 @@ const ROUTES = [
   { path: "/", page: "overview", word: "Overview" },
   { path: "/dataflows", page: "dataflows", word: "Dataflows" },
   { path: "/dataflows/:id", page: "dataflow", within: "/dataflows" },
+  { path: "/sources", page: "sources", word: "Sources" },
   { path: "/submit", page: "submit", word: "Submit" },
   { path: "/modules", page: "modules", word: "Modules" },
   { path: "/modules/:name/:version", page: "module", within: "/modules" },
