@@ -62,6 +62,7 @@ from manager.answers.dataflows import (
 )
 from manager.answers.dead_letters import (
     DeadLetterAnswer,
+    DeadLetterGroupAnswer,
     Discarded,
     Replayed,
 )
@@ -171,6 +172,7 @@ __all__ = [
     "DataflowDetail",
     "DataflowState",
     "DeadLetterAnswer",
+    "DeadLetterGroupAnswer",
     "DefragmentationPreviewAnswer",
     "DependentAnswer",
     "Discarded",

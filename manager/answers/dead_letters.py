@@ -23,6 +23,21 @@ class DeadLetterAnswer(Answer):
     """The lines of published code that led there, if the caller published it; operators that of operators."""
 
 
+class DeadLetterGroupAnswer(Answer):
+    """The dead letters of one task with one reason."""
+
+    newest: int
+    """The id of the newest, by which all of them are replayed or discarded as `alike`."""
+    instance: int
+    dataflows: tuple[str, ...]
+    """As in the newest."""
+    reason: str
+    dead_letters: int
+    first: datetime
+    """When the first of them came."""
+    last: datetime
+
+
 class Discarded(Answer):
     """The result of discarding dead letters."""
 

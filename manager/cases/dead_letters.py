@@ -7,16 +7,16 @@ its owner's, and nobody sees what came before or after the time of its dataflow.
 import time
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import Select, func, select
 from sqlmodel import Session, col
 
 from engine.plan import Feed
-from manager.answers import DeadLetterAnswer, Discarded, OperationKind, Page, Replayed
+from manager.answers import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, OperationKind, Page, Replayed
 from manager.cases.base import Base, Caller, Paging, moment, number_in, paged
 from manager.committed.state import CommittedState
 from manager.committer.dead_letter_feeds import DeadLetterReplay, Kept, feedable
 from manager.problem import NotFound
-from manager.store.dead_letters import discard, letters_of, replayed
+from manager.store.dead_letters import discard, groups_of, letters_of, replayed
 from manager.store.tables import DataflowRow, DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow, OperationRow
 from merge import JobId
 
@@ -56,12 +56,37 @@ class DeadLetters(Base):
             ),
         )
 
-    def replay(self, caller: Caller, letter: str) -> Replayed:
-        """Feed the events of one dead letter to its task again, once; nobody is shown the letter any more."""
+    def groups(self, caller: Caller, paging: Paging, *, dataflow: str | None = None) -> Page[DeadLetterGroupAnswer]:
+        """The same letters by task and reason, the group with the newest first."""
+        wanted = groups_of(caller.tenant, dataflow)
+        if paging.after is not None:
+            wanted = wanted.having(func.max(col(DeadLetterRow.id)) < paging.after_number)
+        with self._store.read() as session:
+            if dataflow is not None and not _is_own(session, caller, dataflow):
+                return Page(items=())
+            rows = session.execute(wanted.limit(paging.limit + 1)).all()
+            of = _dataflows(session, caller, [row.newest for row in rows])
+        return paged(
+            rows,
+            paging.limit,
+            cursor=lambda row: row.newest,
+            answer=lambda row: DeadLetterGroupAnswer(
+                newest=row.newest,
+                instance=row.instance,
+                dataflows=of.get(row.newest, ()),
+                reason=row.reason,
+                dead_letters=row.letters,
+                first=moment(row.first),
+                last=moment(row.last),
+            ),
+        )
+
+    def replay(self, caller: Caller, letter: str, *, alike: bool = False) -> Replayed:
+        """Feed the events of one dead letter, or of its group, to its task again, once; none is shown any more."""
         number = number_in(letter)
         if number is None:
             raise NotFound("dead letter", letter)
-        return self._replay(caller, letter, letter=number)
+        return self._replay(caller, letter, letter=number, alike=alike)
 
     def replay_all(self, caller: Caller, dataflow: str) -> Replayed:
         """Feed the dead letters of a dataflow to its tasks again, the oldest first; none is shown any more."""
@@ -71,12 +96,18 @@ class DeadLetters(Base):
         return self._replay(caller, dataflow, dataflow=dataflow)
 
     def _replay(
-        self, caller: Caller, subject: str, *, letter: int | None = None, dataflow: str | None = None
+        self,
+        caller: Caller,
+        subject: str,
+        *,
+        letter: int | None = None,
+        alike: bool = False,
+        dataflow: str | None = None,
     ) -> Replayed:
         made: list[DeadLetterReplay] = []
 
         def choose(session: Session, state: CommittedState) -> Mapping[JobId, Sequence[Feed]]:
-            found = _letters(session, caller, letter, dataflow)
+            found = _letters(session, letters_of(caller.tenant, dataflow, letter, alike=alike))
             if not found and letter is not None:
                 raise NotFound("dead letter", letter)
             replay = _chosen(session, state, caller, found)
@@ -98,12 +129,12 @@ class DeadLetters(Base):
             why_left=replay.trouble.detail if replay.trouble else None,
         )
 
-    def discard(self, caller: Caller, letter: str) -> Discarded:
-        """Discard one dead letter: a tenant for itself, an operator for everybody."""
+    def discard(self, caller: Caller, letter: str, *, alike: bool = False) -> Discarded:
+        """Discard one dead letter, or its group: a tenant for itself, an operator for everybody."""
         begun = time.monotonic()
         with self._store.write() as session:
             number = number_in(letter)
-            count = discard(session, caller.tenant, letter=number) if number is not None else 0
+            count = discard(session, caller.tenant, letter=number, alike=alike) if number is not None else 0
             if not count:
                 raise NotFound("dead letter", letter)
             _note(session, caller, letter, begun)
@@ -125,11 +156,8 @@ class _NothingToDo(Exception):
     """There is nothing to replay."""
 
 
-def _letters(session: Session, caller: Caller, letter: int | None, dataflow: str | None) -> list[Kept]:
+def _letters(session: Session, wanted: Select[DeadLetterRow]) -> list[Kept]:
     """The letters that are asked for, the oldest first."""
-    wanted = letters_of(caller.tenant, dataflow)
-    if letter is not None:
-        wanted = wanted.where(col(DeadLetterRow.id) == letter)
     columns = wanted.with_only_columns(col(DeadLetterRow.id), col(DeadLetterRow.instance))
     return [Kept(*row) for row in session.execute(columns.order_by(col(DeadLetterRow.id)))]
 

@@ -12,6 +12,7 @@ from manager.answers import (
     DataflowDetail,
     DataflowState,
     DeadLetterAnswer,
+    DeadLetterGroupAnswer,
     DefragmentationPreviewAnswer,
     Discarded,
     EventAnswer,
@@ -274,17 +275,21 @@ class AsyncClient(AsyncAdministrationClient, AsyncMachineClient, AsyncPlanningCl
         """The events that tasks of the caller's dataflows could not process, newest first."""
         return self._items(dead_letters.dead_letters(dataflow=dataflow))
 
-    async def replay_dead_letter(self, letter: int) -> Replayed:
-        """Replay one dead letter, once; only operators may if others use its task too."""
-        return await self.send(dead_letters.replay_dead_letter(letter))
+    def dead_letter_groups(self, *, dataflow: str | None = None) -> AsyncIterator[DeadLetterGroupAnswer]:
+        """The same by task and reason, the group with the newest first."""
+        return self._items(dead_letters.dead_letter_groups(dataflow=dataflow))
+
+    async def replay_dead_letter(self, letter: int, *, alike: bool = False) -> Replayed:
+        """Replay one dead letter or its whole group, once; only operators may if others use its task too."""
+        return await self.send(dead_letters.replay_dead_letter(letter, alike=alike))
 
     async def replay_dead_letters(self, dataflow: str) -> Replayed:
         """Replay the dead letters of a dataflow, oldest first; `left` counts those that remain."""
         return await self.send(dead_letters.replay_dead_letters(dataflow))
 
-    async def discard_dead_letter(self, letter: int) -> Discarded:
-        """Discard one dead letter: a tenant for itself, an operator for everyone."""
-        return await self.send(dead_letters.discard_dead_letter(letter))
+    async def discard_dead_letter(self, letter: int, *, alike: bool = False) -> Discarded:
+        """Discard one dead letter or its whole group: a tenant for itself, an operator for everyone."""
+        return await self.send(dead_letters.discard_dead_letter(letter, alike=alike))
 
     async def discard_dead_letters(self, dataflow: str) -> Discarded:
         """Discard the dead letters of a dataflow, even a removed one; an operator does so for everyone."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, Text, cast, delete, exists, func, select, true
+from sqlalchemy import ColumnElement, Select, Text, cast, delete, exists, func, select, true, tuple_
 from sqlmodel import Session, col
 
 from manager.store.tables import (
@@ -37,6 +37,8 @@ _REMEMBERED = 30 * 86_400.0
 _AT_ONCE = 500
 """Values in one statement."""
 
+_GROUP = (col(DeadLetterRow.instance), col(DeadLetterRow.reason))
+"""What the letters of a group have in common."""
 _UNDER_WAY = exists().where(col(DeadLetterReplayRow.letter) == col(DeadLetterRow.id))
 """True for a letter that is fed to its task, until the task has taken it."""
 
@@ -130,21 +132,41 @@ def keep(  # noqa: PLR0913 - six of the arguments are limits that tests lower
     return dropped + _drop(session, true(), most_in_all, most_bytes_in_all)
 
 
-def letters_of(tenant: str | None, dataflow: str | None) -> Select[DeadLetterRow]:
-    """Select the visible letters, of a tenant and a dataflow if these are given."""
+def letters_of(
+    tenant: str | None, dataflow: str | None, letter: int | None = None, *, alike: bool = False
+) -> Select[DeadLetterRow]:
+    """Select the visible letters: of a tenant, of a dataflow, one of them or all of its group, if these are given."""
     wanted = select(DeadLetterRow).where(~_UNDER_WAY)
-    if tenant is None and dataflow is None:
+    if tenant is not None or dataflow is not None:
+        wanted = wanted.where(
+            exists().where(col(DeadLetterReaderRow.letter) == col(DeadLetterRow.id), *_readers(tenant, dataflow))
+        )
+    if letter is None:
         return wanted
-    return wanted.where(
-        exists().where(col(DeadLetterReaderRow.letter) == col(DeadLetterRow.id), *_readers(tenant, dataflow))
-    )
+    if not alike:
+        return wanted.where(col(DeadLetterRow.id) == letter)
+    model = letters_of(tenant, dataflow, letter).with_only_columns(*_GROUP).correlate(None)
+    return wanted.where(tuple_(*_GROUP).in_(model))
 
 
-def discard(session: Session, tenant: str | None, *, letter: int | None = None, dataflow: str | None = None) -> int:
-    """Discard a letter, or all letters of a dataflow, for one tenant or for everybody; return the number."""
-    found = letters_of(tenant, dataflow)
-    if letter is not None:
-        found = found.where(col(DeadLetterRow.id) == letter)
+def groups_of(tenant: str | None, dataflow: str | None) -> Select[int | None, int, str, float, int, float]:
+    """Select the groups of the visible letters, by task and reason; the one with the newest letter comes first."""
+    newest, at = func.max(col(DeadLetterRow.id)), col(DeadLetterRow.at)
+    columns = (func.count().label("letters"), func.min(at).label("first"), func.max(at).label("last"))
+    wanted = letters_of(tenant, dataflow).with_only_columns(newest.label("newest"), *_GROUP, *columns)
+    return wanted.group_by(*_GROUP).order_by(newest.desc())
+
+
+def discard(
+    session: Session,
+    tenant: str | None,
+    *,
+    letter: int | None = None,
+    alike: bool = False,
+    dataflow: str | None = None,
+) -> int:
+    """Discard a letter or its group, or all letters of a dataflow, for one tenant or for all; return the number."""
+    found = letters_of(tenant, dataflow, letter, alike=alike)
     discarded = list(session.scalars(found.with_only_columns(col(DeadLetterRow.id))))
     for part in _parts(discarded):
         theirs = [] if tenant is None else [col(DeadLetterReaderRow.tenant) == tenant]

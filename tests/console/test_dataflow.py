@@ -15,9 +15,10 @@ from manager.cases.base import Caller
 from manager.event_flow.output_watcher import OutputWatcher
 from manager.observations.reports import JobSeen
 from manager.rest.openapi_examples import resources
+from manager.store.dead_letters import Letter, keep
 from merge import Instance
 from tests.console.conftest import ConsoleService, PageFor
-from tests.manager.managers import OPERATOR
+from tests.manager.managers import OPERATOR, caller
 from tests.manager.memory_outputs import connecting, output
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
@@ -159,6 +160,26 @@ def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, 
     page = _opened(console_service, page_for, console_service.places["alone"])
     page.get_by_role("button", name="Replay all dead letters").click()
     expect(page.get_by_role("status")).to_contain_text("Replayed 1 dead letter with 1 event.")
+
+
+def test_dead_letters_of_one_cause_are_deleted_together(console_service: ConsoleService, page_for: PageFor) -> None:
+    """They are counted by task and reason; a letter of another reason stays, and then nothing is left to group."""
+    dataflow = console_service.places["alone"]
+    tasks = console_service.service.dataflows.get(caller("ann"), dataflow).tasks
+    (at,) = (each.instance for each in tasks if each.id == "plausible")
+    reasons = ("too hot", "too hot", "too cold", "too hot")
+    letters = [Letter(instance=at, port="in", batch=90 + n, reason=why, events=[n]) for n, why in enumerate(reasons)]
+    with console_service.tools.store.write() as session:
+        keep(session, letters, {at: {"ann": [dataflow]}}, at=0.0)
+    page = _opened(console_service, page_for, dataflow)
+    groups = page.get_by_role("region", name="By task and reason")
+    hot = groups.get_by_role("row").filter(has_text="too hot")
+    expect(hot.get_by_role("cell").nth(1)).to_have_text("3")
+    hot.get_by_role("button", name="Delete 3 dead letters like").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("status")).to_have_text("Deleted 3 dead letters.")
+    expect(page.get_by_role("region", name="Newest first").get_by_text("too cold")).to_be_visible()
+    expect(groups).to_have_count(0)
 
 
 def test_a_document_is_replaced_after_an_explanation(console_service: ConsoleService, page_for: PageFor) -> None:

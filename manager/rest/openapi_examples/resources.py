@@ -16,6 +16,7 @@ from manager.answers import (
     DataflowDetail,
     DataflowState,
     DeadLetterAnswer,
+    DeadLetterGroupAnswer,
     DependentAnswer,
     Discarded,
     EventAnswer,
@@ -210,6 +211,19 @@ DEAD_LETTER_PAGE = Page[DeadLetterAnswer](
             dataflows=(_ID,),
             reason="TypeError: 'str' is no number",
             events=({"sensor": "s1", "temperature": "warm"},),
+        ),
+    )
+)
+DEAD_LETTER_GROUP_PAGE = Page[DeadLetterGroupAnswer](
+    items=(
+        DeadLetterGroupAnswer(
+            newest=3,
+            instance=2,
+            dataflows=(_ID,),
+            reason="TypeError: 'str' is no number",
+            dead_letters=2,
+            first=_THEN,
+            last=_THEN,
         ),
     )
 )

@@ -14,6 +14,7 @@ from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.reconciler.parked_dead_letters import CommittedReaderLookup
 from manager.store.dead_letters import Letter, keep, replayed
 from manager.store.tables import DeadLetterDropRow, DeadLetterReaderRow, DeadLetterReplayRow, DeadLetterRow
+from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -35,11 +36,11 @@ def letter(
     return Letter(instance=instance, port="in", batch=batch, reason=reason, events=events)
 
 
-def park(manager: Manager, *letters: Letter, **most: int) -> int:
+def park(manager: Manager, *letters: Letter, at: float = 5.0, **most: int) -> int:
     """Keep letters as the manager does when they come; how many older ones had to go."""
     readers = CommittedReaderLookup(manager.committer)({each.instance for each in letters})
     with manager.store.write() as session:
-        return keep(session, letters, readers, at=5.0, **most)
+        return keep(session, letters, readers, at=at, **most)
 
 
 def seen(manager: Manager, who: Caller, dataflow: str | None = None) -> list[tuple[int, int]]:
@@ -251,6 +252,46 @@ def alone(manager: Manager, tenant: str = "ann") -> tuple[str, int]:
     """A dataflow that shares its task with nobody, and the instance of that."""
     name = manager.submit(tenant, LINE)
     return name, instance_of(manager, name, "m")
+
+
+def grouped(manager: Manager, who: Caller, dataflow: str | None = None) -> list[tuple[int, str, int, float, float]]:
+    """The instance, reason, number, and the first and the last time of each group, in order; read page by page."""
+    groups = every(lambda part: manager.service.dead_letters.groups(who, part, dataflow=dataflow), 1)
+    return [
+        (each.instance, each.reason, each.dead_letters, each.first.timestamp(), each.last.timestamp())
+        for each in groups
+    ]
+
+
+def test_dead_letters_are_grouped_by_task_and_reason(manager: Manager) -> None:
+    """With their number and the first and the last time, newest group first; each tenant's own ones alone."""
+    mine, theirs = manager.submit("ann", LINE), manager.submit("bob", "s:source > c:count > k:sink")
+    mapped, count = instance_of(manager, mine, "m"), instance_of(manager, theirs, "c")
+    park(manager, letter(mapped, 1), letter(mapped, 2, reason="no field"), letter(count, 3), at=5.0)
+    park(manager, letter(mapped, 4), at=9.0)
+    expected = [(mapped, "no number", 2, 5.0, 9.0), (mapped, "no field", 1, 5.0, 5.0)]
+    assert [expected] * 2 == [grouped(manager, ANN), grouped(manager, ANN, mine)]
+    assert [(count, "no number", 1, 5.0, 5.0)] == grouped(manager, BOB)
+    assert 3 == len(grouped(manager, OPERATOR))
+    assert [] == grouped(manager, BOB, mine)
+
+
+def test_a_group_is_replayed_and_discarded_by_any_of_its_letters(manager: Manager) -> None:
+    """Letters of another reason, task or tenant stay, and nobody acts on a group by a letter that it may not see."""
+    mine, theirs = manager.submit("ann", LINE), manager.submit("bob", LINE.replace("1", "2"))
+    mapped, others = instance_of(manager, mine, "m"), instance_of(manager, theirs, "m")
+    park(manager, letter(mapped, 1), letter(mapped, 2, reason="no field"), letter(others, 3), letter(mapped, 4))
+    _, other, _, first = ids(manager, OPERATOR)
+    with pytest.raises(NotFound):
+        manager.service.dead_letters.replay(ANN, other, alike=True)
+    assert Replayed(dead_letters=2, events=2) == manager.service.dead_letters.replay(ANN, first, alike=True)
+    assert [(mapped, 2)] == seen(manager, ANN)
+    park(manager, letter(mapped, 5, reason="no field"))
+    newest, _ = ids(manager, ANN)
+    with pytest.raises(NotFound):
+        manager.service.dead_letters.discard(BOB, newest, alike=True)
+    assert 2 == manager.service.dead_letters.discard(ANN, newest, alike=True).dead_letters
+    assert ([], [(others, 3)]) == (seen(manager, ANN), seen(manager, BOB))
 
 
 def test_a_dead_letter_that_is_replayed_is_fed_to_its_task_and_gone(manager: Manager) -> None:

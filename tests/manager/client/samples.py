@@ -374,6 +374,15 @@ DEAD_LETTER = {
     "dropped": 0,
     "traceback": None,
 }
+DEAD_LETTER_GROUP = {
+    "newest": 3,
+    "instance": 7,
+    "dataflows": ["d1"],
+    "reason": "no number",
+    "dead_letters": 12,
+    "first": AT,
+    "last": AT,
+}
 RUNNING_TASK = {
     "instance": 7,
     "type": "count",

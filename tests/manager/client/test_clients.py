@@ -40,6 +40,7 @@ from tests.manager.client.samples import (
     CREDENTIALS,
     DATAFLOW,
     DEAD_LETTER,
+    DEAD_LETTER_GROUP,
     DEFRAGMENTATION_PREVIEW,
     DETAIL,
     EXPLAINED,
@@ -252,6 +253,7 @@ LISTS = {
     "images": ("/v1/images", IMAGE),
     "operations": ("/v1/operations", OPERATION),
     "dead_letters": ("/v1/dead-letters", DEAD_LETTER),
+    "dead_letter_groups": ("/v1/dead-letters/groups", DEAD_LETTER_GROUP),
 }
 
 

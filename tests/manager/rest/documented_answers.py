@@ -544,6 +544,7 @@ ROUTES: dict[str, Route] = {
     ),
     "operations": Route(well=_ask("ann", "/v1/operations")),
     "dead_letters": Route(well=_ask("ann", "/v1/dead-letters")),
+    "dead_letter_groups": Route(well=_ask("ann", "/v1/dead-letters/groups")),
     # One first: all of a dataflow would take it as well.
     "replay_dead_letter": Route(
         well=_ask("ann", "/v1/dead-letters/{own_letter}/replay"),

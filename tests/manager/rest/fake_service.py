@@ -20,6 +20,7 @@ from manager.answers import (
     DataflowDetail,
     DataflowState,
     DeadLetterAnswer,
+    DeadLetterGroupAnswer,
     DefragmentationPreviewAnswer,
     Discarded,
     ExplainAnswer,
@@ -443,13 +444,30 @@ class _FakeDeadLetters(DeadLetters):
             return Page(items=())
         return _paged([each for each in self._fake.parked if dataflow is None or dataflow in each.dataflows], paging)
 
-    def replay(self, caller: Caller, letter: str) -> Replayed:
+    def groups(self, caller: Caller, paging: Paging, *, dataflow: str | None = None) -> Page[DeadLetterGroupAnswer]:
+        """Each letter in a group of its own."""
+        page = self.page(caller, paging, dataflow=dataflow)
+        groups = (
+            DeadLetterGroupAnswer(
+                newest=each.id,
+                instance=each.instance,
+                dataflows=each.dataflows,
+                reason=each.reason,
+                dead_letters=1,
+                first=each.at,
+                last=each.at,
+            )
+            for each in page.items
+        )
+        return Page(items=tuple(groups), next=page.next)
+
+    def replay(self, caller: Caller, letter: str, *, alike: bool = False) -> Replayed:  # noqa: ARG002 - as above
         return Replayed(dead_letters=self.discard(caller, letter).dead_letters, events=1)
 
     def replay_all(self, caller: Caller, dataflow: str) -> Replayed:
         return Replayed(dead_letters=self.discard_all(caller, dataflow).dead_letters, events=1)
 
-    def discard(self, caller: Caller, letter: str) -> Discarded:  # noqa: ARG002 - as the service has it
+    def discard(self, caller: Caller, letter: str, *, alike: bool = False) -> Discarded:  # noqa: ARG002 - as the service has it
         left = [each for each in self._fake.parked if str(each.id) != letter]
         if len(left) == len(self._fake.parked):
             raise NotFound("dead letter", letter)

@@ -11,15 +11,20 @@ const MOST = 20;
 
 /** The section on dead letters. */
 export function deadLetters({ id, signal, say }, dataflow) {
-  const [place, wrong, all] = [element("div", {}), element("div", {}), element("div", { class: "toolbar" })];
+  const [place, groups, wrong] = [element("div", {}), element("div", {}), element("div", {})];
+  const all = element("div", { class: "toolbar" });
   let shown = "";
   let tasks = dataflow.tasks;
 
   async function look() {
-    const page = await api.get("/v1/dead-letters", { query: { dataflow: id, limit: MOST }, signal });
-    const now = JSON.stringify([page, tasks]);
+    const query = { dataflow: id, limit: MOST };
+    const [page, grouped] = await Promise.all([
+      api.get("/v1/dead-letters", { query, signal }), api.get("/v1/dead-letters/groups", { query, signal }),
+    ]);
+    const now = JSON.stringify([page, grouped, tasks]);
     if (now !== shown) {
       shown = now;
+      refresh(groups, page.items.length > grouped.items.length ? listedGroups(grouped) : null);
       refresh(place, listed(page));
       refresh(all, page.items.length === 0 ? null : [
         button("Replay all", "Replay all dead letters", () => replay("/v1/dead-letters/replay", { dataflow: id })),
@@ -63,6 +68,26 @@ export function deadLetters({ id, signal, say }, dataflow) {
     return names.length > 0 ? named(names.join(", ")) : `instance ${instance}, of an earlier revision`;
   }
 
+  /** By task and reason, because one cause may make thousands. */
+  function listedGroups({ items, next }) {
+    return table([
+      { title: "Task", cell: (group) => taskOf(group.instance) },
+      { title: "Reason", cell: (group) => element("div", { class: "wide" }, group.reason) },
+      { title: "Dead letters", number: true, cell: (group) => count(group.dead_letters) },
+      { title: "First", cell: (group) => time(group.first) },
+      { title: "Last", cell: (group) => time(group.last) },
+      { title: "Actions", cell: groupActionsOf },
+    ], items, { caption: next ? `The newest ${MOST} groups; there are more` : "By task and reason" });
+  }
+
+  function groupActionsOf(group) {
+    const [path, query] = [`/v1/dead-letters/${group.newest}`, { alike: true }];
+    const what = `${counted(group.dead_letters, "dead letter")} like ${group.newest}`;
+    return element("div", { class: "toolbar" },
+      button("Replay", `Replay ${what}`, () => replay(`${path}/replay`, query)),
+      button("Delete…", `Delete ${what}`, () => discard(path, query, what)));
+  }
+
   function listed({ items, next }) {
     return table([
       { title: "When", cell: (letter) => time(letter.at) },
@@ -89,7 +114,7 @@ export function deadLetters({ id, signal, say }, dataflow) {
       tasks = now.tasks;
     },
     look,
-    node: element("section", {}, element("h2", {}, "Dead letters"), wrong, all, place),
+    node: element("section", {}, element("h2", {}, "Dead letters"), wrong, all, groups, place),
   };
 }
 
