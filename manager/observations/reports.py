@@ -151,15 +151,13 @@ class HostSeen:
 
 
 def received_of(stream: str, hosts: Iterable["HostSeen"]) -> Received | None:
-    """What was received of a source, by the host that has received it longest; None if none receives it.
+    """What was received of a source, by the live host that has received it longest; None if none receives it.
 
-    Hosts without common files receive it each, and each the same.
+    Hosts without common files receive it each, and each the same. What a host that is away had said counts last.
     """
-    return min((host.sources[stream] for host in hosts if stream in host.sources), key=_since, default=None)
-
-
-def _since(received: Received) -> float:
-    return received.since
+    receiving = (host for host in hosts if stream in host.sources)
+    best = min(receiving, key=lambda host: (not host.alive, host.sources[stream].since), default=None)
+    return None if best is None else best.sources[stream]
 
 
 class Observations(Protocol):

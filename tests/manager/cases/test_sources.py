@@ -71,7 +71,7 @@ def test_a_reader_sees_less_than_the_owner(manager: Manager) -> None:
 
 
 def test_only_its_owner_sees_what_a_source_has_received(manager: Manager) -> None:
-    """Of the host that has received it longest, and from a host that is away what it said before."""
+    """Of the host that has received it longest; what one that is away said before counts if no other receives it."""
     manager.register("weather")
     said = Received(since=60.0, accepted=7).rejecting('{"value": "hot"}', "no number", count=2, at=90.0)
     first = HostSeen(host="north", alive=True, sources={"source/1": said}, seen=NOW)
@@ -89,6 +89,10 @@ def test_only_its_owner_sees_what_a_source_has_received(manager: Manager) -> Non
             ]
         (listed,) = every(lambda p: manager.service.sources.page(BOB, p), 10)
         assert listed.received is None
+    manager.seen.every_host = (away, later)
+    received = manager.service.sources.get(ANN, "weather").received
+    assert received is not None
+    assert moment(61.0) == received.since
 
 
 def test_a_dataflow_says_for_an_hour_that_its_source_rejects(manager: Manager) -> None:
