@@ -10,6 +10,8 @@ from .packets import MOST_PACKET_BYTES, V5, V31, V311, Code, Connect, Malformed,
 
 _NAMES = {(b"MQIsdp", V31), (b"MQTT", V311), (b"MQTT", V5)}
 _MOST_QOS = 2
+_LONGEST_PROPERTIES = 1 << 16
+"""Bytes; paho's time to read them grows with the square."""
 
 
 class Fields:
@@ -71,11 +73,18 @@ class Fields:
         if self._body[self._at] == 0:
             self._at += 1
             return None
+        # Their length is written as that of a packet, which stands behind its first byte.
+        places = header(self._body, self._at - 1)
+        if places is None:
+            raise Malformed("a packet ends within a field")
+        length = places[1] - self._at
+        if length > _LONGEST_PROPERTIES:
+            raise Malformed("the properties are too long", Code.TOO_LARGE)
+        written = self.take(length)
         try:
-            found, length = Properties(kind).unpack(self._body[self._at :])  # type: ignore[no-untyped-call]  # paho ships it without types
+            found, _ = Properties(kind).unpack(written)  # type: ignore[no-untyped-call]  # paho ships it without types
         except Exception as error:  # paho raises several types, and none says more
             raise Malformed("the properties cannot be read") from error
-        self.take(length)
         return found
 
 

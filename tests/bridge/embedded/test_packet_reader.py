@@ -47,6 +47,15 @@ def test_a_connect_that_breaks_the_rules_is_refused(body: bytes, reason: Code) -
     assert reason is refused.value.reason
 
 
+def test_properties_are_bounded() -> None:
+    """A stranger's packet that is nothing but properties, each of five bytes, keeps the broker busy for no time."""
+    name = b"\x00\x04MQTT\x05\x02\x00\x00"
+    packet_reader.read_connect(name + b"\xfd\x00" + b"\x26\x00\x00\x00\x00" * 25 + b"\x00\x00")
+    with pytest.raises(Malformed) as refused:
+        packet_reader.read_connect(name + b"\xc0\x84\x3d" + b"\x26\x00\x00\x00\x00" * 200_000 + b"\x00\x00")
+    assert Code.TOO_LARGE is refused.value.reason
+
+
 @pytest.mark.parametrize(
     ("flags", "body", "reason"),
     [
