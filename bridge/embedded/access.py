@@ -5,10 +5,11 @@ read FILTER`, `topic write FILTER` or `topic readwrite FILTER`. Everything else 
 of lines; a list with any of them is refused as a whole, because ignoring one could permit too much.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from .filters import TopicFilters, why_no_filter
+from .filters import TopicFilters, covers, why_no_filter
 from .passwords import is_hash, matches
 
 Access = Literal["read", "write"]
@@ -20,6 +21,30 @@ class UnfitList(ValueError):
     """A file of passwords or an access list that cannot be read; names the file and the line, but no secret."""
 
 
+class Right(NamedTuple):
+    """One line of an access list."""
+
+    user: str
+    accesses: tuple[Access, ...]
+    topic: str
+
+
+class ReadRights:
+    """The filters that each user may subscribe to."""
+
+    def __init__(self, rights: Iterable[Right]) -> None:
+        self._granted: dict[str, list[str]] = {}
+        for right in rights:
+            if "read" in right.accesses:
+                self._granted.setdefault(right.user, []).append(right.topic)
+
+    def permit(self, user: str, topic_filter: str) -> bool:
+        """True if a user may read every topic that a filter matches, alone or in a group that shares its messages."""
+        if topic_filter.startswith("$share/"):
+            topic_filter = topic_filter.split("/", 2)[-1]
+        return any(covers(granted, topic_filter) for granted in self._granted.get(user, ()))
+
+
 class Door:
     """A listener's users and their rights, as of the last reading of its files."""
 
@@ -29,6 +54,7 @@ class Door:
         self._users: dict[str, str] = {}
         self._granted: dict[tuple[str, Access], TopicFilters[bool]] | None = None
         """The rights of each user; None if every user may do everything."""
+        self._read_rights: ReadRights | None = None
         self._answers: dict[tuple[str, Access, str], bool] = {}
         self.read()
 
@@ -40,8 +66,10 @@ class Door:
     def read(self) -> None:
         """Read the files; if one cannot be read, nothing changes."""
         users = _read_users(self._passwords)
-        granted = None if self._access_list is None else _read_list(self._access_list)
-        self._users, self._granted = users, granted
+        if self._access_list is not None:
+            rights = read_list(self._access_list)
+            self._granted, self._read_rights = _matchers(rights), ReadRights(rights)
+        self._users = users
         self._answers.clear()
 
     def key(self, user: str | None, password: bytes | None) -> str | None:
@@ -56,6 +84,10 @@ class Door:
     def knows(self, user: str) -> bool:
         """True if a user is one of this listener's."""
         return user in self._users
+
+    def lets_subscribe(self, user: str, topic_filter: str) -> bool:
+        """True if a user may read every topic that a filter matches."""
+        return self._read_rights is None or self._read_rights.permit(user, topic_filter)
 
     def permits(self, user: str, access: Access, topic: str) -> bool:
         """True if a user may read or write a topic."""
@@ -81,9 +113,9 @@ def _read_users(path: Path) -> dict[str, str]:
     return users
 
 
-def _read_list(path: Path) -> dict[tuple[str, Access], TopicFilters[bool]]:
-    granted: dict[tuple[str, Access], TopicFilters[bool]] = {}
-    user = None
+def read_list(path: Path) -> list[Right]:
+    """Read an access list."""
+    rights, user = [], None
     for number, line in enumerate(_lines(path), start=1):
         what, _, rest = line.partition(" ")
         if what == "user" and rest:
@@ -92,10 +124,17 @@ def _read_list(path: Path) -> dict[tuple[str, Access], TopicFilters[bool]]:
             access, _, topic = rest.partition(" ")
             if access not in _ACCESSES or why_no_filter(topic):
                 raise UnfitList(f"{path}, line {number}: expected topic read, write or readwrite, and a topic")
-            for each in _ACCESSES[access]:
-                granted.setdefault((user, each), TopicFilters())[topic] = True
+            rights.append(Right(user, _ACCESSES[access], topic))
         elif line.strip() and not line.startswith("#"):
             raise UnfitList(f"{path}, line {number}: expected user NAME, and then topic ACCESS TOPIC")
+    return rights
+
+
+def _matchers(rights: Iterable[Right]) -> dict[tuple[str, Access], TopicFilters[bool]]:
+    granted: dict[tuple[str, Access], TopicFilters[bool]] = {}
+    for right in rights:
+        for access in right.accesses:
+            granted.setdefault((right.user, access), TopicFilters())[right.topic] = True
     return granted
 
 

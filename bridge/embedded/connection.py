@@ -7,6 +7,7 @@ client that reads too slowly is sent no more until it has read.
 import asyncio
 import logging
 import secrets
+from dataclasses import replace
 from typing import cast
 
 from . import packet_reader, packet_writer
@@ -224,6 +225,11 @@ class Connection(asyncio.Protocol):
 
     def _subscribe(self, session: ClientSession, body: bytes) -> None:
         packet, wishes = packet_reader.read_subscribe(body, self.version)
+        user = session.who.user
+        wishes = [
+            wish if self._door.lets_subscribe(user, wish.topic_filter) else replace(wish, refused=Code.NOT_AUTHORIZED)
+            for wish in wishes
+        ]
         granted = [(each, self._exchange.subscribe(session, each)) for each in wishes if each.refused is None]
         codes = [each.qos if each.refused is None else int(each.refused) for each in wishes]
         self.send(packet_writer.suback(self.version, packet, codes))

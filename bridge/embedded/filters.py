@@ -45,6 +45,25 @@ class TopicFilters(Generic[T]):
         return found
 
 
+def covers(granted: str, asked: str) -> bool:
+    """True if a filter matches every topic that another one matches.
+
+    >>> [covers("a/b/#", each) for each in ("a/b/#", "a/b/+/c", "a/b", "a/+/c", "a/#", "#")]
+    [True, True, True, False, False, False]
+    >>> covers("a/+", "a/#"), covers("#", "$SYS/#")
+    (False, False)
+    """
+    if asked.startswith("$") and not granted.startswith("$"):
+        return False
+    ours, theirs = granted.split("/"), asked.split("/")
+    if ours[-1] == "#":
+        ours.pop()
+        theirs = theirs[: len(ours)]
+    return len(ours) == len(theirs) and all(
+        one == other or (one == "+" and other != "#") for one, other in zip(ours, theirs, strict=True)
+    )
+
+
 def why_no_topic(topic: str) -> str | None:
     """The reason why a topic cannot be published on; None if it can."""
     if "+" in topic or "#" in topic:

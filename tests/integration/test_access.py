@@ -1,39 +1,38 @@
 """Tenants at a real broker: each does what it was granted, through every reload, and Braid is never disturbed."""
 
 import os
-import queue
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import paho.mqtt.client as paho
 import psutil
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
+from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message, MqttClient
 from bridge.brokers import entrance, mosquitto_setup
-from bridge.brokers.broker import Broker, BrokerDown, BrokerKind, NoAccessLists, start_broker
+from bridge.brokers.broker import BrokerDown, BrokerKind, NoAccessLists, start_broker
 from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
 from bridge.embedded import hashed
 from bridge.transport.address import Address
-from manager.access import AccessKeeper, OwnedTopic, grant, password_list, user_of
+from manager.access import AccessKeeper, grant, password_list, user_of
 from tests.brokers import KINDS, MOSQUITTO
+from tests.integration.tenanted_broker import (
+    BOUND,
+    OWN,
+    PROTOCOLS,
+    SECRETS,
+    SOURCES,
+    V5,
+    TenantedBroker,
+    Visitor,
+    refusal,
+)
 
-BOUND = 30.0
-V5, V311 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
-PROTOCOLS = pytest.mark.parametrize("protocol", [V5, V311], ids=["5", "3.1.1"])
-OWN = {"braid": "a password of its own"}
-SECRETS = {tenant: f"{tenant}: pässword" for tenant in ("ann", "bob", "eve")}
-SOURCES = {"ann": "raw/ann", "bob": "raw/bob", "eve": "raw/ann/below"}
 BRAIDS = (
     "braid/1/jobs/1/plan",
     "braid/1/jobs/1/status",
@@ -47,125 +46,6 @@ BRAIDS = (
     "braid/1/out",
 )
 REFUSED = {"Not authorized"}
-
-
-class Visitor:
-    """A client whose callbacks only note messages."""
-
-    def __init__(
-        self,
-        address: Address,
-        *topics: str,
-        protocol: MQTTProtocolVersion = V5,
-        name: str = "",
-        lasting: bool = False,
-        will: str | None = None,
-    ) -> None:
-        self.answers: queue.Queue[Any] = queue.Queue()
-        self.published: queue.Queue[str] = queue.Queue()
-        self.messages: queue.Queue[tuple[str, bytes]] = queue.Queue()
-        self.left = threading.Event()
-        self._subscribed: queue.Queue[None] = queue.Queue()
-        more: dict[str, Any] = {}
-        if protocol is V5:
-            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho ships it without types
-            properties.SessionExpiryInterval = 3_600 if lasting else 0
-            more = {"clean_start": not lasting, "properties": properties}
-        self.client = paho.Client(
-            CallbackAPIVersion.VERSION2,
-            client_id=name,
-            clean_session=None if protocol is V5 else not lasting,
-            protocol=protocol,
-            reconnect_on_failure=False,
-        )
-        self.client.username_pw_set(address.user, address.password)
-        if will is not None:
-            self.client.will_set(will, b"a last will", qos=1)
-        self.client.on_connect = lambda _c, _d, _f, reason, _p: self.answers.put(reason)
-        self.client.on_disconnect = lambda *_: self.left.set()
-        self.client.on_subscribe = lambda *_: self._subscribed.put(None)
-        self.client.on_publish = lambda _c, _d, _m, reason, _p: self.published.put(str(reason))
-        self.client.on_message = lambda _c, _d, message: self.messages.put((message.topic, bytes(message.payload)))
-        self.client.connect(address.host, address.port, **more)
-        self.client.loop_start()
-        reason = self.answers.get(timeout=BOUND)
-        self.refusal = str(reason) if reason.is_failure else None
-        for topic in topics:
-            self.client.subscribe(topic, qos=1)
-            self._subscribed.get(timeout=BOUND)
-
-    def publish(self, topic: str, payload: bytes = b"from a visitor", *, retain: bool = False) -> str:
-        """Publish at QoS 1; what the broker answered."""
-        self.client.publish(topic, payload, qos=1, retain=retain)
-        return self.published.get(timeout=BOUND)
-
-    def until(self, topic: str) -> list[str]:
-        """The topics of all that came, up to the first message on one topic."""
-        came: list[str] = []
-        while topic not in came:
-            came.append(self.messages.get(timeout=BOUND)[0])
-        return came
-
-    def die(self) -> None:
-        """Leave without a word."""
-        self.client.loop_stop()
-        sock = self.client.socket()
-        assert sock is not None
-        sock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
-
-
-class TenantedBroker:
-    """A broker of Braid's with tenants, none of whom is known at first."""
-
-    def __init__(self, folder: Path, kind: BrokerKind) -> None:
-        self.hashes = {user_of(tenant): hashed(secret) for tenant, secret in SECRETS.items()}
-        self.broker: Broker | None = None
-        self._fences = count()
-        self._keeper = AccessKeeper(folder / "access", self._reload)
-        self._keeper.keep({}, {})
-        self.broker = start_broker(folder / "broker", OWN, entrance=Entrance(folder=folder / "access"), kind=kind)
-
-    @property
-    def own(self) -> Address:
-        assert self.broker is not None
-        return self.broker.address("braid")
-
-    def address(self, tenant: str, password: str | None = None) -> Address:
-        assert self.broker is not None
-        assert self.broker.entrance is not None
-        entrance = self.broker.entrance
-        return Address(
-            host=entrance.host, port=entrance.port, user=user_of(tenant), password=password or SECRETS[tenant]
-        )
-
-    def admit(self, *tenants: str, sources: dict[str, str] | None = None) -> None:
-        """Have these be all tenants, and return once the broker knows."""
-        fence = f"fence-{next(self._fences)}"
-        owned = [OwnedTopic(owner=owner, topic=topic) for owner, topic in (sources or SOURCES).items()]
-        known = {user_of(each): self.hashes[user_of(each)] for each in tenants}
-        self._keeper.keep(grant([*tenants, fence], owned), {**known, user_of(fence): hashed("a fence")})
-        self.await_let_in(self.address(fence, "a fence"))
-
-    def await_let_in(self, address: Address) -> None:
-        deadline, pause = time.monotonic() + BOUND, threading.Event()
-        while refusal(address) is not None:
-            if time.monotonic() > deadline:
-                pytest.fail(f"{address} was never let in")
-            pause.wait(0.01)
-
-    def reload(self) -> None:
-        self._reload()
-
-    def _reload(self) -> None:
-        if self.broker is not None:
-            self.broker.reload()
 
 
 @pytest.fixture(params=KINDS)
@@ -184,12 +64,6 @@ def is_hung_up(line: socket.socket) -> bool:
         return True
 
 
-def refusal(address: Address) -> str | None:
-    """Why somebody is not let in, if so."""
-    with Visitor(address) as visitor:
-        return visitor.refusal
-
-
 @PROTOCOLS
 def test_a_tenant_reads_its_own_outputs_only(house: TenantedBroker, protocol: MQTTProtocolVersion) -> None:
     """Whatever it subscribes to, a tenant gets the outputs of its own dataflows, and nothing else, retained or not."""
@@ -198,7 +72,8 @@ def test_a_tenant_reads_its_own_outputs_only(house: TenantedBroker, protocol: MQ
     with Visitor(house.own, "$SYS/broker/uptime", "#", protocol=protocol) as braid:
         assert "Success" == braid.publish(BRAIDS[0], retain=True)
         assert "Success" == braid.publish("braid/1/out/ann/kept/s", retain=True)
-        with Visitor(house.address("ann"), *wishes, "braid/1/out/ann/#", protocol=protocol) as ann:
+        with Visitor(house.address("ann"), protocol=protocol) as ann:
+            ann.subscribe(*wishes, "braid/1/out/ann/#")
             seen = braid.until(BRAIDS[0])
             for topic in (*BRAIDS, "raw/ann", "raw/bob", "braid/1/out/ann/d/s"):
                 braid.publish(topic)
@@ -490,7 +365,8 @@ def test_an_entrance_listens_on_its_own_host(tmp_path: Path, kind: BrokerKind) -
         assert broker.entrance is not None
         assert {("127.0.0.1", broker.address("braid").port), (everywhere, broker.entrance.port)} == {
             connection.laddr
-            for connection in psutil.Process(broker.pid).net_connections(kind="inet")
+            for process in psutil.Process().children()
+            for connection in process.net_connections(kind="inet")
             if connection.status == psutil.CONN_LISTEN
         }
 
