@@ -1,4 +1,4 @@
-"""A broker that runs here as a child process.
+"""A broker that runs here as a child process; before a mosquitto with an entrance, a relay as a second one.
 
 `start_broker` runs mosquitto if it is installed, and the embedded broker otherwise; see
 `bridge/brokers/mosquitto_setup.py` and `bridge/brokers/embedded_setup.py` for what each of them keeps. The child
@@ -71,7 +71,7 @@ class Broker:
         try:
             hashes = "".join(f"{user}:{hashed(password)}\n" for user, password in users.items())
             write_whole(folder / PASSWORDS, hashes.encode(), mode=0o600)
-            self._child = self._start()
+            self._children = self._start()
         except BaseException:
             self._lease.release()
             raise
@@ -79,30 +79,30 @@ class Broker:
     @property
     def pid(self) -> int:
         """The process id of the broker."""
-        return self._child.process.pid
+        return self._children[0].process.pid
 
     def address(self, user: str) -> Address:
         """The address for a user on this machine."""
         return Address(host=_reached(self._host), port=self._port, user=user, password=self._users[user])
 
     def alive(self) -> bool:
-        """True if the process runs."""
-        return not self._child.ended.is_set()
+        """True if its processes run."""
+        return not any(child.ended.is_set() for child in self._children)
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Terminate the process, and kill it after the timeout. Idempotent."""
-        self._child.stop(timeout)
+        """Terminate its processes, and kill them after the timeout. Idempotent."""
+        _end(self._children, timeout)
         if self._lease is not None:
             self._lease.release()
             self._lease = None
 
     def restart(self) -> None:
         """Start again on the same port, with what the broker kept; a running process is ended first."""
-        self._child.stop(self._timeout)
+        _end(self._children, self._timeout)
         if self._lease is None:
             self._lease = Lease(self._folder)
         reloads = self._reloads
-        self._child = self._start()
+        self._children = self._start()
         if reloads != self._reloads:
             # A reload in the meantime went to the process before.
             self.reload()
@@ -116,7 +116,7 @@ class Broker:
         if self.entrance is None:
             raise NoAccessLists(f"this {self.kind} was started without an access list; start it with an entrance")
         self._reloads += 1
-        self._child.process.send_signal(signal.SIGHUP)
+        self._children[0].process.send_signal(signal.SIGHUP)
 
     def __enter__(self) -> Self:
         return self
@@ -126,8 +126,8 @@ class Broker:
     ) -> None:
         self.stop()
 
-    def _start(self) -> Child:
-        """Start the process, and wait until it accepts a client."""
+    def _start(self) -> list[Child]:
+        """Start the broker and its relay, if it needs one, and wait until they accept clients."""
         listeners = [(self._host, self._port)]
         if self.entrance is not None:
             listeners.append((self.entrance.host, self.entrance.port))
@@ -139,33 +139,47 @@ class Broker:
             if all(is_free(host, port) for host, port in tried):
                 ports = [port for _, port in tried]
                 entrance = None if self.entrance is None else replace(self.entrance, port=ports[-1])
-                if (child := self._child_on(ports[0], entrance)) is not None:
+                if (children := self._children_on(ports[0], entrance)) is not None:
                     self._port, self.entrance = ports[0], entrance
-                    return child
+                    return children
             if given == listeners:
                 break
         host, port = next((each for each in given if not is_free(*each)), listeners[0])
         where = f"port {port}" if port else f"each of {_ATTEMPTS} ports"
         raise BrokerDown(f"{self.kind} did not start: on {host}, {where} is in use or not permitted")
 
-    def _child_on(self, port: int, entrance: Entrance | None) -> Child | None:
-        """A child that accepts clients; None if another process took a port meanwhile."""
+    def _children_on(self, port: int, entrance: Entrance | None) -> list[Child] | None:
+        """Processes that accept clients; None if another process took a port meanwhile."""
         setup = mosquitto_setup if self.kind == "mosquitto" else embedded_setup
-        command = setup.command(self._folder, self._host, port, self._max_queued_messages, entrance)
         user, password = next(iter(self._users.items()))
         address = Address(host=_reached(self._host), port=port, user=user, password=password)
-        child = Child(command, self._folder / "broker.log")
+        command = setup.command(self._folder, self._host, port, self._max_queued_messages, entrance)
+        wanted = [(command, "broker.log", address)]
+        if entrance is not None and self.kind == "mosquitto":
+            door = Address(host=_reached(entrance.host), port=entrance.port)
+            wanted.append((mosquitto_setup.relay_command(entrance), "relay.log", door))
+        children = list[Child]()
         try:
-            if (trouble := child.trouble(address, self._timeout)) is None:
-                return child
+            for command, log, accepts in wanted:
+                children.append(Child(command, self._folder / log))
+                if (trouble := children[-1].trouble(accepts, self._timeout)) is not None:
+                    break
+            else:
+                return children
         except BaseException:
-            child.stop(0)
+            _end(children, 0)
             raise
-        child.stop(0)
-        output = child.output()
+        _end(children, 0)
+        output = children[-1].output()
         if "address already in use" in output.lower():
             return None
         raise BrokerDown(f"{self.kind} did not start: {trouble}; its last output: {output or 'none'}")
+
+
+def _end(children: list[Child], timeout: float) -> None:
+    """Stop processes, the broker first: it does not take its end for that of its clients."""
+    for child in children:
+        child.stop(timeout)
 
 
 def start_broker(  # noqa: PLR0913 - all but two have a default that is right
@@ -186,7 +200,7 @@ def start_broker(  # noqa: PLR0913 - all but two have a default that is right
     the messages that wait for each client; 0 is no limit.
 
     These users may do everything. An `entrance` is a second listener, for users whose rights are in its access list;
-    `reload` reads them again. Give both ports if mosquitto's sessions have to outlive this process.
+    `reload` reads them again. Give the port if mosquitto's sessions have to outlive this process.
     """
     if not users:
         raise ValueError("a broker without a user is useless; give at least one")

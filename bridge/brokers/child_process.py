@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -33,7 +34,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class Child:
-    """One process of a broker."""
+    """One process of a broker, which runs in the folder of its log."""
 
     def __init__(self, command: list[str], log: Path) -> None:
         self.ended = threading.Event()
@@ -44,7 +45,10 @@ class Child:
         self.process = started.result()
 
     def trouble(self, address: Address, timeout: float) -> str | None:
-        """Wait until a client can connect; returns the reason if none can in time."""
+        """Wait until a client can connect; returns the reason if none can in time.
+
+        An address without a user only has to be listened at.
+        """
         deadline = time.monotonic() + timeout
         refusal: str | None = "nothing was tried"
         while time.monotonic() < deadline:
@@ -71,6 +75,7 @@ class Child:
             with self._log.open("wb") as log:
                 process = subprocess.Popen(  # noqa: S603 - the command is our own
                     [sys.executable, "-I", "-c", _LAUNCHER, str(os.getpid()), *command],
+                    cwd=self._log.parent,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -90,6 +95,12 @@ class Child:
 
 def _refusal(address: Address, deadline: float) -> str | None:
     """The reason why a client cannot connect now; None if it can."""
+    if address.user is None:
+        try:
+            socket.create_connection((address.host, address.port), timeout=1.0).close()
+        except OSError as error:
+            return str(error)
+        return None
     answers: list[Any] = []
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-ready-{uuid.uuid4().hex[:8]}")
     set_credentials(client, address)

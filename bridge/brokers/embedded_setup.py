@@ -15,7 +15,7 @@ from bridge.message_bounds import LARGEST_PACKET
 # path, so that its modules hide no others.
 _START = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
-    "runpy.run_module('embedded', run_name='__main__', alter_sys=True)"
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
 
 
@@ -33,6 +33,6 @@ def command(
     return [*start(), *listener, *entrance_arguments, *limits]
 
 
-def start() -> list[str]:
-    """The command without its arguments."""
-    return [sys.executable, "-I", "-c", _START, str(Path(__file__).parents[1])]
+def start(module: str = "embedded") -> list[str]:
+    """The command without its arguments, of the broker or of another module of its package."""
+    return [sys.executable, "-I", "-c", _START, str(Path(__file__).parents[1]), module]

@@ -13,7 +13,9 @@ import os
 import shutil
 from pathlib import Path
 
+from bridge.brokers import embedded_setup
 from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance, most_connections
+from bridge.machine.private_files import make_private_folder
 from bridge.message_bounds import LARGEST_PACKET
 
 MOST_SENT_BYTES = 64 * 1024 * 1024
@@ -24,6 +26,8 @@ MOST_WAITING_BYTES = 256 * 1024 * 1024
 A subscriber that sleeps would otherwise fill everybody's memory. Mosquitto has no limit for a listener, so this one
 holds for hosts that are away, too.
 """
+_SOCKET = "tenants/socket"
+"""Where mosquitto listens for its relay, seen from its folder: the whole path might be too long for a socket."""
 _MORE_PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
 """Folders of daemons, which are not on the path of ordinary users."""
 
@@ -36,7 +40,7 @@ def executable() -> str | None:
 def command(
     folder: Path, host: str, port: int, max_queued_messages: int, entrance: Entrance | None = None
 ) -> list[str]:
-    """Write the configuration; returns the command that runs mosquitto with it."""
+    """Write the configuration; returns the command that runs mosquitto with it, in its folder."""
     program = executable()
     if program is None:
         raise FileNotFoundError("mosquitto is not installed")
@@ -60,7 +64,7 @@ def command(
         "user": "root",
     }
     own = {"listener": f"{port} {host}", "allow_anonymous": "false", "password_file": folder / PASSWORDS}
-    second = {} if entrance is None else _listener(entrance)
+    second = {} if entrance is None else _tenants_listener(folder, entrance)
     settings = [*general.items(), *own.items(), *second.items()]
     lines = [f"{name} {value}" for name, value in settings]
     if any("\n" in line or "\r" in line for line in lines):
@@ -72,11 +76,26 @@ def command(
     return [program, "-c", str(configuration)]
 
 
-def _listener(entrance: Entrance) -> dict[str, object]:
+def relay_command(entrance: Entrance, broker: str = _SOCKET, *tls: Path) -> list[str]:
+    """The command that runs a relay before the mosquitto of this folder, or before one with another socket.
+
+    `tls` are the files of a certificate and its key, if tenants come over TLS.
+    """
+    return [
+        *embedded_setup.start("embedded.relay"),
+        *("--listen", entrance.host, str(entrance.port)),
+        *("--access-list", str(entrance.folder / ACCESS_LIST)),
+        *("--broker", broker),
+        *("--most-connections", str(most_connections())),
+        *(("--tls", *map(str, tls)) if tls else ()),
+    ]
+
+
+def _tenants_listener(folder: Path, entrance: Entrance) -> dict[str, object]:
+    make_private_folder(folder / Path(_SOCKET).parent)
     return {
-        "listener": f"{entrance.port} {entrance.host}",
+        "listener": f"0 {_SOCKET}",
         "allow_anonymous": "false",
         "password_file": entrance.folder / PASSWORDS,
         "acl_file": entrance.folder / ACCESS_LIST,
-        "max_connections": most_connections(),
     }

@@ -20,27 +20,26 @@ def connack(version: int, reason: Code, *, resumed: bool = False, assigned: str 
             Code.UNSUPPORTED_VERSION: 1,
             Code.BAD_CLIENT_ID: 2,
         }
-        return _packet(0x20, bytes([resumed, codes.get(reason, 5)]))
+        return framed(0x20, bytes([resumed, codes.get(reason, 5)]))
     properties = Properties(PacketTypes.CONNACK)  # type: ignore[no-untyped-call]  # paho ships it without types
     if reason is Code.SUCCESS:
         properties.SharedSubscriptionAvailable = 0
         properties.SubscriptionIdentifierAvailable = 0
     if assigned is not None:
         properties.AssignedClientIdentifier = assigned
-    return _packet(0x20, bytes([resumed, reason]), properties.pack())  # type: ignore[no-untyped-call]  # as above
+    return framed(0x20, bytes([resumed, reason]), properties.pack())  # type: ignore[no-untyped-call]  # as above
 
 
 def publish(  # noqa: PLR0913 - a packet has as many parts
     version: int, publication: Published, *, packet: int, qos: int, retain: bool, again: bool, age: float
 ) -> bytes:
     """Write a message; the packet id is ignored if the QoS is 0."""
-    topic = publication.topic.encode()
-    parts = [len(topic).to_bytes(2, "big"), topic]
+    parts = [text(publication.topic)]
     if qos:
         parts.append(packet.to_bytes(2, "big"))
     if version == V5:
         parts.append(_aged(publication.properties, age))
-    return _packet(0x30 | again << 3 | qos << 1 | retain, *parts, publication.payload)
+    return framed(0x30 | again << 3 | qos << 1 | retain, *parts, publication.payload)
 
 
 def acknowledgement(kind: Packet, version: int, packet: int, reason: Code = Code.SUCCESS) -> bytes:
@@ -55,15 +54,15 @@ def suback(version: int, packet: int, codes: list[int]) -> bytes:
     """Write the results of a subscription."""
     if version < V5:
         codes = [min(code, Code.FAILURE) for code in codes]
-        return _packet(0x90, packet.to_bytes(2, "big"), bytes(codes))
-    return _packet(0x90, packet.to_bytes(2, "big"), _EMPTY, bytes(codes))
+        return framed(0x90, packet.to_bytes(2, "big"), bytes(codes))
+    return framed(0x90, packet.to_bytes(2, "big"), _EMPTY, bytes(codes))
 
 
 def unsuback(version: int, packet: int, codes: list[int]) -> bytes:
     """Write that subscriptions have ended."""
     if version < V5:
-        return _packet(0xB0, packet.to_bytes(2, "big"))
-    return _packet(0xB0, packet.to_bytes(2, "big"), _EMPTY, bytes(codes))
+        return framed(0xB0, packet.to_bytes(2, "big"))
+    return framed(0xB0, packet.to_bytes(2, "big"), _EMPTY, bytes(codes))
 
 
 def pingresp() -> bytes:
@@ -71,9 +70,15 @@ def pingresp() -> bytes:
     return b"\xd0\0"
 
 
+def text(given: str) -> bytes:
+    """Write a text with its length in front."""
+    written = given.encode()
+    return len(written).to_bytes(2, "big") + written
+
+
 def disconnect(reason: Code) -> bytes:
     """Write why an MQTT 5 client is disconnected."""
-    return _packet(0xE0, bytes([reason]), _EMPTY)
+    return framed(0xE0, bytes([reason]), _EMPTY)
 
 
 def _aged(properties: Any, age: float) -> bytes:
@@ -92,7 +97,8 @@ def _aged(properties: Any, age: float) -> bytes:
     return written
 
 
-def _packet(first: int, *parts: bytes) -> bytes:
+def framed(first: int, *parts: bytes) -> bytes:
+    """Write a packet of a first byte and the parts of its body."""
     length = sum(map(len, parts))
     written = bytearray([first])
     left = length

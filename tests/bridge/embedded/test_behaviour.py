@@ -1,9 +1,13 @@
-"""The behaviour that Braid and its tenants expect of any broker, tested on mosquitto and on the embedded one."""
+"""The behaviour that Braid and its tenants expect of any broker, tested on mosquitto and on the embedded one.
+
+Each test runs at the listener of Braid's own user, and again at the entrance, as a user with all rights.
+"""
 
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import paho.mqtt.client as paho
 import pytest
@@ -12,6 +16,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from bridge.brokers.broker import Broker, start_broker
+from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
+from bridge.embedded import hashed
 from bridge.transport.address import Address
 from tests import needs
 from tests.bridge.embedded.visitor import BOUND, V5, V311, Visitor
@@ -19,6 +25,7 @@ from tests.brokers import KINDS
 
 PROTOCOLS = pytest.mark.parametrize("protocol", [V5, V311], ids=["5", "3.1.1"])
 USERS = {"braid": "a secret"}
+RIGHTS = "user braid\ntopic readwrite #\ntopic readwrite $SYS/#\n"
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -27,14 +34,21 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param == "mosquitto":
         # Before its tests are asked what they need.
         needs.mosquitto()
-    with start_broker(tmp_path_factory.mktemp("broker"), USERS, kind=request.param) as started:
+    folder = tmp_path_factory.mktemp("broker")
+    (folder / PASSWORDS).write_text("".join(f"{user}:{hashed(password)}\n" for user, password in USERS.items()))
+    (folder / ACCESS_LIST).write_text(RIGHTS)
+    with start_broker(folder / "broker", USERS, entrance=Entrance(folder=folder), kind=request.param) as started:
         yield started
 
 
-@pytest.fixture
+@pytest.fixture(params=["listener", "entrance"])
 def own(broker: Broker, request: pytest.FixtureRequest, protocol: MQTTProtocolVersion) -> tuple[Address, str]:
     """Braid's address, and a prefix for names and topics that no other test uses."""
-    return broker.address("braid"), f"{request.node.originalname}-{int(protocol)}"
+    address = broker.address("braid")
+    if request.param == "entrance":
+        assert broker.entrance is not None
+        address = replace(address, host=broker.entrance.host, port=broker.entrance.port)
+    return address, f"{request.node.originalname}-{int(protocol)}-{request.param}"
 
 
 @PROTOCOLS
