@@ -69,6 +69,7 @@ COMMANDS = (
     _command("Administration", "tenants", "manager.commands.tenants:app"),
     _command("Administration", "keys", "manager.commands.keys:app"),
     _command("On this machine", "serve", "manager.commands.local.serve:serve"),
+    _command("On this machine", "entrance", "manager.commands.local.entrance:entrance"),
     _command("On this machine", "backup", "manager.commands.local.backup:backup"),
     _command("On this machine", "restore", "manager.commands.local.backup:restore"),
     _command("On this machine", "doctor", "manager.commands.local.doctor:doctor"),

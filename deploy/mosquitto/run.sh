@@ -5,7 +5,7 @@ set -eu
 umask 077
 : "${BROKER_PASSWORD:?is what Braid itself connects with}"
 access="${ACCESS:-/access}" run="${RUN:-/run/braid}" data="${DATA:-/mosquitto/data}"
-address="${ADDRESS:-0.0.0.0}" port="${PORT:-1883}" tenants_port="${TENANTS_PORT:-8883}"
+tenants="${TENANTS:-/tenants}" address="${ADDRESS:-0.0.0.0}" port="${PORT:-1883}"
 here="$(dirname "$0")"
 
 # No password is an argument of a process.
@@ -13,7 +13,7 @@ printf 'braid:%s\n' "$BROKER_PASSWORD" > "$run/passwords"
 mosquitto_passwd -U "$run/passwords"
 unset BROKER_PASSWORD
 sed -e "s|@ACCESS@|$access|" -e "s|@RUN@|$run|" -e "s|@DATA@|$data|" -e "s|@ADDRESS@|$address|" \
-    -e "s|@PORT@|$port|" -e "s|@TENANTS_PORT@|$tenants_port|" "$here/mosquitto.conf" > "$run/mosquitto.conf"
+    -e "s|@PORT@|$port|" -e "s|@TENANTS@|$tenants|" "$here/mosquitto.conf" > "$run/mosquitto.conf"
 
 lists() {
     cksum "$access/acl" "$access/passwords"

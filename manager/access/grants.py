@@ -4,13 +4,10 @@ Mosquitto permits only what a line of the list permits. It strips spaces around 
 line break would mean something else. A wildcard in a line covers other topics too. After an unreadable line it drops
 the rest of the list. So names with any of these are refused when a grant is made, and every written list is readable.
 
-Subscriptions are never refused: a client that subscribes to more than it may read receives only what it may read. A
-forbidden publication is answered over MQTT 5 with reason 135 (not authorized); over MQTT 3.1.1 it is accepted and
-dropped. In both cases mosquitto 2.0.11 then closes the connection; the embedded broker does not.
-
-At mosquitto, a client id belongs to the last client that connected with it, even if the users differ: no access list
-keeps a tenant from taking over the connection of a client whose id it knows. The embedded broker identifies clients by
-user and id.
+A subscription to more than a tenant may read is refused, by the embedded broker or by the relay before mosquitto
+(`bridge.embedded.relay`), which also keep client ids apart by their users. A forbidden publication is answered over
+MQTT 5 with reason 135 (not authorized); over MQTT 3.1.1 it is accepted and dropped. In both cases mosquitto 2.0.11 then
+closes the connection; the embedded broker does not.
 """
 
 import unicodedata

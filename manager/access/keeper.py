@@ -21,7 +21,7 @@ class AccessKeeper:
     then on `reload` calls `Broker.reload`.
 
     An external mosquitto on the same machine, or on a shared file system, needs a listener of its own for tenants that
-    names these files in its configuration:
+    names these files in its configuration, at a socket that only `braid entrance` reaches:
 
         per_listener_settings true
 
@@ -29,17 +29,15 @@ class AccessKeeper:
         allow_anonymous false
         password_file /etc/mosquitto/braid
 
-        listener 8883
-        certfile ...
-        keyfile ...
+        listener 0 /var/lib/mosquitto/tenants/socket
         allow_anonymous false
         password_file /var/lib/braid/access/passwords
         acl_file /var/lib/braid/access/acl
 
-    Braid's own user has the other listener, without an access list. The reason: at each reload mosquitto forgets the
-    permissions of users on a listener with a list whose sessions it restored from its store, and drops their messages
-    until they connect again. If only one listener is possible, give the hash for Braid's own user too. Topics are
-    common to all listeners, so the lists of other listeners must leave `braid/#` out.
+    Braid's own user has the other listener, without an access list. The reason: once it has started again, mosquitto
+    has no permissions for users of a listener with a list whose sessions it restored from its store, and drops their
+    messages until they connect again. Topics are common to all listeners, so the lists of other listeners must leave
+    `braid/#` out.
 
     Mosquitto reads the files as the user that it runs as. If that is not Braid's user, create the folder with
     mosquitto's group and the set-group-id bit (`install -d -o braid -g mosquitto -m 2750 FOLDER`): then that group can

@@ -23,7 +23,7 @@ EACH = pytest.mark.parametrize("name", SERVICES)
 OURS = [name for name, service in SERVICES.items() if service.get("image") == "braid"]
 TOP = {"name", "secrets", "services", "volumes"}
 FIELDS = {
-    *("build", "cap_drop", "command", "depends_on", "entrypoint", "environment", "healthcheck", "image"),
+    *("build", "cap_drop", "command", "depends_on", "entrypoint", "environment", "group_add", "healthcheck", "image"),
     *("init", "ports", "profiles", "read_only", "restart", "secrets", "security_opt", "stop_grace_period", "tmpfs"),
     *("user", "volumes"),
 }
@@ -104,8 +104,16 @@ def test_the_command_line_takes_the_commands_of_our_services(name: str) -> None:
 def test_manager_and_host_share_one_root() -> None:
     """What the manager writes is what hosts read, at the same path."""
     assert ["manager", "host"] == [name for name, source, target in mounts() if (source, target) == ("root", _root())]
-    assert set(OURS) == {"manager", "host"}
+    assert set(OURS) == {"manager", "host", "entrance"}
     assert "serve" in {command.name for command in COMMANDS}
+
+
+def test_only_the_entrance_reaches_mosquittos_listener_for_tenants() -> None:
+    """Mosquitto publishes no port, and its socket is in a folder that only its own group may enter."""
+    assert {"mosquitto", "entrance"} == {name for name, source, _ in mounts() if source == "tenants"}
+    assert "ports" not in SERVICES["mosquitto"]
+    assert "gid=1883,mode=0750" in COMPOSE["volumes"]["tenants"]["driver_opts"]["o"]
+    assert ["entrance"] == [name for name, service in SERVICES.items() if "1883" in service.get("group_add", [])]
 
 
 def _root() -> str:

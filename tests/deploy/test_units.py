@@ -39,6 +39,10 @@ def test_each_may_do_little(unit: Path) -> None:
     service = parsed(unit)["Service"]
     assert "braid" == service["User"]
     assert HARDENED == {name: service[name] for name in HARDENED}
+    if "StateDirectory" not in service:
+        # It only reads.
+        assert "EnvironmentFile" not in service
+        return
     assert f"/var/lib/{service['StateDirectory']}" in service["ExecStart"]
     assert "/etc/braid/environment" == service["EnvironmentFile"]
 
