@@ -76,7 +76,7 @@ class Bench:
         self.there: list[tuple[Caller, str]] = []
         for tenant in _TENANTS:
             self.service.administration.admit(_OPERATOR, TenantForm(name=tenant.key, quota=_PLENTY))
-        self.service.administration.admit(_OPERATOR, TenantForm(name="city"))
+        self.service.administration.admit(_OPERATOR, TenantForm(name="city", quota=_PLENTY))
         for name in drawn_dataflows.registered(_SHAPE):
             self.service.sources.register(_OPERATOR, _form(name))
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from dags.divisibility import TaskKeeping
 from dags.schema import Kind
 from dags.task_type import AnyTaskType, Schemas
 
@@ -72,6 +73,8 @@ class Task:
     json_fields: tuple[JsonField, ...] = ()
     schemas: Schemas = field(default_factory=dict, hash=False)
     """The schema at each input port that a stream enters. The signature determines them."""
+    keeping: TaskKeeping | None = None
+    """What it keeps, without its parents. The signature determines it."""
     tags: frozenset[str] = frozenset()
     """Tags that a host must offer to run it. They are no part of what it computes."""
 

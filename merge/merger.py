@@ -43,6 +43,7 @@ def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
                 json_fields=task.json_fields,
                 since=now,
                 tags=task.tags,
+                keeping=task.keeping,
             )
         )
     parts = tuple(tuple(sorted(places[source] for source in part)) for part in dataflow.parts)

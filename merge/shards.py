@@ -235,5 +235,7 @@ def _counted(shards: int) -> str:
 
 def _keeping(task: RunningTask) -> TaskKeeping | None:
     """What a task keeps; None if its type is not known here as it runs."""
+    if task.keeping is not None:
+        return replace(task.keeping, parents=tuple(parents(task)))
     config = task.typed_config
     return None if config is None else TaskKeeping.of(task.type, config, parents(task))

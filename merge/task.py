@@ -1,11 +1,12 @@
 """Running tasks and submitted dataflows: the records that the running graph is made of."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NewType
 
 from dags import AnyTaskType, Config, Input, JsonField, Key, config_in
+from dags.divisibility import TaskKeeping
 
 Instance = NewType("Instance", int)
 """The id of one running of a task; never used again."""
@@ -29,6 +30,8 @@ class RunningTask:
     """When it was started."""
     tags: frozenset[str] = frozenset()
     """Tags that its host must offer: those it was started with, not those of dataflows that share it since."""
+    keeping: TaskKeeping | None = field(default=None, compare=False)
+    """What it keeps, without its parents; None if it was loaded, and its config has to be read for that."""
 
     @property
     def config(self) -> dict[str, Any]:

@@ -38,6 +38,7 @@ def collapse(accepted: Accepted) -> Dataflow:
             type=accepted.types[first[key]],
             json_fields=accepted.json_fields.get(first[key], ()),
             schemas=accepted.schemas.get(first[key], {}),
+            keeping=accepted.keepings[first[key]],
             tags=tags[key],
             inputs=tuple(
                 Input(*edge, count)

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from dags.canonical.draft import DraftDocument
 from dags.canonical.hooks import ask
 from dags.config import Config
+from dags.divisibility import TaskKeeping
 from dags.json_text import LARGEST_INTEGER
 from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, pointer, quoted
 from dags.pydantic_errors import describe_error
@@ -18,7 +19,9 @@ from dags.task_type import AnyTaskType, Unsuitable
 
 
 def fill_configs(draft: DraftDocument) -> DraftDocument:
-    """Give every task its complete config, as a record and as canonical JSON (RFC 8785), and its type for that.
+    """Give every task its complete config, as a record and as canonical JSON (RFC 8785), and what follows from it.
+
+    That is its type with the ports for that config, and what it keeps.
 
     >>> fill_configs(find_types(draft("s:source > a:map > k:sink"))).config_texts[1]
     b'{"add":0}'
@@ -27,10 +30,11 @@ def fill_configs(draft: DraftDocument) -> DraftDocument:
     """
     configs: list[Config | None] = []
     texts: list[bytes | None] = []
+    keepings: list[TaskKeeping | None] = []
     problems: list[Problem] = []
     types = list(draft.types)
     for i, (form, kind) in enumerate(zip(draft.reading.tasks, draft.types, strict=True)):
-        config, text = None, None
+        config, text, keeping = None, None, None
         if form is not None and kind is not None:
             filled = ask(i, kind.name, complete, kind, form.config, draft.tenant)
             if kind.varies:
@@ -49,13 +53,21 @@ def fill_configs(draft: DraftDocument) -> DraftDocument:
                         problems.append(found)
                     else:
                         types[i] = found
+                kept = ask(i, kind.name, TaskKeeping.of, kind, config, ())
+                if isinstance(kept, Problem):
+                    problems.append(kept)
+                    config = None
+                else:
+                    keeping = kept
         configs.append(config)
         texts.append(text)
+        keepings.append(keeping)
     return replace(
         draft,
         types=tuple(types),
         configs=tuple(configs),
         config_texts=tuple(texts),
+        keepings=tuple(keepings),
         problems=(*draft.problems, *problems),
     )
 

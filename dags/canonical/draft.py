@@ -7,6 +7,7 @@ from typing import NamedTuple
 from dags.catalogue import Catalogue
 from dags.config import Config
 from dags.dataflow import JsonField, Scope
+from dags.divisibility import TaskKeeping
 from dags.document_reader import Reading
 from dags.problems import InvalidDocument, Problem
 from dags.source import Source
@@ -35,6 +36,8 @@ class DraftDocument:
     configs: tuple[Config | None, ...] = ()
     config_texts: tuple[bytes | None, ...] = ()
     """Each config as canonical JSON."""
+    keepings: tuple[TaskKeeping | None, ...] = ()
+    """What each task keeps, without its parents."""
     registered: tuple[Source | None, ...] = ()
     """The registered sources of the source tasks."""
     wires: tuple[Wire, ...] = ()
@@ -61,6 +64,7 @@ class Accepted:
     """The tags that the document names at each task."""
     types: tuple[AnyTaskType, ...]
     config_texts: tuple[bytes, ...]
+    keepings: tuple[TaskKeeping, ...]
     registered: tuple[Source | None, ...]
     inputs: tuple[tuple[Wire, ...], ...]
     """The streams that enter each task."""
@@ -91,6 +95,7 @@ def accept(draft: DraftDocument) -> Accepted:
         tags=tuple(frozenset(form.tags) for form in forms),
         types=tuple(kind for kind in draft.types if kind is not None),
         config_texts=tuple(text for text in draft.config_texts if text is not None),
+        keepings=tuple(keeping for keeping in draft.keepings if keeping is not None),
         registered=draft.registered,
         inputs=tuple(tuple(wires) for wires in inputs),
         order=draft.order,

@@ -1,9 +1,9 @@
 """Pass: give every task the signature of its computation."""
 
+import json
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
 
 import rfc8785
 
@@ -29,11 +29,14 @@ def sign(accepted: Accepted) -> Accepted:
     for i in accepted.order:
         kind = accepted.types[i]
         inputs = Counter((w.to_port, digests[w.origin].hex(), w.from_port) for w in accepted.inputs[i])
-        origins: list[Any] = sorted([*edge, count] for edge, count in inputs.items())
+        # Lists of texts and counts: json writes those as RFC 8785 wants them, many times faster than rfc8785.
+        origins = json.dumps(
+            sorted([*edge, count] for edge, count in inputs.items()), ensure_ascii=False, separators=(",", ":")
+        ).encode()
         if (source := accepted.registered[i]) is not None:
-            origins = [[source.owner, source.name, dict(source.schema.fields.items())]]
+            origins = rfc8785.dumps([[source.owner, source.name, dict(source.schema.fields.items())]])
         if kind.name not in heads:
             heads[kind.name] = rfc8785.dumps([SCHEME, kind.name, kind.version])[:-1]
-        texts[i] = b"%b,%b,%b]" % (heads[kind.name], accepted.config_texts[i], rfc8785.dumps(origins))
+        texts[i] = b"%b,%b,%b]" % (heads[kind.name], accepted.config_texts[i], origins)
         digests[i] = sha256(texts[i]).digest()
     return replace(accepted, texts=tuple(texts), signatures=tuple(digests))

@@ -14,7 +14,7 @@ from engine.implementations.conversion import from_json, unfit
 from engine.implementations.values import check_finite
 from engine.implementations.where import computed, kinds_of
 from engine.records.staged_state import Staged
-from engine.tasks.expressions import Node, names, read, typed
+from engine.tasks.expressions import Node, names, typed
 from engine.tasks.projection import PROJECT, UNNEST, ProjectConfig, UnnestConfig
 
 
@@ -29,7 +29,7 @@ def _project(config: ProjectConfig) -> Behaviour:
     >>> try_out(project, config, [{"warmth": 20.0, "room": "a", "dust": 7}])["out"]
     [{'room': 'a', 'fahrenheit': 68.0, 'warm': False}]
     """
-    parts = {name: read(text) for name, text in config.computed.items()}
+    parts = config.parsed
     fields = tuple(dict.fromkeys(field for each in parts.values() for field in names(each)))
     known: dict[pa.Schema, Mapping[str, tuple[Node, Kind]]] = {}
 

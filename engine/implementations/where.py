@@ -13,7 +13,7 @@ from dags import Kind, Schema
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.values import check_finite
 from engine.records.staged_state import Staged
-from engine.tasks.expressions import Name, Node, Value, names, read, suited
+from engine.tasks.expressions import Name, Node, Value, names, suited
 from engine.tasks.filters import WHERE, WhereConfig
 
 
@@ -33,7 +33,7 @@ def _where(config: WhereConfig) -> Behaviour:
     >>> try_out(where, {"expression": "warmth * 9 / 5 + 32 > 80 and room in ('a', 'b')"}, events)
     {'out': [{'room': 'a', 'warmth': 31.0}]}
     """
-    expression = read(config.expression)
+    expression = config.parsed
     fields = tuple(dict.fromkeys(names(expression)))
     known: dict[pa.Schema, Node] = {}
 

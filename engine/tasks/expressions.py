@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _LONGEST = 50_000  # characters: parsing takes time for each, before the parts are known
 _MOST_PARTS = 500
 _DEEPEST = 50
+_INTRICATE = f"the expression has more than {_MOST_PARTS} parts or {_DEEPEST} levels; simplify it"
 _LARGEST = 2**63 - 1
 _GRAMMAR = r"""
     ?start: either
@@ -84,27 +85,25 @@ def read(text: str) -> Node:
     Call(operator='>=', operands=(Name(name='a'), Value(value=1)))
     """
     # Imported here, so that only documents with an expression load it.
-    from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError  # noqa: PLC0415 - see above
+    from lark.exceptions import UnexpectedInput, UnexpectedToken  # noqa: PLC0415 - see above
 
     if len(text) > _LONGEST:
         raise ValueError(f"the expression has {len(text):,} characters, and may have {_LONGEST:,}; simplify it")
-    found: Node = Name("")
     try:
-        found = _made(_parser().parse(text))
-        parts, depth = _size(found)
+        # Typed for trees alone; the visitor makes nodes of them.
+        node: Node = _parser().parse(text)  # type: ignore[assignment]
+        parts, depth = _size(node)
     except UnexpectedToken as error:
         if error.token.type == "$END":
             raise ValueError("the expression ends too early; complete it") from None
         raise ValueError(_misread(text, error.column)) from None
     except UnexpectedInput as error:
         raise ValueError(_misread(text, error.column)) from None
-    except VisitError as error:
-        raise error.orig_exc from None
     except RecursionError:
-        parts, depth = 0, _DEEPEST + 1
+        raise ValueError(_INTRICATE) from None
     if depth > _DEEPEST or parts > _MOST_PARTS:
-        raise ValueError(f"the expression has more than {_MOST_PARTS} parts or {_DEEPEST} levels; simplify it")
-    return found
+        raise ValueError(_INTRICATE)
+    return node
 
 
 def _size(node: Node) -> tuple[int, int]:
@@ -121,14 +120,8 @@ def _misread(text: str, column: int) -> str:
 
 @cache
 def _parser() -> "Lark":
-    from lark import Lark  # noqa: PLC0415 - see `read`
-
-    return Lark(_GRAMMAR, parser="lalr")
-
-
-def _made(tree: Any) -> Node:
-    """The expression of a parsed tree."""
-    from lark import Transformer, v_args  # noqa: PLC0415 - see `read`
+    """The parser, which makes nodes instead of a tree."""
+    from lark import Lark, Transformer, v_args  # noqa: PLC0415 - see `read`
 
     def call(operator: str) -> Callable[..., Call]:
         return lambda *operands: Call(operator, operands)
@@ -169,8 +162,8 @@ def _made(tree: Any) -> Node:
         "quoted": lambda token: Name(str(token)[1:-1].replace('""', '"')),
     }
     methods = {name: staticmethod(step) for name, step in steps.items()}
-    made: Node = v_args(inline=True)(type("_Made", (Transformer,), methods))().transform(tree)
-    return made
+    nodes: Transformer[Token, Node] = v_args(inline=True)(type("_Nodes", (Transformer,), methods))()
+    return Lark(_GRAMMAR, parser="lalr", transformer=nodes)
 
 
 def _among(operand: Node, *values: Node) -> Call:

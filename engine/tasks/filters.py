@@ -1,5 +1,6 @@
 """Filters: tasks that make unwanted values null, or drop their events."""
 
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -92,14 +93,19 @@ class WhereConfig(Config):
 
     expression: str
 
+    @cached_property
+    def parsed(self) -> expressions.Node:
+        """The expression, parsed once."""
+        return expressions.read(self.expression)
+
     @model_validator(mode="after")
     def _readable(self) -> Self:
-        expressions.read(self.expression)
+        _ = self.parsed
         return self
 
 
 def _suited(config: WhereConfig, inputs: Schemas) -> Schemas:
-    expressions.suited(expressions.read(config.expression), inputs["in"])
+    expressions.suited(config.parsed, inputs["in"])
     return {"out": inputs["in"]}
 
 
@@ -109,12 +115,12 @@ WHERE = TaskType(
     config=WhereConfig,
     sets=sets_nothing,
     reads=lambda config: tuple(
-        Read(at="expression", field=name)
-        for name in dict.fromkeys(expressions.names(expressions.read(config.expression)))
+        Read(at="expression", field=name) for name in dict.fromkeys(expressions.names(config.parsed))
     ),
     output_schema=_suited,
     selectivity="one for one, or none",
-    normalise=lambda config: WhereConfig(expression=expressions.written(expressions.read(config.expression))),
+    # The copy keeps what was parsed, since the canonical text means the same.
+    normalise=lambda config: config.model_copy(update={"expression": expressions.written(config.parsed)}),
 )
 """Keeps the events that meet a condition."""
 

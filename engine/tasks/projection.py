@@ -1,5 +1,7 @@
 """Projections: tasks that choose the fields of events, compute new ones, and take lists apart."""
 
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -19,36 +21,41 @@ class ProjectConfig(Config):
     computed: dict[_FieldName, str] = Field(default_factory=dict)
     """Names of new fields, each with an expression over the fields that enter."""
 
+    @cached_property
+    def parsed(self) -> Mapping[str, expressions.Node]:
+        """The expression of each new field, parsed once."""
+        return {name: expressions.read(text) for name, text in self.computed.items()}
+
     @model_validator(mode="after")
     def _sound(self) -> Self:
         if not self.fields and not self.computed:
             raise ValueError("its events would have no fields; keep or compute some")
         if both := sorted(set(self.fields) & set(self.computed)):
             raise ValueError(f"the field {both[0]!r} is both kept and computed; choose one")
-        for expression in self.computed.values():
-            expressions.read(expression)
+        _ = self.parsed
         return self
 
 
 def _project_reads(config: ProjectConfig) -> tuple[Read, ...]:
     kept = (Read(at=f"fields/{i}", field=field) for i, field in enumerate(config.fields))
-    named = {name: dict.fromkeys(expressions.names(expressions.read(text))) for name, text in config.computed.items()}
+    named = {name: dict.fromkeys(expressions.names(node)) for name, node in config.parsed.items()}
     return *kept, *(Read(at=f"computed/{name}", field=field) for name, fields in named.items() for field in fields)
 
 
 def _projected(config: ProjectConfig, inputs: Schemas) -> Schemas:
     schema = inputs["in"].only(config.fields)
-    for name, text in config.computed.items():
+    for name, node in config.parsed.items():
         try:
-            schema = schema.plus(name, expressions.typed(expressions.read(text), inputs["in"])[1])
+            schema = schema.plus(name, expressions.typed(node, inputs["in"])[1])
         except Unsuitable as error:
             raise Unsuitable(error.message, error.remedy, at=f"computed/{name}") from None
     return {"out": schema}
 
 
 def _canonical(config: ProjectConfig) -> ProjectConfig:
-    written = {name: expressions.written(expressions.read(text)) for name, text in config.computed.items()}
-    return ProjectConfig(fields=tuple(sorted(set(config.fields))), computed=written)
+    written = {name: expressions.written(node) for name, node in config.parsed.items()}
+    # The copy keeps what was parsed, since the canonical texts mean the same.
+    return config.model_copy(update={"fields": tuple(sorted(set(config.fields))), "computed": written})
 
 
 PROJECT = TaskType(

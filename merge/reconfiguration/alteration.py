@@ -279,6 +279,7 @@ class _Making:
             json_fields=task.json_fields,
             since=since,
             tags=task.tags,
+            keeping=task.keeping,
         )
 
     def _forked(self, task: RunningTask, origin: Instance | None) -> Instance:

@@ -29,7 +29,10 @@ TEXTS = (
 
 @given(texts=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=5), strategy=st.sampled_from(("pack", "launch")))
 def test_a_host_divides_a_plan_as_placement_has_counted(texts: list[str], strategy: str) -> None:
-    """The same tasks are divided, and every other one is in the shard in which its load was counted."""
+    """The same tasks are divided, and every other one is in the shard in which its load was counted.
+
+    It makes no difference whether a task was submitted or loaded.
+    """
     running, jobs = _placed(texts, strategy)
     sources = {name: Supplied(f"source/{name}", Subscribed(topic="raw", fields={})) for name in SOURCES}
     for job in jobs.jobs:
@@ -38,8 +41,9 @@ def test_a_host_divides_a_plan_as_placement_has_counted(texts: list[str], strate
         for slot in plan.slots:
             # Only this one does anything.
             busy = {each: float(each == slot.instance) for each in running.tasks}
-            tasks = (running.tasks[each] for each in sorted(jobs.jobs[job].active))
+            tasks = [running.tasks[each] for each in sorted(jobs.jobs[job].active)]
             work = divided_work(tasks, running.tasks, busy)
+            assert work == divided_work((replace(each, keeping=None) for each in tasks), running.tasks, busy)
             (entering,) = {division.streams[each] for each in plan.streams if _reads(plan.parts(), each, slot.instance)}
             if work.spread:
                 assert (1 / 3, entering.by.name) == (work.fullest(3), "KEY" if entering.key else "POSITION")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dags import Catalogue, Dataflow, InvalidDocument, Kind, Schema, Source, canonicalise
 from engine.implementations.projection import project, unnest
 from engine.tasks import TYPES
-from engine.tasks.expressions import Node, written
+from engine.tasks.expressions import Node, read, written
+from engine.tasks.projection import PROJECT, ProjectConfig
 from engine.trial import At, Parked, try_out
 from tests.notation import document
 from tests.tasks.agreeing import agrees, few
@@ -46,6 +47,18 @@ def test_computed_fields_join_those_that_are_kept(
     config = {"fields": sorted(keep), "computed": {name: written(each) for name, each in parts.items()}}
     needs = any("a" in names_of(each) for each in expressions)
     agrees(project, config, events, reference, SCHEMA, poisonous=[{"a": math.inf}] if needs else [], exact=True)
+
+
+@few
+@given(expressions=st.lists(NUMBERS | TEXTS | TRUTHS, min_size=1, max_size=3))
+def test_expressions_of_fields_are_parsed_once(expressions: list[Node]) -> None:
+    """The canonical config keeps what its own texts were parsed to, and its canonical texts are parsed to the same."""
+    sent = ProjectConfig(computed={f"new {at}": written(each) for at, each in enumerate(expressions)})
+    assert PROJECT.normalise is not None
+    canonical = PROJECT.normalise(sent)
+    assert canonical.parsed is sent.parsed
+    assert ProjectConfig(fields=canonical.fields, computed=canonical.computed) == canonical
+    assert {name: read(text) for name, text in canonical.computed.items()} == canonical.parsed
 
 
 def checked(kind: str, config: dict[str, Any]) -> Dataflow:

@@ -12,6 +12,7 @@ from dags import Catalogue, InvalidDocument, Source, canonicalise
 from engine.implementations.where import where
 from engine.tasks import TYPES
 from engine.tasks.expressions import Node, read, written
+from engine.tasks.filters import WHERE, WhereConfig
 from engine.trial import At, Parked, try_out
 from tests.notation import document
 from tests.tasks.agreeing import agrees, few
@@ -33,6 +34,18 @@ def test_true_events_pass(expression: Node, events: list[dict[str, Any]]) -> Non
 
     poisonous = [{"a": math.inf}] if any(name == "a" for name in names_of(again)) else []
     agrees(where, {"expression": text}, events, reference, SCHEMA, poisonous=poisonous, exact=True)
+
+
+@few
+@given(expression=TRUTHS)
+def test_an_expression_is_parsed_once(expression: Node) -> None:
+    """The canonical config keeps what its own text was parsed to, and its canonical text is parsed to the same."""
+    sent = WhereConfig(expression=written(expression))
+    assert WHERE.normalise is not None
+    canonical = WHERE.normalise(sent)
+    assert canonical.parsed is sent.parsed
+    assert WhereConfig(expression=canonical.expression) == canonical
+    assert read(canonical.expression) == canonical.parsed
 
 
 def refused(expression: str) -> tuple[str, str, str, str]:
