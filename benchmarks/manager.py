@@ -15,13 +15,14 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping
-from itertools import chain
+from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 from benchmarks import drawn_dataflows, manager_live, manager_rest
 from benchmarks.merge import alone, clocked
 from dags import Visibility
+from dags.document import MOST_DOCUMENT_STREAMS
 from manager.answers import KeyForm, Quota, Role, SourceForm, Stop, TenantForm
 from manager.carriages.committed import CommittedCarriages
 from manager.cases.base import Caller
@@ -39,6 +40,8 @@ from manager.store.tables import Leadership
 from merge import Host
 
 _SAMPLES = 1_000
+_LARGE = 3_000
+"""Tasks of a large document."""
 STORED_DATAFLOWS = (1_000, 10_000)
 _SHAPE = drawn_dataflows.Shape(sources=2_000)
 _OPERATOR = Caller(key="operator", role=Role.OPERATOR, tenant=None)
@@ -103,6 +106,23 @@ class Bench:
         self._number += 1
         return json.dumps(document).encode()
 
+    def explain_large(self) -> dict[str, float]:
+        """The seconds in which each large document is explained: the median of three."""
+        taken = {
+            name: [clocked(self.service.dataflows.explain, _TENANTS[1], document)[1] for _ in range(3)]
+            for name, document in _large_documents().items()
+        }
+        return {name: round(statistics.median(each), 2) for name, each in taken.items()}
+
+    def beside_large(self, seconds: float) -> manager_rest.Beside:
+        """Requests of a tenant while another one has large documents explained."""
+        key, other = (
+            self.service.administration.make_key(_OPERATOR, KeyForm(tenant=each.key)).key for each in _TENANTS[:2]
+        )
+        small = manager_rest.Sent(key, [self._document() for _ in range(100)])
+        large = manager_rest.Sent(other, list(_large_documents().values()))
+        return manager_rest.beside_large(self.service, small, large, seconds)
+
     def remove(self) -> float:
         """Remove any one; the seconds that it took."""
         place = self._draw.randrange(len(self.there))
@@ -116,10 +136,66 @@ def main(stored: tuple[int, ...], *, quick: bool) -> None:
     live = manager_live.measured(quick=quick)
     result = {
         **by_stored(stored),
+        "large_documents": large_documents(quick=quick),
         **{name: found["max"] for name, found in live.items() if name.endswith(("_to_output_s", "_to_paused_s"))},
         "details": live,
     }
     print(json.dumps(result))
+
+
+def large_documents(*, quick: bool) -> dict[str, Any]:
+    """How long large documents take to explain, and what other tenants notice of six at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder) / "braid.db")
+        found: dict[str, Any] = {"explain_s": bench.explain_large()}
+        print(f"large documents are explained in {found['explain_s']} s", flush=True)
+        took = bench.beside_large(5.0 if quick else 30.0)
+    for name, seconds in (("alone", took.alone), ("beside_six", took.beside), ("explained", took.explained)):
+        p50, p99 = _percentiles(tuple(seconds))
+        found[name] = {"p50_ms": p50, "p99_ms": p99, "requests": len(seconds)}
+        print(f"requests {name}: {found[name]}", flush=True)
+    return found
+
+
+def _large_documents() -> dict[str, bytes]:
+    """Documents of 3,000 filters, in a chain and side by side, and a dense one."""
+    where = [_task("where", expression=f"dust > {at} and dust < {at + 1000}") for at in range(_LARGE)]
+    ranges = [_task("range_filter", field="dust", min=at, max=at + 1000) for at in range(_LARGE)]
+    in_chain = list(pairwise(range(_LARGE)))
+    dense = ranges[: int((2 * MOST_DOCUMENT_STREAMS) ** 0.5) - 1]
+    return {
+        "where in a chain": _large(where, in_chain),
+        "where side by side": _large(where, []),
+        "range_filter in a chain": _large(ranges, in_chain),
+        "range_filter side by side": _large(ranges, []),
+        "dense": _large(dense, list(combinations(range(len(dense)), 2))),
+    }
+
+
+def _task(kind: str, **config: Any) -> dict[str, Any]:
+    return {"type": kind, "config": config}
+
+
+def _large(tasks: list[dict[str, Any]], joined: list[tuple[int, int]]) -> bytes:
+    """A document with some tasks between a source and an output."""
+    above = set(range(len(tasks))) - {to for _, to in joined}
+    below = set(range(len(tasks))) - {origin for origin, _ in joined}
+    streams = [
+        *(("source", f"t{at}") for at in above),
+        *((f"t{origin}", f"t{to}") for origin, to in joined),
+        *((f"t{at}", "output") for at in below),
+    ]
+    document = {
+        "version": 1,
+        "name": "large",
+        "tasks": [
+            {"id": "source", **_task("source", source="city:s0")},
+            *({"id": f"t{at}", **task} for at, task in enumerate(tasks)),
+            {"id": "output", "type": "output"},
+        ],
+        "streams": [{"from": origin, "to": to} for origin, to in streams],
+    }
+    return json.dumps(document).encode()
 
 
 def by_stored(stored: tuple[int, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How long a submission takes as a tenant has it: over REST, by one client and by four at once.
+"""How long requests take as a tenant has them: over REST, by one client, by four at once, and beside large documents.
 
 The service runs in this process, as it does in a manager; the clients are processes of their own, on the same cores.
 """
@@ -7,19 +7,36 @@ import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
-from threading import Thread
+from itertools import chain, cycle, takewhile
 from typing import NamedTuple
 
-import uvicorn
-
+from benchmarks.merge import clocked
 from manager.client.client import Client
 from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
+from manager.rest.server import Server
 from manager.service import Service
+from workloads.service_process import free_port
 
 _CLIENTS = (1, 4)
-_PATIENCE = 10.0
+_EXPLAINING = 6
+
+
+class Sent(NamedTuple):
+    """A tenant's key, and what it sends."""
+
+    key: str
+    documents: Sequence[bytes]
+
+
+class Beside(NamedTuple):
+    """The seconds of a tenant's requests; made by `beside_large`."""
+
+    alone: list[float]
+    beside: list[float]
+    """While another tenant has six large documents explained at once."""
+    explained: list[float]
+    """Those of the other tenant."""
 
 
 class TimedSubmission(NamedTuple):
@@ -53,20 +70,42 @@ def _submit(url: str, key: str, documents: Sequence[bytes]) -> list[TimedSubmiss
     return made
 
 
+def beside_large(service: Service, small: Sent, large: Sent, seconds: float) -> Beside:
+    """Submit and remove small documents, alone and then while large ones are explained, each for so many seconds."""
+    with _served(service) as url, multiprocessing.get_context("spawn").Pool(1 + _EXPLAINING) as clients:
+        # All of them have begun before anything is measured.
+        clients.starmap(_explain, [(url, large, 0.0)] * 4 * (1 + _EXPLAINING), chunksize=1)
+        alone = clients.apply(_come_and_go, (url, small, seconds))
+        explaining = clients.starmap_async(_explain, [(url, large, seconds)] * _EXPLAINING, chunksize=1)
+        beside = clients.apply(_come_and_go, (url, small, seconds))
+        return Beside(alone, beside, list(chain.from_iterable(explaining.get())))
+
+
+def _come_and_go(url: str, sent: Sent, seconds: float) -> list[float]:
+    """The seconds of each submission, look and removal."""
+    took: list[float] = []
+    with Client(url, sent.key) as client:
+        until = time.perf_counter() + seconds
+        for document in takewhile(lambda _: time.perf_counter() < until, cycle(sent.documents)):
+            submitted, one = clocked(client.submit, document)
+            _, two = clocked(client.dataflow, submitted.id)
+            _, three = clocked(client.remove, submitted.id)
+            took += (one, two, three)
+    return took
+
+
+def _explain(url: str, sent: Sent, seconds: float) -> list[float]:
+    """The seconds in which each document is explained."""
+    with Client(url, sent.key) as client:
+        until = time.perf_counter() + seconds
+        documents = takewhile(lambda _: time.perf_counter() < until, cycle(sent.documents))
+        return [clocked(client.explain, document)[1] for document in documents]
+
+
 @contextmanager
 def _served(service: Service) -> Iterator[str]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
     app = make_app(service, LiveEvents(), lambda: None)
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan="off")
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + _PATIENCE
-    while not server.started:
-        if time.monotonic() > deadline:
-            raise TimeoutError("REST did not begin to serve")
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(_PATIENCE)
+    with Server(url, app, lambda: None, listen="127.0.0.1", port=port):
+        yield url

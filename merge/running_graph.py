@@ -8,7 +8,7 @@ hot path: persistent maps were measured twice as slow there, and slower the more
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dags import Key
 from merge.change import Change
@@ -52,6 +52,16 @@ class RunningGraph:
         self.version += 1
         self.running_dags = change.running_dags
         self.next_instance = change.next_instance
+
+    def snapshot(self) -> RunningGraph:
+        """A copy that stays as it is, made in some milliseconds for a hundred thousand tasks."""
+        return replace(
+            self,
+            tasks=dict(self.tasks),
+            index=dict(self.index),
+            users=dict(self.users),
+            dataflows=dict(self.dataflows),
+        )
 
     def dataflow(self, dataflow: str) -> Submitted:
         """The submitted dataflow of that id."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rpds import HashTrieMap
@@ -61,6 +61,10 @@ class CommittedState:
     """The outcome of the last move since this was loaded."""
     needed: dict[str, dict[JobId, int]] = field(default_factory=dict)
     """For each dataflow that was submitted since this was loaded the plans that brought its tasks; else the newest."""
+
+    def snapshot(self) -> CommittedState:
+        """What a preview goes by, which commits do not change."""
+        return replace(self, running=self.running.snapshot(), plans=dict(self.plans))
 
     @property
     def transitions(self) -> tuple[Transition, ...]:

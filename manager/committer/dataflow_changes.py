@@ -181,10 +181,13 @@ class DataflowChanges:
         while True:
             dataflow, sources = self._canonical(_Document(tenant, "explained", raw, start))
             with self._committer.looking() as state:
-                if state.sources is sources:
-                    check_loops(dataflow, raw, state)
-                    conditions = self._committer.ground.conditions(state, datetime.now(UTC))
-                    return preview(state, conditions, confined(dataflow, state, start), raw, start)
+                if state.sources is not sources:
+                    continue
+                conditions = self._committer.ground.conditions(state, datetime.now(UTC))
+                seen = state.snapshot()
+            # Others commit meanwhile: a large document takes as long to decide on as to read.
+            check_loops(dataflow, raw, seen)
+            return preview(seen, conditions, confined(dataflow, seen, start), raw, start)
 
     def _committed(
         self,

@@ -10,6 +10,7 @@ from manager.rest.bodies import document, form
 from manager.rest.dependencies import TheCaller, TheId, TheService
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples.adaptations import ADAPTATION
+from manager.rest.turns import in_turn
 
 router = APIRouter(prefix="/v1/dataflows/{id}", tags=["dataflows"])
 _CHANGED = (Conflict, NotFound, StateNotReady, TooLarge, UnsupportedMediaType)
@@ -26,7 +27,7 @@ def set_policy(
     service: TheService,
     caller: TheCaller,
     id: TheId,  # noqa: A002 - its public name
-    raw: Annotated[bytes, Depends(document)],
+    raw: Annotated[bytes, in_turn(document)],
 ) -> AdaptationAnswer:
     """Replace the policy of a dynamic dataflow. What runs stays, until the new policy asks for something else."""
     return service.adaptations.set_policy(caller, id, raw)

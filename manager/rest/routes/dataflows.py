@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 
 from dags import Document
 from engine.log_lines import note
@@ -34,9 +34,10 @@ from manager.rest.dependencies import ForTenant, IdempotencyKey, Text, TheCaller
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import outputs as looks
 from manager.rest.openapi_examples import resources
+from manager.rest.turns import in_turn
 
 router = APIRouter(prefix="/v1", tags=["dataflows"])
-_Raw = Annotated[bytes, Depends(document)]
+_Raw = Annotated[bytes, in_turn(document)]
 _Start = Annotated[
     Start,
     Query(

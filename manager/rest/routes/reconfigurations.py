@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 
 from manager.answers import (
     Page,
@@ -27,6 +27,7 @@ from manager.rest.dependencies import IdempotencyKey, TheCaller, TheId, TheNumbe
 from manager.rest.openapi import documented
 from manager.rest.openapi_examples import reconfigurations as examples
 from manager.rest.openapi_examples.plans import REPLANNED
+from manager.rest.turns import in_turn
 
 router = APIRouter(prefix="/v1/dataflows/{id}", tags=["dataflows"])
 _TROUBLES = (Conflict, Forbidden, InvalidDataflow, NotFound, QuotaExceeded, StateNotReady, TooLarge)
@@ -35,7 +36,7 @@ _TROUBLES = (Conflict, Forbidden, InvalidDataflow, NotFound, QuotaExceeded, Stat
 DryRun = Annotated[bool, Query(description="Only preview it; nothing changes.")]
 _LATER = 202
 """The status of what waits for others."""
-_Form = Annotated[ReconfigurationForm, Depends(form(ReconfigurationForm))]
+_Form = Annotated[ReconfigurationForm, in_turn(form(ReconfigurationForm))]
 
 
 @router.post(
@@ -50,7 +51,7 @@ def replan(
     service: TheService,
     caller: TheCaller,
     id: TheId,  # noqa: A002 - its public name
-    sent: Annotated[ReplanForm, Depends(form(ReplanForm))],
+    sent: Annotated[ReplanForm, in_turn(form(ReplanForm))],
     dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
 ) -> ReplanAnswer:
     """Plan a running pipeline anew and apply the difference. Without a plan everything stays as it is."""
