@@ -99,3 +99,8 @@ class Dataflow:
     """The ids of the document's sinks, sorted."""
     parts: tuple[tuple[int, ...], ...]
     """The sources of each connected part."""
+
+    @property
+    def streams(self) -> int:
+        """The number of streams between distinct tasks."""
+        return sum(len(task.inputs) for task in self.tasks)

@@ -12,7 +12,7 @@ from dags.json_text import LONGEST_KEY
 from dags.ports import LONGEST_PORT
 
 MOST_TASKS = 10_000
-MOST_DOCUMENT_STREAMS = 100_000
+MOST_DOCUMENT_STREAMS = 50_000
 MOST_TAGS = 50
 
 # A task's id names its output topic, so it may contain no control character and none that is special in MQTT.

@@ -37,6 +37,7 @@ def read(raw: bytes | str) -> Reading:
                 f"too-many-{part}",
                 f"the document has {len(items):,} {part}; {most:,} are allowed",
                 "split it into several dataflows; they share what they have in common",
+                part,
             )
     problems: list[Problem] = []
     spoilt: set[Path] = set()

@@ -60,9 +60,9 @@ def object_naming(raw: bytes, names: Iterable[str]) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def refusal(code: str, message: str, remedy: str) -> InvalidDocument:
-    """The refusal of a whole document for one reason."""
-    return InvalidDocument([Problem(pointer="", code=code, message=message, remedy=remedy)])
+def refusal(code: str, message: str, remedy: str, *place: str) -> InvalidDocument:
+    """The refusal of a whole document for one reason, at a place in it."""
+    return InvalidDocument([Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy)])
 
 
 def _decode(raw: bytes | str) -> str:

@@ -17,6 +17,8 @@ class Quota(Form):
 
     dataflows: _Count = 1_000
     tasks: _Count = 20_000
+    streams: _Count = 100_000
+    """Between the tasks of all its dataflows."""
     submits_per_minute: _Count = 600
     wheel_bytes: _Count = 64 * 1024 * 1024
     """In all."""
@@ -39,6 +41,7 @@ class QuotaUse(Answer):
 
     dataflows: int
     tasks: int
+    streams: int
     submits_per_minute: int
     """In the last minute."""
     wheel_bytes: int

@@ -19,6 +19,7 @@ Names = Annotated[list[str], typer.Argument(help="The names of tenants.")]
 _LIMITS = {
     "dataflows": "The most dataflows it may have.",
     "tasks": "The most tasks its dataflows may have in all.",
+    "streams": "The most streams between the tasks of its dataflows in all.",
     "submits_per_minute": "The most submissions in a minute.",
     "wheel_bytes": "The most bytes that its wheels may have in all.",
     "sources": "The most sources it may have.",

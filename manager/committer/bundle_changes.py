@@ -192,7 +192,8 @@ def _written(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in 
     if bundle.who not in UNBOUNDED:
         check_rate(session, bundle.tenant, draft.now, submits=len(bundle.documents))
     tasks = sum(len(each.tasks) for each in read.dataflows)
-    check_size(session, bundle.tenant, dataflows=len(bundle.documents), tasks=tasks)
+    streams = sum(each.streams for each in read.dataflows)
+    check_size(session, bundle.tenant, dataflows=len(bundle.documents), tasks=tasks, streams=streams)
     if bundle.start is Start.EARLIEST:
         check_from_earliest(session, bundle.tenant, len(bundle.documents))
     rows = []

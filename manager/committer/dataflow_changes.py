@@ -107,7 +107,8 @@ class DataflowChanges:
         def write(session: Session, draft: Draft, decided: _Decided) -> DataflowRow:
             if who not in UNBOUNDED:
                 check_rate(session, tenant, draft.now)
-            check_size(session, tenant, dataflows=1, tasks=len(decided.dataflow.tasks))
+            dataflow = decided.dataflow
+            check_size(session, tenant, dataflows=1, tasks=len(dataflow.tasks), streams=dataflow.streams)
             if start is Start.EARLIEST:
                 check_from_earliest(session, tenant)
             draft.take(decided.step, from_earliest=start is Start.EARLIEST)
@@ -148,7 +149,8 @@ class DataflowChanges:
             row = running_dataflow(session, dataflow)
             if who not in UNBOUNDED:
                 check_rate(session, row.tenant, draft.now)
-            check_size(session, row.tenant, dataflows=0, tasks=len(decided.dataflow.tasks) - row.tasks)
+            tasks, streams = len(decided.dataflow.tasks) - row.tasks, decided.dataflow.streams - row.streams
+            check_size(session, row.tenant, dataflows=0, tasks=tasks, streams=streams)
             _swap(draft, row, decided, raw)
             take_origin(row, origin)
             session.add(row)
@@ -258,7 +260,18 @@ def _swap(draft: Draft, row: DataflowRow, decided: _Decided, raw: bytes) -> None
     anew = {sink for sink, instance in before.items() if after.get(sink) != instance}
     row.epochs = row.epochs | {sink: row.epochs.get(sink, 1) + 1 for sink in anew}
     row.revision += 1
-    for name in ("name", "document", "tasks", "task_ids", "instances", "started", "sinks", "parts", "sources"):
+    for name in (
+        "name",
+        "document",
+        "tasks",
+        "streams",
+        "task_ids",
+        "instances",
+        "started",
+        "sinks",
+        "parts",
+        "sources",
+    ):
         setattr(row, name, getattr(made, name))
     row.histories = {
         task: list(scope)

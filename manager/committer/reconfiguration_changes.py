@@ -344,7 +344,8 @@ def _check(
             raise StaleSnapshot
         if asking.who not in UNBOUNDED and asking.waited is None:
             check_rate(session, row.tenant, draft.now)
-        check_size(session, row.tenant, dataflows=0, tasks=len(set(new.instances)) - row.tasks)
+        tasks, streams = len(set(new.instances)) - row.tasks, read.by.streams - row.streams
+        check_size(session, row.tenant, dataflows=0, tasks=tasks, streams=streams)
 
 
 def _keep_key(

@@ -171,7 +171,7 @@ def _rewrite(session: Session, draft: Draft, row: ReconfigurationRow, edit: Edit
     of.revision += 1
     of.name, of.document = new.name, edited.after
     of.task_ids, of.instances = list(new.task_ids), list(new.instances)
-    of.tasks = len(set(new.instances))
+    of.tasks, of.streams = len(set(new.instances)), edit.by.streams
     of.started = sorted((set(of.started) | draft.added.keys()).intersection(new.instances))
     of.parts = [list(part) for part in new.parts]
     of.sources = sorted(draft.state.read_by(new.id))

@@ -131,6 +131,7 @@ def dataflow_row(draft: Draft, dataflow: Dataflow, change: Change, raw: bytes) -
         submitted=draft.now.timestamp(),
         document=raw.decode(),
         tasks=len(dataflow.tasks),
+        streams=dataflow.streams,
         task_ids=list(submitted.task_ids),
         instances=list(submitted.instances),
         started=list(change.residue),

@@ -18,10 +18,12 @@ MOST_GENERATED_PER_SECOND = 100_000
 COUNTED = (OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.RECONFIGURE)
 """What counts as a submission."""
 _TENANT, _DATAFLOW, _OPERATION = (table_of(rows).c for rows in (TenantRow, DataflowRow, OperationRow))
-_QUOTA = select(_TENANT.dataflows, _TENANT.tasks, _TENANT.submits_per_minute).where(_TENANT.name == bindparam("tenant"))
-_USED = select(func.count(), func.coalesce(func.sum(_DATAFLOW.tasks), 0)).where(
-    _DATAFLOW.tenant == bindparam("tenant"), _DATAFLOW.removed.is_(None)
+_QUOTA = select(_TENANT.dataflows, _TENANT.tasks, _TENANT.streams, _TENANT.submits_per_minute).where(
+    _TENANT.name == bindparam("tenant")
 )
+_USED = select(
+    func.count(), func.coalesce(func.sum(_DATAFLOW.tasks), 0), func.coalesce(func.sum(_DATAFLOW.streams), 0)
+).where(_DATAFLOW.tenant == bindparam("tenant"), _DATAFLOW.removed.is_(None))
 _FROM_EARLIEST = select(_TENANT.from_earliest).where(_TENANT.name == bindparam("tenant"))
 _BEGUN_AT_EARLIEST = select(func.count()).where(
     _DATAFLOW.tenant == bindparam("tenant"), _DATAFLOW.removed.is_(None), _DATAFLOW.start == Start.EARLIEST.value
@@ -58,19 +60,24 @@ _REMEDIES = {
 }
 
 
-def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int) -> None:
-    """Refuse so many more dataflows and tasks of them where a tenant may not have them; fewer are always taken."""
+def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int, streams: int) -> None:
+    """Refuse so many more dataflows, and tasks and streams of them, where a tenant may not have them.
+
+    Fewer are always taken.
+    """
     quota = _quota(session, tenant)
-    has, runs = session.execute(_USED, {"tenant": tenant}).one()
+    has, *sizes = session.execute(_USED, {"tenant": tenant}).one()
     if dataflows > 0 and has + dataflows > quota.dataflows:
         raise QuotaExceeded(
             f"tenant {tenant!r} has {has} dataflows, and may have {quota.dataflows}; remove one, or ask for more"
         )
-    if tasks > 0 and runs + tasks > quota.tasks:
-        raise QuotaExceeded(
-            f"tenant {tenant!r} has dataflows of {runs} tasks, and may have {quota.tasks}; this one would make it "
-            f"{runs + tasks}: remove one, or ask for more"
-        )
+    parts = zip(("tasks", "streams"), sizes, (tasks, streams), (quota.tasks, quota.streams), strict=True)
+    for what, runs, more, most in parts:
+        if more > 0 and runs + more > most:
+            raise QuotaExceeded(
+                f"tenant {tenant!r} has dataflows of {runs} {what}, and may have {most}; this one would make it "
+                f"{runs + more}: remove one, or ask for more"
+            )
 
 
 def check_from_earliest(session: Session, tenant: str, dataflows: int = 1) -> None:
@@ -135,7 +142,7 @@ def check_rate(session: Session, tenant: str, now: datetime, *, submits: int = 1
         )
 
 
-def _quota(session: Session, tenant: str) -> Row[tuple[int, int, int]]:
+def _quota(session: Session, tenant: str) -> Row[tuple[int, int, int, int]]:
     quota = session.execute(_QUOTA, {"tenant": tenant}).one_or_none()
     if quota is None:
         raise NotFound("tenant", tenant)

@@ -17,6 +17,7 @@ _SUBMITTED = (_OPERATION.who == _TENANT, _OPERATION.kind.in_(COUNTED), _OPERATIO
 _COUNTS = {
     "dataflows": select(func.count()).where(*_RUNS),
     "tasks": select(func.coalesce(func.sum(_DATAFLOW.tasks), 0)).where(*_RUNS),
+    "streams": select(func.coalesce(func.sum(_DATAFLOW.streams), 0)).where(*_RUNS),
     "submits_per_minute": select(func.count()).where(*_SUBMITTED),
     "wheel_bytes": select(func.coalesce(func.sum(_WHEEL.bytes), 0)).where(_WHEEL.owner == _TENANT),
     "sources": select(func.count()).where(_SOURCE.owner == _TENANT),

@@ -6,6 +6,7 @@ import { count, percent, time } from "./format.js";
 const LIMITS = {
   dataflows: "Dataflows",
   tasks: "Tasks",
+  streams: "Streams between tasks",
   submits_per_minute: "Submissions in the last minute",
   sources: "Sources",
   secrets: "Secrets",

@@ -161,6 +161,7 @@ STOPPED = Stopped(dataflows=1)
 _USES = QuotaUse(
     dataflows=1,
     tasks=4,
+    streams=3,
     submits_per_minute=0,
     wheel_bytes=0,
     sources=2,

@@ -13,7 +13,7 @@ class DataflowRow(SQLModel, table=True):
 
     __tablename__ = "dataflow"
     # The index covers the check of a tenant's quota, so that no row is read for it.
-    __table_args__ = (Index("ix_dataflow_usage", "tenant", "removed", "tasks"),)
+    __table_args__ = (Index("ix_dataflow_usage", "tenant", "removed", "tasks", "streams"),)
     number: int | None = Field(default=None, sa_column=Column(ROW_NUMBER, primary_key=True))
     """The order of submission."""
     id: str = Field(unique=True)
@@ -27,6 +27,8 @@ class DataflowRow(SQLModel, table=True):
     document: str = Field(sa_column=Column(Text, nullable=False))
     tasks: int
     """The number of its distinct tasks."""
+    streams: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """The number of streams between them."""
     task_ids: list[str] = Field(sa_column=Column(JSON, nullable=False))
     instances: list[int] = Field(sa_column=Column(JSON, nullable=False))
     started: list[int] = Field(sa_column=Column(JSON, nullable=False))

@@ -13,6 +13,7 @@ class TenantRow(SQLModel, table=True):
     name: str = Field(primary_key=True)
     dataflows: int
     tasks: int
+    streams: int = Field(default=100_000, sa_column_kwargs={"server_default": "100000"})
     submits_per_minute: int
     created: float
     publishes: bool = Field(default=False, sa_column_kwargs={"server_default": false()})

@@ -67,7 +67,15 @@ def test_what_a_tenant_uses_is_counted(manager: Manager) -> None:
     early = manager.service.dataflows.submit(ANN, SHORT, start=Start.EARLIEST)
     manager.service.dataflows.remove(ANN, early.id, Stop.NOW)
     (ann,) = manager.service.administration.tenants(ANN, Paging()).items
-    used = {"dataflows": 1, "tasks": 2, "submits_per_minute": 2, "from_earliest": 0, "wheel_bytes": 0, "state_mb": 0}
+    used = {
+        "dataflows": 1,
+        "tasks": 2,
+        "streams": 1,
+        "submits_per_minute": 2,
+        "from_earliest": 0,
+        "wheel_bytes": 0,
+        "state_mb": 0,
+    }
     assert used | {"sources": 2, "secrets": 2, "modules": 4, "keys": 4} == ann.uses.model_dump()
 
 

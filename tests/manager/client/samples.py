@@ -103,15 +103,16 @@ EVENT = {"id": 5, "kind": "operation", "told": {"kind": "submit", "subject": "d1
 QUOTA = {
     "dataflows": 1,
     "tasks": 2,
-    "submits_per_minute": 3,
-    "wheel_bytes": 4,
-    "sources": 5,
-    "secrets": 6,
-    "modules": 7,
-    "keys": 8,
-    "requests_per_minute": 9,
-    "from_earliest": 10,
-    "state_mb": 11,
+    "streams": 3,
+    "submits_per_minute": 4,
+    "wheel_bytes": 5,
+    "sources": 6,
+    "secrets": 7,
+    "modules": 8,
+    "keys": 9,
+    "requests_per_minute": 10,
+    "from_earliest": 11,
+    "state_mb": 12,
 }
 QUOTA_USE = {name: number - 1 for name, number in QUOTA.items() if name != "requests_per_minute"}
 MODULE = {

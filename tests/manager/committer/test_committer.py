@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 from dags import Catalogue
 from engine.plan import SlotState
 from manager.answers import Quota, Stop
+from manager.cases.base import Paging
 from manager.committer.draft import Draft
 from manager.committer.rows import IDEMPOTENCY_KEPT
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
@@ -78,6 +79,27 @@ def test_a_tenants_dataflows_have_no_more_tasks_than_they_may(manager: Manager) 
     with pytest.raises(QuotaExceeded, match=r"has dataflows of 3 tasks, and may have 5; this one would make it 6"):
         manager.submit("ann", numbered(0))
     manager.submit("ann", SHORT)
+
+
+def test_a_tenants_dataflows_have_no_more_streams_than_they_may(manager: Manager) -> None:
+    """However few their tasks are, also in a larger document for one that runs; what is removed makes room."""
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(streams=5))
+    first = manager.submit("ann", "s:source > a:map > k:sink")
+    dense = "s:source > a:map > b:map > k:sink s > b a > k"
+    more = raw("s:source > a:map > b:map > k:sink s > b")
+    for ask in (
+        lambda: manager.service.dataflows.submit(ANN, more),
+        lambda: manager.service.bundles.submit(ANN, b'{"documents": [%b]}' % more),
+    ):
+        with pytest.raises(
+            QuotaExceeded, match=r"has dataflows of 2 streams, and may have 5; this one would make it 6"
+        ):
+            ask()
+    manager.service.dataflows.replace(ANN, first, raw(dense))
+    (ann,) = manager.service.administration.tenants(ANN, Paging()).items
+    assert 5 == ann.uses.streams
+    manager.service.dataflows.remove(ANN, first, Stop.NOW)
+    manager.submit("ann", dense)
 
 
 def test_a_tenant_over_its_quota_may_still_shrink(manager: Manager) -> None:
