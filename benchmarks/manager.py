@@ -119,8 +119,8 @@ class Bench:
         key, other = (
             self.service.administration.make_key(_OPERATOR, KeyForm(tenant=each.key)).key for each in _TENANTS[:2]
         )
-        small = manager_rest.Sent(key, [self._document() for _ in range(100)])
-        large = manager_rest.Sent(other, list(_large_documents().values()))
+        small = manager_rest.TenantDocuments(key, [self._document() for _ in range(100)])
+        large = manager_rest.TenantDocuments(other, list(_large_documents().values()))
         return manager_rest.beside_large(self.service, small, large, seconds)
 
     def remove(self) -> float:

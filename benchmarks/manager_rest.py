@@ -22,7 +22,7 @@ _CLIENTS = (1, 4)
 _EXPLAINING = 6
 
 
-class Sent(NamedTuple):
+class TenantDocuments(NamedTuple):
     """A tenant's key, and what it sends."""
 
     key: str
@@ -70,7 +70,7 @@ def _submit(url: str, key: str, documents: Sequence[bytes]) -> list[TimedSubmiss
     return made
 
 
-def beside_large(service: Service, small: Sent, large: Sent, seconds: float) -> Beside:
+def beside_large(service: Service, small: TenantDocuments, large: TenantDocuments, seconds: float) -> Beside:
     """Submit and remove small documents, alone and then while large ones are explained, each for so many seconds."""
     with _served(service) as url, multiprocessing.get_context("spawn").Pool(1 + _EXPLAINING) as clients:
         # All of them have begun before anything is measured.
@@ -81,7 +81,7 @@ def beside_large(service: Service, small: Sent, large: Sent, seconds: float) -> 
         return Beside(alone, beside, list(chain.from_iterable(explaining.get())))
 
 
-def _come_and_go(url: str, sent: Sent, seconds: float) -> list[float]:
+def _come_and_go(url: str, sent: TenantDocuments, seconds: float) -> list[float]:
     """The seconds of each submission, look and removal."""
     took: list[float] = []
     with Client(url, sent.key) as client:
@@ -94,7 +94,7 @@ def _come_and_go(url: str, sent: Sent, seconds: float) -> list[float]:
     return took
 
 
-def _explain(url: str, sent: Sent, seconds: float) -> list[float]:
+def _explain(url: str, sent: TenantDocuments, seconds: float) -> list[float]:
     """The seconds in which each document is explained."""
     with Client(url, sent.key) as client:
         until = time.perf_counter() + seconds

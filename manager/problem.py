@@ -215,12 +215,15 @@ class QuotaExceeded(Trouble):
 
 
 class TooManyRequests(Trouble):
-    """Requests, or wrong keys, come too fast."""
+    """Requests, or wrong keys, come too fast, or too many documents wait."""
 
     status = 429
     code = "too-many-requests"
     title = "Too many requests"
-    about = "A tenant sends more requests than it may, or an address too many wrong keys. Wait for `Retry-After`."
+    about = (
+        "A tenant sends more requests than it may, or more documents at once, or an address too many wrong keys. Wait "
+        "for `Retry-After`."
+    )
 
 
 class Unexpected(Trouble):

@@ -38,7 +38,7 @@ from manager.rest.routes import (
 )
 from manager.rest.streams import live_events, output_samples, output_stream
 from manager.rest.streams.live_events import EventBuffer, EventFeed
-from manager.rest.turns import Turns
+from manager.rest.turns import DocumentTurns
 from manager.service import Service
 
 ROUTERS = tuple(
@@ -82,7 +82,7 @@ def make_app(service: Service, events: EventBuffer, awaits: Callable[[], str | N
     app.state.parameters = _parameters()
     answer_troubles(app, ROUTERS)
     app.state.rates = RequestRates()
-    app.state.turns = Turns()
+    app.state.turns = DocumentTurns()
     app.state.requests = RequestCounts()
     app.add_middleware(RequestLog, counts=app.state.requests)
     return app

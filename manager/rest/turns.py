@@ -15,7 +15,7 @@ from fastapi import Depends, Request
 from manager.problem import TooManyRequests
 from manager.rest.dependencies import TheCaller
 
-MOST_WAITING = 32
+MOST_WAITING_DOCUMENTS = 32
 """Documents of a tenant that may wait; each takes up to 4 MB of memory."""
 
 
@@ -27,7 +27,7 @@ class _Line:
     length: int = 0
 
 
-class Turns:
+class DocumentTurns:
     """The lines of all tenants; used on the event loop alone."""
 
     def __init__(self) -> None:
@@ -37,9 +37,9 @@ class Turns:
     async def of(self, owner: str) -> AsyncIterator[None]:
         """Wait for a turn, and have it; `TooManyRequests` where too many of the owner's wait already."""
         line = self._lines.setdefault(owner, _Line())
-        if line.length > MOST_WAITING:
+        if line.length > MOST_WAITING_DOCUMENTS:
             raise TooManyRequests(
-                f"{MOST_WAITING} documents of {owner!r} wait for their turn; send the next when one is answered",
+                f"{MOST_WAITING_DOCUMENTS} documents of {owner!r} wait already; send the next once one is answered",
                 retry_after=1.0,
             )
         line.length += 1
@@ -56,7 +56,7 @@ def in_turn(read: Callable[..., Awaitable[Any]]) -> Any:
     """Make the dependency that reads a body, and has its caller's turn until the route has returned."""
 
     async def turn(request: Request, caller: TheCaller, sent: Annotated[Any, Depends(read)]) -> AsyncIterator[Any]:
-        turns: Turns = request.app.state.turns
+        turns: DocumentTurns = request.app.state.turns
         # Only once the body is there, so that nobody waits for a slow connection.
         async with turns.of(caller.tenant or caller.key):
             yield sent

@@ -446,7 +446,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [page(TENANT)],
         ["GET /v1/tenants?limit=100"],
         [TENANT],
-        ["0 of 1", "1 of 2", "state mb: 10 of 11"],
+        ["0 of 1", "1 of 2", "state mb: 11 of 12"],
     ),
     ("tenants admit school --tasks 2", [ADMITTED], ["POST /v1/tenants"], TENANT, ["braid keys make --tenant school"]),
     (
@@ -454,7 +454,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [TENANTS, ADMITTED],
         ["GET /v1/tenants?limit=100", "PUT /v1/tenants/school/quota"],
         TENANT,
-        ["school may use: dataflows 1, tasks 2, submits per minute 3"],
+        ["school may use: dataflows 1, tasks 2, streams 3"],
     ),
     (
         "tenants publishing school --code",

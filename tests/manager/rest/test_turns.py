@@ -14,7 +14,7 @@ from manager.answers import KeyForm
 from manager.problem import TooManyRequests
 from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
-from manager.rest.turns import MOST_WAITING, Turns
+from manager.rest.turns import MOST_WAITING_DOCUMENTS, DocumentTurns
 from tests.catalogue import TYPES
 from tests.manager.managers import OPERATOR, Manager, raw
 from tests.manager.rest.real_service import in_folder
@@ -92,14 +92,14 @@ def test_documents_of_a_tenant_have_their_turns_as_they_came() -> None:
     """And another tenant's has its own at once."""
     order: list[str] = []
 
-    async def work(turns: Turns, owner: str, name: str) -> None:
+    async def work(turns: DocumentTurns, owner: str, name: str) -> None:
         async with turns.of(owner):
             order.append(f"{name} begins")
             await asyncio.sleep(0)
             order.append(f"{name} ends")
 
     async def all_at_once() -> None:
-        turns = Turns()
+        turns = DocumentTurns()
         await asyncio.gather(work(turns, "eve", "1"), work(turns, "eve", "2"), work(turns, "ann", "a"))
 
     asyncio.run(all_at_once())
@@ -110,16 +110,16 @@ def test_only_so_many_documents_of_a_tenant_wait() -> None:
     """One more is refused until one has had its turn; another tenant's is not."""
 
     async def crowd() -> None:
-        turns = Turns()
+        turns = DocumentTurns()
         ends = asyncio.Event()
 
         async def work() -> None:
             async with turns.of("eve"):
                 await ends.wait()
 
-        waiting = [asyncio.create_task(work()) for _ in range(1 + MOST_WAITING)]
+        waiting = [asyncio.create_task(work()) for _ in range(1 + MOST_WAITING_DOCUMENTS)]
         await asyncio.sleep(0)
-        with pytest.raises(TooManyRequests, match="32 documents of 'eve' wait for their turn; send the next when"):
+        with pytest.raises(TooManyRequests, match="32 documents of 'eve' wait already; send the next once"):
             await work()
         async with turns.of("ann"):
             ends.set()
