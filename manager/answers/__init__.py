@@ -119,6 +119,7 @@ from manager.answers.reconfigurations import (
 from manager.answers.savings import (
     CpuAnswer,
     EstimateAnswer,
+    SavedAnswer,
     SavingsAnswer,
     ShareAnswer,
     WholeAnswer,
@@ -242,6 +243,7 @@ __all__ = [
     "RunningDagAnswer",
     "RunningTaskAnswer",
     "SampleAnswer",
+    "SavedAnswer",
     "SavesAnswer",
     "Saving",
     "SavingsAnswer",

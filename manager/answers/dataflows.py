@@ -144,24 +144,22 @@ class SubmitAnswer(DataflowAnswer):
 
 
 class Saving(Answer):
-    """The predicted saving by sharing."""
+    """The predicted saving, in the figures of `SavedAnswer`."""
 
     tasks: int
     """The tasks that are reused."""
     of_tasks: int = 0
     """All tasks, with equivalent ones counted once."""
-    cores: float
-    """The sum of the next two."""
-    task_cores: float = 0.0
-    """The cores that the reused tasks would take if they ran again."""
-    batch_cores: float = 0.0
+    work_by_sharing: float | None = None
+    """The part of the dataflow's work that the reused tasks do, between 0 and 1. The work of a task is its events times
+    the cost of one; sources have none. None if no task with work is reused.
+    """
+    cores_by_sharing: float | None = None
+    """The cores that the reused tasks would take if they ran again; None likewise."""
+    cores_by_packing: float
     """The cores that empty micro-batches of a job of its own would take, if no job is opened; assumed."""
     rests_on: dict[Basis, int] = Field(default={})
     """The number of reused tasks, without sources, by the basis of their cost."""
-    work: float | None = None
-    """The part of the dataflow's work that the reused tasks do, between 0 and 1. The work of a task is its events times
-    the cost of one; sources have none. None if no task has any work.
-    """
     work_rests_on: dict[Basis, int] = Field(default={})
     """The number of all tasks, without sources, by the basis of their work."""
 

@@ -22,12 +22,12 @@ class MoveAnswer(Answer):
 
 
 class SavesAnswer(Answer):
-    """The predicted savings by sharing, packing and defragmenting, for what runs now."""
+    """What sharing and packing saved in the last hour, as in `SavedAnswer`, and what defragmenting would save now."""
 
-    sharing: float
-    """Cores that unshared tasks would take beyond the shared ones, less the cost of bridges; may be negative."""
+    sharing: float | None = None
+    """Cores; None if no work was shared."""
     packing: float
-    """Cores that the batches of one job per dataflow would take beyond those of as few jobs as possible."""
+    """Cores."""
     defragmenting: float
     """Cores that consolidating the jobs would save now."""
     most: str

@@ -9,7 +9,7 @@ from manager.answers.base import Answer
 
 
 class CpuAnswer(Answer):
-    """CPU that was used."""
+    """CPU that was measured."""
 
     cpu_ns: int
     cores: float
@@ -27,6 +27,18 @@ class EstimateAnswer(Answer):
     """The price of the likely ones; None if the operator has set no price."""
 
 
+class SavedAnswer(Answer):
+    """What sharing and packing saved. Both together are what running alone would have used beyond what was used."""
+
+    work_by_sharing: float | None = None
+    """The part of the tasks' work, between 0 and 1, that sharing saved: a task that several dataflows use runs once,
+    not once for each. Measured; None if no work was shared."""
+    cores_by_sharing: CpuAnswer | None = None
+    """That work in cores; None if no work was shared."""
+    cores_by_packing: EstimateAnswer
+    """What fewer jobs saved: batches, less the cost of bridges and paused tasks."""
+
+
 class ShareAnswer(Answer):
     """The share of a tenant, or of one of its dataflows."""
 
@@ -36,10 +48,8 @@ class ShareAnswer(Answer):
     share: CpuAnswer
     alone: EstimateAnswer
     """What it would have used in a job of its own; for a tenant the sum of its dataflows."""
-    saving: EstimateAnswer
-    """The difference of the two."""
-    work_saved: float | None = None
-    """The measured part of the work of its tasks that others bore, between 0 and 1; None if there was no work."""
+    saved: SavedAnswer
+    """The difference of the two; its work is that of its tasks, of which others bore a part."""
 
 
 class WholeAnswer(Answer):
@@ -56,13 +66,8 @@ class WholeAnswer(Answer):
     """What one job per dataflow would have used."""
     alone_packed: EstimateAnswer
     """What as few jobs as possible, without sharing, would have used."""
-    saving_by_sharing: EstimateAnswer
-    """`alone_packed` less what was measured."""
-    saving_by_packing: EstimateAnswer
-    """`alone_launched` less `alone_packed`."""
-    work_saved: float | None = None
-    """The measured part of the work of tasks that sharing saved, between 0 and 1: against running each task once for
-    every dataflow that used it, without batches and bridges. None if there was no work."""
+    saved: SavedAnswer
+    """`alone_launched` less what was measured."""
 
 
 class SavingsAnswer(Answer):

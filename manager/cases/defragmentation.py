@@ -1,13 +1,15 @@
 """Defragmentation: how scattered the jobs are, and to have them consolidated."""
 
-from dataclasses import replace
+import time
 
 from manager.answers import DefragmentationPreviewAnswer, FragmentationAnswer, MoveAnswer, SavesAnswer
 from manager.cases.base import Base, Caller, moment, operators_only
 from manager.defragmentation.regime import regime_here
 from manager.problem import StateNotReady
+from manager.savings import ledger
+from manager.savings.intervals import AmountScale, interval
 from manager.transitions.move import Move
-from merge import Fragmentation, NoHost, Regime
+from merge import Fragmentation, NoHost, Regime, Saves
 from merge.consolidation.defragmentation import forwarded
 
 
@@ -37,7 +39,7 @@ class Defragmentation(Base):
             hops=found.hops,
             cores=round(found.cores, 4),
             latency_seconds=found.latency,
-            saves=_saves(regime_here(picture.costs, found, users, dataflows), found),
+            saves=self._saves(regime_here(picture.costs, found, users, dataflows), found),
             move=None if move is None else _move_answer(move),
         )
 
@@ -67,18 +69,22 @@ class Defragmentation(Base):
         operators_only(caller)
         return _move_answer(self._changes.moves.begin(self._tools.chooser.on_request, who=caller.who))
 
-
-def _saves(regime: Regime, found: Fragmentation) -> SavesAnswer:
-    # What scattered jobs cost is known better than the model has it: which jobs would do, and what is paused.
-    saves = replace(regime.saves, defragmenting=found.cores)
-    return SavesAnswer(
-        sharing=round(saves.sharing, 4),
-        packing=round(saves.packing, 4),
-        defragmenting=round(saves.defragmenting, 4),
-        most=saves.most,
-        work_per_batch_seconds=round(regime.per_batch, 4),
-        crossover_seconds=None if regime.crossover is None else round(regime.crossover, 4),
-    )
+    def _saves(self, regime: Regime, found: Fragmentation) -> SavesAnswer:
+        """Compare what scattered jobs cost with what the last hour's report says of sharing and packing."""
+        hour = interval(None, None, time.time())
+        with self._store.read() as session:
+            whole = ledger.whole(session, hour.span, hour.since, hour.until)
+        saved = AmountScale(seconds=whole.seconds).saved(whole.saved)
+        sharing = None if saved.cores_by_sharing is None else saved.cores_by_sharing.cores
+        packing = saved.cores_by_packing.likely
+        return SavesAnswer(
+            sharing=sharing,
+            packing=packing,
+            defragmenting=round(found.cores, 4),
+            most=Saves(sharing=sharing or 0.0, packing=packing, defragmenting=found.cores).most,
+            work_per_batch_seconds=round(regime.per_batch, 4),
+            crossover_seconds=None if regime.crossover is None else round(regime.crossover, 4),
+        )
 
 
 def _move_answer(move: Move) -> MoveAnswer:

@@ -119,8 +119,8 @@ def explain(client: Client, file: Files, tenant: Tenant = None, start: StartOpti
 
 def _explained(answer: ExplainAnswer) -> RenderableType:
     return lines(
-        f"reuses {answer.saving.tasks} of {answer.saving.of_tasks} tasks{_work(answer.saving)}",
-        f"saves about {number(answer.saving.cores)} cores{_basis(answer.saving.rests_on)}",
+        f"reuses {answer.saving.tasks} of {answer.saving.of_tasks} tasks",
+        *_saving(answer.saving),
         _tasks(answer.reused) if answer.reused else None,
         f"starts {', '.join(answer.started)}" if answer.started else None,
         *(f"runs as one: {', '.join(group)}" for group in answer.collapsed),
@@ -151,9 +151,12 @@ def _instead(fallback: FallbackAnswer) -> str:
     return ", ".join(f"{place.id}: {place.module or 'nothing'}" for place in fallback.places)
 
 
-def _work(saving: Saving) -> str:
-    """The reused part of the work."""
-    return "" if saving.work is None else f", {100 * saving.work:.0f} % of the work{_basis(saving.work_rests_on)}"
+def _saving(saving: Saving) -> Iterator[str]:
+    """The predicted saving, and its basis."""
+    if saving.work_by_sharing is not None and saving.cores_by_sharing is not None:
+        yield f"work saved by sharing: about {100 * saving.work_by_sharing:.0f} %{_basis(saving.work_rests_on)}"
+        yield f"cores saved by sharing: about {number(saving.cores_by_sharing)}{_basis(saving.rests_on)}"
+    yield f"cores saved by packing: about {number(saving.cores_by_packing)}"
 
 
 def _basis(counts: Mapping[Basis, int]) -> str:

@@ -44,10 +44,11 @@ def _text(found: FragmentationAnswer) -> str:
     )
     move = "" if found.move is None else f"{found.move.id} is {found.move.phase}\n"
     saves = found.saves
+    sharing = "" if saves.sharing is None else f" by sharing {number(saves.sharing)},"
     return (
         f"{jobs}, {found.fewest} needed; {bridges}, at most {found.hops} in a row; {paused}\n"
         f"estimated cost: {number(found.cores)} cores, {number(found.latency_seconds)} s of latency\n"
-        f"{move}sharing saves {number(saves.sharing)} cores, packing {number(saves.packing)}; "
+        f"{move}cores saved{sharing} by packing {number(saves.packing)}; "
         f"defragmenting would save {number(saves.defragmenting)}; the most: {saves.most or 'none'}"
     )
 

@@ -1,4 +1,4 @@
-"""The command that shows the savings by sharing: `braid savings`."""
+"""The command that shows what was saved: `braid savings`."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from manager.answers import CpuAnswer, EstimateAnswer, SavingsAnswer, ShareAnswer
+from manager.answers import CpuAnswer, EstimateAnswer, SavedAnswer, SavingsAnswer, ShareAnswer
 from manager.client.client import Client
 from manager.commands.client_command import WrongUsage, client_command
 from manager.commands.display import Shown, lines, moment, number, table
@@ -24,11 +24,11 @@ def savings(
     tenant: Annotated[str | None, typer.Option(help="Only this tenant, with its dataflows.")] = None,
     dataflow: Annotated[str | None, typer.Option(help="Only this dataflow, even a removed one.")] = None,
 ) -> Shown:
-    """Show the savings by sharing and the share of each tenant, in the last hour or an interval."""
+    """Show what sharing and packing saved, and the share of each tenant, in the last hour or an interval."""
     found = client.savings(
         since=time_in("--from", since), until=time_in("--to", until), tenant=tenant, dataflow=dataflow
     )
-    return Shown(data=found, text=lines(_heading(found), _work(found), _whole(found), *_shares(found)))
+    return Shown(data=found, text=lines(_heading(found), _whole(found), *_shares(found)))
 
 
 def time_in(option: str, text: str | None) -> datetime | None:
@@ -48,12 +48,6 @@ def _heading(found: SavingsAnswer) -> str:
     return f"{moment(found.since)} to {moment(found.until)}, {minutes:.1f} minutes metered, tenants: {found.tenants}"
 
 
-def _work(found: SavingsAnswer) -> str | None:
-    """The measured part of the tasks' work that sharing saved."""
-    saved = None if found.whole is None else found.whole.work_saved
-    return None if saved is None else f"sharing saved {_percent(saved)} of the work of tasks"
-
-
 def _whole(found: SavingsAnswer) -> RenderableType | None:
     whole = found.whole
     if whole is None:
@@ -65,20 +59,31 @@ def _whole(found: SavingsAnswer) -> RenderableType | None:
         ("  overhead in it", *_taken(whole.overhead, found)),
         ("a job for each dataflow", *_estimated(whole.alone_launched, found)),
         ("packed without sharing", *_estimated(whole.alone_packed, found)),
-        ("saved by sharing", *_estimated(whole.saving_by_sharing, found)),
-        ("saved by packing", *_estimated(whole.saving_by_packing, found)),
+        *_shared(whole.saved, found),
+        ("cores saved by packing", *_estimated(whole.saved.cores_by_packing, found)),
     ]
     return table("cores", "likely", "low", "high", *_price_column(found), rows=rows, empty="")
 
 
+def _shared(saved: SavedAnswer, found: SavingsAnswer) -> Iterator[tuple[object, ...]]:
+    """The rows of what sharing saved; none if nothing was shared."""
+    if saved.work_by_sharing is not None:
+        prices = (None for _ in _price_column(found))
+        yield ("work saved by sharing", _percent(saved.work_by_sharing), None, None, *prices)
+        yield ("cores saved by sharing", *_taken(saved.cores_by_sharing, found))
+
+
 def _shares(found: SavingsAnswer) -> Iterator[RenderableType]:
-    columns = ("share", "alone", "low", "high", "saving", "work saved", *_price_column(found))
+    columns = ("share", "alone", "low", "high", *_SAVED, *_price_column(found))
     yield table(
         "tenant", *columns, rows=[(each.tenant, *_share(each, found)) for each in found.shares], empty="no shares"
     )
     if found.dataflows:
         rows = [(each.dataflow, *_share(each, found)) for each in found.dataflows]
         yield table("dataflow", *columns, rows=rows, empty="")
+
+
+_SAVED = ("work saved by sharing", "cores saved by sharing", "cores saved by packing")
 
 
 def _percent(part: float) -> str:
@@ -100,13 +105,14 @@ def _estimated(estimate: EstimateAnswer, found: SavingsAnswer) -> tuple[object, 
 
 
 def _share(each: ShareAnswer, found: SavingsAnswer) -> tuple[object, ...]:
-    alone = each.alone
+    alone, saved = each.alone, each.saved
     return (
         each.share.cores,
         alone.likely,
         alone.low,
         alone.high,
-        each.saving.likely,
-        None if each.work_saved is None else _percent(each.work_saved),
+        None if saved.work_by_sharing is None else _percent(saved.work_by_sharing),
+        None if saved.cores_by_sharing is None else saved.cores_by_sharing.cores,
+        saved.cores_by_packing.likely,
         *(each.share.price for _ in _price_column(found)),
     )

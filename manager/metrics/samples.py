@@ -251,5 +251,6 @@ def _savings(known: MetricsSnapshot) -> Iterator[MetricSample]:
     yield MetricSample(catalogue.OVERHEAD, (), whole.overhead.cores)
     yield MetricSample(catalogue.ALONE, ("launched",), whole.alone_launched.likely)
     yield MetricSample(catalogue.ALONE, ("packed",), whole.alone_packed.likely)
-    yield MetricSample(catalogue.SAVED, ("sharing",), whole.saving_by_sharing.likely)
-    yield MetricSample(catalogue.SAVED, ("packing",), whole.saving_by_packing.likely)
+    if (shared := whole.saved.cores_by_sharing) is not None:
+        yield MetricSample(catalogue.SAVED, ("sharing",), shared.cores)
+    yield MetricSample(catalogue.SAVED, ("packing",), whole.saved.cores_by_packing.likely)

@@ -55,17 +55,13 @@ class Bill:
         """Return the measured whole, and the parts of others and of the operator."""
         paid, others = self._paid, [line for line in self.everybody if line not in self.shown]
         return BillWhole(
-            measured=_amount(self._measured, None if paid is None else paid.whole),
+            measured=_amount(self.whole.measured, None if paid is None else paid.whole),
             others=_amount(
                 sum(self._cpu[line] for line in others),
                 None if paid is None else sum(paid.lines[line] for line in others),
             ),
-            overhead=_amount(self._measured - sum(self._cpu.values()), None if paid is None else paid.overhead),
+            overhead=_amount(self.whole.measured - sum(self._cpu.values()), None if paid is None else paid.overhead),
         )
-
-    @property
-    def _measured(self) -> int:
-        return sum(self.whole.cpu.values())
 
     @cached_property
     def _cpu(self) -> dict[Line, int]:
@@ -74,7 +70,7 @@ class Bill:
     @cached_property
     def _paid(self) -> Amounts | None:
         price = self.price_per_core_hour
-        return None if price is None else amounts(self._measured, self._cpu, price)
+        return None if price is None else amounts(self.whole.measured, self._cpu, price)
 
     def _most(self, took: MeteredShare) -> int | None:
         price = self.price_per_core_hour

@@ -16,6 +16,10 @@ class CpuEstimate:
         """Add two estimates. They depend on the same prices, so their errors have the same sign and bounds add up."""
         return CpuEstimate(low=self.low + more.low, likely=self.likely + more.likely, high=self.high + more.high)
 
+    def less(self, nanoseconds: int) -> "CpuEstimate":
+        """Subtract what was measured."""
+        return CpuEstimate(low=self.low - nanoseconds, likely=self.likely - nanoseconds, high=self.high - nanoseconds)
+
 
 def estimate_of(likely: int, bounds: Sequence[int]) -> CpuEstimate:
     """Return an estimate whose range contains the likely value and all bounds."""

@@ -1,7 +1,7 @@
 """The forecast of a dataflow's saving: the cores that its reused tasks, and a job of its own, would take.
 
-Every batch of a job has a cost independent of its events; a dataflow that opens no job saves it. The work saved is the
-part of all its tasks' work that is done by the reused ones.
+Every batch of a job has a cost independent of its events; a dataflow that opens no job saves it by packing. The work
+saved by sharing is the part of all its tasks' work that is done by the reused ones.
 """
 
 from collections import Counter
@@ -35,14 +35,13 @@ def saving(
         if instance is not None:
             saved += estimate.busy
             reused[estimate.basis] += 1
-    batches = job * max(0, 1 - opened)
+    shares = saved > 0.0
     return Saving(
         tasks=sum(each is not None for each in instances),
         of_tasks=len(instances),
-        cores=round(saved + batches, 6),
-        task_cores=round(saved, 6),
-        batch_cores=round(batches, 6),
+        work_by_sharing=round(saved / whole, 6) if shares else None,
+        cores_by_sharing=round(saved, 6) if shares else None,
+        cores_by_packing=round(job * max(0, 1 - opened), 6),
         rests_on={basis: reused[basis] for basis in Basis},
-        work=round(saved / whole, 6) if whole else None,
         work_rests_on={basis: every[basis] for basis in Basis},
     )

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from manager.answers import CpuAnswer, EstimateAnswer, ShareAnswer, WholeAnswer
+from manager.answers import CpuAnswer, EstimateAnswer, SavedAnswer, ShareAnswer, WholeAnswer
 from manager.savings.counter_growth import CPU_PARTS, SECOND
 from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import HOUR, KEPT, MINUTE, MeteredShare, Whole
-from manager.savings.settlement import Work
-from merge import work_saved
+from manager.savings.saved_cpu import SavedCpu
 
 _NANOSECONDS_PER_HOUR = HOUR * SECOND
 
@@ -45,13 +44,22 @@ class AmountScale:
             price=self._price(estimate.likely),
         )
 
+    def saved(self, saved: SavedCpu) -> SavedAnswer:
+        """Return the answer for what was saved."""
+        work, cpu = saved.work_by_sharing, saved.by_sharing
+        return SavedAnswer(
+            work_by_sharing=None if work is None else round(work, 6),
+            cores_by_sharing=None if cpu is None else self.cpu(cpu),
+            cores_by_packing=self.estimate(saved.by_packing),
+        )
+
     def _cores(self, nanoseconds: int) -> float:
-        return round(nanoseconds / SECOND / self.seconds, 6) if self.seconds else 0.0
+        return _rounded(nanoseconds / SECOND / self.seconds) if self.seconds else 0.0
 
     def _price(self, nanoseconds: int) -> float | None:
         if self.price_per_core_hour is None:
             return None
-        return round(nanoseconds / _NANOSECONDS_PER_HOUR * self.price_per_core_hour, 6)
+        return _rounded(nanoseconds / _NANOSECONDS_PER_HOUR * self.price_per_core_hour)
 
 
 def interval(since: datetime | None, until: datetime | None, now: float) -> Interval:
@@ -67,17 +75,14 @@ def interval(since: datetime | None, until: datetime | None, now: float) -> Inte
 
 def whole_answer(whole: Whole, shown: Iterable[MeteredShare], scale: AmountScale) -> WholeAnswer:
     """Return the answer for the measured whole; `shown` are the shares listed in the same answer."""
-    measured = sum(whole.cpu.values())
     return WholeAnswer(
-        measured=scale.cpu(measured),
+        measured=scale.cpu(whole.measured),
         parts={part: scale.cpu(whole.cpu[part]) if part in whole.cpu else None for part in CPU_PARTS},
         overhead=scale.cpu(whole.overhead),
-        others=scale.cpu(measured - whole.overhead - sum(each.cpu for each in shown)),
+        others=scale.cpu(whole.measured - whole.overhead - sum(each.cpu for each in shown)),
         alone_launched=scale.estimate(whole.launched),
         alone_packed=scale.estimate(whole.packed),
-        saving_by_sharing=scale.estimate(_beyond(whole.packed, _exactly(measured))),
-        saving_by_packing=scale.estimate(_beyond(whole.launched, whole.packed)),
-        work_saved=_work_saved(whole.work),
+        saved=scale.saved(whole.saved),
     )
 
 
@@ -102,22 +107,10 @@ def _share(tenant: str, dataflow: str | None, share: MeteredShare, scale: Amount
         dataflow=dataflow,
         share=scale.cpu(share.cpu),
         alone=scale.estimate(share.alone),
-        saving=scale.estimate(share.saving),
-        work_saved=_work_saved(share.work),
+        saved=scale.saved(share.saved),
     )
 
 
-def _work_saved(work: Work) -> float | None:
-    saved = work_saved(work.done, work.alone)
-    return None if saved is None else round(saved, 6)
-
-
-def _exactly(nanoseconds: int) -> CpuEstimate:
-    return CpuEstimate(low=nanoseconds, likely=nanoseconds, high=nanoseconds)
-
-
-def _beyond(more: CpuEstimate, less: CpuEstimate) -> CpuEstimate:
-    """Return the difference of two estimates. They depend on the same prices, so their errors have the same sign."""
-    likely = more.likely - less.likely
-    bounds = (more.low - less.low, likely, more.high - less.high)
-    return CpuEstimate(low=min(bounds), likely=likely, high=max(bounds))
+def _rounded(value: float) -> float:
+    # Not -0.0.
+    return round(value, 6) + 0.0

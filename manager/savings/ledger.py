@@ -14,6 +14,7 @@ from sqlalchemy import delete, select
 from sqlmodel import Session
 
 from manager.savings.cpu_estimate import CpuEstimate
+from manager.savings.saved_cpu import SavedCpu, saved_cpu
 from manager.savings.settlement import Settlement, Share, Work
 from manager.store.tables import Leadership, MeteredRow, MeteredTenantRow, table_of
 
@@ -104,6 +105,16 @@ class Whole:
     packed: CpuEstimate = field(default_factory=CpuEstimate)
     work: Work = field(default_factory=Work)
 
+    @property
+    def measured(self) -> int:
+        """The CPU of all parts."""
+        return sum(self.cpu.values())
+
+    @property
+    def saved(self) -> SavedCpu:
+        """What sharing and packing saved, against a job for each dataflow."""
+        return saved_cpu(self.work, self.launched.less(self.measured))
+
     def plus(self, more: "Settlement | Whole") -> "Whole":
         """Add more to it."""
         parts = {*self.cpu, *more.cpu}
@@ -128,6 +139,11 @@ class MeteredShare:
     alone: CpuEstimate
     saving: CpuEstimate
     work: Work = field(default_factory=Work)
+
+    @property
+    def saved(self) -> SavedCpu:
+        """What sharing and packing saved, against a job of its own."""
+        return saved_cpu(self.work, self.saving)
 
     def plus(self, more: "MeteredShare") -> "MeteredShare":
         """Add more to it."""

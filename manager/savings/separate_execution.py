@@ -1,8 +1,7 @@
 """Separate execution: the CPU that the same dataflows would have taken without sharing.
 
 It would have needed the overhead of a host too, each task once for every dataflow that uses it, and batches. There are
-two baselines: `launched` has a job for each dataflow, `packed` as few jobs as can hold them. Sharing saves the
-difference between packed and measured, packing the difference between launched and packed.
+two baselines: `launched` has a job for each dataflow, `packed` as few jobs as can hold them.
 """
 
 from collections.abc import Sequence

@@ -84,7 +84,7 @@ def points(
         return PointAnswer(
             at=moment(begin),
             metered_seconds=round(whole.seconds, 3),
-            measured=scale.cpu(sum(whole.cpu.values())) if whole_too else None,
+            measured=scale.cpu(whole.measured) if whole_too else None,
             alone_launched=scale.estimate(whole.launched) if whole_too else None,
             alone_packed=scale.estimate(whole.packed) if whole_too else None,
             share=None if share is None else scale.cpu(share.cpu),

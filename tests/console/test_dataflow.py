@@ -86,6 +86,9 @@ def test_it_shows_a_dataflow(console_service: ConsoleService, page_for: PageFor)
     expect(page.get_by_label("The document")).to_contain_text('"name": "averages of plausible temperatures"')
     page = _opened(console_service, page_for, console_service.places["running"])
     expect(page.get_by_text("Share", exact=True)).to_be_visible()
+    expect(page.get_by_text("50% (of the CPU time of tasks, measured)")).to_be_visible()
+    for figure in ("Work saved by sharing", "Cores saved by sharing", "Cores saved by packing"):
+        expect(page.get_by_text(figure, exact=True)).to_be_visible()
 
 
 def test_a_failure_appears_live(console_service: ConsoleService, page_for: PageFor) -> None:

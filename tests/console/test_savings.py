@@ -27,12 +27,15 @@ def test_an_operator_sees_the_total(console_service: ConsoleService, page_for: P
     expect(page.get_by_role("heading", name="Savings", exact=True)).to_be_visible()
     expect(page.get_by_role("region", name="Tenants")).to_contain_text("poor")
     assert re.search(r"\bcores\b.*\bEUR\b", card(page, "Measured"), re.DOTALL)
-    assert "of packed jobs" in card(page, "Saved by sharing")
+    assert re.search(r"0\.0966.*measured.*EUR", card(page, "Cores saved by sharing"), re.DOTALL)
+    assert "estimate: " in card(page, "Cores saved by packing")
     assert "of the measured cores" in card(page, "Overhead")
     assert "40%" in card(page, "Work saved by sharing")
     expect(page.get_by_role("region", name="Dataflows")).to_have_count(0)
     page.get_by_label("Tenant", exact=True).select_option("ann")
-    expect(page.get_by_role("region", name="Dataflows")).to_contain_text(console_service.places["removed"])
+    row = page.get_by_role("region", name="Dataflows").get_by_role("row", name=console_service.places["removed"])
+    # It shared no work.
+    assert ["\u2013", "\u2013", "0.241"] == row.get_by_role("cell").all_inner_texts()[2:5]
     expect(page).to_have_url(re.compile(r"#/savings\?last=hour&tenant=ann$"))
 
 

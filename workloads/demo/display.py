@@ -128,10 +128,11 @@ def show_end(out: Console, stage: Stage, account: SavingsAnswer | None) -> None:
         shared, alone = (fmean(row.cores for row in side.windows) for side in stage.sides)
         out.print(f"Sharing used {_kept(shared, alone)} cores than the same dataflows without sharing, packed as well.")
     if (whole := _whole(account)) is not None:
-        sharing, packing = whole.saving_by_sharing, whole.saving_by_packing
+        saved = whole.saved
+        sharing = saved.cores_by_sharing.cores if saved.cores_by_sharing else 0.0
         out.print(
-            f"The sharing service estimates that sharing saves {_estimated(sharing)} cores, and that packing alone, "
-            f"which needs no sharing, would save {_estimated(packing)}."
+            f"Of the cores of a job for each dataflow, the sharing service saved {sharing:.2f} by sharing, as it "
+            f"measured, and {_estimated(saved.cores_by_packing)} by packing."
         )
     windows = stage.shared.windows
     out.print(

@@ -11,6 +11,7 @@ from manager.answers import (
     CpuAnswer,
     EstimateAnswer,
     PointAnswer,
+    SavedAnswer,
     SavingsAnswer,
     SeriesAnswer,
     ShareAnswer,
@@ -54,6 +55,7 @@ def _estimate(low: float, likely: float, high: float) -> EstimateAnswer:
     return EstimateAnswer(low=low, likely=likely, high=high, price=round(likely * 0.05, 6))
 
 
+_SAVED = SavedAnswer(work_by_sharing=0.375, cores_by_sharing=_cpu(0.02), cores_by_packing=_estimate(0.02, 0.04, 0.06))
 SAVINGS = SavingsAnswer(
     since=_THEN,
     until=_THEN.replace(hour=13),
@@ -66,17 +68,14 @@ SAVINGS = SavingsAnswer(
         others=_cpu(0.1),
         alone_launched=_estimate(0.75, 0.9, 1.05),
         alone_packed=_estimate(0.38, 0.4, 0.42),
-        saving_by_sharing=_estimate(0.08, 0.1, 0.12),
-        saving_by_packing=_estimate(0.37, 0.5, 0.63),
-        work_saved=0.21,
+        saved=SavedAnswer(work_by_sharing=0.5, cores_by_sharing=_cpu(0.1), cores_by_packing=_estimate(0.35, 0.5, 0.65)),
     ),
     shares=(
         ShareAnswer(
             tenant="ann",
             share=_cpu(0.06),
             alone=_estimate(0.1, 0.12, 0.14),
-            saving=_estimate(0.04, 0.06, 0.08),
-            work_saved=0.375,
+            saved=_SAVED,
         ),
     ),
     dataflows=(
@@ -85,8 +84,7 @@ SAVINGS = SavingsAnswer(
             dataflow=resources.DATAFLOW.id,
             share=_cpu(0.06),
             alone=_estimate(0.1, 0.12, 0.14),
-            saving=_estimate(0.04, 0.06, 0.08),
-            work_saved=0.375,
+            saved=_SAVED,
         ),
     ),
     price_per_core_hour=0.05,

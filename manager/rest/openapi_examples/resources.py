@@ -114,11 +114,10 @@ EXPLAINED = ExplainAnswer(
     saving=Saving(
         tasks=2,
         of_tasks=4,
-        cores=0.0612,
-        task_cores=0.0012,
-        batch_cores=0.06,
+        work_by_sharing=0.375,
+        cores_by_sharing=0.0012,
+        cores_by_packing=0.06,
         rests_on={Basis.MEASURED: 1, Basis.TYPE: 0, Basis.ASSUMED: 0},
-        work=0.375,
         work_rests_on={Basis.MEASURED: 1, Basis.TYPE: 2, Basis.ASSUMED: 0},
     ),
 )

@@ -156,7 +156,7 @@ def test_an_explanation_foretells_and_changes_nothing(manager: Manager) -> None:
     )
     assert [("k", 0), ("s", 0), ("w", 0)] == [(task.id, task.instance) for task in explanation.reused]
     assert (("a", "b", "l"), (("a", "b"),)) == (explanation.started, explanation.collapsed)
-    assert (3, BATCH_SECONDS) == (explanation.saving.tasks, explanation.saving.batch_cores)
+    assert (3, BATCH_SECONDS) == (explanation.saving.tasks, explanation.saving.cores_by_packing)
     assert {Basis.MEASURED: 0, Basis.TYPE: 0, Basis.ASSUMED: 2} == explanation.saving.rests_on
     assert before == manager.service.operations.page(OPERATOR, Paging()).items
     answer = manager.service.dataflows.submit(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
@@ -177,10 +177,9 @@ def test_a_predicted_saving_is_what_was_measured(manager: Manager) -> None:
         job=plan.job, host="north", state="running", measured=measured, seen=datetime.now(UTC)
     )
     explanation = manager.service.dataflows.explain(BOB, raw("s:source > w:window > k:sink"))
-    assert (3, round(0.2 + BATCH_SECONDS, 2), 0.2, BATCH_SECONDS) == (
-        *(explanation.saving.tasks, round(explanation.saving.cores, 2)),
-        *(round(explanation.saving.task_cores, 2), explanation.saving.batch_cores),
-    )
+    saving = explanation.saving
+    assert (3, BATCH_SECONDS) == (saving.tasks, saving.cores_by_packing)
+    assert 0.2 == round(saving.cores_by_sharing or 0.0, 2)
     assert {Basis.MEASURED: 2, Basis.TYPE: 0, Basis.ASSUMED: 0} == explanation.saving.rests_on
 
 
@@ -260,7 +259,7 @@ def test_where_no_host_is_there_yet_asking_again_helps(manager: Manager) -> None
     manager.hosts = ()
     with pytest.raises(StateNotReady, match="ask again once one is there"):
         manager.service.dataflows.submit(ANN, raw(SHORT))
-    assert 0.0 == manager.service.dataflows.explain(ANN, raw(SHORT)).saving.cores
+    assert 0.0 == manager.service.dataflows.explain(ANN, raw(SHORT)).saving.cores_by_packing
 
 
 def test_a_source_that_a_tenant_may_not_read_is_none_to_it(manager: Manager) -> None:

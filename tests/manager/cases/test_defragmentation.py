@@ -1,13 +1,20 @@
 """What operators ask of scattered jobs, and what they are answered where nothing can be done."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
+from sqlmodel import col, select
 
 from manager.cases.base import Paging
 from manager.defragmentation.choice import Chooser
 from manager.problem import Conflict, StateNotReady
+from manager.savings.cpu_estimate import CpuEstimate
+from manager.savings.ledger import MINUTE, write
+from manager.savings.settlement import Share, Work
+from manager.store.tables import MeteredRow
 from merge import Host
+from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
 from tests.manager.defragmentation.job_reports import instance_of, report
 from tests.manager.managers import OPERATOR, Manager
 
@@ -94,20 +101,32 @@ def test_what_is_asked_for_consolidates_scattered_jobs(scattered: Town) -> None:
     assert scattered.reasons().startswith("it was asked for. It is worth it: ")
 
 
-def test_what_saves_most_here_and_now_is_named(scattered: Town) -> None:
-    """With little work in a batch packing and defragmenting; with much that two dataflows share, sharing."""
+def test_what_saves_most_is_named_by_the_figures_of_the_report(scattered: Town) -> None:
+    """Sharing and packing as they were metered; where nothing was shared, nothing is said of sharing."""
     scattered.submit("ann", "s:source > a:map{'add': 1} > b:count > k:sink")
-    jobs = scattered.jobs()
     busy = {instance_of(scattered, "count"): 0.001, instance_of(scattered, "map"): 0.001}
-    report(scattered, jobs[0], busy, SECONDS)
-    few = scattered.service.defragmentation.fragmentation(OPERATOR)
-    assert (few.cores, few.saves.most) == (few.saves.defragmenting, "packing")
-    assert few.saves.crossover_seconds is not None
-    assert few.saves.work_per_batch_seconds < few.saves.crossover_seconds
-    report(scattered, jobs[0], dict.fromkeys(busy, 0.3), SECONDS)
-    many = scattered.service.defragmentation.fragmentation(OPERATOR)
-    assert "sharing" == many.saves.most
-    assert many.saves.sharing > few.saves.sharing
+    report(scattered, scattered.jobs()[0], busy, SECONDS)
+    saves = scattered.service.defragmentation.fragmentation(OPERATOR).saves
+    assert (None, 0.0, "defragmenting") == (saves.sharing, saves.packing, saves.most)
+    assert saves.crossover_seconds is not None
+    assert saves.work_per_batch_seconds < saves.crossover_seconds
+    for shared, most in ((0, "packing"), (3 * CORE_MINUTE, "sharing")):
+        meter(scattered, shared)
+        found = scattered.service.defragmentation.fragmentation(OPERATOR)
+        whole = scattered.service.savings.report(OPERATOR).whole
+        assert whole is not None
+        assert found.saves.sharing == (whole.saved.cores_by_sharing and whole.saved.cores_by_sharing.cores)
+        assert (whole.saved.cores_by_packing.likely, most) == (found.saves.packing, found.saves.most)
+
+
+def meter(town: Town, shared: int) -> None:
+    """Meter one more minute, in which so much work was shared."""
+    with town.store.write() as session:
+        ago = len(session.scalars(select(MeteredRow).where(col(MeteredRow.span) == MINUTE)).all()) + 1
+        share = Share(
+            tenant="ann", cpu=0, alone=CpuEstimate(), saving=CpuEstimate(), work=Work(done=1, alone=1 + shared)
+        )
+        assert write(session, "one", [minute(int(time.time()) // MINUTE * MINUTE - ago * MINUTE, {"d1": share})])
 
 
 def test_what_is_asked_for_isolates_where_a_job_is_overloaded(packed: Town) -> None:

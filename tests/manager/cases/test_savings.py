@@ -20,6 +20,7 @@ from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
 SECOND = 10**9
+STEP = CORE_MINUTE // 24
 
 
 @pytest.fixture
@@ -32,10 +33,13 @@ def metered(sqlite: str) -> Iterator[Manager]:
     alone = CpuEstimate(low=CORE_MINUTE // 2, likely=CORE_MINUTE, high=2 * CORE_MINUTE)
     saving = CpuEstimate(low=0, likely=CORE_MINUTE // 2, high=CORE_MINUTE)
     shared = {
-        each: Share(tenant=who, cpu=CORE_MINUTE // 4, alone=alone, saving=saving, work=Work(done=3, alone=6))
+        each: Share(
+            tenant=who, cpu=CORE_MINUTE // 4, alone=alone, saving=saving, work=Work(done=3 * STEP, alone=6 * STEP)
+        )
         for each, who in zip(first[:2], ("ann", "bob"), strict=True)
     }
-    own = {first[2]: Share(tenant="ann", cpu=CORE_MINUTE // 2, alone=alone, saving=saving, work=Work(done=4, alone=4))}
+    work = Work(done=4 * STEP, alone=4 * STEP)
+    own = {first[2]: Share(tenant="ann", cpu=CORE_MINUTE // 2, alone=alone, saving=saving, work=work)}
     at = int(time.time()) // MINUTE * MINUTE
     minutes = [minute(at - 2 * MINUTE + number * MINUTE, shares) for number, shares in enumerate((shared, own))]
     with made.store.write() as session:
@@ -72,14 +76,21 @@ def test_shares_others_and_overhead_are_the_whole(metered: Manager) -> None:
     assert {"jvm": 1.0, "worker": 1.0} == {part: taken.cores for part, taken in parts.items() if taken and taken.cpu_ns}
 
 
-def test_the_work_saved_is_reported_for_everybody_and_for_each(metered: Manager) -> None:
-    """A tenant learns of its own, and of a dataflow that shares nothing that nothing is saved."""
+def test_what_sharing_saved_is_reported_for_everybody_and_for_each(metered: Manager) -> None:
+    """A tenant learns of its own; of a dataflow that shares nothing there is no figure of sharing, only of packing."""
     answer, own = metered.service.savings.report(OPERATOR), metered.service.savings.report(ANN)
     assert answer.whole is not None
-    assert 1 - 10 / 16 == answer.whole.work_saved
-    assert [("ann", 0.3), ("bob", 0.5)] == [(each.tenant, each.work_saved) for each in answer.shares]
-    assert (None, [0.3]) == (own.whole, [each.work_saved for each in own.shares])
-    assert [0.0, 0.5] == sorted(each.work_saved or 0.0 for each in own.dataflows)
+    assert 1 - 10 / 16 == answer.whole.saved.work_by_sharing
+    assert [("ann", 0.3), ("bob", 0.5)] == [(each.tenant, each.saved.work_by_sharing) for each in answer.shares]
+    assert (None, [0.3]) == (own.whole, [each.saved.work_by_sharing for each in own.shares])
+    shares, alone = sorted(own.dataflows, key=lambda each: each.saved.cores_by_sharing is None)
+    assert shares.saved.cores_by_sharing is not None
+    assert (0.5, 0.0625) == (shares.saved.work_by_sharing, shares.saved.cores_by_sharing.cores)
+    assert (None, None, 0.25) == (
+        alone.saved.work_by_sharing,
+        alone.saved.cores_by_sharing,
+        alone.saved.cores_by_packing.likely,
+    )
 
 
 def test_nothing_is_reported_of_what_was_metered_before_work_was(metered: Manager) -> None:
@@ -89,19 +100,21 @@ def test_nothing_is_reported_of_what_was_metered_before_work_was(metered: Manage
             row.took = row.took[:7]
             row.dataflows = {name: took[:7] for name, took in row.dataflows.items()}
     answer = metered.service.savings.report(OPERATOR, tenant="ann")
-    assert [None, None, None] == [each.work_saved for each in (*answer.shares, *answer.dataflows)]
+    assert [None, None, None] == [each.saved.work_by_sharing for each in (*answer.shares, *answer.dataflows)]
     assert [CORE_MINUTE * 3 // 4] == [each.share.cpu_ns for each in answer.shares]
 
 
 def test_an_operator_sees_what_separate_execution_would_take(metered: Manager) -> None:
-    """Sharing saves what packed jobs would take beyond what was measured, packing what launched ones would beyond."""
+    """What a job for each would take beyond what was measured is what sharing and packing saved, each once."""
     whole = metered.service.savings.report(OPERATOR).whole
     assert whole is not None
     found = [
         (each.low, each.likely, each.high)
-        for each in (whole.alone_launched, whole.alone_packed, whole.saving_by_sharing, whole.saving_by_packing)
+        for each in (whole.alone_launched, whole.alone_packed, whole.saved.cores_by_packing)
     ]
-    assert [(3.0, 4.0, 5.0), (2.0, 3.0, 4.0), (0.0, 1.0, 2.0), (1.0, 1.0, 1.0)] == found
+    assert [(3.0, 4.0, 5.0), (2.0, 3.0, 4.0), (0.875, 1.875, 2.875)] == found
+    assert whole.saved.cores_by_sharing is not None
+    assert 4.0 - whole.measured.cores == whole.saved.cores_by_sharing.cores + whole.saved.cores_by_packing.likely
 
 
 def test_a_tenant_sees_its_own_and_counts(metered: Manager) -> None:
@@ -112,7 +125,7 @@ def test_a_tenant_sees_its_own_and_counts(metered: Manager) -> None:
     assert sorted(asked(metered)["ann"]) == sorted(each.dataflow or "" for each in answer.dataflows)
     (share,) = answer.shares
     assert sum(each.share.cpu_ns for each in answer.dataflows) == share.share.cpu_ns
-    assert (1.0, 0.375, 0.5) == (share.alone.likely, share.share.cores, share.saving.likely)
+    assert (1.0, 0.375, 0.4375) == (share.alone.likely, share.share.cores, share.saved.cores_by_packing.likely)
     assert "bob" not in answer.model_dump_json()
     assert asked(metered)["bob"][0] not in answer.model_dump_json()
 

@@ -226,8 +226,10 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["POST /v1/explain"],
         EXPLAINED,
         [
-            "reuses 1 of 2 tasks, 62 % of the work (task costs: 1 measured, 1 assumed)",
-            "saves about 0.25 cores (task costs: 1 measured)",
+            "reuses 1 of 2 tasks",
+            "work saved by sharing: about 62 % (task costs: 1 measured, 1 assumed)",
+            "cores saved by sharing: about 0.125 (task costs: 1 measured)",
+            "cores saved by packing: about 0.25",
             "runs as one: b, c",
         ],
     ),

@@ -20,11 +20,12 @@ def test_savings_are_shown_as_tables(braid: Braid) -> None:
         "driver 0.25 0.0125",
         "broker not measured",
         "packed without sharing 0.5 0.25 0.75",
-        "saved by sharing 0.5 0.25 0.75",
-        "sharing saved 7.7 % of the work of tasks",
-        "tenant share alone low high saving work saved price EUR",
-        "school 0.25 0.5 0.25 0.75 0.5 50 % 0.0125",
-        "d1 0.25 0.5 0.25 0.75 0.5 50 % 0.0125",
+        "work saved by sharing 7.7 %",
+        "cores saved by sharing 0.25 0.0125",
+        "cores saved by packing 0.5 0.25 0.75",
+        "tenant share alone low high work saved by sharing cores saved by sharing cores saved by packing price EUR",
+        "school 0.25 0.5 0.25 0.75 50 % 0.25 0.5 0.0125",
+        "d1 0.25 0.5 0.25 0.75 50 % 0.25 0.5 0.0125",
     ):
         assert expected in rows
 
@@ -61,8 +62,9 @@ def test_a_wrong_time_is_reported_without_a_request(braid: Braid, option: str) -
 
 
 def test_a_saving_that_rounds_to_nothing_is_shown_as_0(braid: Braid) -> None:
-    """Not in scientific notation."""
-    small = SAVINGS["whole"]["saving_by_packing"] | {"low": -1e-9, "likely": 0.0004, "high": 0.0006}
-    savings = SAVINGS | {"whole": SAVINGS["whole"] | {"saving_by_packing": small}}
+    """Not in scientific notation, nor as less than 0; where nothing was shared there is no figure of sharing."""
+    small = {"low": -1e-9, "likely": -0.0004, "high": 0.0006, "price": None}
+    savings = SAVINGS | {"whole": SAVINGS["whole"] | {"saved": {"cores_by_packing": small}}}
     rows = [" ".join(line.split()) for line in braid("savings", answers=ok(savings)).stdout.splitlines()]
-    assert "saved by packing 0 0 0.0006" in rows
+    assert "cores saved by packing 0 0 0.0006" in rows
+    assert not [row for row in rows if row.startswith(("work saved", "cores saved by sharing"))]

@@ -406,7 +406,8 @@ class _FakeDataflows(Dataflows):
         self._fake.tenant_for(caller, tenant)
         document = _checked(raw)
         started = tuple(task["id"] for task in document["tasks"])
-        return ExplainAnswer(reused=(), started=started, collapsed=(), saving=Saving(tasks=0, cores=0.0), start=start)
+        saving = Saving(tasks=0, cores_by_packing=0.0)
+        return ExplainAnswer(reused=(), started=started, collapsed=(), saving=saving, start=start)
 
     def page(  # noqa: PLR0913 - each is a filter
         self,

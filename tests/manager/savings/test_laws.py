@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from manager.savings.cost_split import CostSplit, combined, split
 from manager.savings.counter_growth import CounterGrowth
 from manager.savings.prices import Price
+from manager.savings.saved_cpu import saved_cpu
 from manager.savings.separate_execution import packed_groups
 from manager.savings.settlement import Settlement, Work, settle
 from manager.savings.usage import Usage
@@ -86,6 +87,19 @@ def test_work_is_that_of_tasks_with_and_without_sharing(done: CostSplit) -> None
     assert sum(share.work.alone for share in shares) <= settled.work.alone
     assert sum(share.work.done for share in shares) <= settled.work.done
     assert all(share.work.done <= share.work.alone for share in shares)
+
+
+@given(times())
+def test_what_sharing_and_packing_saved_is_what_running_alone_adds(done: CostSplit) -> None:
+    """Of each dataflow and of all, each nanosecond once; nothing is said of sharing where no work was shared."""
+    settled = settle(done, PRICE)
+    measured = sum(settled.cpu.values())
+    kept = [(settled.work, settled.launched, measured, settled.launched.less(measured))]
+    kept += [(share.work, share.alone, share.cpu, share.saving) for share in settled.shares.values()]
+    for work, alone, cpu, difference in kept:
+        saved = saved_cpu(work, difference)
+        assert alone.likely == cpu + (saved.by_sharing or 0) + saved.by_packing.likely
+        assert (work.alone == work.done) == (saved.by_sharing is None) == (saved.work_by_sharing is None)
 
 
 @given(times())
@@ -195,6 +209,10 @@ def test_packing_without_sharing_saves_by_packing_only(count: int) -> None:
     settled = settle(split(growth, used, used, pace=1.0), PRICE)
     assert sum(settled.cpu.values()) == settled.packed.likely
     assert (count - 1) * 5 * 60_000_000 == settled.launched.likely - settled.packed.likely
+    for share in settled.shares.values():
+        saved = saved_cpu(share.work, share.saving)
+        assert (None, share.saving) == (saved.by_sharing, saved.by_packing)
+        assert (count > 1) == (share.saving.likely > 0)
 
 
 def test_a_shared_task_is_saved_by_sharing() -> None:
@@ -208,6 +226,9 @@ def test_a_shared_task_is_saved_by_sharing() -> None:
     batches = 5 * 60_000_000
     assert {(SECOND + batches) // 2} == set(shares(settled).values())
     assert {SECOND + batches} == {share.alone.likely for share in settled.shares.values()}
+    for share in settled.shares.values():
+        saved = saved_cpu(share.work, share.saving)
+        assert (0.5, SECOND // 2, batches // 2) == (saved.work_by_sharing, saved.by_sharing, saved.by_packing.likely)
 
 
 def test_prices_never_exceed_the_measured_cpu() -> None:

@@ -136,8 +136,9 @@ def test_an_explanation_of_a_start_at_the_earliest_foretells_that(manager: Manag
     """Nothing would be reused although all of it runs, and neither tasks nor batches are saved; then it is so."""
     placed(manager, "ann")
     explanation = manager.service.dataflows.explain(ANN, raw(LINE), start=Start.EARLIEST)
+    saving = explanation.saving
     assert ((), ("k", "m", "s", "w"), Start.EARLIEST) == (explanation.reused, explanation.started, explanation.start)
-    assert (0, 0.0, 0.0) == (explanation.saving.tasks, explanation.saving.cores, explanation.saving.batch_cores)
+    assert (0, None, 0.0) == (saving.tasks, saving.cores_by_sharing, saving.cores_by_packing)
     assert 4 == len(manager.service.dataflows.explain(ANN, raw(LINE)).reused)
     done = manager.service.dataflows.submit(ANN, raw(LINE), start=Start.EARLIEST)
     assert explanation.started == tuple(task.id for task in done.started)

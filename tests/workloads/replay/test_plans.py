@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.answers import CpuAnswer, EstimateAnswer, SavingsAnswer, ShareAnswer, WholeAnswer
+from manager.answers import CpuAnswer, EstimateAnswer, SavedAnswer, SavingsAnswer, ShareAnswer, WholeAnswer
 from tests.workloads.replay import toy
 from workloads.replay.plan import Pacing, awaited_steps, measured_steps, seconds_of
 from workloads.replay.results_folder import STEP_LINES, ResultsFolder, StepResult, manifest_of
@@ -189,11 +189,10 @@ def test_shares_are_those_that_the_service_metered() -> None:
             others=cpu(0.0),
             alone_launched=estimate,
             alone_packed=EstimateAnswer(low=1.0, likely=1.5, high=3.0),
-            saving_by_sharing=estimate,
-            saving_by_packing=estimate,
+            saved=SavedAnswer(cores_by_packing=estimate),
         ),
         shares=tuple(
-            ShareAnswer(tenant=tenant, share=cpu(cores), alone=estimate, saving=estimate)
+            ShareAnswer(tenant=tenant, share=cpu(cores), alone=estimate, saved=SavedAnswer(cores_by_packing=estimate))
             for tenant, cores in (("bob", 0.3), ("ann", 0.6))
         ),
     )

@@ -5,6 +5,7 @@ import { badge, element, named, replace, table } from "../dom.js";
 import { cores, count, percent, price, seconds } from "../format.js";
 import { counted } from "../plurals.js";
 import { quotas } from "../quotas.js";
+import { savedFigures } from "../saved.js";
 import { every } from "../live-updates.js";
 
 export const title = "Overview";
@@ -96,23 +97,19 @@ function byKind(running, submitted) {
   }).join(", ");
 }
 
-function workSaved(part) {
-  return part === null ? null : card("Work saved by sharing", percent(part),
-    element("p", { class: "faint" }, "of the CPU time of tasks, measured over the last hour"));
+function savedCards(saved, report) {
+  return savedFigures(saved).map((figure) => card(figure.words, figure.number,
+    element("p", { class: "faint" }, figure.note), priced(figure, report)));
 }
 
 function reported(hour, recent) {
-  const saved = hour.whole?.saving_by_sharing;
   return [
     element("h2", {}, "Cores"),
     hour.metered_seconds === 0 ? unmetered() : element("div", { class: "cards" },
       card("Cores now", recent.metered_seconds > 0 ? cores(recent.whole.measured.cores) : "–",
         element("p", {}, "measured over the last 5 minutes")),
       card("Cores in the last hour", cores(hour.whole.measured.cores), priced(hour.whole.measured, hour)),
-      workSaved(hour.whole.work_saved),
-      card("Cores saved by sharing", cores(saved.likely), estimated(saved), priced(saved, hour)),
-      card("Cores saved by packing", cores(hour.whole.saving_by_packing.likely),
-        estimated(hour.whole.saving_by_packing))),
+      savedCards(hour.whole.saved, hour)),
     element("p", {}, element("a", { href: "#/savings" }, "Savings over time")),
   ];
 }
@@ -126,8 +123,7 @@ function ownReport(hour, recent) {
       card("Cores now", now ? cores(now.share.cores) : "–", element("p", {}, "measured over the last 5 minutes")),
       card("Cores in the last hour", cores(own.share.cores), priced(own.share, hour)),
       card("Cores if run alone", cores(own.alone.likely), estimated(own.alone)),
-      workSaved(own.work_saved),
-      card("Cores saved", cores(own.saving.likely), estimated(own.saving), priced(own.saving, hour))),
+      savedCards(own.saved, hour)),
     element("p", {}, element("a", { href: "#/savings" }, "Savings over time")),
   ];
 }
@@ -179,10 +175,11 @@ function scattered(report) {
   ];
 }
 
-/** Which of the three saves most now, and above which work for a batch sharing would save more than packing. */
+/** Which of the three saves most, and above which work for a batch sharing would save more than packing. */
 function savesMost(saves) {
-  const most = saves.most === "" ? "Nothing saves cores now" : `Now ${saves.most} saves most`;
-  const each = `sharing ${cores(saves.sharing)} cores, packing ${cores(saves.packing)}, `
+  const most = saves.most === "" ? "Nothing saves cores" : `What saves most is ${saves.most}`;
+  const bySharing = saves.sharing === null ? "" : `by sharing ${cores(saves.sharing)}, `;
+  const each = `cores saved in the last hour: ${bySharing}by packing ${cores(saves.packing)}; `
     + `defragmenting would save ${cores(saves.defragmenting)}`;
   const here = `A batch has ${seconds(saves.work_per_batch_seconds)} of work`;
   const from = saves.crossover_seconds === null ? ""

@@ -7,6 +7,7 @@ import { cores, percent, price, seconds, time } from "../format.js";
 import { refresh } from "../refresh.js";
 import { every } from "../live-updates.js";
 import { guarded, ownBounds, remember, selectTenant } from "../reports.js";
+import { savedFigures } from "../saved.js";
 
 const HOUR = 3600;
 const LAST = [
@@ -94,12 +95,10 @@ function cards(report, tenant) {
       : `${time(report.since)} to ${time(report.until)}, ${seconds(report.metered_seconds)} of it metered.`);
   const shown = [];
   if (report.whole) {
-    const { measured, alone_packed: packed, saving_by_sharing: sharing, saving_by_packing: packing, overhead } = report.whole;
+    const { measured, overhead, saved } = report.whole;
     shown.push(
       card("Measured", measured.cores, priced(measured.price, report)),
-      workSaved(report.whole.work_saved),
-      card("Saved by sharing", sharing.likely, range(sharing), partOf(sharing.likely, packed.likely, "of packed jobs")),
-      card("Saved by packing", packing.likely, range(packing)),
+      ...savedCards(saved, report),
       card("Overhead", overhead.cores, partOf(overhead.cores, measured.cores, "of the measured cores")));
   }
   if (!report.whole || tenant) {
@@ -107,8 +106,7 @@ function cards(report, tenant) {
       shown.push(
         card("Share", share.share.cores, priced(share.share.price, report)),
         card("Alone", share.alone.likely, range(share.alone)),
-        workSaved(share.work_saved),
-        card("Saved", share.saving.likely, range(share.saving), partOf(share.saving.likely, share.alone.likely, "of running alone")));
+        ...savedCards(share.saved, report));
     }
   }
   return [element("div", { class: "cards" }, shown), metered];
@@ -118,8 +116,8 @@ function card(name, value, ...notes) {
   return figure(name, `${cores(value)} cores`, notes);
 }
 
-function workSaved(part) {
-  return part === null ? null : figure("Work saved by sharing", percent(part), ["of the CPU time of tasks, measured"]);
+function savedCards(saved, report) {
+  return savedFigures(saved).map((each) => figure(each.words, each.number, [each.note, priced(each.price, report)]));
 }
 
 function figure(name, text, notes) {
@@ -202,7 +200,9 @@ function columns(name, cell, report) {
     { title: name, cell },
     { title: "Share", number: true, cell: (row) => cores(row.share.cores) },
     { title: "Alone", number: true, cell: (row) => `${cores(row.alone.likely)} (${cores(row.alone.low)}–${cores(row.alone.high)})` },
-    { title: "Saved", number: true, cell: (row) => `${cores(row.saving.likely)} (${cores(row.saving.low)}–${cores(row.saving.high)})` },
+    { title: "Work saved by sharing", number: true, cell: ({ saved }) => percent(saved.work_by_sharing) },
+    { title: "Cores saved by sharing", number: true, cell: ({ saved }) => cores(saved.cores_by_sharing?.cores) },
+    { title: "Cores saved by packing", number: true, cell: ({ saved }) => cores(saved.cores_by_packing.likely) },
     ...(report.price_per_core_hour === null ? [] : [money]),
   ];
 }

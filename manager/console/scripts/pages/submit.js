@@ -3,9 +3,10 @@
 import { api, Problem, Unreachable, newKey } from "../api.js";
 import { notJson, refused } from "../document-problems.js";
 import { element, field, named, problem, replace, table } from "../dom.js";
-import { cores, count, percent, time } from "../format.js";
+import { count, time } from "../format.js";
 import { read } from "../json-positions.js";
 import { counted } from "../plurals.js";
+import { predictedFigures } from "../saved.js";
 
 export const title = "Submit a dataflow";
 
@@ -121,9 +122,8 @@ function explanation(result) {
     element("h2", { id: "explained" }, "Preview"),
     element("div", { class: "cards" },
       figure("Tasks reused", `${count(saving.tasks)} of ${count(saving.of_tasks)}`),
-      figure("Work saved (estimate)", percent(saving.work)),
-      figure("Cores saved (estimate)", cores(saving.cores))),
-    saving.work === null ? null : element("p", { class: "faint" }, basisOf(saving.work_rests_on)),
+      predictedFigures(saving).map(([words, number]) => figure(words, number))),
+    saving.work_by_sharing === null ? null : element("p", { class: "faint" }, basisOf(saving.work_rests_on)),
     result.collapsed.length > 0 ? [
       element("h3", {}, "Equivalent tasks, which run as one"),
       element("ul", {}, result.collapsed.map(function group(tasks) {

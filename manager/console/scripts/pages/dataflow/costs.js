@@ -2,7 +2,8 @@
 
 import { api } from "../../api.js";
 import { element, replace } from "../../dom.js";
-import { cores, percent, price } from "../../format.js";
+import { cores, price } from "../../format.js";
+import { savedFigures } from "../../saved.js";
 
 /** The seconds between two requests; usage is metered by the minute. */
 const PACE = 30;
@@ -29,18 +30,15 @@ function factsOf({ dataflows, currency }) {
   if (!found) {
     return element("p", { class: "empty" }, "Not metered yet; that takes a minute or two.");
   }
-  const { share, alone, saving } = found;
+  const { share, alone, saved } = found;
   const facts = [
     ["Share", [`${cores(share.cores)} cores`, priced(share.price, currency)]],
     ["Run alone", [
       `about ${cores(alone.likely)} cores, between ${cores(alone.low)} and ${cores(alone.high)}`,
       priced(alone.price, currency),
     ]],
-    ["Saved by sharing", [
-      `about ${cores(saving.likely)} cores`,
-      alone.likely > 0 ? `, ${percent(saving.likely / alone.likely)} of that` : null,
-      priced(saving.price, currency),
-    ]],
+    ...savedFigures(saved).map(({ words, number, note, price: amount }) =>
+      [words, [`${number} (${note})`, priced(amount, currency)]]),
   ];
   return element("dl", { class: "facts" }, facts.map(([term, text]) => [element("dt", {}, term), element("dd", {}, text)]));
 }

@@ -2,9 +2,10 @@
 
 import { api } from "../../api.js";
 import { element, field, problem, replace } from "../../dom.js";
-import { cores, count, percent } from "../../format.js";
+import { count } from "../../format.js";
 import { counted } from "../../plurals.js";
 import { refresh } from "../../refresh.js";
+import { predictedFigures } from "../../saved.js";
 
 /** The button that opens the form, and the form. */
 export function replacement({ path, tenant, isOperator, signal, say, changed }) {
@@ -103,6 +104,7 @@ function explained({ reused, started, saving }) {
     element("p", {}, summary),
     started.length === 0 ? null : element("p", {}, "New tasks:"),
     started.length === 0 ? null : element("ul", {}, started.map((task) => element("li", {}, element("code", {}, task)))),
-    element("p", { class: "faint" }, `Reuse saves ${percent(saving.work)} of the work, about ${cores(saving.cores)} cores.`),
+    element("p", { class: "faint" },
+      `${predictedFigures(saving).map(([words, number]) => `${words}: ${number}`).join(". ")}.`),
   ];
 }
