@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from bridge.events.json_columns import marked
-from engine.behaviour import Behaviour
+from engine.behaviour import Behaviour, NoBehaviour
 from engine.event_streams import nothing, shared
 from engine.kernel.task_run import reason_of
 from engine.plan import Entry, PlanPart, Port, Slot, SlotState
@@ -126,8 +126,10 @@ def _output_schemas(
                 given = emission.rows.schema.remove_metadata()
                 if not found.setdefault(name, given).equals(given):
                     return f"the task emits other fields at port {name!r} for input port {port!r} than for other ports"
+    except NoBehaviour as error:
+        return reason_of(error)
     except Exception as error:  # noqa: BLE001 - a task may raise anything
-        return f"the task cannot take an empty batch: {reason_of(error)}"
+        return f"{reason_of(error)}; raised for an empty batch, which every task has to take"
     finally:
         state.rollback(token)
     return found

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.behaviour import Behaviour, PortEmission
+from engine.behaviour import Behaviour, NoBehaviour, PortEmission
 from engine.event_streams import EventStream, Numbers, PortRun, joined, without_metadata
 from engine.kernel.emissions import causes_of, check_emission
 from engine.kernel.task_bounds import Allowance, BeyondBound, StateBound, StateFull
@@ -283,8 +283,9 @@ class TaskRun:
 
 def reason_of(error: Exception) -> str:
     """The reason to park events: the type of the error, and its message."""
-    if isinstance(error, BeyondBound):
-        return str(error)
+    if isinstance(error, BeyondBound | NoBehaviour):
+        # Written for its reader.
+        return sound(str(error))
     return sound("".join(traceback.format_exception_only(error)).strip())
 
 

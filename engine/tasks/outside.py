@@ -4,15 +4,29 @@ Each works on a secret with a URL, or on a place among the files that the hosts 
 passes each event on with a receipt that names the place. None of them is ever shared.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from dags import Config, Effect, Emission, FieldFates, Kind, Place, Read, Schemas, Secret, State, StateFate, TaskType
 from dags.task_type import sets_nothing
 from engine.tasks.parse import TEXT
 
-Where = Secret | Place
+
+def _named(value: Any) -> str | None:
+    """The alternative that a value is meant for, so that only what is wrong with this one is a problem."""
+    names = value.keys() if isinstance(value, dict) else getattr(type(value), "model_fields", ())
+    return next((f"a {name}" for name in ("place", "secret") if name in names), None)
+
+
+Where = Annotated[
+    Annotated[Secret, Tag("a secret")] | Annotated[Place, Tag("a place")],
+    Discriminator(
+        _named,
+        custom_error_type="neither",
+        custom_error_message="Input should be an object with the field 'secret' or the field 'place'",
+    ),
+]
 """A secret with a URL, or a place of the tenant's."""
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 """The name of a table or column that every database accepts."""

@@ -44,7 +44,7 @@ from manager.observations.measured_costs import measured_costs
 from manager.observations.reports import HostSeen
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.savings.forecast import saving
-from manager.store.tables import DataflowRow, TenantRow
+from manager.store.tables import DataflowRow, TenantRow, table_of
 from manager.submissions.removal_preview import preview_removal
 
 _DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
@@ -180,8 +180,9 @@ class Dataflows(Base):
         preview = self._changes.dataflows.explain(owner, document, start=start)
         explanation, types = preview.explanation, types_in(document)
         seen = {each.job: found for each in preview.plans if (found := self._seeing.job(each.job)) is not None}
-        only = {each for each in preview.instances if each is not None}
-        measured = measured_costs(preview.plans, seen, preview.sources, time.monotonic(), only=only)
+        # What others' tasks take is theirs to know.
+        own = self._instances_of(owner)
+        measured = measured_costs(preview.plans, seen, preview.sources, time.monotonic(), only=own)
         return ExplainAnswer(
             reused=tuple(
                 TaskAnswer(id=each.task, type=types[each.task], instance=0, reused=True, since=each.since)
@@ -193,6 +194,13 @@ class Dataflows(Base):
             start=start,
             plan=plan,
         )
+
+    def _instances_of(self, tenant: str) -> set[int]:
+        """The running tasks that a tenant's dataflows use."""
+        of = table_of(DataflowRow).c
+        wanted = select(of.instances).where(of.tenant == tenant, of.removed.is_(None))
+        with self._store.read() as session:
+            return {each for instances in session.scalars(wanted) for each in instances}
 
     def page(  # noqa: PLR0913 - each is a filter
         self,

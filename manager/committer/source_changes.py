@@ -143,7 +143,7 @@ def _check_free(topic: str, found: Iterable[Registered], row: SourceRow, who: st
                 f"the topic {topic!r} feeds the source {each.source.name!r} already; choose another topic, or revoke "
                 "that source first"
             )
-        raise Conflict(f"the topic {topic!r} is taken; choose another, best below your name, as {row.owner}/...")
+        raise Conflict(f"the topic {topic!r} is taken; choose one below your name, as {row.owner}/{topic}")
 
 
 def _source_row(session: Session, source: str) -> SourceRow:

@@ -20,9 +20,9 @@ def measured_costs(
     *,
     only: Collection[int] | None = None,
 ) -> MeasuredCosts:
-    """Return the costs measured in the jobs of these plans.
+    """Return the costs measured in the jobs of these plans; `only` limits them to those of these instances.
 
-    `only` limits the costs per instance to these instances; those per type still cover all.
+    Rates are of sources, and never limited.
     """
     busy: dict[int, float] = {}
     selectivity: dict[int, Fraction] = {}
@@ -33,14 +33,13 @@ def measured_costs(
         measured = job.measured if job is not None else ()
         for slot in plan.slots if measured else ():
             did = measured[-1].instances.get(slot.instance)
-            if did is None or not did.taken:
+            if did is None or not did.taken or (only is not None and slot.instance not in only):
                 continue
             spent[slot.type] += did.cpu_ns
             taken[slot.type] += did.taken
-            if only is None or slot.instance in only:
-                selectivity[slot.instance] = Fraction(did.emitted, did.taken)
-                if (rate := _taken_per_second(measured, slot.instance, now)) is not None:
-                    busy[slot.instance] = did.cpu_ns / 1e9 / did.taken * rate
+            selectivity[slot.instance] = Fraction(did.emitted, did.taken)
+            if (rate := _taken_per_second(measured, slot.instance, now)) is not None:
+                busy[slot.instance] = did.cpu_ns / 1e9 / did.taken * rate
         for ingress in plan.ingress:
             if (rate := stream_rate(measured, ingress.stream, now)) is not None:
                 # A job that has just started may measure less than an older reader of the same stream.

@@ -43,6 +43,14 @@ def test_a_folder_of_the_operator_is_barred(tmp_path: Path, host: str) -> None:
     assert reason.endswith(f"the secret 'lake' cannot be used: {NOT_LISTED}")
 
 
+@pytest.mark.parametrize("password", ["ses::ame", "ses ame", "ses%2Fame", "ses:@ame"])
+def test_a_password_may_hold_any_character(tmp_path: Path, password: str) -> None:
+    """What is said of the URL is what is wrong with it: here its host."""
+    folder = keep_secret(tmp_path, "lake", f"ftp://me:{password}@127.0.0.1/x")
+    upload = Worksite(tmp_path, "blob_upload", {"text": Kind.STRING}, to=folder, field="text")
+    assert [f"the secret 'lake' cannot be used: {NOT_LISTED}"] == upload.parked([{"text": "warm"}])
+
+
 @pytest.mark.parametrize("name", ["127.0.0.1", "127.0.0.0/8"])
 def test_a_url_may_lead_to_a_listed_host(tmp_path: Path, name: str) -> None:
     """From the next batch on, by an address or a network."""

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dags import Kind, Schema, Secret
+from dags import Catalogue, InvalidDocument, Kind, Schema, Secret, Source, canonicalise
 from engine.implementations.outside.archives import zip_files
 from engine.implementations.outside.file_stores import LocalFileStore, Missing, RemoteFileStore
 from engine.implementations.outside.guarded_connections import guarded
@@ -24,7 +24,9 @@ from engine.implementations.outside.place_usage import PlaceUsage
 from engine.plan import Port
 from engine.side_effect import OutsideUnreachable
 from engine.task_watch import Unwatched
+from engine.tasks import TYPES
 from engine.trial import At
+from tests.notation import document
 from tests.tasks.agreeing import agrees
 from tests.tasks.worksite import OWNER, Worksite, keep_secret
 
@@ -95,8 +97,31 @@ def test_a_name_that_leads_outside_is_refused(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("to", "place", "message"),
+    [
+        ({"place": "../x"}, "/place", "the text contains characters that are not allowed here"),
+        ({"place": 1}, "/place", "the value should be a string"),
+        ({"secret": 1}, "/secret", "the value should be a string"),
+        ({"place": "x", "mode": "a"}, "/mode", "unknown field 'mode'"),
+        ({"folder": "x"}, "", "the value should be an object with the field 'secret' or the field 'place'"),
+        ("x", "", "the value should be an object with the field 'secret' or the field 'place'"),
+    ],
+)
+def test_a_place_or_secret_that_is_wrong_is_one_problem(to: Any, place: str, message: str) -> None:
+    """That of what was meant, a place or a secret, and not of the other too."""
+    form = document("s:source > t:file_sink")
+    form["tasks"][0]["config"] = {"source": "city"}
+    form["tasks"][1]["config"] = {"to": to}
+    sources = {"city": Source(name="city", owner="ann", schema=Schema.of({}))}
+    with pytest.raises(InvalidDocument) as refused:
+        canonicalise(json.dumps(form), dataflow="d", tenant="ann", catalogue=Catalogue.of(TYPES), sources=sources)
+    (problem,) = refused.value.problems
+    assert (f"/tasks/1/config/to{place}", message) == (problem.pointer, problem.message)
+
+
+@pytest.mark.parametrize(
     "url",
-    ["own", "/etc", "file:///etc", "local:///etc", "memory://x", "simplecache::s3://x/y", "s3://x::file:///etc"],
+    ["own", "/etc", "file:///etc", "local:///etc", "memory://x", "simplecache::s3://x/y"],
 )
 def test_a_secret_leads_to_no_file_of_the_host(tmp_path: Path, url: str) -> None:
     """For any URL, which is not shown."""
@@ -120,6 +145,9 @@ def test_a_secret_leads_to_no_file_of_the_host(tmp_path: Path, url: str) -> None
         ({"url": "s3://sesame", "anon": False}, "has an 'anon' that is not true; remove it, and give credentials"),
         ({"url": "gs://sesame", "token": "google_default"}, "has a 'token' that is not a JSON object; put the service"),
         ("sftp://sesame.example/x", "has no user and password in its URL; put them there"),
+        ("sftp://me:sesame/1@files.example/x", "has no user and password in its URL; put them there, with / ? # in"),
+        ("sftp://me:[sesame@files.example/x", "has a URL that cannot be read; write characters such as [ in it as %5B"),
+        ({"url": "s3://x::file:///sesame", "anon": True}, "has a space or `::` in the host or path of its URL"),
         ("{sesame", "is neither a URL nor JSON"),
         ({"key": "sesame"}, "is not the URL of a bucket or folder"),
     ],

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import fsspec
 
@@ -46,7 +46,8 @@ FILE_SYSTEMS: Mapping[str, FileSystemKind] = {
     "s3": _S3,
     "sftp": FileSystemKind(always={"look_for_keys": False, "allow_agent": False}, renames=True),
 }
-_URL = re.compile(r"([a-z0-9]+)://[^\s:]*(:[^\s:]+)*")
+_UNFIT = re.compile(r"\s|::")
+"""Parts of no host and path: fsspec takes `::` for a second URL, which may lead to files of the host."""
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _CONTAINER = re.compile(r"[a-z0-9$-]+(@[a-z0-9]{3,24}\.(blob|dfs)\.core\.windows\.net)?")
 
@@ -68,15 +69,22 @@ class OpenedFolder:
 def opened(secret: Secret) -> OpenedFolder:
     """Open the folder or bucket of a secret. Errors do not reveal the secret."""
     url, options = _read(secret)
-    found = _URL.fullmatch(url)
-    name = found[1] if found and "::" not in url else ""
+    name, _, _ = url.partition("://")
     if (kind := FILE_SYSTEMS.get(name)) is None:
         # Others lead to files or memory of the host.
         known = ", ".join(f"{each}://" for each in FILE_SYSTEMS)
         raise _unfit(secret, f"is not the URL of a bucket or folder; begin it with one of {known}")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise _unfit(secret, "has a URL that cannot be read; write characters such as [ in it as %5B") from None
     if why := _lacking(kind, url, options):
         raise _unfit(secret, why)
     hosts = hosts_of(kind, url, options)
+    if not kind.needs:
+        url, options = without_login(parts)
+    if _UNFIT.search(url):
+        raise _unfit(secret, "has a space or `::` in the host or path of its URL; choose a host and a path without")
     try:
         # Some connect at once.
         with guarded(secret, () if kind.needs else hosts):
@@ -101,6 +109,16 @@ def hosts_of(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> tupl
     return tuple(urlsplit(str(each)).hostname or "" for each in named)
 
 
+def without_login(url: SplitResult) -> tuple[str, dict[str, str]]:
+    """Take user and password out of a URL, where they may hold any character, percent-encoded or not.
+
+    >>> without_login(urlsplit("sftp://ann:a::b%2Fc d@files.example:2022/in"))
+    ('sftp://files.example:2022/in', {'username': 'ann', 'password': 'a::b/c d'})
+    """
+    login = {"username": unquote(url.username or ""), "password": unquote(url.password or "")}
+    return url._replace(netloc=url.netloc.rpartition("@")[2]).geturl(), login
+
+
 def _read(secret: Secret) -> tuple[str, dict[str, Any]]:
     text = secret.revealed.strip()
     if not text.startswith("{"):
@@ -123,7 +141,7 @@ def _lacking(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> str:
     if "anon" in options and options["anon"] is not True:
         return "has an 'anon' that is not true; remove it, and give credentials"
     if not kind.needs and not urlsplit(url).password:
-        return "has no user and password in its URL; put them there"
+        return "has no user and password in its URL; put them there, with / ? # in them as %2F %3F %23"
     return _misfit(kind, url, options)
 
 

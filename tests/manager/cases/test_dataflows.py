@@ -164,8 +164,8 @@ def test_an_explanation_foretells_and_changes_nothing(manager: Manager) -> None:
     assert [(task.id, task.since) for task in answer.reused] == [(task.id, task.since) for task in explanation.reused]
 
 
-def test_a_predicted_saving_is_what_was_measured(manager: Manager) -> None:
-    """Of the reused tasks each where it runs; a dataflow that opens a job saves no batches."""
+def test_a_predicted_saving_is_what_was_measured_of_own_tasks(manager: Manager) -> None:
+    """Who only copies what others run gets assumptions, whether or not something was measured."""
     manager.submit("ann", LONG)
     (plan,) = [wanted.plan for wanted in manager.changes.jobs.wanted().values()]
     assert plan is not None
@@ -173,10 +173,14 @@ def test_a_predicted_saving_is_what_was_measured(manager: Manager) -> None:
     measured = tuple(
         Measured(at=time.monotonic() + at, instances=instances) for at, instances in ((-1.0, {}), (19.0, done))
     )
+    copy = raw("s:source > w:window > k:sink")
+    before = manager.service.dataflows.explain(BOB, copy)
     manager.seen.jobs[plan.job] = JobSeen(
         job=plan.job, host="north", state="running", measured=measured, seen=datetime.now(UTC)
     )
-    explanation = manager.service.dataflows.explain(BOB, raw("s:source > w:window > k:sink"))
+    assert before == manager.service.dataflows.explain(BOB, copy)
+    assert {Basis.MEASURED: 0, Basis.TYPE: 0, Basis.ASSUMED: 2} == before.saving.rests_on
+    explanation = manager.service.dataflows.explain(ANN, copy)
     saving = explanation.saving
     assert (3, BATCH_SECONDS) == (saving.tasks, saving.cores_by_packing)
     assert 0.2 == round(saving.cores_by_sharing or 0.0, 2)

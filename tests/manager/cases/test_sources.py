@@ -177,7 +177,7 @@ def test_one_topic_feeds_one_source(manager: Manager) -> None:
     manager.service.sources.register(ANN, asked())
     feeds, nothing = (
         "feeds the source 'ann:street' already; choose",
-        "is taken; choose another, best below your name",
+        "is taken; choose one below your name, as bob/city/street$",
     )
     for who, reason, more in ((ANN, feeds, {}), (OPERATOR, feeds, {"owner": "bob"}), (BOB, nothing, {})):
         with pytest.raises(Conflict, match=reason) as refused:

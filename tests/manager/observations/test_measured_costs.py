@@ -63,8 +63,8 @@ def test_the_rate_of_a_source_is_that_of_its_fastest_reader() -> None:
 
 
 def test_costs_can_be_limited_to_some_instances() -> None:
-    """The costs of types still cover all instances."""
-    jobs = {"1": seen("1", {2: (0.5, 100, 50), 3: (0.5, 100, 50)}, 50)}
+    """The costs of types then cover these alone."""
+    jobs = {"1": seen("1", {2: (9.0, 100, 50), 3: (0.5, 100, 50)}, 50)}
     found = measured_costs([plan("1", (2, "count"), (3, "count"))], jobs, SOURCES, 10.0, only={3})
     assert ({3}, {3}, {"count": 0.005}) == (set(found.busy), set(found.selectivity), found.by_type)
 
