@@ -22,3 +22,5 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     """Identifies the message to `acknowledge`, on the connection that it came over."""
     again: bool = False
     """True if the broker may have delivered it over an earlier connection (DUP)."""
+    retained: bool = False
+    """True if it is what the topic retained when it was subscribed to, not what was published since."""

@@ -4,6 +4,9 @@ The client's own thread only puts messages into a queue, in groups if the client
 out, groups what comes within 50 ms if the client does not, appends each group to its stream's spool, and only then
 acknowledges it. While the spool of a raw stream is full, nothing of it is acknowledged: the broker holds it back.
 
+What a raw topic retains is from before it was subscribed to, so it is acknowledged and not spooled, unless the feed
+asks for it.
+
 An acknowledgement holds only for the connection that its message came over. So everything that waits is dropped when a
 connection ends: it was not acknowledged and comes again. Raw messages that were spooled, but whose acknowledgement the
 broker did not take, come again too; `bridge.deliveries` recognizes them.
@@ -233,7 +236,11 @@ class Receiver:
     def _spool_raw(self, topic: str, feed: SpoolFeed, schema: Schema, messages: Sequence[Message]) -> None:
         deliveries = self._deliveries.get(topic)
         new = messages if deliveries is None else deliveries.new(messages)
-        events, unfit = all_events_in([message.payload for message in new], schema)
+        payloads = [message.payload for message in new if not message.retained]
+        if feed.retained and feed.spool.end == 0 and new and new[0].retained:
+            # A topic retains one message. Each subscription brings it again, but only the first one before any other.
+            payloads.insert(0, new[0].payload)
+        events, unfit = all_events_in(payloads, schema)
         for each in unfit:
             self._on_unread(Unread(topic=topic, event=each.event, reason=each.reason, count=each.count))
         items = list[Item]()

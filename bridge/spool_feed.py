@@ -14,6 +14,8 @@ class SpoolFeed:
     schema: Schema | None = None
     answers_at: str = ""
     """For numbered events, the topic on which to answer each message."""
+    retained: bool = False
+    """Whether an empty spool begins with what the topic retains, if it has raw events."""
     asks_at: str = ""
     """The topic on which to ask the producer for missing events."""
     has_at: str = ""

@@ -18,6 +18,8 @@ class Subscribed:
     kind: Literal["topic"] = "topic"
     topic: str
     fields: Mapping[str, Kind] = field(default_factory=dict)
+    retained: bool = False
+    """Whether what the topic retains when it is first read is an event of it too."""
 
     @property
     def schema(self) -> Schema:

@@ -18,6 +18,7 @@ from bridge.message import PACKET_IDS, Message
 class _Parcel:
     topic: str
     payload: bytes
+    retained: bool
     again: bool = False
     """True once it was sent."""
 
@@ -35,14 +36,14 @@ class _Session:
     lasting: bool = True
     """True if messages are kept for a client that is away."""
 
-    def take(self, topic: str, payload: bytes) -> None:
+    def take(self, topic: str, payload: bytes, *, retained: bool = False) -> None:
         """Keep a message, and deliver it if the client is connected."""
         if self.client is None and not self.lasting:
             return
         self.last = self._following(self.last)
         while self.last in self.unacknowledged:
             self.last = self._following(self.last)
-        self.unacknowledged[self.last] = _Parcel(topic, payload)
+        self.unacknowledged[self.last] = _Parcel(topic, payload, retained)
         self.send(self.last)
 
     def send(self, packet: int) -> None:
@@ -50,7 +51,7 @@ class _Session:
         parcel = self.unacknowledged[packet]
         if self.client is not None:
             again, parcel.again = parcel.again, True
-            self.client.arrived(packet, parcel.topic, parcel.payload, again=again)
+            self.client.arrived(packet, parcel.topic, parcel.payload, again=again, retained=parcel.retained)
 
     @staticmethod
     def _following(packet: int) -> int:
@@ -197,8 +198,8 @@ class MemoryClient:
 
     def _take_retained(self, topics: Iterable[str]) -> None:
         for topic, payload in self._broker.retained(topics):
-            self._session.take(topic, payload)
+            self._session.take(topic, payload, retained=True)
 
-    def arrived(self, packet: int, topic: str, payload: bytes, *, again: bool) -> None:
+    def arrived(self, packet: int, topic: str, payload: bytes, *, again: bool, retained: bool) -> None:
         """Hand on a message; called by the broker."""
-        self._on_message(Message(topic, payload, self._connections * PACKET_IDS + packet, again))
+        self._on_message(Message(topic, payload, self._connections * PACKET_IDS + packet, again, retained))

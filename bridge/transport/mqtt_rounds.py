@@ -330,7 +330,7 @@ class RoundsClient(paho.Client):
         if message.qos and len(message.payload) > _FETCHED:
             with self._connecting:
                 self._held[token] = len(message.payload)
-        self._hand_on([Message(topic, bytes(message.payload), token, message.dup)])
+        self._hand_on([Message(topic, bytes(message.payload), token, message.dup, message.retain)])
 
     def _hand_on(self, messages: list[Message]) -> None:
         self._messages += len(messages)
@@ -381,18 +381,23 @@ def usual_messages(
 ) -> tuple[list[Message], int]:
     r"""The messages from a place on, up to an unusual or incomplete packet, and the place where they end.
 
-    Usual are messages that are acknowledged once, are not marked as repeated, and have no properties.
+    Usual are messages that are acknowledged once, are not marked as repeated, and have no properties. Retained ones are
+    not mixed with others.
 
     >>> whole = b"\x32\x08\x00\x01a\x00\x07\x00hi"
     >>> usual_messages(whole + whole[:5], 0, MQTTProtocolVersion.MQTTv5, first_token=0, most=9)
-    ([Message(topic='a', payload=b'hi', token=7, again=False)], 10)
+    ([Message(topic='a', payload=b'hi', token=7, again=False, retained=False)], 10)
     """
     messages: list[Message] = []
     has_properties = protocol is MQTTProtocolVersion.MQTTv5
     topic, named = "", b""
+    kind = packets[at] if at < len(packets) else 0
+    if kind & ~_RETAINED != _ONCE_AT_LEAST:
+        return messages, at
+    retained = bool(kind & _RETAINED)
     # It runs for each message of each stream, so it is one loop, and reads the topic only if it is another one.
     for _ in range(most):
-        if at + 2 > len(packets) or packets[at] & ~_RETAINED != _ONCE_AT_LEAST:
+        if at + 2 > len(packets) or packets[at] != kind:
             break
         begin, length = at + 2, packets[at + 1]
         while packets[begin - 1] & _MORE_LENGTH and begin < len(packets):
@@ -412,7 +417,8 @@ def usual_messages(
         payload = place + 2 + has_properties
         if not topic or payload > end or (has_properties and packets[place + 2]):
             break
-        messages.append(Message(topic, packets[payload:end], first_token + (packets[place] << 8) + packets[place + 1]))
+        token = first_token + (packets[place] << 8) + packets[place + 1]
+        messages.append(Message(topic, packets[payload:end], token, retained=retained))
         at = end
     return messages, at
 

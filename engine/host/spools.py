@@ -266,7 +266,7 @@ class HostSpools:
             return
         match supply.ingress.supply:
             case Subscribed(topic=topic) as subscribed:
-                raw = SpoolFeed(spool=supply.spool, schema=subscribed.schema)
+                raw = SpoolFeed(spool=supply.spool, schema=subscribed.schema, retained=subscribed.retained)
                 numbered = SpoolFeed(spool=supply.spool, answers_at=topics.kept(stream))
                 self._receive(supply, {topic: raw, topics.sent(stream): numbered})
             case Bridged():

@@ -14,6 +14,9 @@ class TopicConnection(Form):
 
     kind: Literal["topic"]
     topic: Annotated[str, StringConstraints(min_length=1, max_length=512)]
+    retained: bool = False
+    """Whether it begins with the message that the topic retains when it is first read. By default nothing is read that
+    was published before."""
 
 
 class RateConnection(Form):

@@ -72,6 +72,7 @@ class Administration(Base):
         with self._store.write() as session:
             if session.get(TenantRow, form.name) is not None:
                 raise Conflict(f"there is a tenant {form.name!r} already; choose another name")
+            _check_topics(session, form.name)
             now = time.time()
             session.add(TenantRow(name=form.name, **form.quota.model_dump(), created=now))
             _note(session, OperationKind.ADMIT, caller, form.name, begun)
@@ -234,6 +235,18 @@ def _key(row: KeyRow) -> KeyAnswer:
         created=moment(row.created),
         revoked=None if row.revoked is None else moment(row.revoked),
     )
+
+
+def _check_topics(session: Session, tenant: str) -> None:
+    """Refuse a tenant by whose name a topic begins that feeds a source of another."""
+    of = table_of(SourceRow).c
+    for source, connection in session.execute(select(of.name, of.connection)):
+        topic = connection.get("topic", "")
+        if topic.partition("/")[0] == tenant:
+            raise Conflict(
+                f"the topic {topic!r} of the source {source!r} would be this tenant's; choose another name, or revoke "
+                "that source first"
+            )
 
 
 def _valid_keys(session: Session, tenant: str) -> int:

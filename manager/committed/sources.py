@@ -111,7 +111,7 @@ def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed 
     """The supply of a source."""
     match connection:
         case TopicConnection():
-            return Subscribed(topic=connection.topic, fields=fields)
+            return Subscribed(topic=connection.topic, fields=fields, retained=connection.retained)
         case RateConnection():
             return Rated(per_second=connection.per_second)
         case TimerConnection():

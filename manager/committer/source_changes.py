@@ -16,9 +16,9 @@ from manager.committer.dataflow_rows import running_dataflow, take_away
 from manager.committer.draft import Draft
 from manager.committer.rows import OPERATOR, write_down
 from manager.planner import public_id
-from manager.problem import Conflict, NotFound
+from manager.problem import Conflict, Forbidden, NotFound
 from manager.store.database import Store
-from manager.store.tables import SourceRow
+from manager.store.tables import SourceRow, TenantRow
 from manager.submissions.publish_topics import publishing
 from manager.submissions.quota import Holding, check_another, check_generated
 from manager.transitions.scope import TransitionScope
@@ -42,6 +42,7 @@ class SourceChanges:
             topic = row.connection.get("topic")
             # One topic feeds one source, so that its owner is the only one to write there.
             if topic is not None:
+                self._check_name(topic, row.owner)
                 _check_free(topic, (each for each in state.sources.values() if each.topic == topic), row, who)
 
         def write(session: Session, draft: Draft, _decided: None) -> Registered:
@@ -112,6 +113,17 @@ class SourceChanges:
             return len(dataflows)
 
         return self._committer.commit(self._reading(source, hit), write, scope=_scope)
+
+    def _check_name(self, topic: str, owner: str) -> None:
+        """Refuse a topic that begins with another tenant's name, whether or not it feeds a source of that tenant."""
+        first, _, rest = topic.partition("/")
+        with self._store.read() as session:
+            if first == owner or session.get(TenantRow, first) is None:
+                return
+        raise Forbidden(
+            f"the topic {topic!r} begins with the name of another tenant, so it is that tenant's; choose one below the "
+            f"owner's name, as {owner}/{rest or first}"
+        )
 
     def _reading(
         self, source: str, hit: Callable[[CommittedState, SourceRow], list[str]]

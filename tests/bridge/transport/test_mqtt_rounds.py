@@ -75,12 +75,12 @@ def scene(protocol: MQTTProtocolVersion = V5, grouping: Grouping = ungrouped) ->
         made.close()
 
 
-def packet(publication: Message, *, retained: bool = False, properties: bytes | None = b"\x00") -> bytes:
+def packet(publication: Message, *, properties: bytes | None = b"\x00") -> bytes:
     """A message as a broker sends it; without properties over MQTT 3.1.1."""
     topic = publication.topic.encode()
     named = len(topic).to_bytes(2) + topic + (publication.token.to_bytes(2) if publication.token else b"")
     rest = named + (properties or b"") + publication.payload
-    return bytes([0x30 | (2 if publication.token else 0) | retained]) + length(len(rest)) + rest
+    return bytes([0x30 | (2 if publication.token else 0) | publication.retained]) + length(len(rest)) + rest
 
 
 def length(size: int) -> bytes:
@@ -93,6 +93,7 @@ publications = st.builds(
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20),
     st.binary(max_size=300),
     st.integers(0, 65_535),
+    retained=st.booleans(),
 )
 
 
@@ -101,9 +102,7 @@ def test_messages_are_handed_on_however_they_are_cut(data: st.DataObject, protoc
     """Each message is handed on once, in order, with or without an id and properties, wherever the network cuts."""
     sent = data.draw(st.lists(publications, max_size=6))
     properties = st.sampled_from([b"\x00", EXPIRING]) if protocol is V5 else st.none()
-    packets = b"".join(
-        packet(each, retained=data.draw(st.booleans()), properties=data.draw(properties)) for each in sent
-    )
+    packets = b"".join(packet(each, properties=data.draw(properties)) for each in sent)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(packets)), max_size=6)))
     with scene(protocol) as made:
         parts = [packets[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(packets)], strict=True)]

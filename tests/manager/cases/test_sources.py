@@ -187,6 +187,28 @@ def test_one_topic_feeds_one_source(manager: Manager) -> None:
     manager.service.sources.register(BOB, asked("other", {"kind": "topic", "topic": "city/street"}))
 
 
+@pytest.mark.parametrize("topic", ["ann", "ann/", "ann/street", "ann/street/7"])
+def test_a_topic_that_begins_with_a_tenants_name_is_that_tenants(manager: Manager, topic: str) -> None:
+    """Nobody else registers a source there, an operator neither, whether or not it is in use; a longer name is free."""
+    connection = {"kind": "topic", "topic": topic}
+    for _ in range(2):
+        for who, more in ((BOB, {}), (OPERATOR, {"owner": "bob"})):
+            with pytest.raises(Forbidden, match=f"'{topic}' begins with the name of another tenant.* as bob/"):
+                manager.service.sources.register(who, asked("other", connection, **more))
+        if not every(lambda p: manager.service.sources.page(ANN, p), 10):
+            manager.service.sources.register(ANN, asked(connection=connection))
+    manager.service.sources.register(BOB, asked("other", {"kind": "topic", "topic": "anna/street"}))
+
+
+def test_a_tenant_is_not_admitted_by_a_name_that_others_topics_begin_with(manager: Manager) -> None:
+    """The operator reads which source it is; once that is revoked the name is free."""
+    manager.service.sources.register(BOB, asked(connection={"kind": "topic", "topic": "carl/street"}))
+    with pytest.raises(Conflict, match="the topic 'carl/street' of the source 'bob:street' would be this tenant's"):
+        manager.admit("carl")
+    manager.service.sources.revoke(BOB, "street")
+    manager.admit("carl")
+
+
 def test_one_topic_feeds_one_source_of_those_asked_for_at_once(manager: Manager) -> None:
     """Of many that ask for one topic at the same time one gets it, so that nobody else may write there."""
 

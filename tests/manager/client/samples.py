@@ -152,7 +152,7 @@ SOURCE = {
     "owner": "school",
     "schema": {"f": "float"},
     "visibility": "named",
-    "connection": {"kind": "topic", "topic": "city/raw"},
+    "connection": {"kind": "topic", "topic": "city/raw", "retained": False},
     "readers": ["health"],
     "dataflows": 1,
     "received": {
