@@ -35,7 +35,9 @@ def receiving(broker: Broker, folder: Path, protocol: MQTTProtocolVersion, *, re
     receptions = Receptions(folder, "h", address, protocol, on_unread=found.append, clock=SystemClock())
     with closing(Spool(folder / "spool", most_bytes=1 << 30)) as spool:
         feed = SpoolFeed(spool=spool, schema=Schema.of(n=Kind.INTEGER), retained=retained)
-        reception = receptions.begin(RAW, {RAW: feed}, due=lambda _after: 0.0, on_trouble=found.append)
+        reception = receptions.begin(
+            RAW, {RAW: feed}, due=lambda _after: 0.0, on_unread=found.append, on_trouble=found.append
+        )
         assert reception.is_subscribed
         yield reception
         reception.stop()

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from bridge.machine.descriptors import allow_many_descriptors
 from manager.commands.client_command import SettingsFile, exit_on_error
 from manager.defragmentation.autoscale import Autoscale
 from manager.process.settings import AdmissionMode, Placement, read_settings
@@ -103,6 +102,7 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
     }
     with exit_on_error(as_json=as_json):
         values = read_settings({**flags, "tag": tag or None}, settings)
+        from bridge.machine.descriptors import allow_many_descriptors  # noqa: PLC0415 - it imports the bridge
         from manager.process.manager import serve as run  # noqa: PLC0415 - it imports the whole service
 
         allow_many_descriptors()
