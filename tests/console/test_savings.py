@@ -34,6 +34,7 @@ def test_an_operator_sees_the_total(console_service: ConsoleService, page_for: P
     expect(page.get_by_role("region", name="Dataflows")).to_have_count(0)
     page.get_by_label("Tenant", exact=True).select_option("ann")
     row = page.get_by_role("region", name="Dataflows").get_by_role("row", name=console_service.places["removed"])
+    expect(row).to_have_count(1)
     # It shared no work.
     assert ["\u2013", "\u2013", "0.241"] == row.get_by_role("cell").all_inner_texts()[2:5]
     expect(page).to_have_url(re.compile(r"#/savings\?last=hour&tenant=ann$"))

@@ -83,7 +83,8 @@ def test_a_source_is_a_file_at_its_rate_or_a_topic(workload: Workload) -> None:
         file["connection"][name] for name in ("kind", "path", "per_second", "repeat")
     )
     assert {"n": "integer", "t": "float"} == file["schema"]
-    assert {"kind": "topic", "topic": "street"} == source_form(source, None, 1.0).model_dump()["connection"]
+    connection = {"kind": "topic", "topic": "street", "retained": False}
+    assert connection == source_form(source, None, 1.0).model_dump()["connection"]
 
 
 def manifest(**settings: Any) -> ReplayManifest:
