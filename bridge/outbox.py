@@ -21,7 +21,7 @@ _PATIENCE = 2.0
 MOST_PATIENCE = 30.0
 """The longest wait, which doubles each time that no news comes."""
 MOST_FRAMES = 250
-"""Unconfirmed frames of one stream: a receiver with a full spool leaves no more than these with the broker."""
+"""Unconfirmed frames of one stream: if the first is lost, its receiver holds no more than these meanwhile."""
 
 
 class DueKind(StrEnum):

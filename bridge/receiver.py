@@ -1,4 +1,4 @@
-"""The receiver: moves messages from the broker into spools, and acknowledges only what is durable there.
+"""The receiver: moves messages from the broker into spools.
 
 The client's own thread only puts messages into a queue, in groups if the client reads in rounds. One thread takes them
 out, groups what comes within 50 ms if the client does not, appends each group to its stream's spool, and only then
@@ -97,7 +97,7 @@ class Receiver:
         self._filling = threading.Lock()
         """Held while anything is written into a spool."""
         self._table = threading.Lock()
-        """Held, for a moment, while it is looked through or changed what there is to do."""
+        """Held for a moment, while what there is to do is looked through or changed."""
         self._stopping = threading.Event()
         for topic, feed in feeds.items():
             self._add(topic, feed)

@@ -12,6 +12,11 @@ from typing import Self
 
 from bridge.machine.files import make_folder
 
+_BYTE_DIGEST = 7
+"""Bytes of a digest that are a position in a file."""
+_LOCK = "hhqqi0q"
+"""The kernel's record of a lock: its kind, from where it counts, its first byte, its length, and an unused number."""
+
 
 class LeaseTaken(RuntimeError):
     """A lease that another living process holds."""
@@ -60,7 +65,7 @@ class Lease(_Held):
 
 
 class RowLease(_Held):
-    """The exclusive right to one of many folders beside each other: they share a file, and so a descriptor.
+    """The exclusive right to one of many folders in a row, such as spools: they share a file, and so a descriptor.
 
     Each folder has a byte of the file, by a digest of its name, which the kernel locks and releases as above.
     """
@@ -99,12 +104,6 @@ class RowLease(_Held):
         if not held:
             os.close(file)
             del self._files[self._path]
-
-
-_BYTE_DIGEST = 7
-"""Bytes of a digest that are a position in a file."""
-_LOCK = "hhqqi0q"
-"""The kernel's record of a lock: its kind, from where it counts, its first byte, its length, and an unused number."""
 
 
 def _lock(file: int, byte: int, kind: int) -> bool:

@@ -199,6 +199,7 @@ class SparkHost:
         self._jobs.end()
         self._connection.stop_sending()
         self._spools.close()
+        self._receptions.close()
         self._connection.end()
         self._close_pace()
 

@@ -38,6 +38,8 @@ from bridge.transport.packet_ids import gives_ids_in_turn
 
 _THREADS = 4
 """Threads that fill the spools of streams between jobs: one of them may wait for a disk, or for another machine."""
+_SUBSCRIBING = 10.0
+"""Seconds that a broker may take to confirm a subscription."""
 log = logging.getLogger("braid.host")
 
 
@@ -150,6 +152,10 @@ class Receptions:
         """
         for each in self._begun:
             each.stop()
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection that streams between jobs share, once all receptions have stopped."""
         if self._between_jobs is not None:
             self._between_jobs.stop()
 
@@ -310,12 +316,17 @@ class _BetweenJobs:
         for receiver in self._receivers:
             threading.Thread(target=receiver.run, name="receives between jobs", daemon=True).start()
         self.client.begin()
+        try:
+            self.client.confirm()
+        except NotConnected as error:
+            log.warning("streams between jobs are received later: %s", error)
 
     def begin(self, topic: str, feed: SpoolFeed, on_trouble: Callable[[str], None]) -> "_StreamBetweenJobs":
         """Begin to receive a stream, and what its producer sent before and the spool does not have."""
         self._on_trouble[topic] = on_trouble
         try:
-            self.client.subscribe([topic])
+            # Without a broker each of thousands would wait for it.
+            self.client.subscribe([topic], timeout=_SUBSCRIBING if self.client.is_connected else 0.0)
         except NotConnected as error:
             log.warning("topic %s: %s", topic, error)
         receiver = self.receiver(topic)

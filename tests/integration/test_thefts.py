@@ -50,7 +50,7 @@ def numbers(visitor: Visitor, many: int) -> list[int]:
 
 @PROTOCOLS
 def test_a_filter_that_reaches_others_is_refused(house: TenantedBroker, protocol: MQTTProtocolVersion) -> None:
-    """A tenant that subscribes to more than its own outputs is told so; filters beside that one are granted."""
+    """A tenant that subscribes to more than its own outputs gets a refusal; filters beside that one are granted."""
     refused, own = REFUSED.get(protocol, 0x80), "braid/1/out/ann/d/+"
     with Visitor(house.address("ann"), protocol=protocol) as ann:
         for foreign in FOREIGN:
@@ -81,7 +81,7 @@ def test_a_thief_in_a_shared_group_takes_no_message(house: TenantedBroker, proto
 def test_a_client_id_of_another_user_leads_to_no_session(
     house: TenantedBroker, protocol: MQTTProtocolVersion, *, clean: bool
 ) -> None:
-    """What waits for an absent client waits on, whoever connects with its id; its subscriptions stay."""
+    """What waits for an absent client waits on, though others connect with its id; its subscriptions stay."""
     with Visitor(house.address("bob"), "braid/1/out/bob/#", protocol=protocol, name="worker", lasting=True):
         pass
     with Visitor(house.own, protocol=protocol) as braid:

@@ -51,7 +51,7 @@ function listed(sources) {
   ], sources, { caption: "Sources by name; their owners see what was accepted and rejected", empty: "No sources yet." });
 }
 
-/** The topic of a source, or how its events are made; only its owner is told. */
+/** The topic of a source, or how its events are made; shown to its owner only. */
 function topicOf({ connection }) {
   if (connection === null) {
     return null;
