@@ -15,6 +15,8 @@ FOUR = (*LAUNCHED, DEFAULT_PACKED, REUSE_PACKED)
 """The ways of SEQ; the defragmented one is in the first part only, where batches take most of the CPU."""
 POINTS, WALKED = 3, 1
 """Measured steps of SEQ (while it fills, at the peak, while it drains), and of each walk."""
+WINDOWS, WALKED_WINDOWS = 2, 4
+"""Windows of a step of SEQ, and of a walk: with two, what a walk saves was between -88 and 119 percent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ def sessions_of_work(tempos: Mapping[tuple[str, str], Tempo], *, quick: bool = F
             continue
         pacing = Pacing(
             pace=tempo.pace,
-            windows=1 if quick else 2,
+            windows=1 if quick else WALKED_WINDOWS if is_walk else WINDOWS,
             window=tempo.pace,
             settle=1.5,
             points=1 if quick else WALKED if is_walk else POINTS,
