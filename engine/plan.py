@@ -15,6 +15,9 @@ from engine.division import UNDIVIDED, Division
 from engine.state_change import StateChange
 from engine.supply import Bridged, Supply
 
+SHORTEST_BOUND = 0.5
+"""Seconds that a batch may take if the pace is less."""
+
 
 class SlotState(StrEnum):
     """The state of an instance: active; paused, because nothing needs it; or failed, although it is needed."""
@@ -231,6 +234,11 @@ class Plan:
         running = {slot.instance: slot for slot in self.slots if slot.state is SlotState.ACTIVE}
         graph = self.graph(running.values())
         return tuple(running[each] for each in nx.lexicographical_topological_sort(graph) if each in running)
+
+    @property
+    def batch_seconds(self) -> float:
+        """Seconds that a batch may take: as long as the pace, or half a second."""
+        return max(self.pace, SHORTEST_BOUND)
 
     @property
     def streams(self) -> frozenset[str]:

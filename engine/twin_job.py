@@ -68,7 +68,8 @@ class TwinJob:
         for shard in range(end.shards):
             items = list(arriving(self._root, entry, span, portion=Portion(division=entry.division, shard=shard)))
             self._worker.work_off(self.batch, span, items, shard)
-        self.batch, self.offset = self.batch + 1, end
+        # It may have ended early for some streams.
+        self.batch, self.offset = self.batch + 1, self.store.file(self.batch).header.end
         return True
 
     def settle(self) -> None:

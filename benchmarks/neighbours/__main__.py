@@ -11,10 +11,11 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.neighbours.attacks import LIMITS, Attack, Bystander, attacks
+from benchmarks.neighbours.attacks import LIMITS, ATTACKER, Attack, Bystander, attacks
 from benchmarks.neighbours.quiet_dataflows import QuietDataflows
 from engine.plan import Plan
 from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, hosting_in, raw, slot
@@ -56,15 +57,16 @@ def _measured(
 ) -> dict[str, Any]:
     """What the quiet dataflows noticed of one attack on the job of the first of them."""
     source, task, end = (hosting.fresh() for _ in range(3))
-    slots = (*shared.slots, *attack.tasks(source, task), slot(end, "output", task))
+    reads = shared.ingress[0].instance if attack.shares else source
+    added = (*attack.tasks(reads, task), slot(end, "output", task))
     topic = f"greedy/{source}"
     greedy = Plan(
         job=shared.job,
         host=HOST,
         version=1,
-        ingress=(*shared.ingress, raw(topic, source)),
-        slots=slots,
-        deliveries=deliveries(slots),
+        ingress=shared.ingress if attack.shares else (*shared.ingress, raw(topic, source)),
+        slots=(*shared.slots, *added),
+        deliveries=(*shared.deliveries, *(replace(each, tenant=ATTACKER) for each in deliveries(added))),
         pace=QUICK,
         limits=LIMITS,
     )

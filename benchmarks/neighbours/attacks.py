@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bridge import Message, topics
 from bridge.message_bounds import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
@@ -15,6 +15,8 @@ from tests.integration.hosting import Hosting, delivery, slot
 
 LIMITS = Limits(state_bytes=20_000_000)
 """Less state than usual, so that an attack on it does not take long."""
+ATTACKER = "eve"
+"""Who attacks."""
 _MOST = 120.0
 """Seconds for which an attack lasts at most."""
 
@@ -28,6 +30,8 @@ class Attack:
     """The slots beside its source, for the instances of the source and of the task."""
     carry_out: Callable[["Bystander"], float | None]
     """Carries it out; the seconds until it was stopped, or None if it ended by itself."""
+    shares: bool = False
+    """Whether it reads the stream of a quiet dataflow, and not one of its own."""
 
 
 class Bystander:
@@ -36,7 +40,7 @@ class Bystander:
     def __init__(self, hosting: Hosting, topic: str, instance: int, end: int, job: str) -> None:
         """`instance` is the greedy task, `end` its output."""
         self._hosting, self._topic, self._instance, self._job = hosting, topic, instance, job
-        out = delivery(end)
+        out = replace(delivery(end), tenant=ATTACKER)
         self._output = topics.output(out.tenant, out.dataflow, out.sink)
         self._refused = threading.Event()
         self._client = MqttClient(
@@ -71,6 +75,12 @@ class Bystander:
             time.sleep(0.5)
         return round(time.monotonic() - begun, 1)
 
+    def stream(self) -> None:
+        """Send fifty events a second for twenty seconds."""
+        for _ in range(1_000):
+            self._client.publish(self._topic, b'{"n": 0, "k": "slow"}')
+            time.sleep(0.02)
+
     def flood(self) -> None:
         """Send far more messages than the greedy one can take, while a subscriber of its output sleeps."""
         address = self._hosting.broker.address("braid")
@@ -90,8 +100,8 @@ class Bystander:
 
     def _stopped(self) -> bool:
         """Whether it was disconnected, its messages refused, its task failed, or its events made dead letters."""
-        failed = str(self._instance) in self._hosting.status(self._job).get("failed", {})
-        return self._refused.is_set() or failed or bool(self._hosting.heard(topics.dead(self._instance)))
+        failed = self._hosting.status(self._job).get("failed", {})
+        return self._refused.is_set() or bool(failed) or bool(self._hosting.heard(topics.dead(self._instance)))
 
     def _take(self, message: Message) -> None:
         self._refused.set()
@@ -107,6 +117,11 @@ def attacks() -> tuple[Attack, ...]:
 
     def noop(source: int, task: int) -> tuple[Slot, ...]:
         return (slot(task, "noop", source),)
+
+    def forty(source: int, task: int) -> tuple[Slot, ...]:
+        first = 1_000 * task
+        slow = [slot(first + at, "pi_viete", source, iterations=10_000 - at) for at in range(40)]
+        return (*slow, slot(task, "noop", *(each.instance for each in slow)))
 
     return (
         Attack(
@@ -132,6 +147,8 @@ def attacks() -> tuple[Attack, ...]:
             tasks=lambda source, task: (slot(task, "pi_viete", source, iterations=10_000),),
             carry_out=_again(lambda: [json.dumps([{"n": 0, "k": "a"}] * 200).encode()]),
         ),
+        Attack(name="forty slow tasks", tasks=forty, carry_out=Bystander.stream),
+        Attack(name="forty slow tasks behind a shared stream", tasks=forty, carry_out=_again(list), shares=True),
         Attack(name="a flood", tasks=noop, carry_out=Bystander.flood),
         Attack(name="a loop outside", tasks=noop, carry_out=Bystander.echo),
     )

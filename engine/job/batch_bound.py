@@ -8,8 +8,8 @@ compared: what the larger one took longer is the time of its bytes.
 
 from collections import deque
 
-SHORTEST_BOUND = 0.5
-"""Seconds that a batch may take if the pace is less."""
+from engine.plan import SHORTEST_BOUND
+
 _UNKNOWN = 64_000
 """The bytes of the first batch, of which nothing is known."""
 _LEAST = 2_000

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from engine.job.greedy_tails import GREEDY, GreedyTails
 from engine.job.task_health import Health, after_batch, at_time, failed, failed_in, renewed_plan, with_health
 from engine.kernel.task_bounds import is_overspent
 from engine.kernel.watchdog import is_verdict
@@ -27,6 +28,7 @@ class JobHealth:
         self._healths: dict[int, Health] = failed_in(plan) if plan else {}
         self._meters: Mapping[int, InstanceMeter] = {}
         """Those of the last batch that took events."""
+        self._tails = GreedyTails()
         self._plan = plan
         """The latest."""
         self._tasks: Mapping[int, _TaskConfig] = _tasks_of(plan) if plan else {}
@@ -57,7 +59,8 @@ class JobHealth:
         untried |= {each for each, task in _tasks_of(ran).items() if self._tasks.get(each, task) != task}
         reasons = {dead.instance: dead.reason for dead in header.dead}
         killed = {dead.instance for dead in header.dead if is_verdict(dead.reason)}
-        overspent = {dead.instance for dead in header.dead if is_overspent(dead.reason)}
+        greedy = self._tails.after(header, ran, now)
+        overspent = {dead.instance for dead in header.dead if is_overspent(dead.reason)} | greedy.too_long
         self._meters = header.meters or self._meters
         for instance in header.meters.keys() - untried:
             self._healths[instance] = after_batch(
@@ -65,9 +68,12 @@ class JobHealth:
                 header.meters[instance],
                 killed=instance in killed,
                 overspent=instance in overspent,
-                reason=reasons.get(instance, ""),
+                reason=GREEDY if instance in greedy.too_long else reasons.get(instance, ""),
                 now=now,
             )
+        for instance in greedy.behind - untried:
+            if not (health := self._healths.get(instance, Health())).reason:
+                self._healths[instance] = failed(health, GREEDY, now)
 
     def applied(self, plan: Plan) -> Plan:
         """A new plan, with the instances failed that are to be. A changed task is tried anew."""

@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from engine.job.batch_bound import SHORTEST_BOUND
 from engine.job.pace import NextBatch, ReadableSpool, Rhythm, next_batch
 from engine.job.part_bounds import PartBounds, PartWork, Streams, works_of
 from engine.offset import Offset
-from engine.plan import Entry, Plan, PlanPart, is_switch
+from engine.plan import SHORTEST_BOUND, Entry, Plan, PlanPart, is_switch
 from engine.records.record_header import Header
 
 _PATIENCE = 5.0
@@ -298,8 +297,9 @@ class PaceKeeper:
             if planned is None or planned.number != number:
                 return True
             self._number, self._start, self._planned = number + 1, end, None
-            if self._running is not None and end == planned.end:
-                self._timed_batches.append((self._running, time.monotonic() - self._running.begun))
+            if self._running is not None:
+                ran = self._running._replace(end=end, sizes=_sizes_read(self._running.sizes, planned, end))
+                self._timed_batches.append((ran, time.monotonic() - ran.begun))
             self._running = None
             self._news.notify_all()
         self._on_end()
@@ -427,6 +427,18 @@ class PaceKeeper:
 def _plan(entries: Sequence[Entry], step: NextBatch) -> Plan:
     """The plan that a batch runs."""
     return next(entry.plan for entry in entries if entry.number == step.end.entry)
+
+
+def _sizes_read(sizes: Mapping[str, int], planned: PlannedBatch, end: Offset) -> Mapping[str, int]:
+    """The bytes that a batch had of each stream, by those that it was to have, and where it ended."""
+    if end == planned.end:
+        return sizes
+    begun, to = planned.start.at, planned.end.at
+    return {
+        stream: size * (end.at[stream] - begun.get(stream, 0)) // max(1, to[stream] - begun.get(stream, 0))
+        for stream, size in sizes.items()
+        if stream in end.at
+    }
 
 
 def _moved(start: Offset, step: NextBatch) -> frozenset[str]:

@@ -8,9 +8,9 @@ its tasks took, count for that part alone.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from engine.job.batch_bound import SHORTEST_BOUND, BatchBound
+from engine.job.batch_bound import BatchBound
 from engine.kernel.task_bounds import is_overspent
-from engine.plan import PlanPart
+from engine.plan import SHORTEST_BOUND, PlanPart
 from engine.records.record_header import Header
 
 Streams: TypeAlias = frozenset[str]

@@ -1,14 +1,18 @@
 """The kernel: runs one batch of a whole plan in one Python call, from the events that arrived to the record.
 
-The slots run in topological order, each with all its events of the batch. The order of events is that of the raw
-events: an emitted event has the cause of the event that it was emitted for, and a task takes its events in the order of
-their causes, then of its edges. So with one ingress stream, the boundaries of batches make no difference.
+The slots of a part run in topological order, each with all its events of the batch, or of a chunk of it, see
+`engine/kernel/early_end.py`. The order of events is that of the raw events: an emitted event has the cause of the event
+that it was emitted for, and a task takes its events in the order of their causes, then of its edges. So with one
+ingress stream, the boundaries of batches and chunks make no difference.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -16,12 +20,23 @@ from bridge import unpacked
 from bridge.events.raw_events import arrow_schema
 from bridge.message_bounds import LARGEST_EVENT
 from engine.behaviour import Behaviour, pass_on
-from engine.event_streams import Arrived, EventStream, PortRun, gathered, in_order, joined, runs, without_metadata
+from engine.event_streams import (
+    Arrived,
+    EventStream,
+    Numbers,
+    PortRun,
+    gathered,
+    in_order,
+    joined,
+    runs,
+    without_metadata,
+)
 from engine.kernel.batch_births import BatchBirths
+from engine.kernel.early_end import BatchTime, EarlyEnd, between, causes_in, early_ends, ended_early
 from engine.kernel.entering_events import EnteringEvents, entering, from_bridge
 from engine.kernel.fed_events import FedEvents
 from engine.kernel.kept_dead_letters import newest
-from engine.kernel.layout import Layout, layout_of
+from engine.kernel.layout import Inside, Layout, PartLayout, layout_of
 from engine.kernel.markers import cut_markers, cuts_at, switch_markers
 from engine.kernel.portion import EVERYTHING, Portion
 from engine.kernel.state_changes import change_states, in_effect, untransformed
@@ -40,6 +55,7 @@ from engine.task_watch import TaskWatch, Unwatched
 __all__ = ["Arrived", "run_batch"]
 
 _UNWATCHED = Unwatched()
+_NO_WORK = InstanceMeter()
 _SEEN = "fields of what enters at "
 """The note of the fields of a stream that no plan declares begins with this, before its port."""
 
@@ -60,12 +76,14 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     deployment: str = "",
     portion: Portion = EVERYTHING,
     costs: dict[int, EventCost] | None = None,
+    time: BatchTime | None = None,
 ) -> Record:
     """Run the plan of an entry over the events between two offsets, or the portion of one shard; returns the record.
 
     `behaviours` are those of the active slots, `begun` the entries of the log that begin with this batch. `feeds` come
     after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root. `costs`
-    are what an event of each instance cost before; this batch's are noted there.
+    are what an event of each instance cost before; this batch's are noted there. With a `time` the batch may end
+    early for a part.
     """
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
@@ -84,7 +102,9 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     kernel = _Kernel(layout, state, attempt, origins, portion, fed, dead, {} if costs is None else costs)
     kernel.enter(arrived, start, end)
     fed.park_others({slot.instance for slot in (*layout.active, *layout.failed)})
-    kernel.run()
+    # What is fed comes after all that arrived, and a cut part has come to its cut.
+    kernel.run(batch, None if feeds else time, frozenset().union(*end.cuts.values()))
+    end = ended_early(end, kernel.early)
     cuts = tuple(cuts_at(layout, end))
     opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
     # Before any event that the new plan emits.
@@ -104,6 +124,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         meters=kernel.meters,
         grouped=kernel.grouped,
         cuts=cuts,
+        waiting={stream: each.stamp for stream, each in kernel.early.items()},
         # Last, because numbering the events that leave changes the state too.
         changes=state.changes(),
     )
@@ -113,6 +134,16 @@ _STRAYED = (
     "its state is kept under something else than the fields of its key, so the task cannot run in several shards; "
     "its type has to declare one state for the whole stream"
 )
+
+
+class _TimedPart(NamedTuple):
+    """A part, and what it takes in a batch that has a time."""
+
+    part: PartLayout
+    entering: dict[Port, EventStream]
+    causes: Numbers
+    is_long: bool
+    """Whether it may need long."""
 
 
 class _Kernel:
@@ -139,11 +170,20 @@ class _Kernel:
         self._state = state
         self._watch = watch
         self._find_origins = origins
-        self._streams: dict[Port, EventStream] = {}
+        self._allowances: dict[int, Allowance] = {}
+        self._entered: dict[Port, EventStream] = {}
         self._entering: dict[Port, pa.Schema] = {}
+        self._left: dict[Port, list[EventStream]] = {}
+        """What left at each port, from all its chunks."""
+        self._arrived: Sequence[tuple[int, Arrived]] = ()
+        self._unfit: list[tuple[str, int, Dead]] = []
+        """What cannot be read, with its stream and first cause."""
+        self.early: dict[str, EarlyEnd] = {}
+        """Where the batch ended for streams whose events wait."""
 
     def enter(self, arrived: Sequence[tuple[int, Arrived]], start: Offset, end: Offset) -> None:
         """Take the items that arrived between two offsets, each with the cause of its first event."""
+        self._arrived = arrived
         items: dict[str, list[tuple[int, Arrived]]] = {}
         for cause, item in arrived:
             items.setdefault(item.stream, []).append((cause, item))
@@ -158,9 +198,10 @@ class _Kernel:
                 fits = self._fitting(ingress, batch, schema)
                 for at, unfit in fits.unfit:
                     if self._portion.parks_at(ingress.stream, first + at, start, end):
-                        self._dead.append(
-                            Dead(instance=ingress.instance, port=ingress.port, reason=unfit.reason, events=unfit.events)
+                        letter = Dead(
+                            instance=ingress.instance, port=ingress.port, reason=unfit.reason, events=unfit.events
                         )
+                        self._unfit.append((ingress.stream, cause + at, letter))
                 whole = EventStream(fits.rows, fits.kept + cause)
                 if not self._portion.is_all:
                     positions = fits.kept + first
@@ -168,21 +209,66 @@ class _Kernel:
                         self._portion.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
                     )
                 streams.append(whole)
-            self._streams[ingress.origin] = joined(streams, schema)
+            self._entered[ingress.origin] = joined(streams, schema)
 
     def _fitting(self, ingress: Ingress, batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:
         if isinstance(ingress.supply, Bridged):
             return from_bridge(batch, schema)
         return entering(batch, ingress.supply.schema)
 
-    def run(self) -> None:
-        """Run every slot."""
+    def run(self, batch: int, time: BatchTime | None, cut: AbstractSet[str]) -> None:
+        """Run every part; those with `cut` streams to the end, whatever time that takes.
+
+        So does a part that writes all events of a batch in one call: a repeated batch has to write the same ones.
+        """
         inside = self._layout.inside(self._entering, self._state, self._watch)
         room = StateRoom(self._layout.entry.plan, self._state.sizes)
-        for slot in (*self._layout.active, *self._layout.failed):
+        parts = self._layout.part_layouts
+        if time is None:
+            for part in parts:
+                self._run_chunk(part, self._events_of(part), inside, room)
+        else:
+            first = batch % max(1, len(parts))
+            timed = [self._timed(part, time) for part in (*parts[first:], *parts[:first])]
+            # What is short first, and what is long in turns.
+            for timed_part in sorted(timed, key=attrgetter("is_long")):
+                if timed_part.part.is_whole or timed_part.part.streams & cut:
+                    self._run_chunk(timed_part.part, timed_part.entering, inside, room)
+                else:
+                    self._run_in_chunks(timed_part, inside, room, time)
+        self._dead[:0] = [letter for _, _, letter in self._unfit]
+        self._watch.idle()
+
+    def _events_of(self, part: PartLayout) -> dict[Port, EventStream]:
+        return {origin: self._entered[origin] for origin in part.entering if origin in self._entered}
+
+    def _timed(self, part: PartLayout, time: BatchTime) -> _TimedPart:
+        entering = self._events_of(part)
+        causes = causes_in(entering)
+        return _TimedPart(part, entering, causes, is_long=time.is_long(part, len(causes)))
+
+    def _run_in_chunks(self, timed: _TimedPart, inside: Inside, room: StateRoom, time: BatchTime) -> None:
+        part, entering, causes, is_long = timed
+        at, chunk = 0, time.first_chunk(part)
+        while at < len(causes):
+            low, end = int(causes[at]), min(at + chunk, len(causes))
+            if time.is_up(part, is_long=is_long):
+                self.early |= early_ends(low, self._arrived, part.streams)
+                self._unfit = [unfit for unfit in self._unfit if unfit[0] not in part.streams or unfit[1] < low]
+                break
+            begun = task_cpu_ns()
+            is_all = (at, end) == (0, len(causes))
+            high = int(causes[end]) if end < len(causes) else None
+            self._run_chunk(part, entering if is_all else between(entering, low, high), inside, room)
+            chunk = time.next_chunk(part, end - at, task_cpu_ns() - begun)
+            at = end
+
+    def _run_chunk(self, part: PartLayout, streams: dict[Port, EventStream], inside: Inside, room: StateRoom) -> None:
+        """Run the slots of a part over some events that enter it."""
+        for slot in part.slots:
             begun = task_cpu_ns()
             self._watch.running(slot.instance)
-            taken = self._taken(slot, inside.inputs[slot.instance])
+            taken = self._taken(slot, streams, inside.inputs[slot.instance])
             if not len(taken):
                 continue
             if slot.state is SlotState.FAILED:
@@ -194,16 +280,18 @@ class _Kernel:
             else:
                 outcome = self._worked_off(slot, taken, inside.outputs[slot.instance], room)
             for port, stream in outcome.emitted.items():
-                self._streams[Port(slot.instance, port)] = stream
+                streams[Port(slot.instance, port)] = stream
             if outcome.dead:
                 self._dead += newest(outcome.dead)
-            self.meters[slot.instance] = InstanceMeter(
+            self.meters[slot.instance] = self.meters.get(slot.instance, _NO_WORK) + InstanceMeter(
                 cpu_ns=task_cpu_ns() - begun,
                 taken=len(taken),
                 emitted=sum(map(len, outcome.emitted.values())),
                 dead=sum(each.events.num_rows for each in outcome.dead),
             )
-        self._watch.idle()
+        for origin in part.leaving:
+            if (left := streams.get(origin)) is not None and len(left):
+                self._left.setdefault(origin, []).append(left)
 
     def _passed_on(self, slot: Slot, taken: TaskInput) -> TaskOutcome | None:
         """The outcome of a task that passes all events on, as outputs do; None if it has to be worked off.
@@ -225,9 +313,12 @@ class _Kernel:
         staged = self._state.of(slot.instance)
         token = staged.mark()
         plan = self._layout.entry.plan
-        allowance = Allowance(
-            seconds=seconds_of(plan), emitted=plan.limits.emitted_bytes, known=self._costs.get(slot.instance)
-        )
+        allowance = self._allowances.get(slot.instance)
+        if allowance is None:
+            allowance = self._allowances[slot.instance] = Allowance(
+                seconds=seconds_of(plan), emitted=plan.limits.emitted_bytes, known=self._costs.get(slot.instance)
+            )
+        allowance.resume()
         outcome = TaskRun(
             instance=slot.instance,
             behaviour=behaviour,
@@ -239,7 +330,7 @@ class _Kernel:
             room=room.bound_of(slot.instance),
             origins=self._origins if isinstance(behaviour, ActingBehaviour) else NOWHERE,
         ).work_off()
-        self._costs[slot.instance] = allowance.cost_of(len(taken))
+        self._costs[slot.instance] = allowance.pause(len(taken))
         room.note(slot.instance, staged.growth)
         if self._portion.strays(slot.instance, staged):
             staged.rollback(token)
@@ -249,8 +340,8 @@ class _Kernel:
     def leaving(self, births: BatchBirths) -> Iterator[EmittedEvents]:
         """The events that leave the job, with their numbers and births."""
         for origin in self._layout.leaving:
-            stream = self._streams.get(origin)
-            if stream is not None and len(stream):
+            if pieces := self._left.get(origin):
+                stream = joined(pieces, pieces[0].rows.schema)
                 first = self._state.of(origin.instance).advance(origin.port, len(stream))
                 yield EmittedEvents(origin=origin, first=first, events=stream.rows, births=births.of(stream.causes))
 
@@ -259,14 +350,14 @@ class _Kernel:
         """Found on demand, because most batches have no acting behaviour."""
         return self._find_origins()
 
-    def _taken(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> TaskInput:
+    def _taken(self, slot: Slot, streams: Mapping[Port, EventStream], takes: Mapping[str, pa.Schema]) -> TaskInput:
         ports = []
         fed = self._fed.taken(slot.instance, takes, self._layout.streams_of(slot.instance))
         for port, edges in self._layout.entering[slot.instance].items():
-            streams = [(self._streams[origin], times) for origin, times in edges if origin in self._streams]
-            streams += [(stream, 1) for stream in fed.get(port, ())]
-            if streams and port in takes:
-                ports.append(PortRun(port, gathered(streams, takes[port])))
+            come = [(streams[origin], times) for origin, times in edges if origin in streams]
+            come += [(stream, 1) for stream in fed.get(port, ())]
+            if come and port in takes:
+                ports.append(PortRun(port, gathered(come, takes[port])))
         return TaskInput(runs(ports))
 
     def _schema(self, ingress: Ingress, seen: Sequence[pa.Schema]) -> pa.Schema | None:

@@ -5,9 +5,9 @@ the next task sees. So every behaviour is called with an empty batch to find its
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -18,9 +18,10 @@ from engine.kernel.task_run import reason_of
 from engine.plan import Entry, PlanPart, Port, Slot, SlotState
 from engine.records.staged_state import Staged
 from engine.records.state import InstanceStates
-from engine.side_effect import MESSAGES
+from engine.side_effect import MESSAGES, ActingBehaviour
 from engine.task_watch import TaskWatch
 
+T = TypeVar("T")
 Schemas: TypeAlias = Mapping[Port, pa.Schema]
 
 
@@ -34,6 +35,20 @@ class Inside:
     """The fields at each active slot's output ports."""
     unable: Mapping[int, str]
     """Slots that cannot take even an empty batch, with the reason."""
+
+
+class PartLayout(NamedTuple):
+    """A part of a plan that takes events, and what runs in it; made by `Layout`."""
+
+    owner: str | frozenset[int]
+    """The tenant that it serves; its instances if it may serve several."""
+    instances: frozenset[int]
+    streams: frozenset[str] = frozenset()
+    entering: tuple[Port, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    leaving: tuple[Port, ...] = ()
+    is_whole: bool = False
+    """Whether one of its tasks writes all events of a batch in one call."""
 
 
 class Layout:
@@ -58,6 +73,7 @@ class Layout:
         self.entering = {slot.instance: by_port(slot) for slot in (*self.active, *self.failed)}
         """The streams that enter each slot, by port."""
         self._streams_of = {instance: part.streams for part in self.parts for instance in part.instances}
+        self.part_layouts = tuple(_part_layouts(self))
         self._inside: tuple[Schemas, Inside] | None = None
 
     def streams_of(self, instance: int) -> frozenset[str]:
@@ -95,6 +111,37 @@ class Layout:
                     known |= {Port(slot.instance, port): schema for port, schema in found.items()}
         watch.idle()
         return Inside(inputs=inputs, outputs=outputs, unable={each: why for each, why in unable.items() if why})
+
+
+def _part_layouts(layout: Layout) -> Iterator[PartLayout]:
+    plan = layout.entry.plan
+    place = {instance: at for at, part in enumerate(layout.parts) for instance in part.instances}
+
+    def by_part(members: Iterable[T], instance: Callable[[T], int]) -> list[list[T]]:
+        found: list[list[T]] = [[] for _ in layout.parts]
+        for each in members:
+            if (at := place.get(instance(each))) is not None:
+                found[at].append(each)
+        return found
+
+    slots = by_part((*layout.active, *layout.failed), lambda slot: slot.instance)
+    entering = by_part((each.origin for each in plan.ingress), lambda origin: origin.instance)
+    leaving = by_part(layout.leaving, lambda origin: origin.instance)
+    deliveries = by_part(plan.deliveries, lambda delivery: delivery.instance)
+    forwards = by_part(plan.forwards, lambda forward: forward.instance)
+    for at, part in enumerate(layout.parts):
+        tenants = {each.tenant for each in deliveries[at]}
+        made = (layout.behaviours[slot.instance] for slot in slots[at] if slot.state is SlotState.ACTIVE)
+        yield PartLayout(
+            # Who reads a stream in another job is not known here.
+            owner=part.instances if forwards[at] or len(tenants) != 1 else tenants.pop(),
+            instances=part.instances,
+            streams=part.streams,
+            entering=tuple(entering[at]),
+            slots=tuple(slots[at]),
+            leaving=tuple(leaving[at]),
+            is_whole=any(isinstance(each, ActingBehaviour) and each.whole for each in made),
+        )
 
 
 def by_port(slot: Slot) -> dict[str, list[tuple[Port, int]]]:

@@ -53,6 +53,7 @@ class Allowance:
         self._most_emitted = emitted
         self._emitted = 0
         self._most = int(seconds * 1e9)
+        self._used = self._events = 0
         self._begun = task_cpu_ns()
         self._call = self._most // _CALLS
         self.at_once = FIRST_EVENTS
@@ -82,9 +83,15 @@ class Allowance:
         if task_cpu_ns() - begun_ns < self._call and self._emitted < self._most_emitted // _CALLS:
             self.at_once *= _MORE
 
-    def cost_of(self, events: int) -> EventCost:
-        """What one of so many events cost."""
-        return EventCost((task_cpu_ns() - self._begun) / events, self._emitted / events)
+    def resume(self) -> None:
+        """Count from now on what it uses, beside what it has used already."""
+        self._begun = task_cpu_ns() - self._used
+
+    def pause(self, events: int) -> EventCost:
+        """Count no longer, after so many more events; what one of all cost."""
+        self._used = task_cpu_ns() - self._begun
+        self._events += events
+        return EventCost(self._used / self._events, self._emitted / self._events)
 
 
 def seconds_of(plan: Plan) -> float:
@@ -162,7 +169,8 @@ class StateRoom:
         self._limits = plan.limits
         self._sizes = sizes
         self._before = self._held = sum(sizes.values())
-        self._staged: list[tuple[StateGrowth, int]] = []
+        self._staged: dict[int, tuple[StateGrowth, int]] = {}
+        """What each task has staged, and the bound of that which is in `_held`."""
 
     def bound_of(self, instance: int) -> StateBound:
         """What the state of the next task may have."""
@@ -175,14 +183,17 @@ class StateRoom:
         most = self._limits.job_state_bytes
         if self._held >= most and self._staged:
             # Now it is worth to count.
-            self._held = self._before + sum(growth.size - size for growth, size in self._staged)
+            self._held = self._before + sum(
+                growth.size - self._sizes.get(each, 0) for each, (growth, _) in self._staged.items()
+            )
         if self._held < most:
             return self._limits.state_bytes
-        states = len(self._sizes) + sum(growth.most > 0 for growth, size in self._staged if not size)
+        new = (growth for each, (growth, _) in self._staged.items() if not self._sizes.get(each))
+        states = len(self._sizes) + sum(growth.most > 0 for growth in new)
         return min(self._limits.state_bytes, most // max(1, states))
 
     def note(self, instance: int, growth: StateGrowth) -> None:
-        """Note what a task has staged."""
-        size = self._sizes.get(instance, 0)
-        self._held += growth.most - size
-        self._staged.append((growth, size))
+        """Note what a task has staged so far."""
+        _, held = self._staged.get(instance, (growth, self._sizes.get(instance, 0)))
+        self._held += growth.most - held
+        self._staged[instance] = growth, growth.most

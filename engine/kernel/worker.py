@@ -14,6 +14,7 @@ from engine.host_outside import HostOutside
 from engine.kernel.batch import Arrived, run_batch
 from engine.kernel.batch_rows import Span
 from engine.kernel.dead_letter_feed import new_feeds
+from engine.kernel.early_end import BatchTime
 from engine.kernel.portion import Portion
 from engine.kernel.state_imports import brought
 from engine.kernel.task_bounds import EventCost
@@ -55,6 +56,7 @@ class Worker:
         self._behaviours: dict[int, Behaviour] = {}
         self._costs: dict[int, EventCost] = {}
         """What an event of each instance cost in the last batch."""
+        self._time = BatchTime()
 
     def work_off(self, batch: int, span: Span, items: Sequence[Arrived], shard: int = 0) -> bool:
         """Make the record of a shard of a batch, and once all have theirs the whole; True if the batch is recorded.
@@ -75,6 +77,8 @@ class Worker:
         begun = list(self._begun(span))
         state = self._state_before(batch, portion)
         with Attempt(self._folder.attempts_of(shard), batch, entry.plan.limits) as attempt:
+            behaviours = self._made_behaviours(entry, attempt)
+            self._time.begin(entry.plan.batch_seconds)
             record = run_batch(
                 batch,
                 entry,
@@ -82,7 +86,7 @@ class Worker:
                 span.end,
                 items,
                 state,
-                self._made_behaviours(entry, attempt),
+                behaviours,
                 imports=self._imports(span, begun),
                 begun=begun,
                 feeds=new_feeds(begun, self._folder.entry(span.start.entry) if span.start.entry else None),
@@ -90,6 +94,8 @@ class Worker:
                 deployment=self._outside.deployment,
                 portion=portion,
                 costs=self._costs,
+                # Shards have none, as all of them have to end at the same place.
+                time=self._time if portion.is_all else None,
             )
             # Until the record is written, the state is ahead of the durable one.
             self._kept.pop(shard, None)
@@ -143,7 +149,7 @@ class Worker:
             # Within the attempt, because an import may kill the worker too.
             self._behaviours = behaviours_of(entry.plan.active, entry.behaviours, attempt, self._outside)
             self._behaviours_version = wanted
-            self._costs = {}
+            self._costs, self._time = {}, BatchTime()
         return self._behaviours
 
     def _imports(self, span: Span, begun: Sequence[Entry]) -> list[Table]:

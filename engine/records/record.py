@@ -110,6 +110,9 @@ class Record:
     sizes: Mapping[int, int] = field(default_factory=dict)
     """The bytes of each state after the batch, but for small ones."""
     cuts: tuple[Cut, ...] = ()
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    """The streams for which the batch ended early, each with the time when its next event was spooled, in
+    milliseconds."""
     imaged: Mapping[int, Image] = field(default_factory=dict)
     """Images of key groups after the batch, which make older records unnecessary for them."""
     base: int = 0

@@ -75,6 +75,7 @@ class RecordFile:
             grouped=header.grouped,
             sizes=header.sizes,
             cuts=header.cuts,
+            waiting=header.waiting,
             imaged=self._all_images(),
             base=header.base,
             credit=header.credit,

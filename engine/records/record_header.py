@@ -68,6 +68,7 @@ class Header:
     """The states and the CPU of each shard, if the batch had several."""
     grouped: Mapping[int, int] = field(default_factory=dict)
     sizes: Mapping[int, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,7 @@ def written_record(record: Record) -> bytes:
             grouped=record.grouped,
             sizes=record.sizes,
             cuts=record.cuts,
+            waiting=record.waiting,
             base=record.base,
             credit=record.credit,
         )

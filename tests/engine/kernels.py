@@ -1,8 +1,10 @@
 """Plans, behaviours and batches for tests of the kernel."""
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +12,10 @@ import pyarrow as pa
 from bridge import packed
 from bridge.events.raw_events import arrow_schema
 from dags import Kind, Schema
-from engine.behaviour import Behaviour, EachEvent, behaviours_of, each_event
+from engine.behaviour import Behaviour, EachEvent, PortEmission, behaviours_of, each_event
 from engine.kernel.batch import Arrived, run_batch
+from engine.kernel.early_end import BatchTime
+from engine.kernel.layout import PartLayout
 from engine.kernel.task_bounds import EventCost
 from engine.offset import Offset
 from engine.plan import Delivery, Edge, Entry, Feed, Forward, Ingress, Plan, Slot, SlotState
@@ -145,6 +149,43 @@ def arrived(
     return Arrived(stream, first, batch.num_rows, stamp, packed(batch))
 
 
+def spending(seconds: float, calls: list[int]) -> Behaviour:
+    """Uses so much CPU for each event."""
+
+    def behave(_port: str, rows: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        calls.append(len(rows))
+        until = time.thread_time() + seconds * len(rows)
+        while time.thread_time() < until:
+            pass
+        return {"out": PortEmission(rows)}
+
+    return behave
+
+
+class DrawnTime(BatchTime):
+    """A time that is up at any moment, and chunks of any size."""
+
+    def __init__(self, chance: Random) -> None:
+        super().__init__()
+        self._chance = chance
+
+    def is_long(self, part: PartLayout, events: int) -> bool:
+        del part, events
+        return self._chance.random() < 0.5
+
+    def is_up(self, part: PartLayout, *, is_long: bool) -> bool:
+        del part, is_long
+        return self._chance.random() < 0.3
+
+    def first_chunk(self, part: PartLayout) -> int:
+        del part
+        return self._chance.randint(1, 3)
+
+    def next_chunk(self, part: PartLayout, events: int, ns: int) -> int:
+        del events, ns
+        return self.first_chunk(part)
+
+
 @dataclass(kw_only=True)
 class Machine:
     """A job's state, and one batch after the other."""
@@ -166,6 +207,7 @@ class Machine:
         feeds: Sequence[Feed] = (),
         begun: Sequence[Entry] = (),
         watch: TaskWatch = _UNWATCHED,
+        batch_time: BatchTime | None = None,
     ) -> Record:
         if self.made is None:
             self.made = behaviours(self.entry.plan.slots)
@@ -182,6 +224,7 @@ class Machine:
             begun=begun,
             attempt=watch,
             costs=self.costs,
+            time=batch_time,
         )
         self.begun = self.entry.number
         self.records.append(self.state.settle(record))

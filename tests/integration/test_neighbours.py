@@ -2,8 +2,8 @@
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -13,8 +13,8 @@ import pytest
 from bridge import topics
 from bridge.message_bounds import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
 from bridge.transport.mqtt_client import MqttClient
-from engine.kernel.task_bounds import is_overspent
-from engine.plan import Edge, Limits, Plan
+from engine.job.greedy_tails import GREEDY
+from engine.plan import Edge, Ingress, Limits, Plan, Slot
 from tests.integration.flooding import Echo, flood
 from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, delivery, raw, slot
 
@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 STATE = 3_000_000
 """Bytes of state that a task of the job may keep here."""
-CPU = 1.0
-"""Seconds of CPU that a task may take in a batch here."""
+TENANT = "eve"
+"""Whom the greedy tasks serve."""
 MOST_MEMORY = 600_000_000
 """Bytes that a broker or a host's keeper may have then."""
 BEAT = 0.05
@@ -83,7 +83,6 @@ class Greedy:
         )
         self.client.start()
         slots = (
-            slot(quiet.ends[0], "output", quiet.sources[0]),
             slot(self.keeper, "accumulate", self.source, fields=["k"], window=10_000),
             slot(self.counter, "count", self.source, by=["k"]),
             slot(self.slow, "pi_viete", self.slow_source, iterations=10_000),
@@ -92,22 +91,33 @@ class Greedy:
                 for end, task in zip(ends, (self.keeper, self.counter, self.slow), strict=True)
             ),
         )
+        self.slow_end = ends[2]
         for place, (source, end) in enumerate(zip(quiet.sources, quiet.ends, strict=True)):
-            own = slots if not place else (slot(end, "output", Edge(parent=source)),)
-            greedy = (raw(self.topic, self.source), raw(self.slow_topic, self.slow_source))
-            also = greedy if not place else ()
-            hosting.run(
-                Plan(
-                    job=f"j{source}",
-                    host=HOST,
-                    version=1,
-                    ingress=(raw(f"quiet/{source}", source), *also),
-                    slots=own,
-                    deliveries=deliveries(own),
-                    pace=QUICK,
-                    limits=Limits(state_bytes=STATE, task_seconds=CPU),
-                )
+            own = (slot(end, "output", Edge(parent=source)),)
+            plan = Plan(
+                job=f"j{source}",
+                host=HOST,
+                version=1,
+                ingress=(raw(f"quiet/{source}", source),),
+                slots=own,
+                deliveries=deliveries(own),
+                pace=QUICK,
+                limits=Limits(state_bytes=STATE),
             )
+            if not place:
+                ingress = (raw(self.topic, self.source), raw(self.slow_topic, self.slow_source))
+                self.plan = plan = self.beside(plan, slots, ingress)
+            hosting.run(plan)
+
+    @staticmethod
+    def beside(plan: Plan, slots: Sequence[Slot], ingress: Sequence[Ingress] = ()) -> Plan:
+        """A plan with tasks of another tenant in it."""
+        return replace(
+            plan,
+            ingress=(*plan.ingress, *ingress),
+            slots=(*plan.slots, *slots),
+            deliveries=(*plan.deliveries, *(replace(each, tenant=TENANT) for each in deliveries(slots))),
+        )
 
     def send(self, payload: bytes) -> None:
         self.hosting.client.publish(self.topic, payload)
@@ -181,17 +191,26 @@ def test_states_stop_growing_at_their_bound(greedy: Greedy) -> None:
     )
 
 
-def test_a_task_that_takes_too_long_is_stopped_with_the_reason(greedy: Greedy) -> None:
-    """After a few batches of a second of CPU each, however many events wait."""
-    begun = time.monotonic()
+def test_events_that_take_long_wait_and_none_is_lost(greedy: Greedy) -> None:
+    """Six seconds of CPU, sent at once: they come batch by batch, and no task is stopped."""
+    end = replace(delivery(greedy.slow_end), tenant=TENANT)
+    sent = 400
+    greedy.hosting.client.publish(greedy.slow_topic, json.dumps([{"n": 0, "k": "a"}] * sent).encode())
+    awaited(greedy, lambda: greedy.hosting.count(end) == sent, "all slow events")
+    assert set() == greedy.reasons(greedy.slow)
+    assert str(greedy.slow) not in greedy.failed()
 
-    def slow_is_failed() -> bool:
-        if time.monotonic() - begun < 60:
-            greedy.hosting.client.publish(greedy.slow_topic, json.dumps([{"n": 0, "k": "a"}] * 200).encode())
-        return str(greedy.slow) in greedy.failed()
 
-    awaited(greedy, slow_is_failed, "the slow task to be failed")
-    assert is_overspent(greedy.failed()[str(greedy.slow)]["reason"])
+def test_many_slow_tasks_behind_a_shared_stream_are_stopped(greedy: Greedy) -> None:
+    """Each stays below what one may take; the others that read the stream go on, and after that nothing is left."""
+    tasks = [greedy.hosting.fresh() for _ in range(40)]
+    slow = [slot(each, "pi_viete", greedy.quiet.sources[0], iterations=10_000 - at) for at, each in enumerate(tasks)]
+    ends = [slot(greedy.hosting.fresh(), "output", *tasks)]
+    greedy.hosting.run(greedy.beside(greedy.plan, [*slow, *ends]))
+    awaited(
+        greedy, lambda: GREEDY in {each["reason"] for each in greedy.failed().values()}, "the slow tasks to be failed"
+    )
+    greedy.hosting.run(greedy.plan)
 
 
 def alone(hosting: Hosting, name: str) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from engine.plan import Entry, Plan, Port, StateImport
 from engine.records.kept_cuts import KeptCut
 from engine.records.record import EmittedEvents, Record, Table
 from engine.records.state import InstanceStates
+from tests.engine.kernels import DrawnTime
 
 
 @dataclass
@@ -113,9 +114,10 @@ class Member:
             self.state,
             self._behaviours(entry),
             imports=[self._town.state(each) for each in brought(begun, self._ran)],
+            time=DrawnTime(self._town.chance) if self._town.chance.random() < 0.5 else None,
         )
         self.state.settle(record)
-        self.offset, before, self._ran = end, self._ran, entry.plan
+        self.offset, before, self._ran = record.end, self._ran, entry.plan
         self._keep(record)
         self._town.publish(before, entry.plan, record)
         return True
@@ -158,7 +160,7 @@ class Town:
         self.crossings: dict[Port, Crossing] = {}
         self.outputs: dict[int, dict[int, Any]] = {}
         """For each instance that is delivered its events by number."""
-        self._chance = chance
+        self.chance = chance
         self._clock = 0
 
     def member(self, name: str) -> Member:
@@ -179,8 +181,8 @@ class Town:
         waiting = [origin for origin, each in sorted(self.crossings.items()) if any(each.openings)]
         if not waiting:
             return False
-        origin = self._chance.choice(waiting)
-        for frame in self.crossings[origin].take(self._chance):
+        origin = self.chance.choice(waiting)
+        for frame in self.crossings[origin].take(self.chance):
             stream = f"bridge/{origin.instance}:{origin.port}"
             self.put(stream, frame.events, marker=frame.marker)
         return True
@@ -200,12 +202,12 @@ class Town:
     def wander(self, steps: int) -> None:
         """Let so many things happen, whichever they are."""
         for _ in range(steps):
-            if self._chance.random() < 0.5:
+            if self.chance.random() < 0.5:
                 self.arrive()
                 continue
-            _, member = self._chance.choice(sorted(self.members.items()))
+            _, member = self.chance.choice(sorted(self.members.items()))
             # Now and then it is started anew.
-            member.run += self._chance.random() < 0.05
+            member.run += self.chance.random() < 0.05
             member.step()
 
     def settle(self) -> None:

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job.batch_bound import SHORTEST_BOUND, BatchBound
+from engine.job.batch_bound import BatchBound
+from engine.plan import SHORTEST_BOUND
 
 EVENT = 50
 """Bytes."""

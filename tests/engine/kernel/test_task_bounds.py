@@ -1,6 +1,5 @@
 """The bounds of one task: what is too much becomes its dead letters, and costs its neighbours nothing."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from engine.records.staged_state import Staged
 from engine.records.state import InstanceStates
 from engine.records.state_growth import KEY_BYTES
 from engine.task_cpu import task_cpu_ns
-from tests.engine.kernels import Machine, arrived, behaviours, dead, entry, left, slot
+from tests.engine.kernels import Machine, arrived, behaviours, dead, entry, left, slot, spending
 
 SLOTS = [slot(2, "output", 1), slot(3, "output", 1), slot(4, "output", 2)]
 
@@ -182,19 +181,6 @@ def test_an_event_that_would_be_too_large_is_not_emitted() -> None:
     assert [0, 1, 3, 4] == numbers(record, 4)
     ((_, _, reason, b),) = dead(record)
     assert (2, True) == (b, reason.startswith(f"it would emit an event of {LARGEST_EVENT + 1:,} bytes"))
-
-
-def spending(seconds: float, calls: list[int]) -> Behaviour:
-    """Uses so much CPU for each event."""
-
-    def behave(_port: str, rows: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        calls.append(len(rows))
-        until = time.thread_time() + seconds * len(rows)
-        while time.thread_time() < until:
-            pass
-        return {"out": PortEmission(rows)}
-
-    return behave
 
 
 def test_a_task_that_has_used_its_cpu_is_not_called_again_in_a_batch() -> None:
