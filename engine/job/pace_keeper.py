@@ -32,6 +32,8 @@ _POLL_SECONDS = 0.25
 """Seconds between two looks if nothing notifies the keeper of what it waits for."""
 _MOST_AWAITED = 3
 """The most batches whose CPU may still be unknown: where files are copied to peers, records are followed later."""
+_RAISED = ""
+"""Stands for a reader whose worker raised."""
 _WORK_PATIENCE = 0.3
 """Seconds that the next batch waits for the CPU of a long one to become known."""
 
@@ -141,7 +143,7 @@ class PaceKeeper:
         self._given_at = 0.0
         """When Spark was given it."""
         self._readers: dict[int, str] = {}
-        """The reader of each shard that began last."""
+        """The reader of each shard that began last, unless its worker raised."""
         self._lost_workers = 0
         self._news = threading.Condition()
         self._wakes = 0
@@ -262,6 +264,8 @@ class PaceKeeper:
         lost = self._lost_workers
         while within == self._long_batch and not self._stopped:
             planned = self._planned
+            if self._readers.get(shard) == _RAISED:
+                return ReaderOrder.END
             if self._readers.get(shard) != reader:
                 return ReaderOrder.LEAVE
             if planned is None:
@@ -285,6 +289,13 @@ class PaceKeeper:
     def note_lost_worker(self) -> None:
         """Have Spark notice that a worker has ended; from any thread."""
         with self._news:
+            self._lost_workers += 1
+            self._news.notify_all()
+
+    def note_raised(self, shard: int) -> None:
+        """Have the reader of a shard end, because its worker raised: then Spark takes the error up. From any thread."""
+        with self._news:
+            self._readers[shard] = _RAISED
             self._lost_workers += 1
             self._news.notify_all()
 

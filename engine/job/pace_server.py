@@ -90,6 +90,9 @@ def _answered(keeper: PaceKeeper, question: Mapping[str, Any]) -> Mapping[str, o
         if question["recorded"] is not None:
             keeper.note_record(question["recorded"])
         return {}
+    if "raised" in question:
+        keeper.note_raised(question["raised"])
+        return {}
     if "shards" not in question:
         following = keeper.long_batch_after(question["long_batch"])
         return {} if following is None else {"long_batch": following.number, "shards": following.shards}

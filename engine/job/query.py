@@ -5,6 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
+
 from engine.spark.batch_task import RESULT, answer
 from engine.spark.named_workers import workers_named
 from engine.spark.source import SOURCE_FORMAT, SpoolSource
@@ -39,14 +41,18 @@ class JobQuery:
                 .load()
                 .mapInArrow(partial(answer, str(root), job, pace), RESULT)
             )
-        self._query = (
-            batches.writeStream.format("noop")
-            .queryName(job)
-            # Without the scheme a cluster would take it for a folder of its own file system.
-            .option("checkpointLocation", f"file://{checkpoint}")
-            .trigger(processingTime="0 seconds")
-            .start()
-        )
+        try:
+            self._query = (
+                batches.writeStream.format("noop")
+                .queryName(job)
+                # Without the scheme a cluster would take it for a folder of its own file system.
+                .option("checkpointLocation", f"file://{checkpoint}")
+                .trigger(processingTime="0 seconds")
+                .start()
+            )
+        except Py4JJavaError as error:
+            # It writes its checkpoint first.
+            raise OSError(f"Spark cannot begin the query: {error.java_exception.toString()}") from error
 
     def is_active(self) -> bool:
         """Whether it still runs; asks the JVM."""

@@ -26,8 +26,14 @@ def answer(root: str, job: str, pace: str, rows: Iterable[pa.RecordBatch]) -> It
     with suppress(OSError):
         line.ask({"recorded": None})
     while (given := next(batches, None)) is not None:
-        with GARBAGE_GUARD.batch():
-            is_recorded = _worker(Path(root), job).work_off(given.batch, given.span, given.items, given.shard)
+        try:
+            with GARBAGE_GUARD.batch():
+                is_recorded = _worker(Path(root), job).work_off(given.batch, given.span, given.items, given.shard)
+        except Exception:
+            # Spark looks at what a worker says only once there is nothing more to pass to it.
+            with suppress(OSError):
+                line.ask({"raised": given.shard})
+            raise
         if is_recorded:
             with suppress(OSError):
                 line.ask({"recorded": given.batch})

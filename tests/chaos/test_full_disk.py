@@ -12,10 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bridge import topics
 from bridge.spools.log import LOG
 from engine.records.job_folder import spool_folder
 from tests.chaos import arena as arenas
-from tests.chaos.arena import Arena, newest
+from tests.chaos.arena import HOST, Arena, newest
 from tests.chaos.killing import Victim, processes
 from tests.chaos.scenes import one_job, two_jobs
 
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.mosquitto, pytest.mark.chaos]
 
 FEW = 16
 """Bytes that a file may have."""
-BASES = {Victim.DRIVER: 500, Victim.JVM: 510, Victim.WORKER: 520}
+BASES = {Victim.DRIVER: 500, Victim.WORKER: 520}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
 
 @pytest.mark.parametrize("victim", BASES)
 def test_a_full_disk_costs_nothing(arena: Arena, tmp_path: Path, victim: Victim) -> None:
-    """The disk may be full for the host, Spark or a worker: the job stands still, and goes on once there is space."""
+    """The disk may be full for the host or a worker: the job stands still, and goes on once there is space."""
     scene = one_job(arena, f"full-{victim}", BASES[victim], tmp_path)
     scene.start()
     for process in _all(arena, victim):
@@ -45,6 +46,21 @@ def test_a_full_disk_costs_nothing(arena: Arena, tmp_path: Path, victim: Victim)
         _limit(process, resource.RLIM_INFINITY)
     records = newest(arena.folder(scene.name).records)
     arena.until(lambda: newest(arena.folder(scene.name).records) > records + 2, "it goes on")
+    scene.judge()
+    arena.end(scene.name)
+
+
+def test_a_job_begins_once_spark_can_write(arena: Arena, tmp_path: Path) -> None:
+    """Spark itself writes when a job begins, and hardly afterwards: until it can, the job says its trouble."""
+    scene = one_job(arena, "full-jvm", 510, tmp_path)
+    arena.until(lambda: bool(arena.heard.get(topics.host(HOST, "status"))), "the host has begun")
+    for process in _all(arena, Victim.JVM):
+        _limit(process, FEW)
+    arena.send(scene.plans[scene.name])
+    arena.until(lambda: bool(arena.status(scene.name).get("trouble")), "the job says its trouble")
+    for process in _all(arena, Victim.JVM):
+        _limit(process, resource.RLIM_INFINITY)
+    scene.start()
     scene.judge()
     arena.end(scene.name)
 

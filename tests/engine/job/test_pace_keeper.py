@@ -408,6 +408,21 @@ def test_spark_is_made_to_notice_a_lost_worker(monkeypatch: pytest.MonkeyPatch) 
         assert ReaderOrder.NUDGE is waits.result(BOUND)
 
 
+def test_a_reader_ends_whose_worker_raised_and_the_next_one_gets_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark takes up what the worker said only at the end of its input; then it tries the task once more."""
+    monkeypatch.setattr(pace_keeper, "_RECORD_SECONDS", LONG)
+    scene = Scene()
+    long_batch, batch = begun(scene)
+    assert batch == scene.keeper.batch_after(long_batch, 0, "reader 0", None)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", batch.number)
+        scene.keeper.note_raised(0)
+        # It may have looked before or after.
+        assert waits.result(BOUND) in {ReaderOrder.NUDGE, ReaderOrder.END}
+    assert ReaderOrder.END is scene.keeper.batch_after(long_batch, 0, "reader 0", batch.number)
+    assert batch == scene.keeper.batch_after(long_batch, 0, "another", None)
+
+
 def test_a_long_batch_without_batches_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its slots and processes are free for others until something comes."""
     monkeypatch.setattr(pace_keeper, "IDLE_SECONDS", 0.05)
