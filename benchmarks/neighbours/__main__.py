@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.neighbours.attacks import LIMITS, ATTACKER, Attack, Bystander, attacks
+from benchmarks.neighbours.attacks import ATTACKER, LIMITS, Attack, Bystander, attacks
 from benchmarks.neighbours.quiet_dataflows import QuietDataflows
 from engine.plan import Plan
 from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, hosting_in, raw, slot
