@@ -237,7 +237,7 @@ class Plan:
 
     @property
     def batch_seconds(self) -> float:
-        """Seconds that a batch may take: as long as the pace, or half a second."""
+        """The seconds that a batch may take: its pace, but half a second at least."""
         return max(self.pace, SHORTEST_BOUND)
 
     @property

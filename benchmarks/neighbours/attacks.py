@@ -16,7 +16,7 @@ from tests.integration.hosting import Hosting, delivery, slot
 LIMITS = Limits(state_bytes=20_000_000)
 """Less state than usual, so that an attack on it does not take long."""
 ATTACKER = "eve"
-"""Who attacks."""
+"""The tenant that attacks."""
 _MOST = 120.0
 """Seconds for which an attack lasts at most."""
 

@@ -16,10 +16,10 @@ GREEDY = "it took more than its part of the CPU of its batches, and others waite
 """The reason for which a greedy task is stopped; it begins like others for which a task was stopped for its CPU."""
 _BEHIND = 2.0
 """Seconds by which a part has to fall behind before a tail is greedy that others share a stream with."""
-_MOST = 0.5
-"""The part of the CPU that it takes then at least."""
-_TOO_LONG, _TOO_MANY = 3.0, 2.0
-"""The seconds, and how many times the time of a batch, that any tail has to take to be greedy."""
+_GREEDY_SHARE = 0.5
+"""The share of its part's CPU that such a tail takes at least."""
+_LONG_SECONDS, _LONG_BATCHES = 3.0, 2.0
+"""A tail takes too long beyond so many seconds of CPU, or so many times what a batch may take if that is more."""
 _UNKNOWN = ""
 """Stands for whom another job serves."""
 
@@ -42,7 +42,7 @@ class GreedyTails:
 
     def after(self, header: Header, plan: Plan, now: float) -> GreedyTasks:
         """The tasks that were greedy in a batch of a plan."""
-        too_long = math.inf if plan.shards > 1 else max(_TOO_LONG, _TOO_MANY * plan.batch_seconds) * 1e9
+        too_long = math.inf if plan.shards > 1 else max(_LONG_SECONDS, _LONG_BATCHES * plan.batch_seconds) * 1e9
         if not header.waiting and sum(meter.cpu_ns for meter in header.meters.values()) < too_long:
             # As nearly always; all that follows costs more than most batches.
             self._lags = {}
@@ -57,13 +57,13 @@ class GreedyTails:
                 lag = now - min(header.waiting[stream] for stream in waiting) / 1_000
                 lags[part.streams] = self._lags.get(part.streams, lag)
                 if lag - lags[part.streams] > _BEHIND and len(_tenants(part, served)) > 1:
-                    behind.update(_costly(cpu, served, _MOST * sum(cpu.values())))
+                    behind.update(_costly(cpu, served, _GREEDY_SHARE * sum(cpu.values())))
         self._lags = lags
         return GreedyTasks(frozenset(behind), frozenset(long))
 
 
 def _costly(cpu: Mapping[int, int], served: Mapping[int, set[str]], bound: float) -> Iterator[int]:
-    """The costly tasks of each tail that took more than a bound; all tasks come with their CPU."""
+    """The costly tasks of each tail that took more than a bound; `cpu` is what each task of the part took, in ns."""
     tails: dict[str, dict[int, int]] = {}
     for instance, ns in cpu.items():
         if len(served[instance]) == 1:
@@ -74,6 +74,7 @@ def _costly(cpu: Mapping[int, int], served: Mapping[int, set[str]], bound: float
 
 
 def _tenants(part: PlanPart, served: Mapping[int, set[str]]) -> frozenset[str]:
+    """The tenants that a part is known to serve."""
     return frozenset[str]().union(*(served[instance] for instance in part.instances)) - {_UNKNOWN}
 
 

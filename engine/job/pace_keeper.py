@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.25
 _MOST_AWAITED = 3
 """The most batches whose CPU may still be unknown: where files are copied to peers, records are followed later."""
 _RAISED = ""
-"""Stands for a reader whose worker raised."""
+"""Stands for a reader whose worker has raised an error, and which is to end."""
 _WORK_PATIENCE = 0.3
 """Seconds that the next batch waits for the CPU of a long one to become known."""
 
@@ -143,7 +143,7 @@ class PaceKeeper:
         self._given_at = 0.0
         """When Spark was given it."""
         self._readers: dict[int, str] = {}
-        """The reader of each shard that began last, unless its worker raised."""
+        """For each shard the reader that began last, or `_RAISED`."""
         self._lost_workers = 0
         self._news = threading.Condition()
         self._wakes = 0

@@ -51,7 +51,7 @@ class JobQuery:
                 .start()
             )
         except Py4JJavaError as error:
-            # It writes its checkpoint first.
+            # It writes its checkpoint first, and the disk may be full.
             raise OSError(f"Spark cannot begin the query: {error.java_exception.toString()}") from error
 
     def is_active(self) -> bool:

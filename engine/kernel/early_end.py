@@ -1,10 +1,10 @@
 """The early end of a batch for a part of its plan, once the tasks of a tenant have used the time that a batch has.
 
 What a task takes for an event is known only afterwards. So the events of a part run in chunks, each as large as the
-last ones allow. The parts that serve one tenant have the time of a batch together, those first that need little of it.
-What is left of their events then waits in its streams, and the record says where the batch ended for them. So nobody's
-tasks hold up the other parts of a job for longer, even if nothing was known of them. If one event took longer than
-that, they have less time in the next batches.
+last ones allow. All parts that serve one tenant share the time of a batch; those that need little of it run first. Once
+the time is used, the remaining events wait in their streams, and the record says where the batch ended for them. So
+nobody's tasks hold up the other parts of a job for longer, even if nothing was known of them. If one event took longer
+than that, its tenant has less time in the next batches.
 """
 
 from collections import Counter

@@ -84,11 +84,11 @@ class Allowance:
             self.at_once *= _MORE
 
     def resume(self) -> None:
-        """Count from now on what it uses, beside what it has used already."""
+        """Go on counting the CPU that it uses."""
         self._begun = task_cpu_ns() - self._used
 
     def pause(self, events: int) -> EventCost:
-        """Count no longer, after so many more events; what one of all cost."""
+        """Stop counting after so many more events; returns what each of them all cost on average."""
         self._used = task_cpu_ns() - self._begun
         self._events += events
         return EventCost(self._used / self._events, self._emitted / self._events)
@@ -170,7 +170,7 @@ class StateRoom:
         self._sizes = sizes
         self._before = self._held = sum(sizes.values())
         self._staged: dict[int, tuple[StateGrowth, int]] = {}
-        """What each task has staged, and the bound of that which is in `_held`."""
+        """The growth of each task that has staged something, and how much of its state is counted in `_held`."""
 
     def bound_of(self, instance: int) -> StateBound:
         """What the state of the next task may have."""

@@ -20,7 +20,7 @@ from tests.chaos.arena import HOST, Arena, newest
 from tests.chaos.killing import Victim, processes
 from tests.chaos.scenes import one_job, two_jobs
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto, pytest.mark.chaos]
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto, pytest.mark.full]
 
 FEW = 16
 """Bytes that a file may have."""

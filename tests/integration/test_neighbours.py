@@ -192,7 +192,7 @@ def test_states_stop_growing_at_their_bound(greedy: Greedy) -> None:
 
 
 def test_events_that_take_long_wait_and_none_is_lost(greedy: Greedy) -> None:
-    """Six seconds of CPU, sent at once: they come batch by batch, and no task is stopped."""
+    """They would take many batches' time: they come batch by batch, and no task is stopped."""
     end = replace(delivery(greedy.slow_end), tenant=TENANT)
     sent = 400
     greedy.hosting.client.publish(greedy.slow_topic, json.dumps([{"n": 0, "k": "a"}] * sent).encode())
@@ -202,7 +202,7 @@ def test_events_that_take_long_wait_and_none_is_lost(greedy: Greedy) -> None:
 
 
 def test_many_slow_tasks_behind_a_shared_stream_are_stopped(greedy: Greedy) -> None:
-    """Each stays below what one may take; the others that read the stream go on, and after that nothing is left."""
+    """Each task alone stays within its bound. Others that read the stream get all their events."""
     tasks = [greedy.hosting.fresh() for _ in range(40)]
     slow = [slot(each, "pi_viete", greedy.quiet.sources[0], iterations=10_000 - at) for at, each in enumerate(tasks)]
     ends = [slot(greedy.hosting.fresh(), "output", *tasks)]

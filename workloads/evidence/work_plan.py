@@ -16,7 +16,7 @@ FOUR = (*LAUNCHED, DEFAULT_PACKED, REUSE_PACKED)
 POINTS, WALKED = 3, 1
 """Measured steps of SEQ (while it fills, at the peak, while it drains), and of each walk."""
 WINDOWS, WALKED_WINDOWS = 2, 4
-"""Windows of a step of SEQ, and of a walk: with two, what a walk saves was between -88 and 119 percent."""
+"""The windows of each step of SEQ, and of each walk: with two, the interval of what a walk saves was 200 points."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,17 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bridge import Lease
+from engine.kernel.batch_rows import Span, written_rows
+from engine.offset import Offset
 from engine.records.job_folder import job_folder
+from engine.records.record_file import RecordDamaged
 from engine.spark import batch_task
+from engine.spark.pace_line import PaceLine
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +58,22 @@ def test_a_job_has_no_state_of_an_earlier_job_of_its_name(tmp_path: Path) -> Non
     shutil.rmtree(job_folder(tmp_path, "a").path)
     begin(tmp_path, "a", at=2)
     assert met is not batch_task._worker(tmp_path, "a")
+
+
+def test_the_host_hears_of_a_worker_that_raises_before_spark_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the reader of that shard end: until then, Spark would not look at the error."""
+    asked = list[dict[str, Any]]()
+
+    def ask(_line: PaceLine, question: dict[str, Any]) -> dict[str, Any]:
+        asked.append(question)
+        return {}
+
+    monkeypatch.setattr(PaceLine, "ask", ask)
+    begin(tmp_path, "a")
+    span = Span(Offset(), Offset(entry=7, shards=3))
+    with pytest.raises(RecordDamaged):
+        # The job has no such plan.
+        list(batch_task.answer(str(tmp_path), "a", "nowhere", written_rows(0, span, [], shard=2)))
+    assert [{"recorded": None}, {"raised": 2}] == asked
