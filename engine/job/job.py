@@ -171,7 +171,7 @@ class SparkJob:
         self.keeper = PaceKeeper(
             run=run,
             entries=lambda first: [past_gone(entry, gone) for entry in self.plans.since(first)],
-            is_bridged=self._is_bridged,
+            is_read=self._is_read,
             spools=self.spools,
             number=batches.stop,
             start=self._store.file(batches[-1]).header.end if batches else Offset(),
@@ -206,8 +206,8 @@ class SparkJob:
         self._recorded_since_look = True
         self._on_record(self.name)
 
-    def _is_bridged(self, stream: str) -> bool | None:
-        return self.plans.is_bridged(stream, self.follower.so_far.entry if self.follower else 0)
+    def _is_read(self, stream: str) -> bool:
+        return self.plans.reads(stream, self.follower.so_far.entry if self.follower else 0)
 
     def _spooled_at(self, stream: str, position: int) -> float | None:
         """When the item at a position of a stream was spooled."""

@@ -6,7 +6,6 @@ waits for the cut, every other part that the plan changes has to come there as w
 a switch only the streams wait that a plan awaits; any other stream passes it.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -16,14 +15,8 @@ from typing import NamedTuple, Protocol
 from engine.job.cut_groups import cut_together, streams_changed
 from engine.job.part_bounds import StreamBounds
 from engine.offset import Offset
-from engine.plan import Entry, Plan, is_switch
+from engine.plan import Entry, is_switch
 
-EAGERNESS = 0.5
-"""The part of a pace by which a batch may be early in a job that bridges wake."""
-SPENT = 0.9
-"""The part of a pace that a batch uses up in such a job: the rest makes up for early batches."""
-COMPANY = 1.25
-"""Paces for which raw events wait for events over bridges, so that one batch does for both."""
 SOON = 1.5
 """Seconds for which a marker among raw events waits for the batch that is due anyway."""
 
@@ -101,35 +94,6 @@ class NextBatch:
                 return due
             case Haste.AT_LEISURE:
                 return latest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rhythm:
-    """The times at which batches with events may begin, in seconds of one clock; each is made by `after` of the last.
-
-    Between two batches lies a pace at least, and the first event after a quiet while waits for none. A job into
-    which bridges lead is woken by what comes over them, so that a row of jobs adds no pace at each: the job before has
-    waited for its own already. Its batches may come early by half a pace, but in the long run there are hardly more.
-    """
-
-    last: float = -math.inf
-    """When the last batch began."""
-    spent: float = -math.inf
-    """The time up to which paces are used up."""
-
-    def after(self, now: float, *, pace: float) -> "Rhythm":
-        """The rhythm after a batch with events that begins now."""
-        return Rhythm(last=now, spent=max(now, self.spent) + pace * SPENT)
-
-    def due(self, plan: Plan, moved: AbstractSet[str]) -> float:
-        """When the next batch may begin, for events that have come in some streams."""
-        if plan.bridged and not moved & plan.bridged:
-            return self.last + plan.pace * COMPANY
-        return self.earliest(plan)
-
-    def earliest(self, plan: Plan) -> float:
-        """When the next batch may begin, whatever comes."""
-        return self.spent - plan.pace * EAGERNESS if plan.bridged else self.last + plan.pace
 
 
 def next_batch(  # noqa: PLR0913 - what a batch depends on, and what bounds it

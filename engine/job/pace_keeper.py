@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from engine.job.pace import NextBatch, ReadableSpool, Rhythm, next_batch
+from engine.job.pace import NextBatch, ReadableSpool, next_batch
 from engine.job.part_bounds import PartBounds, PartWork, Streams, works_of
 from engine.offset import Offset
 from engine.plan import SHORTEST_BOUND, Entry, Plan, PlanPart, is_switch
@@ -114,7 +114,7 @@ class PaceKeeper:
         ends: Ends,
         end_of: Callable[[int], Offset | None],
         entries: Callable[[int], Sequence[Entry]],
-        is_bridged: Callable[[str], bool | None],
+        is_read: Callable[[str], bool],
         spools: Spools,
         on_end: Callable[[], None],
         on_begin: Callable[[], None] = lambda: None,
@@ -123,11 +123,11 @@ class PaceKeeper:
 
         `on_begin` is called when a batch begins, `on_end` when it is recorded.
 
-        `is_bridged` says whether a stream comes over a bridge; None if the job does not read it. From any thread.
+        `is_read` says whether the job reads a stream, from any thread.
         """
         self._run = run
         self._entries = entries
-        self._is_bridged = is_bridged
+        self._is_read = is_read
         self._spools = spools
         self._number = number
         self._start = start
@@ -148,9 +148,10 @@ class PaceKeeper:
         self._news = threading.Condition()
         self._wakes = 0
         self._stopped = False
-        self._timed = frozenset[str]()
-        """The streams with events that only wait for the time of their batch."""
-        self._rhythm = Rhythm()
+        self._has_events = False
+        """Whether events have come that only wait for the time of their batch."""
+        # When the last batch with events began: the first event after a quiet while waits for no pace.
+        self._begun_at = -math.inf
         self._bounds = PartBounds()
         self._in_effect: _InEffect | None = None
         self._running: _Running | None = None
@@ -184,11 +185,9 @@ class PaceKeeper:
     def note_growth(self, stream: str, *, marked: bool) -> None:
         """Look again if a stream of the job has grown, perhaps by a marker, and that matters; from any thread.
 
-        If some events wait for their time already, more of them change nothing. But events that come over a bridge may
-        begin a batch before others would.
+        If some events wait for their time already, more of them change nothing.
         """
-        bridged = self._is_bridged(stream)
-        if bridged is not None and (marked or not self._timed or (bridged and stream not in self._timed)):
+        if (marked or not self._has_events) and self._is_read(stream):
             self.wake()
 
     def due(self, stream: str, after: float) -> float:
@@ -198,11 +197,11 @@ class PaceKeeper:
         stream, and while a batch runs for longer than its pace, as it is not known then.
         """
         in_effect, now = self._in_effect, time.monotonic()
-        if self._is_bridged(stream) is None:
+        if not self._is_read(stream):
             return math.inf
         if self._eager or in_effect is None:
             return 0.0
-        due = self._rhythm.earliest(in_effect.plan)
+        due = self._begun_at + in_effect.plan.pace
         if due < now:
             return math.inf if self._planned is not None else due
         return due if due > after else due + in_effect.plan.pace
@@ -363,11 +362,11 @@ class PaceKeeper:
                 return False
             with self._news:
                 if not self._stopped and self._wakes == wakes:
-                    self._timed = _moved(start, step) if found else frozenset()
+                    self._has_events = step.end.at != start.at
                     # Nothing notifies it when a plan's position has come, or when it has waited for a marker in vain.
                     alone = notified and len(entries) == 1 and not start.held
                     self._news.wait(max(0.0, min(when - now, until - now if alone else _POLL_SECONDS)))
-                self._timed = frozenset()
+                self._has_events = False
 
     def _give(self, start: Offset, end: Offset) -> None:
         self._note(end)
@@ -423,7 +422,7 @@ class PaceKeeper:
         # Somebody waits for the first events after a new plan.
         if self._eager and step.end.at != start.at:
             return 0.0
-        return self._rhythm.due(_plan(entries, step), _moved(start, step))
+        return self._begun_at + _plan(entries, step).pace
 
     def _begin(self, start: Offset, step: NextBatch, entries: Sequence[Entry], now: float) -> None:
         plan = _plan(entries, step)
@@ -432,7 +431,7 @@ class PaceKeeper:
         self._running = _Running(step.end, step.sizes, now, plan.pace, len(self._in_effect.parts))
         self._eager = step.end.entry != start.entry or step.end.run != start.run
         if step.end.at != start.at:
-            self._rhythm = self._rhythm.after(now, pace=plan.pace)
+            self._begun_at = now
 
 
 def _plan(entries: Sequence[Entry], step: NextBatch) -> Plan:
@@ -450,8 +449,3 @@ def _sizes_read(sizes: Mapping[str, int], planned: PlannedBatch, end: Offset) ->
         for stream, size in sizes.items()
         if stream in end.at
     }
-
-
-def _moved(start: Offset, step: NextBatch) -> frozenset[str]:
-    """The streams that a batch reads on."""
-    return frozenset(stream for stream, end in step.end.at.items() if start.at.get(stream) != end)

@@ -15,7 +15,6 @@ from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import JobFolder
 from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
-from engine.supply import Bridged
 
 
 @cache
@@ -103,17 +102,16 @@ class PlanLog:
         last = self._last()
         return last.end.at if last else {}
 
-    def is_bridged(self, stream: str, in_effect: int) -> bool | None:
-        """Whether a stream comes from another job; None if no plan since one in effect reads it. From any thread."""
+    def reads(self, stream: str, in_effect: int) -> bool:
+        """Whether a plan since one in effect reads a stream; from any thread."""
         for entry in reversed(self.entries):
             # Until the latest plan takes effect the one before it runs, and there may be a cut between them.
-            for ingress in entry.plan.ingress:
-                # Called whenever any spool grows, so it builds no set.
-                if ingress.stream == stream:
-                    return isinstance(ingress.supply, Bridged)
+            # Called whenever any spool grows, so it builds no set.
+            if any(ingress.stream == stream for ingress in entry.plan.ingress):
+                return True
             if entry.number <= in_effect:
                 break
-        return None
+        return False
 
     def forget(self, before: int) -> None:
         """Remove entries that no batch runs again."""

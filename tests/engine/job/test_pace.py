@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job.cut_groups import streams_changed
-from engine.job.pace import COMPANY, EAGERNESS, SPENT, Haste, NextBatch, Rhythm, next_batch
+from engine.job.pace import Haste, NextBatch, next_batch
 from engine.job.part_bounds import StreamBounds
 from engine.offset import Offset
 from engine.plan import Edge, Entry, Forward, Ingress, Limits, Plan, Slot, SlotState, Switch
@@ -417,44 +417,6 @@ def bridged(*, raw: bool = False) -> Plan:
     entering = [Ingress(stream="bridge", instance=1, supply=Bridged())]
     more = [Ingress(stream="raw", instance=2, supply=Rated(per_second=1.0))] if raw else []
     return Plan(job="j", host="h", version=1, ingress=(*entering, *more))
-
-
-def begun(one: Plan, arrivals: Sequence[float]) -> list[float]:
-    """The times at which the batches of a job begin, by the times at which events come over a bridge."""
-    rhythm, found = Rhythm(), list[float]()
-    for came in arrivals:
-        if found and came <= found[-1]:
-            continue
-        when = max(came, rhythm.due(one, {"bridge"}))
-        rhythm, found = rhythm.after(when, pace=one.pace), [*found, when]
-    return found
-
-
-@given(gaps=st.lists(st.floats(0.001, 3), min_size=1, max_size=80))
-def test_bridges_wake_a_job_hardly_more_often_than_raw_events_would(gaps: list[float]) -> None:
-    """However many bridges there are and whenever events come; and no event waits for longer than a pace."""
-    arrivals = list(accumulate(gaps))
-    times = begun(bridged(), arrivals)
-    assert all(later - one >= EAGERNESS - (1 - SPENT) - 1e-9 for one, later in pairwise(times))
-    for first, one in enumerate(times):
-        for count, later in enumerate(times[first:]):
-            assert count <= (later - one) / SPENT + 1.6
-    assert all(any(came <= when <= came + 1 for when in times) for came in arrivals)
-
-
-@given(late=st.lists(st.floats(0, 0.4), min_size=30, max_size=60))
-def test_a_job_that_is_fed_once_in_a_pace_is_woken_at_once(late: list[float]) -> None:
-    """A row of jobs adds only the time of its batches to the latency, even if that varies."""
-    arrivals = [place + each for place, each in enumerate(late)]
-    assert arrivals == begun(bridged(), arrivals)
-
-
-def test_a_pace_lies_between_two_batches_and_raw_events_beside_bridges_wait_for_company() -> None:
-    """Otherwise a job that both enter would run a batch for each."""
-    rhythm = Rhythm().after(10.3, pace=1.0)
-    assert 11.3 == rhythm.due(plan(), {"raw"})
-    assert 10.3 + COMPANY == rhythm.due(bridged(raw=True), {"raw"})
-    assert 10.3 + COMPANY > rhythm.due(bridged(raw=True), {"raw", "bridge"})
 
 
 def test_a_slow_stream_has_its_own_bound() -> None:

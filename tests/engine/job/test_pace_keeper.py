@@ -13,7 +13,7 @@ import pytest
 
 from bridge.spools.log import Item, ItemKind
 from bridge.spools.memory_spool import MemorySpool
-from engine.job import pace, pace_keeper
+from engine.job import pace_keeper
 from engine.job.pace import ReadableSpool
 from engine.job.pace_keeper import LongBatch, PaceKeeper, PlannedBatch, ReaderOrder
 from engine.offset import Offset
@@ -46,7 +46,7 @@ class Scene:
             ends=self.records.ends,
             end_of=self.records.end_of,
             entries=lambda first: [each for each in self.entries if each.number >= first],
-            is_bridged=lambda stream: stream != "raw" if stream in self.spools else None,
+            is_read=lambda stream: stream in self.spools,
             spools=self,
             on_end=self.note_end,
         )
@@ -184,21 +184,6 @@ def test_a_marker_that_comes_over_a_bridge_wakes_at_once(monkeypatch: pytest.Mon
         scene.put("a", wake=False)
         scene.put("a", marker="m")
         assert Offset(run=1, entry=1, at={"a": 3}, cuts={"m": ("a",)}) == answer.result(BOUND)
-
-
-def test_events_over_a_bridge_wake_a_keeper_that_waits_for_raw_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may begin a batch before raw events would; more raw events change nothing."""
-    monkeypatch.setattr(pace_keeper, "_POLL_SECONDS", LONG)
-    monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
-    monkeypatch.setattr(pace, "COMPANY", LONG)
-    scene = Scene("raw", "bridge", pace=0.1)
-    scene.warmed()
-    scene.put("raw", wake=False)
-    with asking(scene) as answer:
-        scene.put("bridge", wake=False)
-        scene.keeper.note_growth("raw", marked=False)
-        scene.keeper.note_growth("bridge", marked=False)
-        assert {"raw": 2, "bridge": 2} == at_of(answer.result(BOUND))
 
 
 def test_events_are_answered_when_their_time_has_come() -> None:

@@ -18,14 +18,16 @@ class Knot:
 
 @pytest.fixture
 def sparing() -> Iterator[GarbageGuard]:
-    """A guard that has begun, in a process where nothing else is frozen meanwhile."""
-    found = GarbageGuard()
+    """A guard that has begun, in a process that freezes nothing else and only collects when a test says so."""
+    guard = GarbageGuard()
+    gc.disable()
     gc.collect()
     gc.freeze()
-    found.begin()
-    yield found
-    gc.callbacks.remove(found._on_collection)
+    guard.begin()
+    yield guard
+    gc.callbacks.remove(guard._on_collection)
     gc.unfreeze()
+    gc.enable()
 
 
 def much() -> list[list[int]]:
