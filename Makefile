@@ -70,8 +70,8 @@ bench-engine: classes  ## measure batches, throughput, latency, swaps, start and
 bench-receiving: classes  ## measure the CPU of receiving a stream of raw events; BEFORE=folder compares with that checkout
 	$(BIN)/python -m benchmarks.reception $(BEFORE)
 
-bench-streams: $(READY)  ## measure what 5,000 streams between jobs cost a host at rest, and what others notice of a stuck one
-	$(BIN)/python -m benchmarks.streams_between_jobs
+bench-streams: $(READY)  ## measure what 1,000 raw streams and 5,000 between jobs cost a host at rest, and what others notice of a stuck one
+	$(BIN)/python -m benchmarks.streams
 
 bench-manager: classes  ## measure submissions, what follows them, and the start of a manager
 	$(BIN)/python -m benchmarks.manager

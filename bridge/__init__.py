@@ -13,7 +13,7 @@ from bridge.intake import Counts, Intake
 from bridge.machine.clock import Clock, MemoryClock, SystemClock
 from bridge.machine.lease import Lease, LeaseTaken
 from bridge.message import Message
-from bridge.receiver import Receiver
+from bridge.receiver import Receiver, ReceiverThread
 from bridge.sender import Sender, StreamTrouble
 from bridge.spool_feed import SpoolFeed, Unread
 from bridge.spools.consumers import commit, consumers, leave, unread_since
@@ -49,6 +49,7 @@ __all__ = [
     "PositionsGone",
     "Rate",
     "Receiver",
+    "ReceiverThread",
     "Replay",
     "Sender",
     "Spool",

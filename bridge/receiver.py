@@ -1,8 +1,9 @@
 """The receiver: moves messages from the broker into spools.
 
-The client's own thread only puts messages into a queue, in groups if the client reads in rounds. One thread takes them
-out, groups what comes within 50 ms if the client does not, appends each group to its stream's spool, and only then
-acknowledges it. While the spool of a raw stream is full, nothing of it is acknowledged: the broker holds it back.
+The client's own thread only puts messages into a queue, in groups. A thread, which may work for many receivers, takes
+them out, appends each group to its stream's spool, and only then acknowledges it. While the spool of a raw stream is
+full, or the broker has not answered for what the stream rejected, nothing of it is acknowledged: the broker holds it
+back.
 
 What a raw topic retains is from before it was subscribed to, so it is acknowledged and not spooled, unless the feed
 asks for it.
@@ -18,9 +19,8 @@ What a spool may have missed, because it was full or there was no connection, it
 
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import TypeVar
@@ -37,18 +37,70 @@ from bridge.producer_answers import REPORT_INTERVAL, ProducerAnswers
 from bridge.spool_feed import SpoolFeed, Unread
 from bridge.spools.log import Item, ItemKind, SpoolDamaged, packed
 from bridge.spools.spool import SpoolClosed, SpoolFull, SpoolState
-from bridge.transport.fetch_interval import SHORTEST_FETCH_INTERVAL
 from bridge.wire import Frame, FrameKind, MalformedFrame, decode
 from dags import Schema
 
-_IDLE = 1.0
-"""Seconds between two checks of what is due, if no message comes."""
 MOST_SPOOLED = 8_000_000
 """Bytes of messages that are spooled together, so that a spool grows little beyond its limit; a larger one alone."""
 _MOST_GROUPED = 10_000
+"""Messages that are taken out of a queue together."""
 SPOOL_TROUBLES = (SpoolDamaged, SpoolFull, SpoolClosed, OSError)
 """Errors of one spool."""
+Work = Callable[[Sequence[Message | None]], bool]
+"""Takes messages, and says whether it is to be called again soon, even if none comes."""
 T = TypeVar("T")
+
+
+class ReceiverThread:
+    """A thread that works for any number of receivers."""
+
+    def __init__(self, name: str) -> None:
+        self._queue: SimpleQueue[tuple[Work, Sequence[Message | None]] | None] = SimpleQueue()
+        self._working = threading.Lock()
+        """Held while work is done."""
+        self._is_stopped = False
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def deliver(self, work: Work, messages: Sequence[Message | None]) -> None:
+        """Have some work done; from any thread. None marks where a connection began or ended."""
+        self._queue.put((work, messages))
+
+    def stop(self) -> None:
+        """Do nothing that is delivered from now on, and return once what is being done is."""
+        self._is_stopped = True
+        self._queue.put(None)
+        # It does not wait for the thread to end: that very thread may wait here, after it died of an error.
+        with self._working:
+            pass
+
+    def _run(self) -> None:
+        unfinished: dict[Work, None] = {}
+        looked = time.monotonic()
+        while (groups := self._groups(REPORT_INTERVAL if unfinished else None)) is not None:
+            if time.monotonic() - looked >= REPORT_INTERVAL:
+                looked = time.monotonic()
+                groups = {**dict.fromkeys(unfinished, ()), **groups}
+            for work, messages in groups.items():
+                unfinished.pop(work, None)
+                with self._working:
+                    if not self._is_stopped and work(messages):
+                        unfinished[work] = None
+
+    def _groups(self, timeout: float | None) -> Mapping[Work, Sequence[Message | None]] | None:
+        """What was delivered, by the work; None if it is to stop."""
+        groups: dict[Work, list[Message | None]] = {}
+        count = 0
+        while count < _MOST_GROUPED:
+            try:
+                delivered = self._queue.get_nowait() if groups else self._queue.get(timeout=timeout)
+            except Empty:
+                break
+            if delivered is None:
+                return None
+            work, messages = delivered
+            groups.setdefault(work, []).extend(messages)
+            count += max(1, len(messages))
+        return groups
 
 
 def _raised(_topic: str, error: Exception) -> None:
@@ -56,22 +108,23 @@ def _raised(_topic: str, error: Exception) -> None:
 
 
 class Receiver:
-    """Takes the messages of its feeds; `run` in a thread, or `work` step by step."""
+    """Takes the messages of its feeds; any thread may call it."""
 
-    def __init__(  # noqa: PLR0913 - its feeds, its transport, two listeners, a clock, and two things that its client knows
+    def __init__(  # noqa: PLR0913 - its feeds, its transport, two listeners, a clock, a bound, and its session
         self,
         feeds: Mapping[str, SpoolFeed],
         transport: ReceiverTransport,
         *,
         on_unread: Callable[[Unread], None],
         on_trouble: Callable[[str, Exception], None] = _raised,
+        has_room: Callable[[str], bool] = lambda _topic: True,
         clock: Clock | None = None,
-        grouping: float = SHORTEST_FETCH_INTERVAL,
         session: str = "",
     ) -> None:
         """`on_trouble` is called with the topic if a spool cannot be filled, and then its feed is removed.
 
-        Messages of `grouping` seconds are grouped into one file; 0 if the client groups them already.
+        `has_room` says whether more of a raw topic may be passed to `on_unread`; until then it waits, and the topic's
+        messages with it.
 
         `session` names the broker's session, whose raw messages are spooled once although the broker delivers them
         again. It is empty if the broker's packet ids are not known to allow that, see `bridge.deliveries`.
@@ -85,10 +138,11 @@ class Receiver:
         self._on_unread = on_unread
         self._on_trouble = on_trouble
         self._clock = clock or SystemClock()
-        self._grouping = grouping
-        self._queue: SimpleQueue[Sequence[Message | None]] = SimpleQueue()
+        self._has_room = has_room
         self._waiting: dict[str, list[Message]] = defaultdict(list)
         """Messages that are to be spooled, and those of raw streams that wait for room."""
+        self._rejected: dict[str, deque[Unread]] = defaultdict(deque)
+        """What could not be spooled of raw topics, and is not reported yet."""
         self._missed: set[str] = set()
         """Streams between jobs of which frames may have been missed, and whose producers were not asked for them."""
         self._gapped: set[str] = set()
@@ -98,7 +152,6 @@ class Receiver:
         """Held while anything is written into a spool."""
         self._table = threading.Lock()
         """Held for a moment, while what there is to do is looked through or changed."""
-        self._stopping = threading.Event()
         for topic, feed in feeds.items():
             self._add(topic, feed)
 
@@ -116,14 +169,6 @@ class Receiver:
             self._remove(topic)
             return self.intakes.pop(topic).counts
 
-    def deliver(self, *messages: Message) -> None:
-        """Queue messages; from any thread."""
-        self._queue.put(messages)
-
-    def reconnected(self) -> None:
-        """Note that a connection began or ended; called by the client's thread."""
-        self._queue.put((None,))
-
     def session_began(self) -> None:
         """Forget what is in doubt, because the broker has no session from before; called before the subscription."""
         with self._filling:
@@ -131,20 +176,16 @@ class Receiver:
                 deliveries.forget()
                 self.feeds[topic].spool.append([], in_doubt=NOTHING_IN_DOUBT)
 
-    def stop(self) -> None:
-        """Let `run` return after its current group; later messages stay unacknowledged."""
-        self._stopping.set()
-        self._queue.put((None,))
+    @property
+    def unreported(self) -> int:
+        """The number of rejected events that wait to be reported."""
+        return sum(unread.count for waiting in self._rejected.values() for unread in waiting)
 
-    def run(self) -> None:
-        """Work until stopped."""
-        while not self._stopping.is_set():
-            group = self._group()
-            if not self._stopping.is_set():
-                self.work(group)
+    def work(self, messages: Iterable[Message | None]) -> bool:
+        """Spool a group of messages and acknowledge them; None marks where a connection began or ended.
 
-    def work(self, messages: Iterable[Message | None]) -> None:
-        """Spool a group of messages and acknowledge them; None marks where a connection began or ended."""
+        Returns whether something waits: for room, for missing events, or for the time of a report.
+        """
         with self._filling, self._table:
             for message in messages:
                 if message is None:
@@ -154,7 +195,8 @@ class Receiver:
                 else:
                     self._transport.acknowledge([message.token])
             # Only where there is something to do: a host may receive thousands of streams.
-            busy = {*self._waiting, *self._answers.due, *self._missed, *self._gapped} & self.feeds.keys()
+            busy = {*self._waiting, *self._rejected, *self._answers.due, *self._missed, *self._gapped}
+            busy &= self.feeds.keys()
         for topic in sorted(busy):
             with self._filling:
                 if (feed := self.feeds.get(topic)) is None:
@@ -164,6 +206,9 @@ class Receiver:
                 except SPOOL_TROUBLES as error:
                     self._on_trouble(topic, error)
                     self._remove(topic)
+        with self._table:
+            waits = (*self._waiting.values(), *self._rejected.values())
+            return bool(self._answers.waiting or self._missed or self._gapped or any(waits))
 
     def _serve(self, topic: str, feed: SpoolFeed) -> None:
         if feed.spool.state is SpoolState.FULL:
@@ -171,7 +216,7 @@ class Receiver:
         if feed.is_bridge:
             self._take_frames(topic, feed)
             self._answers.report(topic, feed, self._clock.passed())
-        elif feed.spool.state is not SpoolState.FULL:
+        else:
             self._spool(topic, feed)
 
     def _add(self, topic: str, feed: SpoolFeed) -> None:
@@ -197,25 +242,6 @@ class Receiver:
                 self._transport.acknowledge(message.token for message in self._waiting.pop(topic, []))
                 self._answers.forget(topic)
 
-    def _group(self) -> list[Message | None]:
-        """The next message and those that come within the grouping time after it; empty if none comes."""
-        try:
-            group = [*self._queue.get(timeout=self._idle())]
-        except Empty:
-            return []
-        # Waking up for each message would cost more than reading it.
-        time.sleep(self._grouping)
-        with suppress(Empty):
-            while len(group) < _MOST_GROUPED:
-                group += self._queue.get_nowait()
-        return group
-
-    def _idle(self) -> float:
-        """Seconds until something may be due: a report, or messages that wait for room in a spool."""
-        with self._table:
-            waits = self._answers.waiting or self._missed or any(self._waiting.values())
-        return REPORT_INTERVAL if waits else _IDLE
-
     def _forget(self) -> None:
         self._waiting.clear()
         self._missed |= {topic for topic, intake in self.intakes.items() if intake.expected.opened}
@@ -225,13 +251,15 @@ class Receiver:
 
     def _spool(self, topic: str, feed: SpoolFeed) -> None:
         """Spool the messages that wait, as far as there is room."""
+        is_held = not self._report_rejected(topic)
         for group in _groups(self._waiting.pop(topic, [])):
-            if feed.spool.state is SpoolState.FULL:
+            if is_held or feed.spool.state is SpoolState.FULL:
                 self._waiting[topic] += group
             elif feed.schema is None:
                 self._spool_sent(feed, group)
             else:
                 self._spool_raw(topic, feed, feed.schema, group)
+                is_held = not self._report_rejected(topic)
 
     def _spool_raw(self, topic: str, feed: SpoolFeed, schema: Schema, messages: Sequence[Message]) -> None:
         deliveries = self._deliveries.get(topic)
@@ -241,8 +269,8 @@ class Receiver:
             # A topic retains one message. Each subscription brings it again, but only the first one before any other.
             payloads.insert(0, new[0].payload)
         events, unfit = all_events_in(payloads, schema)
-        for each in unfit:
-            self._on_unread(Unread(topic=topic, event=each.event, reason=each.reason, count=each.count))
+        for what in unfit:
+            self._rejected[topic].append(Unread(topic=topic, event=what.event, reason=what.reason, count=what.count))
         items = list[Item]()
         if len(events):
             stamp = self._stamp()
@@ -253,6 +281,14 @@ class Receiver:
             feed.spool.append(items, in_doubt=None if deliveries is None else deliveries.kept())
         tokens = [message.token for message in messages]
         self._transport.acknowledge(tokens, None if deliveries is None else deliveries.acknowledging())
+
+    def _report_rejected(self, topic: str) -> bool:
+        """Report what was rejected, as far as there is room; returns whether there is room for more."""
+        while (has_room := self._has_room(topic)) and topic in self._rejected:
+            self._on_unread(self._rejected[topic].popleft())
+            if not self._rejected[topic]:
+                del self._rejected[topic]
+        return has_room
 
     def _spool_sent(self, feed: SpoolFeed, messages: Sequence[Message]) -> None:
         """Spool the new ones of numbered events, and answer with the next number of each producer."""

@@ -114,7 +114,7 @@ def decide(running: RunningGraph, jobs: Jobs, request: Request, conditions: Cond
         apart=_closed(jobs, request, conditions),
     )
     settled = settle(jobs, placed, change.stops)
-    _check_streams(jobs, settled.jobs, placed)
+    check_streams(jobs, settled)
     touches = settled.touches | _delivering(settled.between, change.submitted) | _delivering(jobs, change.removed)
     return Step(
         change=change,
@@ -177,9 +177,10 @@ def _busy(running: RunningGraph, change: Change, request: Request, conditions: C
     return dict(zip(change.residue, starting, strict=True))
 
 
-def _check_streams(before: Jobs, after: Jobs, placed: Assignment) -> None:
+def check_streams(before: Jobs, settled: Settled) -> None:
     """Raise TooManyStreams if a host would receive more streams than before, and too many."""
-    for host in {after.jobs[bridge.to].host for bridge, _ in placed.crossings if bridge in after.bridges}:
+    after = settled.jobs
+    for host in {after.jobs[job].host for job in settled.touches if job in after.jobs}:
         received, needed = _received(before, host), _received(after, host)
         if received < needed > MOST_STREAMS:
             raise TooManyStreams(needed - received, max(0, MOST_STREAMS - received))

@@ -1,12 +1,11 @@
 """The client that connects a receiver or a sender to a broker, over MQTT 5 or 3.1.1.
 
 Its session outlives its connections, so that the broker keeps unacknowledged messages; a client that is not lasting
-gets only retained ones. Callbacks run in paho's thread and only hand things on: publishing or waiting in one deadlocks.
-Errors in callbacks end no thread, and messages of other topics reach none of them: `bridge.transport.dispatch` has the
-rules. A client id belongs to one client.
+gets only retained ones. Callbacks run in the thread of its loop and only hand things on: publishing or waiting in one
+deadlocks, or holds up the loop's other clients. Errors in callbacks end no thread, and messages of other topics reach
+none of them: `bridge.transport.dispatch` has the rules. A client id belongs to one client.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
@@ -20,6 +19,7 @@ from bridge.message import PACKET_IDS, UNACKNOWLEDGED, Message
 from bridge.message_bounds import why_unsendable
 from bridge.transport.address import Address
 from bridge.transport.broker_login import secret_client_id, set_credentials, why_unreachable
+from bridge.transport.client_loop import ClientLoop
 from bridge.transport.dispatch import Dispatch, guarded, note_failed
 from bridge.transport.fetch_interval import Fetch, Grouping, ungrouped
 from bridge.transport.mqtt_rounds import Rounds, RoundsClient
@@ -60,13 +60,15 @@ class MqttClient:
         lasting: bool = True,
         grouping: Grouping = ungrouped,
         permit: Permit = always,
+        loop: ClientLoop | None = None,
     ) -> None:
         """If it is not `lasting`, the broker keeps only retained messages for it while it is away.
 
         `on_new_session` is called, before anything is subscribed to, if the broker had no session for the client. If
         it raises, the client disconnects for good, so that the session ends as well.
 
-        `permit` is asked, in the client's thread, before it connects again; until it says yes, it is asked once more.
+        `permit` is asked, by the thread that connects, before it connects again; until it says yes, it is asked once
+        more. `loop` serves the client; without it, the client has one of its own.
 
         Messages that come while `grouping` waits are handed on together: waking up for each of them would cost more
         than reading it. They are handed on one by one, or at once to `on_messages` if there is such a callback.
@@ -82,7 +84,12 @@ class MqttClient:
         self._answers = PendingAnswers()
         self._client = RoundsClient(
             CallbackAPIVersion.VERSION2,
-            rounds=Rounds(grouping=self._grouped, on_messages=self._on_messages, on_end=self._hand_all_on),
+            rounds=Rounds(
+                grouping=self._grouped,
+                on_messages=self._on_messages,
+                on_end=self._hand_all_on,
+                on_unreachable=self._on_unreachable,
+            ),
             client_id=secret_client_id(client_id, address),
             # In MQTT 5 each connect says so instead.
             clean_session=None if protocol is MQTTProtocolVersion.MQTTv5 else not lasting,
@@ -92,15 +99,14 @@ class MqttClient:
         self._subscriptions = Subscriptions(self._client, topics)
         self._dispatch = Dispatch(self._subscriptions.filters, on_message, self._drop, all_at_once=on_messages)
         set_credentials(self._client, address)
-        self._client.reconnect_delay_set(min_delay=1, max_delay=5)
         self._client.on_connect = self._on_connect
-        self._client.on_connect_fail = self._on_connect_fail
         self._client.on_disconnect = self._on_disconnect
         self._client.on_publish = self._on_publish
         if will is not None:
             # The broker publishes it, retained, if the client vanishes.
             self._client.will_set(will[0], will[1], qos=1, retain=True)
         self._protocol = protocol
+        self._loop = loop or ClientLoop(f"mqtt {client_id}")
         self._permit = permit
         self._client.on_pre_connect = self._on_pre_connect
         self._has_connected = False
@@ -111,7 +117,7 @@ class MqttClient:
             self._client.connect(self._address.host, self._address.port, **self._session())
         except OSError as error:
             raise NotConnected(why_unreachable(self._address, error)) from error
-        self._client.loop_start()
+        self._loop.add(self._client)
         if not self._subscriptions.await_confirmed(self._subscriptions.topics, timeout):
             self.stop()
             raise NotConnected(f"the broker at {self._address} refused the client: {self._subscriptions.refusal}")
@@ -127,14 +133,14 @@ class MqttClient:
     def begin(self) -> None:
         """Connect in the background, as soon as a broker answers. Only `subscribe` and `confirm` wait for that."""
         self._client.connect_async(self._address.host, self._address.port, **self._session())
-        self._client.loop_start()
+        self._loop.add(self._client)
 
     def stop(self) -> None:
         """Disconnect; the broker keeps the session, without the messages that were acknowledged."""
         self._client.hurry()
         self._subscriptions.await_answer()
         self._client.disconnect()
-        self._client.loop_stop()
+        self._loop.remove(self._client)
 
     def leave(self) -> bool:
         """Disconnect for good, so that the broker keeps nothing; returns False if there was no connection.
@@ -144,7 +150,7 @@ class MqttClient:
         connected = self.is_connected
         self.unsubscribe(self._subscriptions.topics)
         self._end_session()
-        self._client.loop_stop()
+        self._loop.remove(self._client)
         return connected
 
     @property
@@ -159,14 +165,14 @@ class MqttClient:
     def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages in this order; those of an earlier connection come again and are ignored.
 
-        `taken` is called, in the client's thread, once the broker has surely taken that.
+        `taken` is called, in the loop's thread, once the broker has surely taken that.
         """
         self._client.acknowledge(tokens, taken)
 
     def subscribe(self, topics: Iterable[str], *, timeout: float = 10.0) -> None:
         """Receive the messages of more topics, over reconnects too; returns once the broker has confirmed it.
 
-        Not to be called in the client's thread. A timeout of 0 waits for nothing. Messages that a session has kept come
+        Not to be called in the loop's thread. A timeout of 0 waits for nothing. Messages that a session has kept come
         with the connection, so name the topics of an earlier session when the client is made: else they are discarded.
         """
         wanted = tuple(topics)
@@ -175,7 +181,7 @@ class MqttClient:
             self._confirm(wanted, timeout)
 
     def confirm(self, timeout: float = 10.0) -> None:
-        """Return once the broker has confirmed every subscription; not to be called in the client's thread."""
+        """Return once the broker has confirmed every subscription; not to be called in the loop's thread."""
         self._confirm(self._subscriptions.topics, timeout)
 
     def unsubscribe(self, topics: Iterable[str]) -> None:
@@ -241,6 +247,7 @@ class MqttClient:
         if reason.is_failure:
             self._subscriptions.refused(reason)
             return
+        self._client.connected()
         # The library does not know that a broker may say how many it takes.
         self._client.open_window(getattr(properties, "ReceiveMaximum", PACKET_IDS))
         self._has_connected = True
@@ -257,11 +264,8 @@ class MqttClient:
         # What it publishes comes after the subscriptions, so that no answer to it is missed.
         guarded("a new connection", self._on_connection)
 
-    def _on_connect_fail(self, _client: paho.Client, _data: Any) -> None:
-        # paho calls it while it handles the error, but does not pass it.
-        error = sys.exc_info()[1]
-        if isinstance(error, OSError):
-            self._subscriptions.unreachable(why_unreachable(self._address, error))
+    def _on_unreachable(self, error: OSError) -> None:
+        self._subscriptions.unreachable(why_unreachable(self._address, error))
 
     def _on_disconnect(self, _client: paho.Client, _data: Any, _flags: Any, _reason: Any, _properties: Any) -> None:
         self._subscriptions.disconnected()
@@ -272,6 +276,8 @@ class MqttClient:
         self._answers.answer(mid, str(reason) if reason.is_failure else "")
 
     def _grouped(self, before: Fetch) -> float:
+        if self._subscriptions.awaits_broker:
+            return 0.0
         try:
             return self._grouping(before)
         except Exception as error:  # noqa: BLE001 - the thread serves other callbacks too

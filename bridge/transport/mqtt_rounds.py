@@ -4,21 +4,21 @@ The library's own client wakes up for each message, asks the system for each byt
 properties that are not set, and sends each acknowledgement alone. At a hundred messages a second that costs more than
 handling them. This client reads in rounds: it fetches all that has come at once, parses usual messages itself, and
 waits before each round for as long as its messages are grouped. Sending does not wait; what waits to be sent leaves in
-few pieces, because each wakes the broker up.
+few pieces, because each wakes the broker up. Nor does the client have a thread: a loop serves it, with any number of
+others.
 
 It overrides private methods of the library, so `pyproject.toml` bounds the library's version. Unusual packets are left
 to the library.
 """
 
 import math
-import select
 import ssl
 import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ from bridge.transport.fetch_interval import MANY_MESSAGES, Fetch, Grouping
 _FETCHED = 1 << 16
 """Bytes that are fetched at once."""
 _MOST_READ = 1_000
-"""Packets of one round after which outgoing packets are sent."""
+"""Packets of one round after which outgoing packets are sent, and other clients are served."""
 _FEW, _PAUSE = 100, 0.002
 """Messages of a fetch below which a large round pauses, and for how many seconds.
 
@@ -50,6 +50,10 @@ _FEW_SENT, _MOST_SENT = 20, 250
 
 The library's own window of twenty would be filled up message by message, as the answers come.
 """
+_KEEPALIVE_CHECK = 10.0
+"""Seconds between two looks whether the broker is to hear something, or was not heard for too long; a minute is."""
+_SHORTEST_BACK_OFF, _LONGEST_BACK_OFF = 1.0, 5.0
+"""Seconds until a client connects again after its connection ended, and after many attempts that failed."""
 _RETAINED = 0b0001
 _ONCE_AT_LEAST = paho.PUBLISH | 0b0010
 _MORE_LENGTH = 0x80
@@ -69,13 +73,15 @@ class Rounds:
     grouping: Grouping
     """Computes how long a round waits once a message has come."""
     on_messages: Callable[[list[Message]], None]
-    """Called with messages that were read together, in the client's thread."""
+    """Called with messages that were read together, in the loop's thread."""
     on_end: Callable[[], None]
-    """Called at the end of each round, in the client's thread."""
+    """Called at the end of each round, in the loop's thread."""
+    on_unreachable: Callable[[OSError], None]
+    """Called if no connection came about, by the thread that tried."""
 
 
 class RoundsClient(paho.Client):
-    """A client of the library that reads in rounds."""
+    """A client of the library that reads in rounds, and is served by a loop."""
 
     def __init__(self, *arguments: Any, rounds: Rounds, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -106,6 +112,24 @@ class RoundsClient(paho.Client):
         """What to call with each answer to a ping of this connection."""
         self._together: int | None = None
         """The thread that is within `together`, if one is."""
+        self.call: Callable[[], None] = lambda: None
+        """Has the loop serve this client soon; called from any thread."""
+        self.leaving = False
+        """Whether it is to disconnect, or has, for good."""
+        self.connects_at = 0.0
+        """The time from which it may connect again."""
+        self._back_off = 0.0
+        """Seconds that it waited before its last attempt to connect; 0 once one had success."""
+        self._reads_at: float | None = None
+        """The time at which the next round begins; None if nothing has come."""
+        self._hurries_seen = 0
+        """How often it had been hurried when that was decided."""
+        self._reading: Iterator[float] | None = None
+        """The round that is being read, if one is."""
+        self._reads_on_at = 0.0
+        """The time at which that round goes on."""
+        self._checked_at = 0.0
+        """When the connection was last checked."""
         self.on_message = self._on_unusual
         self.open_window(_FEW_SENT)
 
@@ -113,6 +137,8 @@ class RoundsClient(paho.Client):
         """Reconnect, and forget the bytes of the connection before."""
         self._fetched, self._at = b"", 0
         self._messages = self._most = 0
+        self._reads_at = self._reading = None
+        self._checked_at = time.monotonic()
         self.open_window(_FEW_SENT)
         self._hurried_until = 0.0
         with self._connecting:
@@ -121,66 +147,96 @@ class RoundsClient(paho.Client):
             self._pings.clear()
         return super().reconnect()
 
+    def connect_again(self) -> None:
+        """Try to connect; it may take some seconds."""
+        self._back_off = min(max(2 * self._back_off, _SHORTEST_BACK_OFF), _LONGEST_BACK_OFF)
+        self.connects_at = time.monotonic() + self._back_off
+        try:
+            self.reconnect()
+        except OSError as error:
+            self._rounds.on_unreachable(error)
+        if self.leaving:
+            self._sock_close()
+
+    def disconnect(self, *arguments: Any, **settings: Any) -> MQTTErrorCode:
+        """Disconnect for good."""
+        self.leaving = True
+        return super().disconnect(*arguments, **settings)
+
+    def drop(self) -> None:
+        """Give up the connection, in the loop's thread."""
+        self._loop_rc_handle(MQTTErrorCode.MQTT_ERR_CONN_LOST)
+
     def open_window(self, most: int) -> None:
         """Let so many messages be sent without an answer, within a bound of its own; called while connecting."""
         self._max_inflight_messages = min(most, _MOST_SENT)
 
-    def _loop(self, timeout: float = 1.0) -> MQTTErrorCode:
-        # The library's own asks `select`, which takes no descriptor from 1,024 on; it would call the connection lost.
-        connection: Any = self._sock
-        waker = self._sockpairR
-        if connection is None or waker is None:
-            return super()._loop(timeout)
-        pending = connection.pending() if isinstance(connection, ssl.SSLSocket) else 0
-        outgoing = select.POLLOUT if self.want_write() else 0
-        try:
-            ready = _polled({connection: select.POLLIN | outgoing, waker: select.POLLIN}, 0 if pending else timeout)
-        except (OSError, ValueError):
-            # It was closed meanwhile.
-            return super()._loop(timeout)
-        if pending or ready.get(connection, 0) & ~select.POLLOUT:
-            result = self.loop_read()
-            if result or self._sock is None:
-                return result
-        if waker in ready:
-            with suppress(BlockingIOError):
-                waker.recv(_FETCHED)
-        if waker in ready or ready.get(connection, 0) & select.POLLOUT:
-            result = self.loop_write()
-            if result or self._sock is None:
-                return result
-        return self.loop_misc()
+    def connected(self) -> None:
+        """Note that the broker has accepted the client: should the connection end, the next attempt is soon."""
+        self._back_off = 0.0
 
-    def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
-        """Read all that has come; called by the library's thread."""
-        before = Fetch(self._begun, self._messages, self._acknowledged, self._most)
-        hurries = self._hurries
-        self._wait(self._rounds.grouping(before), hurries)
+    @property
+    def reads(self) -> bool:
+        """Whether the loop is to say when something comes; it has come already while a round waits."""
+        return self._reads_at is None and self._reading is None
+
+    def serve(self, *, readable: bool) -> float:
+        """Do what is due over a connection; called by the loop's thread.
+
+        `readable` says that something has come. Returns when to be called again, whatever comes.
+        """
+        now = time.monotonic()
+        if self.reads and (readable or (isinstance(self._sock, ssl.SSLSocket) and self._sock.pending())):
+            self._hurries_seen = self._hurries
+            before = Fetch(self._begun, self._messages, self._acknowledged, self._most)
+            self._reads_at = now + self._rounds.grouping(before)
+        if self._reads_at is not None and (now >= self._reads_at or self._is_hurried(now)):
+            self._reads_at, self._reading, self._reads_on_at = None, self.round(), now
+        if self._reading is not None and now >= self._reads_on_at:
+            pause = next(self._reading, None)
+            if pause is None:
+                self._reading = None
+            else:
+                self._reads_on_at = time.monotonic() + pause
+        if self._sock is not None and self._out_packet:
+            self.loop_write()
+        if self._sock is not None and now - self._checked_at >= _KEEPALIVE_CHECK:
+            self._checked_at = now
+            self.loop_misc()
+        due = self._checked_at + _KEEPALIVE_CHECK
+        if self._reads_at is not None:
+            due = min(due, self._reads_at)
+        return min(due, self._reads_on_at) if self._reading is not None else due
+
+    def round(self) -> Iterator[float]:
+        """Read all that has come; yields the seconds to wait each time that others are served in between."""
         self._most = max(self._most, self._messages)
-        self._begun, self._messages, self._drained = time.monotonic(), 0, False
-        read, result = 0, MQTTErrorCode.MQTT_ERR_SUCCESS
+        self._begun, self._messages, self._drained, read = time.monotonic(), 0, False, 0
         # To the end: the system does not report bytes that were already fetched, so no later call would read them.
-        while not self._drained and result is MQTTErrorCode.MQTT_ERR_SUCCESS:
-            self._await_room()
-            if usual := self._read_usual(_MOST_READ - read):
+        while not self._drained and self._sock is not None:
+            if self._holds_too_much():
+                self._rounds.on_end()
+                yield _HELD_UP
+            elif usual := self._read_usual(_MOST_READ - read):
                 read += usual
                 if usual < _FEW and self._messages >= MANY_MESSAGES:
-                    self._wait(_PAUSE, hurries)
+                    yield _PAUSE
             elif not self._drained:
                 # An unusual or partial packet, or the end of the connection.
-                result, read = super().loop_read(max_packets), read + 1
+                super().loop_read()
+                read += 1
             if read >= _MOST_READ:
                 self._rounds.on_end()
                 self.loop_write()
                 read = 0
+                yield 0.0
         self._rounds.on_end()
-        return result
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Send what this thread publishes within at its end; one thread of a client may use it.
 
-        The client's thread would wake up for each packet, and compete with this one for the interpreter.
+        The loop's thread would wake up for each packet, and compete with this one for the interpreter.
         """
         self._together = threading.get_ident()
         try:
@@ -188,10 +244,10 @@ class RoundsClient(paho.Client):
         finally:
             self._together = None
             if self._out_packet:
-                self._wake()
+                self.call()
 
     def loop_write(self) -> MQTTErrorCode:
-        """Send what waits, in few pieces; called by the library's thread."""
+        """Send what waits, in few pieces; called by the loop's thread."""
         waiting = self._out_packet
         if len(waiting) > 1:
             pieces = [*_pieces([waiting.popleft() for _ in range(len(waiting))])]
@@ -203,13 +259,7 @@ class RoundsClient(paho.Client):
         self._hurried_until = max(self._hurried_until, time.monotonic() + seconds)
         # So a round that waits ends, even if its thread runs only after that time.
         self._hurries += 1
-        self._wake()
-
-    def _wake(self) -> None:
-        """Wake the library's thread up."""
-        if (waker := self._sockpairW) is not None:
-            with suppress(BlockingIOError):
-                waker.send(b"0")
+        self.call()
 
     def _update_inflight(self) -> MQTTErrorCode:
         # The library looks through all messages at each answer, though usually none of them waits to be sent.
@@ -218,19 +268,19 @@ class RoundsClient(paho.Client):
         return super()._update_inflight()
 
     def _packet_queue(self, command: int, packet: Any, mid: int, qos: int, info: Any = None) -> MQTTErrorCode:
-        if self._thread is None or self._together != threading.get_ident():
-            return super()._packet_queue(command, packet, mid, qos, info)
+        # The library would send it at once, in this thread.
         self._out_packet.append(_waiting(command, packet, mid=mid, qos=qos, info=info))
+        if self._together != threading.get_ident():
+            self.call()
         return MQTTErrorCode.MQTT_ERR_SUCCESS
 
-    @property
-    def _hurried(self) -> bool:
-        return time.monotonic() < self._hurried_until
+    def _is_hurried(self, now: float) -> bool:
+        return now < self._hurried_until or self._hurries != self._hurries_seen
 
     def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages in this order, in one piece; those of an earlier connection come again and are ignored.
 
-        Any thread may call it. `taken` is called, in the client's thread, once the broker has surely taken them: it
+        Any thread may call it. `taken` is called, in the loop's thread, once the broker has surely taken them: it
         handles the packets of a connection in order, so it has if it answers a ping that was sent after them.
         """
         self._acknowledged = time.monotonic() - self._begun
@@ -260,27 +310,9 @@ class RoundsClient(paho.Client):
             self._pings.popleft()()
         return result
 
-    def _await_room(self) -> None:
-        """Read no more while too much waits to be acknowledged; it waits at the broker instead."""
-        while self._held and sum(list(self._held.values())) > _MOST_HELD:
-            if self._sock is None or self._hurried_until == math.inf:
-                return
-            self._rounds.on_end()
-            self._wait(_HELD_UP, self._hurries)
-            # It ends a connection whose broker is not heard for too long, as one that is not read is.
-            self.loop_misc()
-
-    def _wait(self, seconds: float, hurries: int) -> None:
-        """Wait before a round, and send outgoing packets meanwhile; it ends once there are more hurries than these."""
-        until = time.monotonic() + seconds
-        while hurries == self._hurries and self._sock is not None and (left := until - time.monotonic()) > 0:
-            if self._hurried:
-                return
-            if self._sockpairR is None:
-                time.sleep(left)
-            elif _polled({self._sockpairR: select.POLLIN}, left):
-                self._sockpairR.recv(_FETCHED)
-                self.loop_write()
+    def _holds_too_much(self) -> bool:
+        """Whether too much waits to be acknowledged; what else has come waits at the broker, unless it is to leave."""
+        return self._hurried_until < math.inf and bool(self._held) and sum(list(self._held.values())) > _MOST_HELD
 
     def _read_usual(self, most: int) -> int:
         """Hand on the next messages while they are usual and complete, up to `most`; returns their number."""
@@ -335,14 +367,6 @@ class RoundsClient(paho.Client):
     def _hand_on(self, messages: list[Message]) -> None:
         self._messages += len(messages)
         self._rounds.on_messages(messages)
-
-
-def _polled(sockets: Mapping[Any, int], seconds: float) -> dict[Any, int]:
-    """What has happened, within so many seconds, of the events that are awaited of each socket."""
-    poll, by_number = select.poll(), {each.fileno(): each for each in sockets}
-    for each, events in sockets.items():
-        poll.register(each, events)
-    return {by_number[number]: events for number, events in poll.poll(1_000 * seconds)}
 
 
 def _waiting(command: int, packet: bytes, *, mid: int, qos: int, info: Any = None) -> Any:

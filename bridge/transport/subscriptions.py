@@ -51,6 +51,11 @@ class Subscriptions:
         with self._changed:
             return self._connected
 
+    @property
+    def awaits_broker(self) -> bool:
+        """True until the broker has accepted the client and answered for every subscription."""
+        return not self._connected or bool(self._pending)
+
     def are_confirmed(self, topics: Iterable[str]) -> bool:
         """True if the broker has confirmed topics over the present connection."""
         with self._changed:

@@ -6,6 +6,7 @@ There are two, so that a backlog of events holds up no plan and no status. Strea
 import json
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,15 +16,13 @@ from bridge.events.output_messages import unread_letter
 from bridge.sender import Sender, StreamTrouble
 from bridge.transport.address import Address
 from bridge.transport.broker_drops import Watch, watch_drops
-from bridge.transport.mqtt_client import MqttClient, NotConnected, Permit, always
+from bridge.transport.mqtt_client import MqttClient, Permit, always
 from bridge.transport.protocol_version import detect_protocol
 
 log = logging.getLogger("braid.host")
 
 _MOST_UNANSWERED = 100
-"""The most unread messages of one topic that the broker has not answered for, because message ids are few."""
-_PATIENCE = 10.0
-"""Seconds for which it may answer for none of them before it counts as away."""
+"""Unread messages of a topic that the broker may not have answered for while more are taken: message ids are few."""
 
 
 class HostConnection:
@@ -48,8 +47,9 @@ class HostConnection:
         self.dropped = 0
         """The number of messages that the broker reports it dropped since this host began."""
         self._retained: dict[str, bytes] = {}
-        self._room: dict[str, threading.Semaphore] = {}
-        """For each topic the number of further unread messages for which there is room."""
+        self._unanswered: Counter[str] = Counter()
+        """For each topic the unread messages that the broker has not answered for."""
+        self._counting = threading.Lock()
         self._drops: Watch | None = None
         self._gone = {"host": name, "alive": False, "root": files}
         self._client = MqttClient(
@@ -119,16 +119,23 @@ class HostConnection:
         self._client.publish(topic, json.dumps({"host": self._host, "why": why}).encode())
 
     def publish_unread(self, unread: Unread) -> None:
-        """Publish a message that no spool could take, once the broker has answered for most of its topic's before.
-
-        Called in the thread of its reception, which therefore reads no faster than the broker answers.
-        """
-        room = self._room.setdefault(unread.topic, threading.Semaphore(_MOST_UNANSWERED))
-        if not room.acquire(timeout=_PATIENCE):
-            raise NotConnected(f"the broker answers for none of {_MOST_UNANSWERED} unread messages")
+        """Publish a message that no spool could take; from any thread."""
+        self._count_unanswered(unread.topic, 1)
         self._client.publish(
-            topics.unread(unread.topic), unread_letter(unread), answered=lambda _refusal: room.release()
+            topics.unread(unread.topic),
+            unread_letter(unread),
+            answered=lambda _refusal: self._count_unanswered(unread.topic, -1),
         )
+
+    def has_room(self, topic: str) -> bool:
+        """Whether the broker has answered for most of the unread messages of a topic; from any thread."""
+        return self._unanswered[topic] < _MOST_UNANSWERED
+
+    def _count_unanswered(self, topic: str, more: int) -> None:
+        with self._counting:
+            self._unanswered[topic] += more
+            if not self._unanswered[topic]:
+                del self._unanswered[topic]
 
     def acknowledge(self, message: Message) -> None:
         """Acknowledge a message that was taken up."""

@@ -100,6 +100,7 @@ class SparkHost:
             address,
             self._connection.protocol,
             on_unread=self._connection.publish_unread,
+            has_room=self._connection.has_room,
             clock=clock,
             permit=permit,
         )

@@ -3,13 +3,14 @@
 A broker hands a client only so many messages before the client has acknowledged some. A raw stream whose spool is full
 acknowledges none, so each has its own client, and only that one waits. Streams between jobs are acknowledged whatever
 becomes of them, since their producers send again what is missing. So one client has all of them, however many there
-are, and a few threads fill their spools.
+are. One thread serves all clients, and a few fill the spools.
 """
 
 import hashlib
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from bridge import (
     Message,
     NotConnected,
     Receiver,
+    ReceiverThread,
     SpoolFeed,
     Unread,
     topics,
@@ -32,12 +34,15 @@ from bridge import (
 from bridge.machine.files import make_folder, sync_folder, write_whole
 from bridge.receiver import SPOOL_TROUBLES
 from bridge.transport.address import Address
+from bridge.transport.client_loop import ClientLoop
 from bridge.transport.fetch_interval import fetch_wait, next_batch_after
 from bridge.transport.mqtt_client import MqttClient, Permit, always
 from bridge.transport.packet_ids import gives_ids_in_turn
 
 _THREADS = 4
-"""Threads that fill the spools of streams between jobs: one of them may wait for a disk, or for another machine."""
+"""Threads that fill spools: one of them may wait for a disk, or for another machine."""
+_PERMITTED = 1.0
+"""Seconds for which a permit to connect holds for the other clients of a host, which all connect at once."""
 _SUBSCRIBING = 10.0
 """Seconds that a broker may take to confirm a subscription."""
 log = logging.getLogger("braid.host")
@@ -87,7 +92,7 @@ class StreamReceiver(Protocol):
 class Receptions:
     """Begins the receptions of one host, and notes the streams for which the broker keeps messages."""
 
-    def __init__(  # noqa: PLR0913 - its folder and name, its broker and protocol, two listeners and a clock are seven things
+    def __init__(  # noqa: PLR0913 - its folder and name, its broker and protocol, three questions and a clock are eight
         self,
         root: Path,
         host: str,
@@ -95,13 +100,20 @@ class Receptions:
         protocol: MQTTProtocolVersion,
         *,
         on_unread: Callable[[Unread], None],
+        has_room: Callable[[str], bool] = lambda _topic: True,
         clock: Clock,
         permit: Permit = always,
     ) -> None:
+        """`on_unread` is called with what cannot be spooled, and `has_room` says whether it takes more of a topic."""
         self._folder = root / "hosts" / quote(host, safe="") / "received"
         self._on_unread = on_unread
         self._clock = clock
-        self._client = partial(MqttClient, address, protocol=protocol, permit=permit)
+        self._has_room = has_room
+        self._client = partial(
+            MqttClient, address, protocol=protocol, permit=_Lately(permit), loop=ClientLoop(f"receives for {host}")
+        )
+        self._threads: list[ReceiverThread] = []
+        """Empty before the first reception."""
         self._host = host
         self._address = address
         self._protocol = protocol
@@ -121,6 +133,8 @@ class Receptions:
         on_trouble: Callable[[str], None],
     ) -> Reception:
         """Begin to receive a stream, as soon as there is a connection."""
+        if not self._threads:
+            self._threads = [ReceiverThread(f"fills spools of {self._host}") for _ in range(_THREADS)]
         if all(feed.is_bridge for feed in feeds.values()):
             return self._begin_between_jobs(feeds, on_trouble)
 
@@ -135,8 +149,10 @@ class Receptions:
         received = _Received(
             feeds,
             partial(self._client, self._client_id(stream)),
+            self._threads[_place(stream)],
             due=due,
             on_unread=publish,
+            has_room=self._has_room,
             on_trouble=on_trouble,
             on_left=lambda: self._forget(stream),
             clock=self._clock,
@@ -155,9 +171,11 @@ class Receptions:
         self.close()
 
     def close(self) -> None:
-        """Close the connection that streams between jobs share, once all receptions have stopped."""
+        """Close what streams share, once all receptions have stopped."""
         if self._between_jobs is not None:
             self._between_jobs.stop()
+        for thread in self._threads:
+            thread.stop()
 
     def settle(self, kept: Collection[str]) -> None:
         """Have the broker keep nothing for streams that this host received once and does not receive any more."""
@@ -176,7 +194,10 @@ class Receptions:
     def _begin_between_jobs(self, feeds: Mapping[str, SpoolFeed], on_trouble: Callable[[str], None]) -> Reception:
         if self._between_jobs is None:
             self._between_jobs = _BetweenJobs(
-                partial(self._client, f"braid-{self._host}-between-jobs"), on_unread=self._on_unread, clock=self._clock
+                partial(self._client, f"braid-{self._host}-between-jobs"),
+                self._threads,
+                on_unread=self._on_unread,
+                clock=self._clock,
             )
         ((topic, feed),) = feeds.items()
         return self._between_jobs.begin(topic, feed, on_trouble)
@@ -198,13 +219,15 @@ class Receptions:
 class _Received:
     """A reception over a client of the bridge."""
 
-    def __init__(  # noqa: PLR0913 - its feeds, its client and session, its due time, three listeners and a clock are eight
+    def __init__(  # noqa: PLR0913 - its feeds, client, session and thread, two questions, three listeners and a clock are ten
         self,
         feeds: Mapping[str, SpoolFeed],
         connect: Callable[..., MqttClient],
+        thread: ReceiverThread,
         *,
         due: Callable[[float], float],
         on_unread: Callable[[Unread], None],
+        has_room: Callable[[str], bool],
         on_trouble: Callable[[str], None],
         on_left: Callable[[], None],
         clock: Clock,
@@ -215,6 +238,11 @@ class _Received:
         self._on_left = on_left
         self.ended = False
         """Whether it has stopped receiving."""
+        self._failed = False
+        """Whether its spool could not be filled: what comes now stays at the broker until it is supplied again."""
+        self._thread = thread
+        self._working = threading.Lock()
+        """Held while messages are spooled and acknowledged."""
         self._client = connect(
             # Now, because what the broker has kept comes with the connection.
             topics=self._topics,
@@ -224,10 +252,9 @@ class _Received:
             on_disconnection=self._reconnected,
             grouping=lambda before: fetch_wait(due(next_batch_after(before)), now=clock.passed(), before=before),
         )
-        # The client groups already.
-        self._receiver = Receiver(feeds, self._client, on_unread=on_unread, clock=clock, grouping=0.0, session=session)
-        self._worked = threading.Event()
-        threading.Thread(target=self._work, name=f"receives {self._topics[0]}", daemon=True).start()
+        self._receiver = Receiver(
+            feeds, self._client, on_unread=on_unread, has_room=has_room, clock=clock, session=session
+        )
         self._client.begin()
         try:
             self._client.confirm()
@@ -262,18 +289,22 @@ class _Received:
 
     def _end_work(self) -> None:
         self.ended = True
-        # Before the client stops, so that nothing is acknowledged that is not in the spool.
-        self._receiver.stop()
-        # It does not wait for the thread to end: that very thread may wait here, after it died of an error.
-        self._worked.wait()
+        # Before the client stops, so that nothing is acknowledged that is not in the spool. It does not wait for the
+        # thread to end: that very thread may wait here, after it died of an error.
+        with self._working:
+            if unreported := self._receiver.unreported:
+                log.warning("topic %s: %d events were rejected, and no dead letters", self._topics[0], unreported)
 
-    def _work(self) -> None:
-        try:
-            self._receiver.run()
-        except SPOOL_TROUBLES as error:
-            self._fail(error)
-        finally:
-            self._worked.set()
+    def _work(self, messages: Sequence[Message | None]) -> bool:
+        with self._working:
+            if self.ended or self._failed:
+                return False
+            try:
+                return self._receiver.work(messages)
+            except SPOOL_TROUBLES as error:
+                self._failed = True
+                self._fail(error)
+                return False
 
     def _fail(self, error: Exception) -> None:
         log.error("topic %s: %s", self._topics[0], error)
@@ -281,10 +312,10 @@ class _Received:
 
     # Callbacks rather than the receiver's own methods, because the client is made before it.
     def _deliver(self, messages: Sequence[Message]) -> None:
-        self._receiver.deliver(*messages)
+        self._thread.deliver(self._work, messages)
 
     def _reconnected(self) -> None:
-        self._receiver.reconnected()
+        self._thread.deliver(self._work, [None])
 
     def _session_began(self) -> None:
         try:
@@ -298,23 +329,25 @@ class _BetweenJobs:
     """The reception of all streams between jobs, over one client."""
 
     def __init__(
-        self, connect: Callable[..., MqttClient], *, on_unread: Callable[[Unread], None], clock: Clock
+        self,
+        connect: Callable[..., MqttClient],
+        threads: Sequence[ReceiverThread],
+        *,
+        on_unread: Callable[[Unread], None],
+        clock: Clock,
     ) -> None:
+        self._threads = threads
         self.client = connect(
             on_messages=self._deliver,
             on_connection=self._reconnected,
             # Whatever the broker would keep for it, producers keep as well.
             lasting=False,
         )
-        # The events that a job forwards from one batch come together anyway.
         self._receivers = [
-            Receiver({}, self.client, on_unread=on_unread, on_trouble=self._fail, clock=clock, grouping=0.0)
-            for _ in range(_THREADS)
+            Receiver({}, self.client, on_unread=on_unread, on_trouble=self._fail, clock=clock) for _ in threads
         ]
         self._on_trouble: dict[str, Callable[[str], None]] = {}
         """By topic."""
-        for receiver in self._receivers:
-            threading.Thread(target=receiver.run, name="receives between jobs", daemon=True).start()
         self.client.begin()
         try:
             self.client.confirm()
@@ -329,9 +362,8 @@ class _BetweenJobs:
             self.client.subscribe([topic], timeout=_SUBSCRIBING if self.client.is_connected else 0.0)
         except NotConnected as error:
             log.warning("topic %s: %s", topic, error)
-        receiver = self.receiver(topic)
-        receiver.add(topic, feed)
-        receiver.deliver()
+        self.receiver(topic).add(topic, feed)
+        self._threads[_place(topic)].deliver(self.receiver(topic).work, ())
         return _StreamBetweenJobs(self, topic)
 
     def end(self, topic: str) -> Counts:
@@ -342,24 +374,22 @@ class _BetweenJobs:
 
     def receiver(self, topic: str) -> Receiver:
         """The receiver of a stream."""
-        return self._receivers[crc32(topic.encode()) % _THREADS]
+        return self._receivers[_place(topic)]
 
     def stop(self) -> None:
         """Stop receiving."""
-        for receiver in self._receivers:
-            receiver.stop()
         self.client.stop()
 
     def _deliver(self, messages: Sequence[Message]) -> None:
-        by_receiver: dict[Receiver, list[Message]] = {}
+        by_place: dict[int, list[Message]] = {}
         for message in messages:
-            by_receiver.setdefault(self.receiver(message.topic), []).append(message)
-        for receiver, its in by_receiver.items():
-            receiver.deliver(*its)
+            by_place.setdefault(_place(message.topic), []).append(message)
+        for place, here in by_place.items():
+            self._threads[place].deliver(self._receivers[place].work, here)
 
     def _reconnected(self) -> None:
-        for receiver in self._receivers:
-            receiver.reconnected()
+        for thread, receiver in zip(self._threads, self._receivers, strict=True):
+            thread.deliver(receiver.work, [None])
 
     def _fail(self, topic: str, error: Exception) -> None:
         log.error("topic %s: %s", topic, error)
@@ -395,6 +425,24 @@ class _StreamBetweenJobs:
             self._last = self._among.end(self._topic)
 
     leave = stop
+
+
+class _Lately:
+    """A permit to connect that is asked once for many clients."""
+
+    def __init__(self, permit: Permit) -> None:
+        self._permit = permit
+        self._until = 0.0
+
+    def __call__(self) -> bool:
+        if time.monotonic() >= self._until and self._permit():
+            self._until = time.monotonic() + _PERMITTED
+        return time.monotonic() < self._until
+
+
+def _place(name: str) -> int:
+    """The number of the thread that fills the spool of a stream, by the stream's name or its topic."""
+    return crc32(name.encode("utf-8", "surrogatepass")) % _THREADS
 
 
 def _digest(stream: str) -> str:

@@ -21,7 +21,7 @@ from manager.submissions.confinement import confined
 from manager.submissions.edited_document import patched, rerouted, shape_problems, streams_of
 from manager.submissions.publish_loops import check_loops
 from manager.submissions.published_code import published_in, runs_already
-from manager.transitions.host_offers import unoffered, unplaceable, untrusted
+from manager.transitions.host_offers import overfilled, unoffered, unplaceable, untrusted
 from manager.transitions.life import HAS_SWITCHED
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
 from manager.transitions.reconfiguration_request import ReconfigurationRequest
@@ -201,7 +201,7 @@ def decided_on(  # noqa: PLR0913 - what runs, what is wanted, and what it may fo
         problems = (*undeclared(decided.tasks, decided.alteration), *untrusted(decided))
     problems += tuple(unchanged(decided.tasks, decided.alteration, wanted.fresh))
     problems += tuple(unoffered(decided, hosts))
-    problems += tuple(unplaceable(decided))
+    problems += (*unplaceable(decided), *overfilled(decided, state.jobs))
     if problems:
         raise InvalidDataflow(problems)
     return decided

@@ -5,7 +5,10 @@ from collections.abc import Iterable, Iterator
 from dags import Problem
 from dags.problems import listed, pointer
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision
-from merge import Host
+from merge import Host, Jobs, TooManyStreams
+from merge.step import check_streams
+
+_SMALLER = "change fewer tasks at once, or have an operator add a host and replace the document instead"
 
 
 def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterator[Problem]:
@@ -43,6 +46,14 @@ def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterat
                 message=f"the task runs on host {host.name!r}, which has no implementation of the type {kind.name!r}",
                 remedy="install it there, or replace the document instead; the task is then placed anew",
             )
+
+
+def overfilled(decided: ReconfigurationDecision, before: Jobs) -> Iterator[Problem]:
+    """A problem if a host would receive too many streams between jobs, because shared tasks are copied."""
+    try:
+        check_streams(before, decided.settled)
+    except TooManyStreams as error:
+        yield Problem(pointer="/tasks", code="too-many-streams", message=str(error), remedy=_SMALLER)
 
 
 def untrusted(decided: ReconfigurationDecision) -> Iterator[Problem]:

@@ -1,10 +1,10 @@
 """The receiver on the broker's twin: its spools, and its acknowledgements."""
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from bridge.events.numbered_events import Sent
 from bridge.machine.clock import MemoryClock
 from bridge.message import Message
 from bridge.producer_answers import _PATIENCE, REPORT_INTERVAL
-from bridge.receiver import _IDLE, Receiver
+from bridge.receiver import Receiver, ReceiverThread
 from bridge.spool_feed import SpoolFeed, Unread
 from bridge.spools.consumers import commit
 from bridge.spools.log import ItemKind, unpacked
@@ -32,6 +32,7 @@ from dags import Kind, Schema
 STREAM = topics.stream(7, "out")
 RAW = "sensors/street"
 SCHEMA = Schema.of(t=Kind.FLOAT)
+BOUND = 20.0
 
 
 class Bench:
@@ -274,57 +275,111 @@ def test_a_stream_whose_spool_breaks_is_removed_alone(tmp_path: Path) -> None:
         assert ([(STREAM, "SpoolClosed")], 0, 1) == (troubles, made.unacknowledged, made.spools["raw"].end)
 
 
-class Sleepy(SimpleQueue[Sequence[Message | None]]):
-    """A queue that notes its timeouts, and never waits."""
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self.waits: list[float] = []
-        self.stop = stop
-
-    def get(self, block: bool = True, timeout: float | None = None) -> Sequence[Message | None]:  # noqa: FBT001, FBT002, ARG002 - a queue's signature
-        self.waits.append(timeout or 0.0)
-        if len(self.waits) > 3:
-            self.stop()
-        raise Empty
-
-
-@pytest.mark.parametrize(("unreported", "wait"), [(False, _IDLE), (True, REPORT_INTERVAL)], ids=["idle", "unreported"])
-def test_a_receiver_that_gets_nothing_sleeps(tmp_path: Path, *, unreported: bool, wait: float) -> None:
-    """It checks about once a second, and sooner only while there is something to report."""
+@pytest.mark.parametrize("unreported", [False, True])
+def test_a_receiver_that_gets_nothing_waits_only_with_something_to_report(tmp_path: Path, *, unreported: bool) -> None:
+    """Then it is called again soon."""
     with bench(tmp_path) as made:
         made.send(opening())
         made.work()
         if unreported:
             made.send(data(0, 1))
             made.work()
-        sleepy = made.receiver._queue = Sleepy(made.receiver.stop)
-        made.receiver.run()
-        assert [wait] * 4 == sleepy.waits
+        assert unreported is made.receiver.work(())
 
 
-def test_a_receiver_that_waits_for_room_checks_often(tmp_path: Path) -> None:
+def test_a_receiver_that_waits_for_room_is_called_again(tmp_path: Path) -> None:
     """Reading makes room without a notification."""
     with bench(tmp_path, most_bytes=1) as made:
         commit(tmp_path / "raw", "job", 0)
         for _ in range(2):
             made.broker.publish(RAW, b'{"t": 1}')
             made.work()
-        sleepy = made.receiver._queue = Sleepy(made.receiver.stop)
-        made.receiver.run()
-        assert [REPORT_INTERVAL] * 4 == sleepy.waits
+        assert made.receiver.work(())
         assert 1 == made.unacknowledged
+
+
+def test_nothing_is_spooled_while_the_broker_has_not_answered_for_what_was_rejected(tmp_path: Path) -> None:
+    """A stream with much that is unfit is read no faster than that; other streams go on."""
+    room: list[str] = []
+    with bench(tmp_path) as made:
+        made.receiver = Receiver(
+            dict(made.receiver.feeds),
+            made,
+            on_unread=made.unread.append,
+            has_room=lambda topic: topic in room,
+            clock=made.clock,
+        )
+        made.broker.publish(RAW, b"no JSON")
+        for frame in (opening(), data(0, 1)):
+            made.send(frame)
+        made.work()
+        assert ([0], [], 1) == (made.spooled(), made.unread, made.unacknowledged)
+        room.append(RAW)
+        assert not made.receiver.work(())
+        assert (1, 0) == (len(made.unread), made.unacknowledged)
+
+
+def test_what_a_message_has_too_much_of_is_reported_once_there_is_room(tmp_path: Path) -> None:
+    """Nothing of it is left out, and the topic's next message is read after that."""
+    with bench(tmp_path) as made:
+        made.receiver = Receiver(
+            dict(made.receiver.feeds),
+            made,
+            on_unread=made.unread.append,
+            has_room=lambda _topic: len(made.unread) < most,
+            clock=made.clock,
+        )
+        most = 2
+        made.broker.publish(RAW, b"[1, 2, 3, 4, 5]")
+        made.work()
+        made.broker.publish(RAW, b"6")
+        made.work()
+        assert (["1", "2"], 1) == ([unread.event for unread in made.unread], made.unacknowledged)
+        most = 9
+        assert not made.receiver.work(())
+        assert (["1", "2", "3", "4", "5", "6"], 0) == ([unread.event for unread in made.unread], made.unacknowledged)
 
 
 def test_messages_not_spooled_when_a_receiver_stops_are_not_acknowledged(tmp_path: Path) -> None:
     """The broker keeps them, and they come again."""
     with bench(tmp_path) as made:
         made.broker.publish(RAW, b'{"t": 1}')
-        made.receiver.stop()
-        for message in made.inbox:
-            if message is not None:
-                made.receiver.deliver(message)
-        made.receiver.run()
+        thread = ReceiverThread("receives")
+        thread.stop()
+        thread.deliver(made.receiver.work, made.inbox)
         assert (0, 1) == (made.spools["raw"].end, made.unacknowledged)
+
+
+def test_a_thread_works_for_all_of_its_receivers_in_the_order_of_their_messages() -> None:
+    """What is unfinished is called again without a message, and what comes together is worked on together."""
+    begun, goes_on, done = threading.Event(), threading.Event(), threading.Event()
+    worked: list[tuple[str, list[Any]]] = []
+
+    def one(messages: Sequence[Message | None]) -> bool:
+        worked.append(("one", [*messages]))
+        begun.set()
+        assert goes_on.wait(BOUND)
+        return False
+
+    def other(messages: Sequence[Message | None]) -> bool:
+        worked.append(("other", [*messages]))
+        if not messages:
+            done.set()
+        return bool(messages)
+
+    thread = ReceiverThread("receives")
+    thread.deliver(one, [None])
+    assert begun.wait(BOUND)
+    for number in range(4):
+        thread.deliver((one, other)[number % 2], [Message("t", b"", number)])
+    goes_on.set()
+    assert done.wait(BOUND)
+    thread.stop()
+    first, *rest = worked
+    assert ("one", [None]) == first
+    assert [("one", [0, 2]), ("other", [1, 3]), ("other", [])] == [
+        (name, [message.token for message in messages]) for name, messages in rest[:3]
+    ]
 
 
 def test_setting_the_clock_gives_up_no_hole(tmp_path: Path) -> None:

@@ -10,7 +10,20 @@ from typing import Any
 
 import pytest
 
-from bridge import FolderReader, ItemKind, Message, Receiver, Spool, SpoolFeed, Unread, commit, read, topics, unpacked
+from bridge import (
+    FolderReader,
+    ItemKind,
+    Message,
+    Receiver,
+    ReceiverThread,
+    Spool,
+    SpoolFeed,
+    Unread,
+    commit,
+    read,
+    topics,
+    unpacked,
+)
 from bridge.brokers.broker import start_broker
 from bridge.machine.back_off import BackOff
 from bridge.transport.mqtt_client import MqttClient
@@ -42,8 +55,7 @@ class Subscriber:
             on_disconnection=self._reconnected,
         )
         self._receiver = Receiver({}, self._client, on_unread=self.unread.append)
-        self._thread = threading.Thread(target=self._receiver.run, name="subscriber", daemon=True)
-        self._thread.start()
+        self._thread = ReceiverThread("subscriber")
         self._client.start()
 
     def subscribe(self, instance: int) -> None:
@@ -67,16 +79,15 @@ class Subscriber:
     def stop(self) -> None:
         """End it; its spools stay."""
         self._client.stop()
-        self._receiver.stop()
-        self._thread.join()
+        self._thread.stop()
         for spool in self.spools.values():
             spool.close()
 
     def _heard(self, message: Message) -> None:
-        self._receiver.deliver(message)
+        self._thread.deliver(self._receiver.work, [message])
 
     def _reconnected(self) -> None:
-        self._receiver.reconnected()
+        self._thread.deliver(self._receiver.work, [None])
 
 
 class Arena:

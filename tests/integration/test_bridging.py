@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import Message, Receiver, Sender, Spool, SpoolFeed, Stream, StreamTrouble, topics
+from bridge import Message, Receiver, ReceiverThread, Sender, Spool, SpoolFeed, Stream, StreamTrouble, topics
 from bridge.brokers.broker import Broker, start_broker
 from bridge.forwarded_streams import NO_RECORD_NEEDED
 from bridge.sender import PlainMessage
@@ -93,23 +93,21 @@ class Receiving:
             protocol=protocol,
         )
         self.receiver = Receiver({}, self.client, on_unread=self.unread.append)
-        self.thread = threading.Thread(target=self.receiver.run)
-        self.thread.start()
+        self.thread = ReceiverThread("receives")
         self.client.start()
         feed = SpoolFeed(spool=self.spool, asks_at=topics.again(*STREAM), has_at=topics.have(*STREAM))
         self.receiver.add(ON, feed)
         self.client.subscribe([ON])
 
     def deliver(self, message: Message) -> None:
-        self.receiver.deliver(message)
+        self.thread.deliver(self.receiver.work, [message])
 
     def reconnected(self) -> None:
-        self.receiver.reconnected()
+        self.thread.deliver(self.receiver.work, [None])
 
     def stop(self) -> None:
         self.client.stop()
-        self.receiver.stop()
-        self.thread.join()
+        self.thread.stop()
         self.spool.close()
 
 

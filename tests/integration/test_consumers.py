@@ -23,6 +23,7 @@ from bridge import (
     FrameKind,
     Message,
     Receiver,
+    ReceiverThread,
     Spool,
     SpoolFeed,
     Stream,
@@ -198,12 +199,11 @@ def a_receiver(address: Address, folder: Path, send: Sent, *, schema: Schema | N
         address,
         "receiver",
         topics=[topic],
-        on_message=lambda message: receiver.deliver(message),  # noqa: PLW0108 - it is made below
+        on_message=lambda message: thread.deliver(receiver.work, [message]),
         protocol=detect_protocol(address),
     )
     receiver = Receiver({topic: SpoolFeed(spool=spool, schema=schema)}, client, on_unread=unread.append)
-    thread = threading.Thread(target=receiver.run)
-    thread.start()
+    thread = ReceiverThread("receives")
     client.start()
 
     def say() -> None:
@@ -222,8 +222,7 @@ def a_receiver(address: Address, folder: Path, send: Sent, *, schema: Schema | N
         yield [topic], say, taken
     finally:
         client.stop()
-        receiver.stop()
-        thread.join()
+        thread.stop()
         spool.close()
 
 
@@ -357,7 +356,7 @@ def test_a_host_begins_once_its_process_before_has_ended(
         threads[1].join(BOUND)
         with heard(broker, [topics.host("h", "status")], lasting=False) as (_, got):
             until(lambda: got, "the status")
-            assert [True] == [json.loads(each.payload)["alive"] for each in got]
+            assert {True} == {json.loads(message.payload)["alive"] for message in got}
     with heard(broker, [topics.host("h", "status")], lasting=False) as (_, got):
         until(lambda: got and json.loads(got[-1].payload)["alive"], "the next process to begin")
     after.stop()

@@ -188,6 +188,30 @@ def test_connections_and_threads_do_not_grow_with_streams_between_jobs(broker: B
         streams.stop()
 
 
+@PROTOCOLS
+def test_raw_streams_share_their_threads(broker: Broker, tmp_path: Path, protocol: MQTTProtocolVersion) -> None:
+    """Each has a connection, so that one that is stuck holds up no other, and nothing else of its own; all are read."""
+    streams = Streams(broker, tmp_path / "root", protocol)
+    process, names = psutil.Process(), [str(number) for number in range(100)]
+
+    def held() -> tuple[int, int]:
+        return process.num_fds(), threading.active_count()
+
+    try:
+        streams.need(names[0])
+        descriptors, threads = held()
+        for name in names[1:]:
+            streams.need(name)
+        assert (True, True) == (held()[0] < descriptors + 110, held()[1] < threads + 10)
+        assert {"ready"} == set(streams.spools.states().values())
+        for name in names:
+            streams.publish(name, 0, 3)
+        until(lambda: all(streams.end(name) == 3 for name in names))
+        assert [[0, 1, 2]] * 100 == [streams.taken(name) for name in names]
+    finally:
+        streams.stop()
+
+
 def test_a_restarted_host_misses_nothing_of_any_stream(broker: Broker, tmp_path: Path) -> None:
     """The broker keeps the messages for each of its streams meanwhile."""
     streams = Streams(broker, tmp_path / "root")

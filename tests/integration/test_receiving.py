@@ -9,7 +9,20 @@ import pyarrow as pa
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import Frame, FrameKind, Message, Receiver, Spool, SpoolFeed, Unread, encode, read, topics, unpacked
+from bridge import (
+    Frame,
+    FrameKind,
+    Message,
+    Receiver,
+    ReceiverThread,
+    Spool,
+    SpoolFeed,
+    Unread,
+    encode,
+    read,
+    topics,
+    unpacked,
+)
 from bridge.brokers.broker import Broker, start_broker
 from bridge.transport.mqtt_client import MqttClient
 from tests.brokers import KINDS
@@ -41,20 +54,18 @@ class Receiving:
             protocol=protocol,
         )
         self.receiver = Receiver({STREAM: SpoolFeed(spool=self.spool)}, self.client, on_unread=self.unread.append)
-        self.thread = threading.Thread(target=self.receiver.run)
-        self.thread.start()
+        self.thread = ReceiverThread("receives")
         self.client.start()
 
     def deliver(self, message: Message) -> None:
-        self.receiver.deliver(message)
+        self.thread.deliver(self.receiver.work, [message])
 
     def reconnected(self) -> None:
-        self.receiver.reconnected()
+        self.thread.deliver(self.receiver.work, [None])
 
     def stop(self) -> None:
         self.client.stop()
-        self.receiver.stop()
-        self.thread.join()
+        self.thread.stop()
         self.spool.close()
 
 

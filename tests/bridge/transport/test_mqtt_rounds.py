@@ -1,12 +1,10 @@
 """The client that reads in rounds: messages arrive however the network cuts them, and are acknowledged together."""
 
-import select
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -23,6 +21,7 @@ from bridge.machine.descriptors import allow_many_descriptors
 from bridge.message import Message
 from bridge.transport import mqtt_client, mqtt_rounds
 from bridge.transport.address import Address
+from bridge.transport.client_loop import ClientLoop
 from bridge.transport.fetch_interval import Fetch, Grouping, fetch_wait, ungrouped
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.mqtt_rounds import Rounds, RoundsClient, _pieces, _waiting, usual_messages
@@ -40,17 +39,25 @@ class Scene:
 
     def __init__(self, protocol: MQTTProtocolVersion = V5, grouping: Grouping = ungrouped) -> None:
         self.messages: list[Message] = []
+        self.unreachable: list[OSError] = []
         self.rounds = 0
+        self.on_end: Callable[[], object] = lambda: None
         self.client = RoundsClient(
             CallbackAPIVersion.VERSION2,
             protocol=protocol,
             manual_ack=True,
-            rounds=Rounds(grouping=grouping, on_messages=self.messages.extend, on_end=self._end),
+            rounds=Rounds(
+                grouping=grouping,
+                on_messages=self.messages.extend,
+                on_end=self._end,
+                on_unreachable=self.unreachable.append,
+            ),
         )
         self.connect()
 
     def _end(self) -> None:
         self.rounds += 1
+        self.on_end()
 
     def connect(self) -> None:
         self.here, self.there = socket.socketpair()
@@ -59,7 +66,15 @@ class Scene:
 
     def read(self, sent: bytes) -> None:
         self.here.sendall(sent)
-        assert MQTTErrorCode.MQTT_ERR_SUCCESS == self.client.loop_read()
+        self.serve()
+        assert self.client.socket() is not None
+
+    def serve(self) -> None:
+        """Serve the client until it has read all that has come, as its loop would."""
+        due = self.client.serve(readable=True)
+        while not self.client.reads and self.client.socket() is not None:
+            time.sleep(max(0.0, due - time.monotonic()))
+            due = self.client.serve(readable=False)
 
     def close(self) -> None:
         self.here.close()
@@ -140,7 +155,8 @@ def test_the_end_of_a_connection_comes_after_its_messages() -> None:
     with scene() as made:
         made.here.sendall(packet(publication) + packet(publication)[:5])
         made.here.close()
-        assert MQTTErrorCode.MQTT_ERR_CONN_LOST == made.client.loop_read()
+        made.serve()
+        assert made.client.socket() is None
         assert [publication] == made.messages
 
 
@@ -155,7 +171,7 @@ def test_nothing_of_a_round_is_handed_on_after_its_connection_ended(monkeypatch:
             return MQTTErrorCode.MQTT_ERR_CONN_LOST
 
         monkeypatch.setattr(made.client, "loop_write", lose)
-        assert MQTTErrorCode.MQTT_ERR_NO_CONN == made.client.loop_read()
+        made.serve()
         assert sent[:1_000] == made.messages
 
 
@@ -193,10 +209,12 @@ def test_messages_of_an_earlier_connection_are_not_acknowledged(monkeypatch: pyt
         made.client._sock = None
         made.client._host = "127.0.0.1"
         made.client.reconnect()
+        made.client.loop_write()
         made.here.recv(1_000)
         made.read(packet(Message("t", b"after", 7)) + packet(Message("t", b"later", 9)))
         before, after, later = made.messages
         made.client.acknowledge([before.token, later.token])
+        made.client.loop_write()
         assert b"\x40\x02\x00\x09" == made.here.recv(1_000)
         assert before.token != after.token
 
@@ -206,6 +224,7 @@ def test_acknowledgements_leave_together() -> None:
     with scene() as made:
         made.client.acknowledge([1, 0, 300])
         made.client.acknowledge([0])
+        made.client.loop_write()
         assert b"\x40\x02\x00\x01\x40\x02\x01\x2c" == made.here.recv(1_000)
 
 
@@ -246,33 +265,28 @@ def test_the_acknowledgement_time_of_a_round_is_known_to_the_next() -> None:
 
 
 def test_what_is_published_together_leaves_in_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In order and at the end, after what waited before it; the client's thread is woken up once."""
-    many, sent = 200, list[bytes]()
+    """In order and at the end, after what waited before it; the loop is called once."""
+    many, sent, calls = 200, list[bytes](), list[None]()
 
     def send(piece: bytes) -> int:
         sent.append(bytes(piece))
         return len(piece)
 
     with scene() as made:
-        reads, writes = socket.socketpair()
-        monkeypatch.setattr(made.client, "_thread", threading.current_thread())
-        monkeypatch.setattr(made.client, "_sockpairW", writes)
+        monkeypatch.setattr(made.client, "call", lambda: calls.append(None))
         monkeypatch.setattr(made.client, "_sock_send", send)
         made.client._send_pingreq()
-        assert 1 == len(reads.recv(BYTES))
         made.client.open_window(many)
         with made.client.together():
             for number in range(many):
                 made.client.publish("t", str(number).encode(), qos=1)
-            assert ([], [], []) == select.select([reads], [], [], 0.0)
-        assert 1 == len(reads.recv(BYTES))
+            within = len(calls)
         made.client.loop_write()
         ping, piece = sent
         messages, _ = usual_messages(piece, 0, V5, first_token=0, most=2 * many)
+        assert (1, 2) == (within, len(calls))
         assert bytes([paho.PINGREQ, 0]) == ping
         assert [str(number).encode() for number in range(many)] == [message.payload for message in messages]
-        reads.close()
-        writes.close()
 
 
 KINDS_OF_PACKETS = st.sampled_from([paho.PUBLISH, paho.PUBACK, paho.SUBSCRIBE, paho.DISCONNECT])
@@ -290,37 +304,38 @@ def test_pieces_hold_all_packets_in_order(drawn: list[tuple[int, bytes, int, int
     ]
 
 
+@contextmanager
+def looped(made: Scene) -> Iterator[None]:
+    """A loop that serves a scene's client."""
+    loop = ClientLoop("serves a scene")
+    loop.add(made.client)
+    try:
+        yield
+    finally:
+        made.client.disconnect()
+        loop.remove(made.client)
+
+
 def test_sending_does_not_wait_for_a_round() -> None:
     """An acknowledgement leaves while later messages are grouped, and those are fetched once nothing waits any more."""
-    waits = threading.Event()
+    waits, handed_on = threading.Event(), threading.Event()
 
     def long(_before: Fetch) -> float:
         waits.set()
         return 10 * BOUND
 
     publication = Message("t", b"later", 7)
-    with scene(grouping=long) as made, socketpair() as (waking, woken):
-        made.client._sockpairW, made.client._sockpairR = waking, woken
-        made.here.sendall(packet(publication))
+    with scene(grouping=long) as made:
+        made.on_end = handed_on.set
         made.here.settimeout(BOUND)
-        made.client._thread = reading = threading.Thread(target=made.client.loop_read)
-        reading.start()
-        assert waits.wait(BOUND)
-        made.client.acknowledge([300])
-        assert (b"\x40\x02\x01\x2c", []) == (made.here.recv(1_000), made.messages)
-        made.client.hurry()
-        made.client.acknowledge([301])
-        reading.join(BOUND)
-        assert (False, [publication]) == (reading.is_alive(), made.messages)
-
-
-@contextmanager
-def socketpair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Two sockets, joined; of what comes nothing is waited for."""
-    one, other = socket.socketpair()
-    with one, other:
-        other.settimeout(0)
-        yield one, other
+        with looped(made):
+            made.here.sendall(packet(publication))
+            assert waits.wait(BOUND)
+            made.client.acknowledge([300])
+            assert (b"\x40\x02\x01\x2c", []) == (made.here.recv(1_000), made.messages)
+            made.client.hurry()
+            assert handed_on.wait(BOUND)
+            assert [publication] == made.messages
 
 
 def test_messages_are_handed_on_before_the_end_of_their_connection() -> None:
@@ -490,46 +505,42 @@ def test_messages_of_a_small_window_do_not_wait_for_batches(
 
 def test_a_round_that_waits_ends_when_it_is_hurried() -> None:
     """What came is handed on long before the round's time is over, even if the hurry is over when its thread runs."""
-    waited = threading.Event()
+    waited, handed_on = threading.Event(), threading.Event()
 
     def grouping(_before: Fetch) -> float:
         waited.set()
         return 10 * BOUND
 
     with scene(grouping=grouping) as made:
-        made.client._sockpairR, made.client._sockpairW = socket.socketpair()
-        reading = threading.Thread(target=made.read, args=(packet(Message("t", b"first", 1)),))
-        reading.start()
-        assert waited.wait(BOUND)
-        made.client.hurry(0.0)
-        reading.join(BOUND)
-        assert (False, [b"first"]) == (reading.is_alive(), [each.payload for each in made.messages])
-        for end in (made.client._sockpairR, made.client._sockpairW):
-            end.close()
+        made.on_end = handed_on.set
+        with looped(made):
+            made.here.sendall(packet(Message("t", b"first", 1)))
+            assert waited.wait(BOUND)
+            made.client.hurry(0.0)
+            assert handed_on.wait(BOUND)
+            assert [b"first"] == [message.payload for message in made.messages]
 
 
 def test_large_messages_are_read_no_faster_than_they_are_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the host's memory has some of them, and the broker the others; once one is acknowledged it reads on."""
     monkeypatch.setattr(mqtt_rounds, "_MOST_HELD", 100_000)
     sent = [Message("t", bytes(70_000), number) for number in (1, 2, 3)]
-    rounds, waiting = list[int](), threading.Event()
+    handed_on: SimpleQueue[int] = SimpleQueue()
     with scene() as made:
-        made.read(packet(sent[0]))
-        made.client._rounds = replace(made.client._rounds, on_end=lambda: rounds.append(len(made.messages)))
-        made.here.sendall(packet(sent[1]))
-        reading = threading.Thread(target=made.client.loop_read, daemon=True)
-        reading.start()
-        made.here.sendall(packet(sent[2]))
-        # It hands on what it has each time that it waits.
-        while rounds.count(2) < 3 and reading.is_alive():
-            waiting.wait(0.01)
-        assert sent[:2] == made.messages
-        made.client.acknowledge([1])
-        while len(made.messages) < 3 and reading.is_alive():
-            waiting.wait(0.01)
-        made.client.acknowledge([2])
-        reading.join(BOUND)
-        assert (False, sent) == (reading.is_alive(), made.messages)
+        made.on_end = lambda: handed_on.put(len(made.messages))
+        sending = threading.Thread(target=made.here.sendall, args=(b"".join(map(packet, sent)),))
+        with looped(made):
+            sending.start()
+            # It hands on what it has each time that it waits.
+            counts = [handed_on.get(timeout=BOUND) for _ in range(5)]
+            assert 2 == max(counts)
+            assert sent[:2] == made.messages
+            made.client.acknowledge([1])
+            while handed_on.get(timeout=BOUND) < 3:
+                pass
+            made.client.acknowledge([2])
+            assert sent == made.messages
+        sending.join(BOUND)
 
 
 def test_a_client_of_a_process_with_many_descriptors_stays_connected(tmp_path: Path) -> None:

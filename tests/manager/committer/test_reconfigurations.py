@@ -383,6 +383,24 @@ def test_a_copy_switches_at_the_cut(spread: Manager) -> None:
     assert (2, 1) == _jobs(spread, wanted)
 
 
+def test_copies_that_need_more_streams_than_their_host_can_receive_are_refused(
+    spread: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shared task between two jobs is copied with its stream; what was refused has changed nothing."""
+    spread.submit("bob", "s:source > a:map{'add': 1} > k:sink")
+    flow = spread.submit("ann", "s:source > a:map{'add': 1} > d:count > k:sink")
+    spread.submit("bob", "s:source > a:map{'add': 1} > d:count > e:map{'add': 9} > k:sink")
+    before = places(spread, flow)
+    monkeypatch.setattr("merge.step.MOST_STREAMS", 2)
+    with pytest.raises(InvalidDataflow, match=r"1 more streams .* room for 0") as refused:
+        spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5}))
+    assert [("/tasks", "too-many-streams")] == [(problem.pointer, problem.code) for problem in refused.value.errors]
+    assert before == places(spread, flow)
+    monkeypatch.setattr("merge.step.MOST_STREAMS", 3)
+    spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5}))
+    hold(spread)
+
+
 def test_a_shared_task_switches_apart_only_if_all_of_its_dataflows_allow_it(spread: Manager) -> None:
     """Nobody's consistency depends on what another tenant has chosen."""
     first, second = (

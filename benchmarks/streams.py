@@ -1,10 +1,11 @@
-"""Streams between jobs: what thousands of them cost one host at rest, and what others notice of one that is stuck.
+"""Streams: what thousands of them cost one host at rest, and what others notice of one that is stuck.
 
-    python -m benchmarks.streams_between_jobs [--quick]
+    python -m benchmarks.streams [--quick]
 
-A host's sender and its spools are in one process, with every stream from the one to the others over a broker. At rest
-nothing is sent. Then some streams take events all the time, first alone, then beside one whose spool is full and whose
-producer sends on. Prints a line per measurement; the last is one JSON object.
+Streams between jobs come over one connection, and raw streams over one for each. A host's sender and its spools are in
+one process, with every stream from the one to the others over a broker. At rest nothing is sent. Then some streams
+between jobs take events all the time, first alone, then beside one whose spool is full and whose producer sends on.
+Prints a line per measurement; the last is one JSON object.
 """
 
 import json
@@ -13,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,14 +28,16 @@ from bridge import Message, SystemClock, commit
 from bridge.brokers.broker import BrokerKind, start_broker
 from bridge.brokers.mosquitto_setup import executable
 from bridge.emitted import Emitted, Stream
+from bridge.machine.descriptors import allow_many_descriptors
 from bridge.sender import Sender
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
+from dags import Kind
 from engine.host.reception import Receptions
 from engine.host.spools import HostSpools
 from engine.plan import Ingress, Limits, Plan
 from engine.records.job_folder import spool_folder
-from engine.supply import Bridged
+from engine.supply import Bridged, Subscribed
 
 _USER = "braid"
 _BUSY = 20
@@ -64,6 +67,12 @@ class _Host:
         self._thread = threading.Thread(target=self._sender.run, daemon=True)
         self._thread.start()
         self._client.start()
+
+    def receive(self, number: int) -> None:
+        """Have a raw stream received into a spool."""
+        supply = Subscribed(topic=f"raw/{number}", fields={"n": Kind.INTEGER})
+        plan = Plan(job="j", host="bench", version=1)
+        self.spools.need(plan, Ingress(stream=f"raw {number}", instance=1, supply=supply))
 
     def supply(self, stream: Stream, *, most_bytes: int = 1 << 30, is_read: bool = True) -> None:
         """Have a stream forwarded, and received into a spool."""
@@ -114,30 +123,43 @@ class _Host:
 def main(*, quick: bool) -> None:
     """Measure with every broker that is there."""
     brokers: list[BrokerKind] = ["embedded"] if executable() is None else ["mosquitto", "embedded"]
-    count, seconds = (200, 3.0) if quick else (5_000, 20.0)
-    print(json.dumps({kind: _measured(kind, count, seconds) for kind in brokers}))
+    raw, count, seconds = (100, 200, 3.0) if quick else (1_000, 5_000, 20.0)
+    allow_many_descriptors()
+    print(json.dumps({kind: _raw(kind, raw, seconds) | _between_jobs(kind, count, seconds) for kind in brokers}))
 
 
-def _measured(kind: BrokerKind, count: int, seconds: float) -> dict[str, Any]:
+def _raw(kind: BrokerKind, count: int, seconds: float) -> dict[str, Any]:
+    with _host(kind) as host:
+        at_rest = _at_rest(host, [partial(host.receive, number) for number in range(count)], seconds)
+        print(f"{kind}, raw streams at rest: {json.dumps(at_rest)}", flush=True)
+        return {"raw_at_rest": at_rest}
+
+
+def _at_rest(host: _Host, supplies: Sequence[Callable[[], None]], seconds: float) -> dict[str, float]:
+    """What streams that are supplied now cost once nothing is sent."""
+    begun = time.monotonic()
+    for supply in supplies:
+        supply()
+    while not host.settled():
+        time.sleep(0.1)
+    took = time.monotonic() - begun
+    _work(host, (), 2 * seconds)
+    cores = _work(host, (), seconds)
+    process = psutil.Process()
+    return {
+        "streams": len(supplies),
+        "supplied_per_s": round(len(supplies) / took),
+        "cores": cores,
+        "descriptors": process.num_fds(),
+        "threads": process.num_threads(),
+        "memory_mb": round(process.memory_info().rss / 1e6),
+    }
+
+
+def _between_jobs(kind: BrokerKind, count: int, seconds: float) -> dict[str, Any]:
     streams = [Stream(number, "out") for number in range(count)]
     with _host(kind) as host:
-        begun = time.monotonic()
-        for stream in streams:
-            host.supply(stream)
-        while not host.settled():
-            time.sleep(0.1)
-        took = time.monotonic() - begun
-        _work(host, (), 2 * seconds)
-        rest = _work(host, (), seconds)
-        process = psutil.Process()
-        at_rest = {
-            "streams": count,
-            "supplied_per_s": round(count / took),
-            "cores": rest,
-            "descriptors": process.num_fds(),
-            "threads": process.num_threads(),
-            "memory_mb": round(process.memory_info().rss / 1e6),
-        }
+        at_rest = _at_rest(host, [partial(host.supply, stream) for stream in streams], seconds)
         print(f"{kind}, at rest: {json.dumps(at_rest)}", flush=True)
         busy = streams[:_BUSY]
         _work(host, busy, seconds / 2)
