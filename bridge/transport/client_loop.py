@@ -111,11 +111,13 @@ class ClientLoop:
             return bool(self._clients)
 
     def _serve(self, served: "_ServedClients", client: RoundsClient, *, readable: bool = False) -> None:
-        if client in self._to_connect or client not in self._clients:
-            return
+        with self._guard:
+            if client in self._to_connect or client not in self._clients:
+                return
+            is_given_up = client in self._given_up
         due = math.inf
         try:
-            if client in self._given_up:
+            if is_given_up:
                 client.drop()
             elif client.socket() is not None:
                 due = client.serve(readable=readable)
@@ -123,23 +125,23 @@ class ClientLoop:
             note_failed("a client of the broker", error)
             client.drop()
         if client.socket() is None:
-            if client.leaving:
-                with self._guard:
-                    self._clients.discard(client)
-                    self._given_up.discard(client)
-                    self._guard.notify_all()
-            else:
-                due = client.connects_at
-                if time.monotonic() >= due:
-                    due = math.inf
-                    self._connect(client)
+            due = self._served_apart(client)
         served.watch(client, due)
 
-    def _connect(self, client: RoundsClient) -> None:
+    def _served_apart(self, client: RoundsClient) -> float:
+        """Let a client go that has disconnected, or connect it once it may; returns when that is."""
         with self._guard:
+            if client.leaving:
+                self._clients.discard(client)
+                self._given_up.discard(client)
+                self._guard.notify_all()
+                return math.inf
+            if time.monotonic() < client.connects_at:
+                return client.connects_at
             self._to_connect.append(client)
             if len(self._to_connect) == 1:
                 threading.Thread(target=self._connect_all, name=f"{self._name} connects", daemon=True).start()
+            return math.inf
 
     def _connect_all(self) -> None:
         is_done = False

@@ -12,6 +12,7 @@ from statistics import median
 
 from manager.defragmentation.measurement import HostSample
 from merge import BATCH_SECONDS, Costs, Instance
+from merge.placement.planned import ASSUMED_BRIDGE
 
 FEWEST_SAMPLES = 10
 """Samples needed before any price is fitted."""
@@ -37,7 +38,7 @@ class Prices:
     """Cores of a host without jobs."""
     batch: float = BATCH_SECONDS
     """Seconds of CPU per batch, independent of its events."""
-    bridge: float = 0.01
+    bridge: float = ASSUMED_BRIDGE
     """Cores per bridge, for sending, receiving and spooling with every batch."""
     paused: float = 0.0001
     """Cores per paused task, for its line in each plan and its state in each image."""

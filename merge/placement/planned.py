@@ -42,7 +42,7 @@ MOST_ROOMY = 8
 """The jobs with room that a residue may join although nothing that it reads is there."""
 SECONDS = 0.5
 """How long the search may take; others wait for it."""
-ASSUMED_BRIDGE = 0.01
+ASSUMED_BRIDGE = 0.005
 """Cores that a bridge takes, where that was not measured."""
 HOP = 0.01
 """What one more bridge on the slowest path is worth, in cores."""
