@@ -14,10 +14,8 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, inspect, text
 
-from manager.committer.dataflow_rows import dataflow_of
 from manager.store.database import MIGRATIONS, DatabaseDown, Store, sqlite_url
 from manager.store.tables import Leadership, OperationRow, TenantRow
-from tests.manager.managers import Manager
 
 FIRST = {
     "id": 1,
@@ -97,20 +95,6 @@ def test_down_and_up_again_leaves_the_first_row(empty_url: str) -> None:
         assert differences(engine) == []
         with store.read() as session:
             assert session.get_one(Leadership, 1).model_dump() == FIRST
-
-
-def test_the_streams_of_dataflows_that_run_are_counted(empty_url: str) -> None:
-    """In a database of before that was done."""
-    manager = Manager(empty_url).lead()
-    manager.admit("ann")
-    manager.register("weather")
-    dataflow = manager.submit("ann", "s:source > a:map > k:sink s > k")
-    engine = engine_of(manager.store)
-    for command, revision in ((alembic.command.downgrade, "0026"), (alembic.command.upgrade, "head")):
-        migrate(engine, command, revision)
-    with manager.store.read() as session:
-        assert 3 == dataflow_of(session, dataflow).streams
-    manager.close()
 
 
 def test_managers_may_start_at_once(empty_url: str) -> None:
