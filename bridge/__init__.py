@@ -10,7 +10,7 @@ from bridge.events.output_messages import output_message
 from bridge.generated.generator_run import GeneratorRun
 from bridge.generated.generators import Rate, Replay, Timer
 from bridge.intake import Counts, Intake
-from bridge.machine.clock import Clock, MemoryClock, SystemClock
+from bridge.machine.clock import Clock, SystemClock
 from bridge.machine.lease import Lease, LeaseTaken
 from bridge.message import Message
 from bridge.receiver import Receiver, ReceiverThread
@@ -19,7 +19,6 @@ from bridge.spool_feed import SpoolFeed, Unread
 from bridge.spools.consumers import commit, consumers, leave, unread_since
 from bridge.spools.index import SpoolIndex, SpoolReach
 from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, packed, unpacked
-from bridge.spools.memory_spool import MemorySpool
 from bridge.spools.reader import FolderReader, between, position_since, read
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull
 from bridge.transport.mqtt_client import MqttClient, NotConnected
@@ -40,8 +39,6 @@ __all__ = [
     "Lease",
     "LeaseTaken",
     "MalformedFrame",
-    "MemoryClock",
-    "MemorySpool",
     "Message",
     "MqttClient",
     "NotConnected",

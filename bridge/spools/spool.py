@@ -52,7 +52,7 @@ class SpoolClosed(RuntimeError):
 
 
 class SpoolOwner(Protocol):
-    """A spool as receivers and generators fill it: a `Spool` or a `MemorySpool`."""
+    """A spool as receivers and generators fill it: a `Spool`, or a twin of it."""
 
     @property
     def first(self) -> int:

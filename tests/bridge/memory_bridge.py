@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from bridge import topics
 from bridge.emitted import Emitted, Stream
-from bridge.machine.clock import MemoryClock
 from bridge.message import Message
 from bridge.receiver import Receiver
 from bridge.sender import MOST_UNCONFIRMED, Sender, StreamTrouble
@@ -16,7 +15,8 @@ from bridge.spool_feed import SpoolFeed
 from bridge.spools.log import ItemKind, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool
-from bridge.transport.memory_broker import MemoryBroker, MemoryClient
+from tests.twins.memory_broker import MemoryBroker, MemoryClient
+from tests.twins.memory_clock import MemoryClock
 
 STREAM = Stream(7, "out")
 

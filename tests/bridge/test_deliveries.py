@@ -24,11 +24,11 @@ from bridge.receiver import Receiver
 from bridge.spool_feed import SpoolFeed
 from bridge.spools.consumers import commit
 from bridge.spools.log import Placed, unpacked
-from bridge.spools.memory_spool import MemorySpool
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool, SpoolOwner
-from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from dags import Kind, Schema
+from tests.twins.memory_broker import MemoryBroker, MemoryClient
+from tests.twins.memory_spool import MemorySpool
 
 RAW, SENT, CLIENT = "sensors/street", topics.sent("raw/street"), "receives"
 SCHEMA = Schema.of(n=Kind.INTEGER)

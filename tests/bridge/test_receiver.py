@@ -16,7 +16,6 @@ from bridge import receiver as receiving
 from bridge import topics
 from bridge.events.births import Birth
 from bridge.events.numbered_events import Sent
-from bridge.machine.clock import MemoryClock
 from bridge.message import Message
 from bridge.producer_answers import _PATIENCE, REPORT_INTERVAL
 from bridge.receiver import Receiver, ReceiverThread
@@ -25,9 +24,10 @@ from bridge.spools.consumers import commit
 from bridge.spools.log import ItemKind, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool
-from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from bridge.wire import Frame, FrameKind, encode
 from dags import Kind, Schema
+from tests.twins.memory_broker import MemoryBroker, MemoryClient
+from tests.twins.memory_clock import MemoryClock
 
 STREAM = topics.stream(7, "out")
 RAW = "sensors/street"

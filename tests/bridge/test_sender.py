@@ -16,9 +16,9 @@ from bridge.forwarded_streams import NO_RECORD_NEEDED, OPENINGS
 from bridge.message import Message
 from bridge.outbox import MOST_PATIENCE
 from bridge.sender import _RETRY_INTERVAL, PlainMessage, Sender
-from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from bridge.wire import Again, FrameKind, decode
 from tests.bridge.memory_bridge import STREAM, bridge, events, losing
+from tests.twins.memory_broker import MemoryBroker, MemoryClient
 
 ON = topics.stream(*STREAM)
 

@@ -10,11 +10,9 @@ import pyarrow as pa
 from bridge import Birth, Item, Message, Receiver, Sender, Spool, SpoolFeed, packed, topics, unpacked
 from bridge.emitted import Stream
 from bridge.events.raw_events import arrow_schema
-from bridge.machine.clock import MemoryClock
 from bridge.machine.files import Steps, no_steps
 from bridge.spools.log import ItemKind
 from bridge.spools.reader import read
-from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from dags import Kind, Schema
 from engine.delivery.follower import Follower
 from engine.kernel.batch_rows import Span, arriving
@@ -22,8 +20,10 @@ from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
 from engine.records.record_store import RecordStore
 from engine.supply import Subscribed
-from engine.twin_job import TwinJob
 from tests.chaos.oracle import LEAST, MOST, WINDOW, averaged, counted, filtered, first_difference
+from tests.twins.memory_broker import MemoryBroker, MemoryClient
+from tests.twins.memory_clock import MemoryClock
+from tests.twins.twin_job import TwinJob
 
 JOB, STREAM = "j", "raw/s"
 COUNTED, AVERAGED = Stream(3, "out"), Stream(4, "out")

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from bridge.transport.memory_broker import MemoryBroker
 from manager.answers import Role
 from manager.cases.base import Caller
 from manager.event_flow.output_watcher import OutputWatcher
@@ -20,6 +19,7 @@ from merge import Instance
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.managers import OPERATOR, caller
 from tests.manager.memory_outputs import connecting, output
+from tests.twins.memory_broker import MemoryBroker
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 

@@ -23,10 +23,10 @@ from engine.records.kept_cuts import KeptCut
 from engine.records.record import Table
 from engine.records.staged_state import Staged
 from engine.state_change import FormerTask, StateChange
-from engine.twin_job import TwinJob
 from tests.differential.test_shards import by_key, multiset
 from tests.engine.kernels import enters, entry, slot
 from tests.engine.kernels import events as arrow_events
+from tests.twins.twin_job import TwinJob
 
 STREAM = "s"
 KEYS = [f"key {n}" for n in range(9)]

@@ -19,9 +19,9 @@ from engine.plan import Delivery, Forward, Limits, Plan, Port, Slot
 from engine.plan_division import divided
 from engine.records.job_folder import spool_folder
 from engine.records.record import Table
-from engine.twin_job import TwinJob
 from tests.engine.kernels import enters, slot
 from tests.engine.kernels import events as arrow_events
+from tests.twins.twin_job import TwinJob
 
 BEHAVIOURS, CATALOGUE = installed_behaviours(), installed_catalogue()
 KEYS = [None, "x", "y", "z", "ü"]

@@ -19,8 +19,8 @@ from engine.behaviour import installed_behaviours
 from engine.plan import Delivery, Edge, Limits, Plan, Slot
 from engine.records.job_folder import spool_folder
 from engine.records.record import Table
-from engine.twin_job import TwinJob
 from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, raw, slot
+from tests.twins.twin_job import TwinJob
 
 pytestmark = pytest.mark.spark
 

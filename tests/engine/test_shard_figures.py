@@ -13,9 +13,9 @@ from engine.catalogue import installed_catalogue
 from engine.kernel.portion import groups_of
 from engine.plan import Plan
 from engine.records.job_folder import spool_folder
-from engine.twin_job import TwinJob
 from tests.engine.kernels import enters, slot
 from tests.engine.kernels import events as arrow_events
+from tests.twins.twin_job import TwinJob
 
 EVENTS = [{"k": key, "n": number} for number, key in enumerate("aabacadaaabbe")]
 

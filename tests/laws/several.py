@@ -13,7 +13,6 @@ from bridge.emitted import Emitted as Sent
 from bridge.emitted import Stream, frames
 from bridge.intake import Intake, offer
 from bridge.spools.log import Item, ItemKind, packed
-from bridge.spools.memory_spool import MemorySpool
 from bridge.wire import Frame, FrameKind
 from engine.behaviour import Behaviour
 from engine.job.pace import next_batch
@@ -26,6 +25,7 @@ from engine.records.kept_cuts import KeptCut
 from engine.records.record import EmittedEvents, Record, Table
 from engine.records.state import InstanceStates
 from tests.engine.kernels import DrawnTime
+from tests.twins.memory_spool import MemorySpool
 
 
 @dataclass

@@ -4,8 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from bridge import MemorySpool, Message, Receiver, SpoolFeed, topics, unpacked
-from bridge.transport.memory_broker import MemoryBroker, MemoryClient
+from bridge import Message, Receiver, SpoolFeed, topics, unpacked
+from tests.twins.memory_broker import MemoryBroker, MemoryClient
+from tests.twins.memory_spool import MemorySpool
 
 
 def connecting(broker: MemoryBroker) -> Callable[..., MemoryClient]:

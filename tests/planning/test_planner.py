@@ -20,8 +20,8 @@ from planning.planning_problem import (
     RunningVertex,
     Vertex,
 )
-from planning.validator import violations
 from tests.planning.oracle import answers, best
+from tests.planning.plan_validator import violations
 from tests.planning.problems import problems
 
 ORDERS = st.sampled_from(list(permutations(Criterion)))

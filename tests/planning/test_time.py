@@ -16,8 +16,8 @@ from planning.planner import find_plan
 from planning.planning_problem import Criterion, PlanningProblem
 from planning.reach import reach
 from planning.reuse import Residue
-from planning.validator import violations
 from tests.planning.oracle import best, true
+from tests.planning.plan_validator import violations
 from tests.planning.problems import problems
 
 CRITERIA = (Criterion.RESIDUE, Criterion.COST, Criterion.NO_OPS)

@@ -12,10 +12,10 @@ from engine.behaviour import NoBehaviour
 from engine.host_outside import HostOutside
 from engine.plan import Forward, Plan
 from engine.records.job_folder import spool_folder
-from engine.twin_job import TwinJob
 from engine.vault import VAULT_KEY, Vault
 from tests.engine.kernels import enters, events, slot
 from tests.tasks.revealing import RevealConfig
+from tests.twins.twin_job import TwinJob
 
 PLACES = {"reveal": "tests.tasks.revealing:reveal"}
 

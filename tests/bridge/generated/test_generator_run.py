@@ -22,12 +22,12 @@ from bridge.generated.file_columns import Unreplayable
 from bridge.generated.generator_run import _GROUPING, _LONGEST, GENERATOR, GeneratorRun
 from bridge.generated.generators import MOST_DUE_EVENTS, Rate, Replay, Timer
 from bridge.intake import Expected
-from bridge.machine.clock import MemoryClock
 from bridge.spools.log import Item, Placed, unpacked
-from bridge.spools.memory_spool import MemorySpool
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool, SpoolState
 from dags import Kind, Schema
+from tests.twins.memory_clock import MemoryClock
+from tests.twins.memory_spool import MemorySpool
 
 ROOMY = 10**9
 START = 1_000.0
@@ -226,7 +226,8 @@ STEPS = ["open", "write", "sync", "rename", "sync folder", "done", "remove"]
 GENERATED = """
 import json, os, signal, sys
 from pathlib import Path
-from bridge import GeneratorRun, MemoryClock, Rate, Replay, Spool, commit
+from bridge import GeneratorRun, Rate, Replay, Spool, commit
+from tests.twins.memory_clock import MemoryClock
 from dags import Kind, Schema
 
 folder, (kind, fatal, at, turn, rounds) = Path(sys.argv[1]), json.loads(sys.argv[2])

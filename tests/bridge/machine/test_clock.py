@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from bridge.machine.clock import MemoryClock, SystemClock
+from bridge.machine.clock import SystemClock
+from tests.twins.memory_clock import MemoryClock
 
 
 def test_the_twin_stands_still_until_it_advances() -> None:

@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bridge.intake import Expected
 from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, unpacked
-from bridge.spools.memory_spool import MemorySpool
 from bridge.spools.reader import FolderReader
 from bridge.spools.spool import Spool, SpoolFull, SpoolOwner
 from tests.bridge.spools.test_log import data, marker
+from tests.twins.memory_spool import MemorySpool
 
 LIMIT = 16_000
 EXPECTED = st.dictionaries(

@@ -10,8 +10,8 @@ from engine.behaviour import installed_behaviours
 from engine.delivery.publisher import RUNS
 from engine.delivery.recent_output import recent_output
 from engine.records.job_folder import job_folder, spool_folder
-from engine.twin_job import TwinJob
 from tests.integration.hosting import delivery, job, raw, slot
+from tests.twins.twin_job import TwinJob
 
 PLAN = job("1", slot(2, "output", 1), slot(3, "count", 1, by=[]), slot(4, "output", 3), reads=(raw("t", 1),))
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql.datasource import DataSource
 
-from bridge import Item, Lease, LeaseTaken, MemoryClock, Spool, commit, consumers, topics
+from bridge import Item, Lease, LeaseTaken, Spool, commit, consumers, topics
 from bridge.machine.back_off import BackOff
 from bridge.machine.files import write_whole
 from bridge.spools.log import LOG
@@ -39,6 +39,7 @@ from tests.engine.follower_scene import Sender
 from tests.engine.host.test_spools import Broker, filled
 from tests.engine.job.memory_records import MemoryRecords
 from tests.engine.late_copies import LateCopies
+from tests.twins.memory_clock import MemoryClock
 
 BOUND = 20.0
 LONG = 3_600.0

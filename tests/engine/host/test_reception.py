@@ -8,13 +8,14 @@ from typing import Any, NoReturn
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import MemoryClock, Message, SpoolFeed, Unread
-from bridge.spools.memory_spool import MemorySpool
+from bridge import Message, SpoolFeed, Unread
 from bridge.transport.address import Address
 from bridge.transport.fetch_interval import FETCH_AHEAD, Fetch, Grouping
 from dags import Kind, Schema
 from engine.host import reception
 from engine.host.reception import Receptions
+from tests.twins.memory_clock import MemoryClock
+from tests.twins.memory_spool import MemorySpool
 
 BOUND = 20.0
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from bridge import Counts, FolderReader, Item, MemoryClock, Spool, SpoolFeed, Unread, commit, consumers, leave, topics
+from bridge import Counts, FolderReader, Item, Spool, SpoolFeed, Unread, commit, consumers, leave, topics
 from bridge.spools.log import LOG
 from dags import Kind, Schema
 from engine.host.consumers import HostConsumers
@@ -21,6 +21,7 @@ from engine.records.job_folder import JobFolder, spool_folder
 from engine.records.kept_cuts import KeptCut
 from engine.supply import Bridged, Rated, ReplayedFile, Subscribed, Supply
 from tests.engine.replicas.scene import until
+from tests.twins.memory_clock import MemoryClock
 
 DUE = {"raw/street": 7.0}
 """When the next batch that reads a stream may begin."""

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from bridge.spools.log import Item, ItemKind
-from bridge.spools.memory_spool import MemorySpool
 from engine.job import pace_keeper
 from engine.job.pace import ReadableSpool
 from engine.job.pace_keeper import LongBatch, PaceKeeper, PlannedBatch, ReaderOrder
@@ -20,6 +19,7 @@ from engine.offset import Offset
 from engine.plan import Edge, Entry, Ingress, Plan, Slot
 from engine.supply import Bridged, Rated
 from tests.engine.job.memory_records import MemoryRecords
+from tests.twins.memory_spool import MemorySpool
 
 BOUND = 20.0
 LONG = 3_600.0

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from bridge import FolderReader, Item, MemoryClock, PositionsGone, Spool, commit, packed
+from bridge import FolderReader, Item, PositionsGone, Spool, commit, packed
 from engine.host.consumers import HostConsumers
 from engine.job.job import SparkJob
 from engine.job.pace import next_batch
@@ -21,8 +21,9 @@ from engine.kernel.batch_rows import ShardRows, Span, read_rows
 from engine.kernel.worker import Worker
 from engine.records.job_folder import job_folder, spool_folder
 from engine.spark.source import LongBatchShard, SpoolStreamReader
-from engine.twin_job import TwinJob
 from tests.chaos.chain import BEHAVIOURS, JOB, PLAN, STREAM
+from tests.twins.memory_clock import MemoryClock
+from tests.twins.twin_job import TwinJob
 
 NO_SPARK = cast("Any", None)
 NO_HOST = cast("Any", SimpleNamespace(need=lambda *_ingress: None))

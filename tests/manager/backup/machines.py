@@ -20,9 +20,9 @@ from engine.plan import Delivery, Edge, Ingress, Plan, Slot
 from engine.records.job_folder import job_folder, spool_folder
 from engine.records.record_store import RecordStore
 from engine.supply import Subscribed
-from engine.twin_job import TwinJob
 from manager.store.database import Store
 from manager.store.tables import Leadership
+from tests.twins.twin_job import TwinJob
 
 STREAM = "source/1"
 JOB = "1"

@@ -27,7 +27,6 @@ from engine.records.job_folder import job_folder, spool_folder
 from engine.records.kept_cuts import KeptCut
 from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
-from engine.twin_job import TwinJob
 from engine.vault import NoSecret, Vault
 from manager import store
 from manager.answers import OperationKind
@@ -44,6 +43,7 @@ from tests.manager.backup.machines import JOB, STREAM, CountingJob, everything, 
 from tests.manager.conftest import BOTH
 from tests.manager.databases import Server
 from tests.manager.managers import OPERATOR, Manager
+from tests.twins.twin_job import TwinJob
 
 LINE = "s:source > m:map{{'add': {}}} > k:sink"
 

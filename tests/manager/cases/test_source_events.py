@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bridge.transport.memory_broker import MemoryBroker
 from engine.job.lifecycle import JobState
 from manager.answers import SourceForm
 from manager.cases.base import Caller
@@ -15,6 +14,7 @@ from manager.observations.reports import JobSeen
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound, StateNotReady
 from tests.manager.managers import OPERATOR, Manager, caller
 from tests.manager.memory_outputs import Spools, connecting
+from tests.twins.memory_broker import MemoryBroker
 
 ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")
 BODY = b'{"value": 1}\n{"value": 2}\n'

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.transport.memory_broker import MemoryBroker
 from manager.event_flow.output_look import MOST_SAMPLE_CHARACTERS, MOST_SAMPLE_EVENTS, OutputLook
 from manager.event_flow.output_watcher import OutputWatcher
 from manager.problem import QuotaExceeded, StateNotReady
 from tests.manager.memory_outputs import connecting, output
+from tests.twins.memory_broker import MemoryBroker
 
 TOPIC = "braid/1/out/ann/d-1/out"
 

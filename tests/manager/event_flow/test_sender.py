@@ -8,11 +8,11 @@ import pytest
 
 from bridge import topics
 from bridge.events.numbered_events import MOST_REMEMBERED
-from bridge.transport.memory_broker import MemoryBroker
 from manager.event_flow import sender
 from manager.event_flow.sender import _MOST_AT_ONCE, MOST_REQUESTS_OF_ONE, EventSender, Gap
 from manager.problem import NotTaken, QuotaExceeded, StateNotReady
 from tests.manager.memory_outputs import Spools, connecting
+from tests.twins.memory_broker import MemoryBroker
 
 STREAM = "source/7"
 

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.transport.memory_broker import MemoryBroker
 from engine.delivery.publisher import RUNS
 from manager.event_flow.output_watcher import OutputWatcher
 from manager.event_flow.tail import Tail
 from tests.manager.memory_outputs import connecting, output
+from tests.twins.memory_broker import MemoryBroker
 
 TOPIC = "braid/1/out/ann/d-1/out"
 

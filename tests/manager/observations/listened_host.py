@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from bridge import topics
-from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from engine.plan import Plan
 from engine.plan_messages import written_plan
 from manager.observations.listener import Listener
 from manager.observations.listener_line import ListenerLine
 from manager.observations.sight import JobSight
+from tests.twins.memory_broker import MemoryBroker, MemoryClient
 
 BOUND = 30.0
 

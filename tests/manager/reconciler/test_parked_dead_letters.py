@@ -13,7 +13,6 @@ from sqlalchemy.exc import OperationalError
 from sqlmodel import col
 
 from bridge import Message, topics
-from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from manager.observations.listener_line import ListenerLine
 from manager.problem import StateNotReady
 from manager.reconciler import parked_dead_letters
@@ -21,6 +20,7 @@ from manager.reconciler.parked_dead_letters import DeadLetterParking, read_lette
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers
 from manager.store.tables import DeadLetterReaderRow, DeadLetterRow
+from tests.twins.memory_broker import MemoryBroker, MemoryClient
 
 BOUND = 30.0
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from bridge.transport.memory_broker import MemoryBroker
 from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
 from manager.answers import ImageForm, KeyForm, PublishingForm, Quota, ReconfigurationForm, SourceForm, Stop, TenantForm
@@ -40,6 +39,7 @@ from ring.fleet import CarriageTurn
 from tests.engine.code.wheels import wheel
 from tests.manager.memory_outputs import Spools, connecting
 from tests.manager.rest.real_service import NAME, in_folder, real_service
+from tests.twins.memory_broker import MemoryBroker
 
 TENANTS = ("ann", "bob", "city", "poor", "hasty")
 USED = "used-once"

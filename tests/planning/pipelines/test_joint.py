@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from planning.pipelines.joint import InvalidDocuments, joint_problem, plan_together
 from planning.pipelines.pipeline import Pipeline
 from planning.pipelines.planned import PlannedPipeline, plan_pipeline
-from planning.validator import violations
 from tests.planning.pipelines.open_places import check, pipeline
+from tests.planning.plan_validator import violations
 
 CLEAN = [{"holds": {"clean": True}}]
 LINES = (

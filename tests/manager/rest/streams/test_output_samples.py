@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from bridge.transport.memory_broker import MemoryBroker
 from manager.answers import SampleAnswer
 from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
 from manager.reconciler.live_events import LiveEvents
@@ -16,6 +15,7 @@ from manager.rest.streams import signs_of_life
 from tests.manager.memory_outputs import connecting, output
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
+from tests.twins.memory_broker import MemoryBroker
 
 BOUND = 30.0
 TOPIC = "braid/1/out/ann/d-0/averages"

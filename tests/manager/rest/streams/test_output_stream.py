@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from bridge.transport.memory_broker import MemoryBroker
 from engine.delivery.publisher import RUNS
 from manager.answers import OutputEvent
 from manager.event_flow.output_watcher import OutputWatcher
@@ -17,6 +16,7 @@ from manager.rest.openapi_examples import resources
 from manager.rest.streams import signs_of_life
 from tests.manager.memory_outputs import connecting, output
 from tests.manager.rest.fake_service import FakeService
+from tests.twins.memory_broker import MemoryBroker
 
 TOPIC = "braid/1/out/ann/d-0/averages"
 PATH = "/v1/dataflows/d-0/outputs"

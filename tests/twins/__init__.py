@@ -1,0 +1,1 @@
+"""Twins: stand-ins in memory of real parts, behind the same interfaces."""
