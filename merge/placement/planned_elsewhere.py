@@ -6,10 +6,10 @@ is how it compares with the groups in which the tasks are now.
 
 from dataclasses import replace
 
-from dags.pddl.texts import Pddl
 from merge.grouping import Grouping, GroupingProblem, cost_of
 from merge.grouping.pddl.grouping_export import exported, model_weights
 from merge.grouping.pddl.grouping_import import planned_grouping
+from merge.grouping.pddl.pddl_texts import Pddl
 from merge.placement.explained import PlacementQuestion
 
 

@@ -92,7 +92,6 @@ def test_the_pages_that_promise_examples_have_them() -> None:
         "docs/how-to/merge-from-python.md",
         "docs/how-to/write-adaptive-dataflows.md",
         "docs/placement.md",
-        "docs/planning.md",
         "docs/provisioning.md",
         "docs/running.md",
         "docs/task-library.md",

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dags import Problem
-from dags.pddl.texts import PddlError
 from manager.answers import (
     OtherPlaceAnswer,
     PlacedTaskAnswer,
@@ -21,6 +20,7 @@ from manager.committed.state import CommittedState, running_id
 from manager.committer.dataflow_rows import running_dataflow
 from manager.problem import Conflict, InvalidRequest, NotFound
 from merge import BATCH_SECONDS, Costs, Host, Instance
+from merge.grouping.pddl.pddl_texts import PddlError
 from merge.placement.explained import (
     PlacementQuestion,
     placement_places,

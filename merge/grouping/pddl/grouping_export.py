@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dags.pddl.names import name
-from dags.pddl.texts import Pddl, PddlError, action, block
 from merge.grouping.grouping_problem import GroupingProblem
 from merge.grouping.layout import NANOCORES, NodeLayout
+from merge.grouping.pddl.pddl_texts import Pddl, PddlError, action, block, name
 
 _PREDICATES = """\
   (:predicates

@@ -2,13 +2,12 @@
 
 from collections import defaultdict
 
-from dags.pddl.names import parts
-from dags.pddl.texts import PddlError
 from merge.grouping.expense import cost_of
 from merge.grouping.grouping_problem import GroupingProblem, TaskId, in_order
 from merge.grouping.groups import Group, Grouping
 from merge.grouping.order import arranged
 from merge.grouping.pddl.grouping_export import PddlWeights, exported, said
+from merge.grouping.pddl.pddl_texts import PddlError, parts
 from merge.grouping.pddl.replay import replayed
 from merge.grouping.validity import problems_of
 

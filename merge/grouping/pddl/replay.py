@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dags.pddl.texts import Pddl, PddlError
+from merge.grouping.pddl.pddl_texts import Pddl, PddlError
 
 Expression: TypeAlias = Any
 """A word, or a list of expressions."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from dags.pddl.names import name
 from merge.grouping import Grouping, GroupingProblem
 from merge.grouping.layout import NodeLayout
 from merge.grouping.pddl.grouping_export import said
+from merge.grouping.pddl.pddl_texts import name
 
 
 def plan_of(problem: GroupingProblem, grouping: Grouping) -> str:

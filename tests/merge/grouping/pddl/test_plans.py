@@ -6,7 +6,6 @@ import kairos
 import pytest
 from hypothesis import given, settings
 
-from dags.pddl.texts import PddlError
 from merge.grouping import (
     GROUPING_STRATEGIES,
     Effort,
@@ -20,6 +19,7 @@ from merge.grouping import (
 from merge.grouping.layout import NANOCORES
 from merge.grouping.pddl.grouping_export import PAPER_WEIGHTS, PddlWeights, exported, model_weights
 from merge.grouping.pddl.grouping_import import planned_grouping
+from merge.grouping.pddl.pddl_texts import PddlError
 from merge.grouping.pddl.replay import replayed, steps
 from tests.merge.grouping.pddl.plans import plan_of
 from tests.merge.grouping.problems import cheapest, grouping_problems
