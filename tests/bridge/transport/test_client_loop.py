@@ -93,7 +93,10 @@ def test_many_clients_share_a_thread_and_take_a_descriptor_each(broker: Broker) 
             with publishing(broker.address("braid")) as publisher:
                 for number in range(MANY):
                     publisher.publish(f"t/{number}", round_)
-                assert [round_] * MANY == [one.came.get(timeout=BOUND) for one in served]
+                for one in served:
+                    # A broker that is killed may send once more what was acknowledged just before.
+                    while one.came.get(timeout=BOUND) != round_:
+                        assert round_ != b"first"
             if round_ == b"first":
                 broker.restart()
                 for one in served:

@@ -19,13 +19,15 @@ class Knot:
 @pytest.fixture
 def sparing() -> Iterator[GarbageGuard]:
     """A guard that has begun, in a process that freezes nothing else and only collects when a test says so."""
-    guard = GarbageGuard()
+    guard, others = GarbageGuard(), gc.callbacks[:]
+    # An earlier test of this process may have begun a guard, which knows nothing of this one's batches.
+    gc.callbacks.clear()
     gc.disable()
     gc.collect()
     gc.freeze()
     guard.begin()
     yield guard
-    gc.callbacks.remove(guard._on_collection)
+    gc.callbacks[:] = others
     gc.unfreeze()
     gc.enable()
 
