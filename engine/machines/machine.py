@@ -34,7 +34,7 @@ from engine.replicas.copy_room import CopyRoom
 from engine.replicas.copy_server import CopyServer
 from engine.replicas.replicator import Replicator
 from engine.replicas.store.address import StoreAddress
-from engine.spark.cores import batch_cost_of, cores_of
+from engine.spark.cores import cores_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ class Machine:
         self._store = OrderStore(root, name)
         self._carried: dict[str, CarriedHost] = {}
         self._count_cores = partial(cores_of, session)
-        self._figures = MachineFigures(name, self._own, self._count_cores, batch_cost_of(session))
+        self._figures = MachineFigures(name, self._own, self._count_cores)
         secret = secrets.token_urlsafe()
         tls = copies.tls() if copies is not None else None
         stored_at = StoreAddress(url=store, identity=self._root.identity) if store else None

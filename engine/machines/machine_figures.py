@@ -18,11 +18,10 @@ def own_hosts(machine: str, count: int) -> tuple[str, ...]:
 class MachineFigures:
     """One machine's; any thread may ask."""
 
-    def __init__(self, machine: str, own: Sequence[str], count_cores: Callable[[], int], batch_cost: float) -> None:
+    def __init__(self, machine: str, own: Sequence[str], count_cores: Callable[[], int]) -> None:
         self._machine = machine
         self._own = own
         self._count_cores = count_cores
-        self._batch_cost = batch_cost
         self._meter = CpuMeter()
 
     def of(self, host: str, carried: Collection[str]) -> Mapping[str, Any]:
@@ -34,5 +33,4 @@ class MachineFigures:
             "machine": self._machine,
             "cpu": self._meter.cpu() if host == first else {},
             "cores": self._count_cores() / len(carried),
-            "batch_cost": self._batch_cost,
         }

@@ -1,4 +1,4 @@
-"""The cores of a Spark application: those of the executors that it has now, and what a batch takes of them."""
+"""The cores of a Spark application: those of the executors that it has now."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 _SLOTS_PER_CORE = "spark.braid.slotsPerCore"
 """The setting by which the operator of a cluster says how many of its workers' cores in name are one core."""
-_LOCAL_BATCH, _CLUSTER_BATCH = 0.02, 0.18
-"""As measured on a computer with two cores; on a standalone cluster there, before batches ran within long ones."""
 
 
 def cores_of(session: "SparkSession") -> int:
@@ -24,8 +22,3 @@ def cores_of(session: "SparkSession") -> int:
     scala = context._jsc.sc()  # noqa: SLF001 - there is no public way to it
     slots = int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
     return math.ceil(slots / int(context.getConf().get(_SLOTS_PER_CORE, "16")))
-
-
-def batch_cost_of(session: "SparkSession") -> float:
-    """The seconds of CPU that a batch takes, whatever it holds; on a cluster its task goes to another JVM and back."""
-    return _LOCAL_BATCH if is_local(session.sparkContext.master or "") else _CLUSTER_BATCH

@@ -88,9 +88,7 @@ class CarriageKeeper:
         now = self._clock()
         seen = replace(
             self._watch.take(machines, sight.connection, fleet.named, now),
-            loads=host_loads(
-                (job.seen for job in sight.jobs.values() if job.seen is not None), sight.hosts.values(), now
-            ),
+            loads=host_loads((job.seen for job in sight.jobs.values() if job.seen is not None), now),
             uneven_since=self._uneven_since,
         )
         decision = self._decide(fleet, seen)

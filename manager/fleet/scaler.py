@@ -101,7 +101,7 @@ class Scaler:
                 lost_since=seen.lost_since,
                 alive_since=seen.alive_since,
                 settled_after=self._settled_after,
-                loads=host_loads(jobs, sight.hosts.values(), now),
+                loads=host_loads(jobs, now),
             ),
             added=fleet.added,
             most=self._most,

@@ -133,7 +133,7 @@ def _host(host: HostSeen) -> Iterator[MetricSample]:
 
 def _machines(known: MetricsSnapshot) -> Iterator[MetricSample]:
     hosts = Counter(each.carriage.machine for each in known.carried)
-    loads = host_loads(known.jobs.values(), known.hosts, known.now)
+    loads = host_loads(known.jobs.values(), known.now)
     taken: defaultdict[str, float] = defaultdict(float)
     for each in known.carried:
         taken[each.carriage.machine] += loads.get(each.carriage.host, 0.0)

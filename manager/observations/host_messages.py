@@ -11,7 +11,6 @@ from engine.host.received import Received
 from engine.plan import Plan, Port
 from engine.supply import Bridged
 from manager.observations.reports import HostSeen, JobSeen, Measured
-from merge import BATCH_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,6 @@ class _HostStatus:
     passed_over: Mapping[str, int] = field(default_factory=dict)
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None
-    batch_cost: float = BATCH_SECONDS
     tags: frozenset[str] = frozenset()
     image: str = ""
     types: frozenset[str] | None = None
@@ -180,7 +178,6 @@ def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
         passed_over=status.passed_over,
         cpu=status.cpu,
         cores=status.cores,
-        batch_cost=status.batch_cost,
         tags=status.tags,
         image=status.image,
         types=status.types,

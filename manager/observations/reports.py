@@ -9,7 +9,6 @@ from typing import Protocol
 from bridge.spools.spool import SpoolState
 from engine.host.received import Received
 from manager.observations.machine_messages import MachineStatus
-from merge import BATCH_SECONDS
 
 _SPOOL_STATES = frozenset(SpoolState)
 
@@ -122,8 +121,6 @@ class HostSeen:
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None
     """Tasks that its Spark runs at once, on the executors that are there; None if the host does not report it."""
-    batch_cost: float = BATCH_SECONDS
-    """Seconds of CPU that a batch takes there, whatever it holds."""
     tags: frozenset[str] = frozenset()
     """Its own, beside those of its image."""
     image: str = ""

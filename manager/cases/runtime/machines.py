@@ -95,7 +95,7 @@ class Machines(Base):
     def _loads(self) -> dict[str, float]:
         with self._committer.looking() as state:
             jobs = [str(job) for job in state.plans]
-        return host_loads(filter(None, map(self._seeing.job, jobs)), self._seeing.hosts(), time.monotonic())
+        return host_loads(filter(None, map(self._seeing.job, jobs)), time.monotonic())
 
 
 def _answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there, what is safe, and what there is to do

@@ -62,7 +62,6 @@ class MachineScene:
         RUN.clear()
         patch.setattr(machines, "SparkHost", IdleHost)
         patch.setattr(machines, "cores_of", lambda _session: 1)
-        patch.setattr(machines, "batch_cost_of", lambda _session: 0.06)
         patch.setattr(machines, "keep_warm", lambda _session, _stopping, _is_cold: None)
         patch.setattr(machines, "_ASK", 3.0)
         self.folder = folder

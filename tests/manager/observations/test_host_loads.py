@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from manager.observations.host_loads import host_loads
-from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured
+from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from merge import BATCH_SECONDS
 
 
@@ -25,23 +25,16 @@ def test_a_host_has_the_load_of_its_jobs() -> None:
         seen("2", "a", did(0.0, -1, 0.0), did(20.0, 40, 2.0)),
         seen("3", "b", did(20.0, 5, 9.0)),
     ]
-    assert host_loads(jobs, (), 20.0) == pytest.approx({"a": 0.5 + 2 * BATCH_SECONDS + 0.1})
+    assert host_loads(jobs, 20.0) == pytest.approx({"a": 0.5 + 2 * BATCH_SECONDS + 0.1})
 
 
 def test_batches_count_from_the_first_that_has_a_number() -> None:
     """A job that has just begun has done its tasks' work since then, and its batches since they are numbered."""
     jobs = [seen("1", "a", did(0.0, -1, 0.0), did(10.0, 500, 1.0), did(20.0, 510, 4.0))]
-    assert host_loads(jobs, (), 20.0) == pytest.approx({"a": 0.2 + 1.0 * BATCH_SECONDS})
-
-
-def test_a_batch_counts_as_its_host_says() -> None:
-    """On a cluster it takes more than on one computer."""
-    jobs = [seen(host, host, did(0.0, 0, 0.0), did(20.0, 40, 2.0)) for host in "ab"]
-    hosts = [HostSeen(host="b", alive=True, batch_cost=0.25, seen=datetime(2026, 1, 2, tzinfo=UTC))]
-    assert host_loads(jobs, hosts, 20.0) == pytest.approx({"a": 0.1 + 2 * BATCH_SECONDS, "b": 0.1 + 0.5})
+    assert host_loads(jobs, 20.0) == pytest.approx({"a": 0.2 + 1.0 * BATCH_SECONDS})
 
 
 def test_the_load_of_a_silent_job_goes() -> None:
     """As its last minute does."""
     jobs = [seen("1", "a", did(0.0, 0, 0.0), did(20.0, 0, 10.0))]
-    assert [host_loads(jobs, (), now)["a"] for now in (20.0, 45.0, 120.0)] == pytest.approx([0.5, 0.25, 0.0])
+    assert [host_loads(jobs, now)["a"] for now in (20.0, 45.0, 120.0)] == pytest.approx([0.5, 0.25, 0.0])
