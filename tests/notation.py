@@ -9,6 +9,7 @@ config reads `weather`.
 import ast
 import json
 import re
+import threading
 from typing import Any
 
 from dags import Dataflow, canonicalise
@@ -19,6 +20,10 @@ from tests.catalogue import CATALOGUE, SOURCES
 _TOKEN = re.compile(
     r"\s*(?:(?P<arrow>>)|(?P<id>[\w-]+)(?P<fresh>!)?(?::(?P<type>[\w:]+))?(?:\[(?P<tags>[\w,]+)\])?(?P<config>\{.*?\}+)?(?:\.(?P<port>\w+))?(?:\.\.(?P<out>\w+))?)"
 )
+
+
+_PARSING = threading.Lock()
+"""Python before 3.11.5 may fail if several threads parse at once."""
 
 
 def document(text: str, name: str = "flow") -> dict[str, Any]:
@@ -33,7 +38,8 @@ def document(text: str, name: str = "flow") -> dict[str, Any]:
             continue
         task = match["id"]
         if match["type"]:
-            config = ast.literal_eval(match["config"]) if match["config"] else {}
+            with _PARSING:
+                config = ast.literal_eval(match["config"]) if match["config"] else {}
             if match["type"] == "source" and not config:
                 config = {"source": "weather"}
             tasks[task] = {"id": task, "type": match["type"], "config": config}
