@@ -66,7 +66,7 @@ class ReceiverThread:
         self._queue.put((work, messages))
 
     def stop(self) -> None:
-        """Do nothing that is delivered from now on, and return once what is being done is."""
+        """Do no more work, and return once the work under way is done."""
         self._is_stopped = True
         self._queue.put(None)
         # It does not wait for the thread to end: that very thread may wait here, after it died of an error.
@@ -241,6 +241,7 @@ class Receiver:
                     topics.discard(topic)
                 self._transport.acknowledge(message.token for message in self._waiting.pop(topic, []))
                 self._answers.forget(topic)
+                self._rejected.pop(topic, None)
 
     def _forget(self) -> None:
         self._waiting.clear()
@@ -269,8 +270,8 @@ class Receiver:
             # A topic retains one message. Each subscription brings it again, but only the first one before any other.
             payloads.insert(0, new[0].payload)
         events, unfit = all_events_in(payloads, schema)
-        for what in unfit:
-            self._rejected[topic].append(Unread(topic=topic, event=what.event, reason=what.reason, count=what.count))
+        for event in unfit:
+            self._rejected[topic].append(Unread(topic=topic, event=event.event, reason=event.reason, count=event.count))
         items = list[Item]()
         if len(events):
             stamp = self._stamp()

@@ -54,7 +54,7 @@ class ClientLoop:
         client.call()
 
     def remove(self, client: RoundsClient) -> None:
-        """Serve a client no longer; returns once it has disconnected, as it was told to.
+        """Serve a client no longer; returns once it has disconnected, which its owner has asked for before.
 
         In the loop's thread this does not wait, so the client disconnects a little later.
         """
@@ -125,10 +125,10 @@ class ClientLoop:
             note_failed("a client of the broker", error)
             client.drop()
         if client.socket() is None:
-            due = self._served_apart(client)
+            due = self._serve_unconnected(client)
         served.watch(client, due)
 
-    def _served_apart(self, client: RoundsClient) -> float:
+    def _serve_unconnected(self, client: RoundsClient) -> float:
         """Let a client go that has disconnected, or connect it once it may; returns when that is."""
         with self._guard:
             if client.leaving:

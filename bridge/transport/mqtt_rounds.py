@@ -191,7 +191,7 @@ class RoundsClient(paho.Client):
             before = Fetch(self._begun, self._messages, self._acknowledged, self._most)
             self._reads_at = now + self._rounds.grouping(before)
         if self._reads_at is not None and (now >= self._reads_at or self._is_hurried(now)):
-            self._reads_at, self._reading, self._reads_on_at = None, self.round(), now
+            self._reads_at, self._reading, self._reads_on_at = None, self._round(), now
         if self._reading is not None and now >= self._reads_on_at:
             pause = next(self._reading, None)
             if pause is None:
@@ -208,7 +208,7 @@ class RoundsClient(paho.Client):
             due = min(due, self._reads_at)
         return min(due, self._reads_on_at) if self._reading is not None else due
 
-    def round(self) -> Iterator[float]:
+    def _round(self) -> Iterator[float]:
         """Read all that has come; yields the seconds to wait each time that others are served in between."""
         self._most = max(self._most, self._messages)
         self._begun, self._messages, self._drained, read = time.monotonic(), 0, False, 0

@@ -110,7 +110,11 @@ class Receptions:
         self._clock = clock
         self._has_room = has_room
         self._client = partial(
-            MqttClient, address, protocol=protocol, permit=_Lately(permit), loop=ClientLoop(f"receives for {host}")
+            MqttClient,
+            address,
+            protocol=protocol,
+            permit=_RecentPermit(permit),
+            loop=ClientLoop(f"receives for {host}"),
         )
         self._threads: list[ReceiverThread] = []
         """Empty before the first reception."""
@@ -427,7 +431,7 @@ class _StreamBetweenJobs:
     leave = stop
 
 
-class _Lately:
+class _RecentPermit:
     """A permit to connect that is asked once for many clients."""
 
     def __init__(self, permit: Permit) -> None:

@@ -13,7 +13,7 @@ from bridge.transport.address import Address
 from bridge.transport.fetch_interval import FETCH_AHEAD, Fetch, Grouping
 from dags import Kind, Schema
 from engine.host import reception
-from engine.host.reception import Receptions
+from engine.host.reception import Receptions, _RecentPermit
 from tests.twins.memory_clock import MemoryClock
 from tests.twins.memory_spool import MemorySpool
 
@@ -98,3 +98,10 @@ def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch:
     found.append(raw.grouping(few))
     receptions.hang_up()
     assert [0.05, pytest.approx(0.2 - FETCH_AHEAD)] == found
+
+
+def test_a_permit_to_connect_is_asked_once_for_many_clients() -> None:
+    """All clients of a host connect at once after its broker was away; a refusal holds for none of them."""
+    answers = [False, True]
+    permit = _RecentPermit(lambda: answers.pop(0))
+    assert [False, True, True, True] == [permit() for _ in range(4)]
