@@ -18,7 +18,7 @@ from typing import Any
 from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from manager.rest import console_files
+from manager.rest.app import console_router
 from tests.console.running_graphs import answer_with, jobs_of, running
 from tests.manager.rest.socket_server import serving
 
@@ -70,7 +70,7 @@ _PAN = [
 def main(*, quick: bool) -> None:
     """Measure everything."""
     app = FastAPI()
-    app.include_router(console_files.router)
+    app.include_router(console_router)
     frames = FRAMES // 5 if quick else FRAMES
     found: dict[str, Any] = {}
     with serving(app) as url, sync_playwright() as playwright:

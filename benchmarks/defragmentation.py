@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, serving
-from manager.answers import SourceForm, SubmitAnswer
+from manager.answers.dataflows import SubmitAnswer
+from manager.answers.sources import SourceForm
 from manager.client import Client, Refused
 
 _JOBS = 10

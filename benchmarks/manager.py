@@ -23,20 +23,20 @@ from benchmarks import drawn_dataflows, manager_live, manager_rest
 from benchmarks.merge import alone, clocked
 from dags import Visibility
 from dags.document import MOST_DOCUMENT_STREAMS
-from manager.answers import KeyForm, Quota, Role, SourceForm, Stop, TenantForm
-from manager.carriages.committed import CommittedCarriages
-from manager.cases.base import Caller
-from manager.cases.tools import Tools
-from manager.committer.changes import changes_of
-from manager.committer.committer import Committer
-from manager.committer.draft import DecisionGround
-from manager.defragmentation.choice import Chooser
-from manager.observations.machine_messages import MachineStatus
-from manager.observations.reports import HostSeen, JobSeen
+from manager.answers.dataflows import Stop
+from manager.answers.sources import SourceForm
+from manager.answers.tenants import KeyForm, Quota, Role, TenantForm
+from manager.changes import changes_of
+from manager.costs.choice import Chooser
+from manager.kernel.committer import Committer
+from manager.kernel.draft import DecisionGround
+from manager.machines.carriages import CommittedCarriages
+from manager.observations.reports import HostSeen, JobSeen, MachineStatus
 from manager.service import Service, service_of
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
 from manager.store.tables import Leadership
+from manager.use_case import Caller, Tools
 from merge import Host
 
 _SAMPLES = 1_000

@@ -18,7 +18,9 @@ from typing import Any
 
 from benchmarks import drawn_dataflows
 from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, StandIn, serving
-from manager.answers import JobAnswer, SourceForm, SubmitAnswer
+from manager.answers.dataflows import SubmitAnswer
+from manager.answers.jobs import JobAnswer
+from manager.answers.sources import SourceForm
 from manager.client import Client
 
 _PER_SECOND = 20.0
@@ -27,7 +29,7 @@ _CLIENTS = 4
 _STORED = 1_000
 _SHAPE = drawn_dataflows.Shape(sources=100)
 FULL_JOB = 108
-"""Tasks of one job, beside which another dataflow of `chain` has no room; see `manager.committer.draft.BUSY`."""
+"""Tasks of one job, beside which another dataflow of `chain` has no room; see `manager.kernel.draft.BUSY`."""
 Found = dict[str, Any]
 
 

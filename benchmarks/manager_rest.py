@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from benchmarks.merge import clocked
 from manager.client.client import Client
-from manager.reconciler.live_events import LiveEvents
+from manager.kernel.live_events import LiveEvents
 from manager.rest import make_app
-from manager.rest.server import Server
+from manager.rest.app import Server
 from manager.service import Service
 from workloads.service_process import free_port
 

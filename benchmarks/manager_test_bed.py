@@ -20,10 +20,10 @@ import psutil
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Line
-from manager.answers import KeyForm, Quota, TenantForm
+from manager.answers.tenants import KeyForm, Quota, TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
-from manager.process.settings import read_key
+from manager.settings import read_key
 from workloads.replay.cores import CoresReading, cores_between, read_cores
 from workloads.service_process import free_port
 

@@ -12,11 +12,12 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import typer
 import typer.main
 
-from manager.commands.exit_codes import ExitCode
+from manager.exit_codes import ExitCode
 
 _ENTRY_POINT_GROUP = "braid.commands"
 """Each entry point names a function that becomes a command."""
@@ -41,41 +42,41 @@ def _command(panel: str, name: str, target: str) -> Command:
 
 
 COMMANDS = (
-    _command("Dataflows", "submit", "manager.commands.dataflows:submit"),
-    _command("Dataflows", "replace", "manager.commands.dataflows:replace"),
-    _command("Dataflows", "remove", "manager.commands.dataflows:remove"),
-    _command("Dataflows", "reconfigure", "manager.commands.reconfigurations:reconfigure"),
-    _command("Dataflows", "replan", "manager.commands.pipelines:replan"),
-    _command("Dataflows", "adapt", "manager.commands.adaptations:app"),
-    _command("Dataflows", "list", "manager.commands.dataflows:list_dataflows"),
-    _command("Dataflows", "show", "manager.commands.dataflows:show"),
-    _command("Dataflows", "explain", "manager.commands.dataflows:explain"),
-    _command("Dataflows", "send", "manager.commands.event_flow:send"),
-    _command("Dataflows", "tail", "manager.commands.event_flow:tail"),
-    _command("Dataflows", "dead-letters", "manager.commands.dead_letters:app"),
-    _command("Dataflows", "sources", "manager.commands.sources:app"),
-    _command("Dataflows", "modules", "manager.commands.modules:app"),
-    _command("Dataflows", "secrets", "manager.commands.tenant_secrets:app"),
-    _command("Jobs and reports", "watch", "manager.commands.jobs:watch"),
-    _command("Jobs and reports", "jobs", "manager.commands.jobs:jobs"),
-    _command("Jobs and reports", "hosts", "manager.commands.jobs:hosts"),
-    _command("Jobs and reports", "machines", "manager.commands.placed.machines:app"),
-    _command("Jobs and reports", "images", "manager.commands.placed.images:app"),
-    _command("Jobs and reports", "placement", "manager.commands.placed.placement:app"),
-    _command("Jobs and reports", "operations", "manager.commands.jobs:operations"),
-    _command("Jobs and reports", "defragment", "manager.commands.defragmentation:defragment"),
-    _command("Jobs and reports", "savings", "manager.commands.savings:savings"),
-    _command("Jobs and reports", "bill", "manager.commands.bills:bill"),
-    _command("Administration", "tenants", "manager.commands.tenants:app"),
-    _command("Administration", "keys", "manager.commands.keys:app"),
-    _command("On this machine", "serve", "manager.commands.local.serve:serve"),
-    _command("On this machine", "entrance", "manager.commands.local.entrance:entrance"),
-    _command("On this machine", "backup", "manager.commands.local.backup:backup"),
-    _command("On this machine", "restore", "manager.commands.local.backup:restore"),
-    _command("On this machine", "doctor", "manager.commands.local.doctor:doctor"),
-    _command("On this machine", "check", "manager.commands.local.check:check"),
-    _command("On this machine", "schema", "manager.commands.local.check:schema"),
-    _command("On this machine", "version", "manager.commands.local.check:show_version"),
+    _command("Dataflows", "submit", "manager.dataflows.commands:submit"),
+    _command("Dataflows", "replace", "manager.dataflows.commands:replace"),
+    _command("Dataflows", "remove", "manager.dataflows.commands:remove"),
+    _command("Dataflows", "reconfigure", "manager.reconfigurations.commands:reconfigure"),
+    _command("Dataflows", "replan", "manager.pipelines.commands:replan"),
+    _command("Dataflows", "adapt", "manager.adaptation.commands:app"),
+    _command("Dataflows", "list", "manager.dataflows.commands:list_dataflows"),
+    _command("Dataflows", "show", "manager.dataflows.commands:show"),
+    _command("Dataflows", "explain", "manager.dataflows.commands:explain"),
+    _command("Dataflows", "send", "manager.outputs.commands:send"),
+    _command("Dataflows", "tail", "manager.outputs.commands:tail"),
+    _command("Dataflows", "dead-letters", "manager.outputs.commands:app"),
+    _command("Dataflows", "sources", "manager.sources.commands:app"),
+    _command("Dataflows", "modules", "manager.pipelines.commands:app"),
+    _command("Dataflows", "secrets", "manager.tenants.commands:secrets_app"),
+    _command("Jobs and reports", "watch", "manager.jobs.commands:watch"),
+    _command("Jobs and reports", "jobs", "manager.jobs.commands:jobs"),
+    _command("Jobs and reports", "hosts", "manager.jobs.commands:hosts"),
+    _command("Jobs and reports", "machines", "manager.machines.commands:machines_app"),
+    _command("Jobs and reports", "images", "manager.machines.commands:images_app"),
+    _command("Jobs and reports", "placement", "manager.jobs.commands:app"),
+    _command("Jobs and reports", "operations", "manager.jobs.commands:operations"),
+    _command("Jobs and reports", "defragment", "manager.moves.commands:defragment"),
+    _command("Jobs and reports", "savings", "manager.savings.commands:savings"),
+    _command("Jobs and reports", "bill", "manager.savings.commands:bill"),
+    _command("Administration", "tenants", "manager.tenants.commands:tenants_app"),
+    _command("Administration", "keys", "manager.tenants.commands:keys_app"),
+    _command("On this machine", "serve", "manager.process.commands:serve"),
+    _command("On this machine", "entrance", "manager.process.commands:entrance"),
+    _command("On this machine", "backup", "manager.process.commands:backup"),
+    _command("On this machine", "restore", "manager.process.commands:restore"),
+    _command("On this machine", "doctor", "manager.process.commands:doctor"),
+    _command("On this machine", "check", "manager.documents.commands:check"),
+    _command("On this machine", "schema", "manager.documents.commands:schema"),
+    _command("On this machine", "version", "manager.documents.commands:show_version"),
 )
 
 
@@ -86,19 +87,25 @@ def _installed() -> tuple[Command, ...]:
 
 
 def summary(target: str) -> str:
-    """The first paragraph of a target's docstring, read from its source; for a group, of its module's docstring."""
+    """What a target says of itself, read from its source: a function's first paragraph, or the help of a group."""
     module, _, name = target.partition(":")
     try:
-        found = find_spec(module)
-        tree = ast.parse(Path(found.origin).read_bytes()) if found is not None and found.origin else None
+        source = find_spec(module)
+        tree = ast.parse(Path(source.origin).read_bytes()) if source is not None and source.origin else None
     except (ImportError, OSError, SyntaxError):
         # Calling the command reports what is wrong with it.
         tree = None
     if tree is None:
         return ""
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
-    documented: ast.FunctionDef | ast.Module = functions[0] if functions else tree
-    return (ast.get_docstring(documented) or "").partition("\n\n")[0]
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef() if node.name == name:
+                return (ast.get_docstring(node) or "").partition("\n\n")[0]
+            case ast.Assign(targets=[ast.Name(id=known)], value=ast.Call(keywords=options)) if known == name:
+                texts = [option.value for option in options if option.arg == "help"]
+                if texts and isinstance(texts[0], ast.Constant):
+                    return str(texts[0].value)
+    return (ast.get_docstring(tree) or "").partition("\n\n")[0]
 
 
 def _epilog() -> str:
@@ -106,22 +113,27 @@ def _epilog() -> str:
     return f"Exit codes\n\n{codes}"
 
 
+def loaded(command: Command) -> Any:
+    """The function of a command, or the group that it is; imports its module."""
+    module, _, name = command.target.partition(":")
+    return getattr(import_module(module), name)
+
+
 def lazy(command: Command) -> Callable[[typer.Context], None]:
     """A function that imports a command and calls it with the same arguments."""
 
     def run(context: typer.Context) -> None:
-        module, _, name = command.target.partition(":")
         try:
-            loaded = getattr(import_module(module), name)
+            group = loaded(command)
         except (ImportError, AttributeError) as error:
             sys.stderr.write(
                 f"braid {command.name} cannot be loaded: {error}; reinstall the package that provides it\n"
             )
             raise typer.Exit(ExitCode.FAILED) from None
-        if not isinstance(loaded, typer.Typer):
-            function, loaded = loaded, typer.Typer(add_completion=False)
-            loaded.command()(function)
-        code = typer.main.get_command(loaded).main(
+        if not isinstance(group, typer.Typer):
+            function, group = group, typer.Typer(add_completion=False)
+            group.command()(function)
+        code = typer.main.get_command(group).main(
             args=context.args, prog_name=context.command_path, standalone_mode=False
         )
         raise typer.Exit(code or ExitCode.WELL)

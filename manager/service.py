@@ -5,31 +5,22 @@ A use case acts for one caller. Anything that the caller may not know of answers
 
 from dataclasses import dataclass
 
-from manager.cases.adaptive.adaptations import Adaptations
-from manager.cases.administration import Administration
-from manager.cases.bills import Bills
-from manager.cases.bundles import Bundles
-from manager.cases.dataflows import Dataflows
-from manager.cases.dead_letters import DeadLetters
-from manager.cases.defragmentation import Defragmentation
-from manager.cases.operations import Operations
-from manager.cases.overview import Overview
-from manager.cases.planned.modules import Modules
-from manager.cases.planned.pipelines import Pipelines
-from manager.cases.planned.wheels import Wheels
-from manager.cases.reconfigurations import Reconfigurations
-from manager.cases.runtime.images import Images
-from manager.cases.runtime.jobs import RunningJobs
-from manager.cases.runtime.machines import Machines
-from manager.cases.runtime.placements import Placements
-from manager.cases.savings import Savings
-from manager.cases.sessions import Sessions
-from manager.cases.source_events import SourceEvents
-from manager.cases.sources import Sources
-from manager.cases.task_types import TaskTypes
-from manager.cases.tenant_secrets import Secrets
-from manager.cases.tools import Tools
-from manager.metrics.collector import Metrics
+from manager.adaptation.use_cases import Adaptations
+from manager.dataflows.use_cases import Bundles, Dataflows
+from manager.jobs.placements import Placements
+from manager.jobs.use_cases import RunningJobs
+from manager.machines.use_cases import Images, Machines
+from manager.moves.use_cases import Defragmentation
+from manager.outputs.dead_letters import DeadLetters
+from manager.overview.use_cases import Metrics, Operations, Overview, TaskTypes
+from manager.pipelines.modules import Modules, Wheels
+from manager.pipelines.use_cases import Pipelines
+from manager.reconfigurations.use_cases import Reconfigurations
+from manager.savings.use_cases import Bills, Savings
+from manager.sources.use_cases import SourceEvents, Sources
+from manager.tenants.secrets import Secrets
+from manager.tenants.use_cases import Administration, Sessions
+from manager.use_case import Tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from bridge import Message
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient, NotConnected
 from bridge.transport.protocol_version import detect_protocol
-from manager.answers import BrokerCredentials
+from manager.answers.tenants import BrokerCredentials
 from workloads.service_process import RunFailed
 
 _PATIENCE = 90.0

@@ -18,7 +18,7 @@ import psutil
 
 from bridge.transport.mqtt_client import NotConnected
 from manager.client import Client, NotDone
-from manager.process.settings import SETTINGS_PREFIX, read_key
+from manager.settings import SETTINGS_PREFIX, read_key
 
 _STARTING = 240.0
 """Seconds that the service may take to start; on an idle machine it takes 10 to 20."""

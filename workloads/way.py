@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from manager.process.settings import Placement
+from manager.settings import Placement
 
 Mode: TypeAlias = Literal["default", "reuse"]
 """Nothing is shared, or everything that can be."""

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.manager_test_bed import serving
 from benchmarks.reconfiguration.running_workflow import wait_until_runs
 from benchmarks.reconfiguration.steady_events import SteadyEvents
-from manager.answers import OperationKind
+from manager.answers.overview import OperationKind
 from manager.client import Client
 
 Found = dict[str, Any]

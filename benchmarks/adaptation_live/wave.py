@@ -12,7 +12,7 @@ from benchmarks.manager_test_bed import MeasuredService, serving
 from benchmarks.reconfiguration.running_workflow import wait_until_runs
 from benchmarks.reconfiguration.steady_events import SteadyEvents
 from engine.host.cpu_meter import WORKER
-from manager.answers import OperationKind
+from manager.answers.overview import OperationKind
 from manager.client import Client
 from workloads.replay.cores import cores_between
 

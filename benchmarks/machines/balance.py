@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machines.fleet import FleetBed
-from manager.answers import DataflowState, SourceForm
+from manager.answers.dataflows import DataflowState
+from manager.answers.sources import SourceForm
 from manager.client import Client
 
 _HOSTS = 4

@@ -14,7 +14,8 @@ import psutil
 
 from benchmarks.machines.fleet_line import BOUND, FleetLine, source
 from benchmarks.manager_test_bed import MeasuredService
-from manager.answers import DataflowState, SourceForm
+from manager.answers.dataflows import DataflowState
+from manager.answers.sources import SourceForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from tests.faulty_way import FaultyWay

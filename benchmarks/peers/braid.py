@@ -18,7 +18,9 @@ from benchmarks.peers.dataflows import (
 from benchmarks.peers.measurement import Running
 from bridge import topics
 from bridge.transport.address import Address
-from manager.answers import DataflowState, SourceForm, TenantForm
+from manager.answers.dataflows import DataflowState
+from manager.answers.sources import SourceForm
+from manager.answers.tenants import TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from workloads.replay.cores import read_cores

@@ -20,7 +20,7 @@ from bridge.brokers.broker import start_broker
 from engine.host.cpu_meter import DRIVER, part_below
 from engine.host.process_tree import Tree, look
 from engine.spark.java import find_java
-from manager.savings.counter_growth import BROKER
+from manager.savings.counters import BROKER
 from workloads.service_process import RunFailed
 
 FLINK_VERSION = "2.3.0"

@@ -25,7 +25,7 @@ from benchmarks.peers.processes import asked_process
 from benchmarks.peers.subscriber import noted_in
 from bridge.transport.address import Address
 from engine.host.process_tree import Tree, spent_between
-from manager.savings.counter_growth import BROKER
+from manager.savings.counters import BROKER
 
 _SAMPLE = 50
 """Dataflows whose outputs are compared one by one; of all others they are counted."""

@@ -24,7 +24,7 @@ from bridge.brokers.broker import start_broker
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from engine.host.process_tree import look
-from manager.savings.counter_growth import BROKER
+from manager.savings.counters import BROKER
 from workloads.service_process import RunFailed, free_port
 
 NODE_RED_VERSION = "4.1.15"

@@ -24,7 +24,9 @@ from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, tagged
 from engine.host.cpu_meter import CpuMeter
 from engine.host.keeper import HostKeeper
 from engine.job.lifecycle import JobState
-from manager.answers import DataflowState, ImageForm, Quota, TenantForm
+from manager.answers.dataflows import DataflowState
+from manager.answers.jobs import ImageForm
+from manager.answers.tenants import Quota, TenantForm
 from manager.client import Client, NotDone
 from workloads.opmw.builtin_workload import opmw
 from workloads.replay.cores import cores_between

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.drawn_dataflows import CATALOGUE, Shape, registered
 from dags import Dataflow, canonicalise
-from manager.cases.planned.running_vertices import running_vertices, shareable
+from manager.pipelines.composer import running_vertices, shareable
 from merge import RunningGraph, merge
 from planning.pipelines.module import Module, read_module
 from planning.pipelines.pipeline import Surroundings, nothing_runs, read_pipeline

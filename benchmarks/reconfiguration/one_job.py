@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.manager_test_bed import MeasuredService, serving
 from benchmarks.reconfiguration.running_workflow import settled, wait_until_runs
 from benchmarks.reconfiguration.steady_events import SteadyEvents
-from manager.answers import ReconfigurationForm
+from manager.answers.reconfigurations import ReconfigurationForm
 from manager.client import Client
 
 Found = dict[str, Any]

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.manager_live import chain
 from benchmarks.manager_test_bed import MeasuredService
-from manager.answers import SourceForm
+from manager.answers.sources import SourceForm
 from manager.client import Client
 from workloads.replay.cores import cores_between
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from benchmarks.manager_test_bed import MeasuredService
 from benchmarks.reconfiguration.workflows import PAYMENT, Workflow
-from manager.answers import ReconfigurationForm, ReconfigurationState, SourceForm
+from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
+from manager.answers.sources import SourceForm
 from manager.client import Client
 from merge.reconfiguration.switches import Scheduler
 

@@ -16,7 +16,7 @@ from benchmarks.plain.scores import EVENTS_OF_SECTION, RECENT, section
 from benchmarks.reconfiguration.one_job import document
 from benchmarks.reconfiguration.running_workflow import settled, wait_until_runs
 from benchmarks.reconfiguration.steady_events import SteadyEvents
-from manager.answers import ReconfigurationForm
+from manager.answers.reconfigurations import ReconfigurationForm
 from manager.client import Client
 
 Found = dict[str, Any]

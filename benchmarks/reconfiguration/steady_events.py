@@ -6,7 +6,7 @@ import time
 
 from benchmarks.manager_test_bed import MeasuredService
 from benchmarks.reconfiguration.workflows import PAYMENT
-from manager.answers import SourceForm
+from manager.answers.sources import SourceForm
 from manager.client import Client
 
 _USERS = 50

@@ -9,7 +9,7 @@ from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.one_job import document
 from benchmarks.reconfiguration.running_workflow import wait_until_runs
 from benchmarks.reconfiguration.steady_events import SteadyEvents
-from manager.answers import ReconfigurationForm
+from manager.answers.reconfigurations import ReconfigurationForm
 from manager.client import Client
 from merge.reconfiguration.switches import Scheduler
 

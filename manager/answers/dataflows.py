@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from manager.answers.base import Answer, Form
-from manager.answers.plans import GivenUpModule, PlanAnswer
+from manager.answers.pipelines import GivenUpModule, PlanAnswer
 from merge import Basis
 
 
 class DataflowState(StrEnum):
-    """The state of a dataflow; the table is in `manager/reconciler/dataflow_life.py`."""
+    """The state of a dataflow; the table is in `manager/kernel/dataflow_life.py`."""
 
     DEPLOYING = "deploying"
     RUNNING = "running"
@@ -109,7 +109,7 @@ class RemovalAnswer(Answer):
 
 
 class SampleAnswer(Answer):
-    """A sample of the events of an output; made by `manager.event_flow.output_watcher`."""
+    """A sample of the events of an output; made by `manager.outputs.readers`."""
 
     at: datetime
     """When the manager received it."""
@@ -122,7 +122,7 @@ class SampleAnswer(Answer):
 
 
 class OutputEvent(Answer):
-    """One event of an output, or the number of missed ones before the next; made by `manager.event_flow.tail`."""
+    """One event of an output, or the number of missed ones before the next; made by `manager.outputs.readers`."""
 
     sink: str
     epoch: int = 0

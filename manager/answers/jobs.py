@@ -1,11 +1,13 @@
-"""Running tasks and DAGs, jobs, streams between them, hosts, and where dataflows run; for operators."""
+"""Answers about what runs, for operators: tasks, DAGs, jobs, streams, hosts, machines, images, and moves of tasks."""
 
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from dags.document import MOST_TAGS, HostTag
 from manager.answers.base import Answer, Form
+from merge.capacity import LEAST_FIGURE, MOST_FIGURE
 
 
 class RunningTaskAnswer(Answer):
@@ -217,3 +219,161 @@ class PlacementPlanAnswer(Answer):
     cost: float
     now: float
     """Of the groups in which the tasks are now."""
+
+
+class CarriedHostAnswer(Answer):
+    """A host at the machine that carries it."""
+
+    name: str
+    home: str = ""
+    """The machine that it goes to when that can have it: the owner of its point on the ring."""
+    load: float | None = None
+    """The cores that its jobs took in the last minute; None if none of them has reported."""
+    heir: str = ""
+    """The machine that it is being handed to."""
+    peers: tuple[str, ...] = ()
+    """The machines that its files are sent to."""
+    kept_by: tuple[str, ...] = ()
+    """The peers that have everything anybody outside has seen."""
+    standby: tuple[str, ...] = ()
+    """The machines that could go on with it at once: those that have everything and are alive."""
+    behind_bytes: int | None = None
+    """The bytes that the slowest peer does not have yet; None if its machine does not report them."""
+    troubles: dict[str, str] = Field(default_factory=dict)
+    """What is wrong with its copies, by peer."""
+    under_replicated: bool = False
+    """Whether fewer machines have everything than the setting `replicas` asks for."""
+    stays: str = ""
+    """Why it cannot leave a machine that drains or is lost, and what to do."""
+
+
+class MachineAnswer(Answer):
+    """A machine."""
+
+    name: str
+    alive: bool
+    waits: str = ""
+    """Why a process of this name waits to be admitted, and what to do; empty if none does."""
+    key: str = ""
+    """The public key of what waits, else that of the machine."""
+    draining: bool = False
+    """Whether it gives up all hosts that it carries, and takes none."""
+    zone: str = ""
+    """The failure zone; machines of one zone may be lost together."""
+    shares_root_with: tuple[str, ...] = ()
+    """The other machines with the same root, which need no copies of its hosts."""
+    takes_copies: bool = False
+    at: str = ""
+    """The address, as host:port, at which it takes copies; empty if it takes none."""
+    full: str = ""
+    """Why copies leave it; empty if its disk has room for them."""
+    cores: float | None = None
+    share: float | None = None
+    """Its part of the ring; None before it has a place there."""
+    load: float | None = None
+    """The cores that its hosts' jobs took in the last minute; None if none of them has reported."""
+    tags: tuple[str, ...] = ()
+    image: str = ""
+    """The image that its hosts were made from; they offer the tags of that, too."""
+    hosts: tuple[CarriedHostAnswer, ...] = ()
+    """The hosts that it carries."""
+    keeps: tuple[str, ...] = ()
+    """The hosts of others that it has everything of."""
+
+
+class ImageForm(Form):
+    """An image: what each of its hosts offers, has and costs."""
+
+    tags: Annotated[frozenset[HostTag], Field(max_length=MOST_TAGS)] = frozenset()
+    cores: Annotated[float, Field(ge=LEAST_FIGURE, le=MOST_FIGURE)] = 1.0
+    start: Annotated[float, Field(ge=0, le=MOST_FIGURE)] = 0.0
+    """Seconds until a new host is there."""
+    price: Annotated[float, Field(ge=0, le=MOST_FIGURE)] = 0.0
+    """Of a host for an hour, in any currency."""
+    most: Annotated[int | None, Field(ge=0)] = None
+    """How many hosts there may be; any number if it is left out."""
+
+
+class ImageAnswer(Answer):
+    """A registered image, and the hosts that were made from it."""
+
+    name: str
+    tags: tuple[str, ...]
+    cores: float
+    start: float
+    price: float
+    most: int | None
+    hosts: tuple[str, ...] = ()
+    """Those that are alive."""
+
+
+class MoveAnswer(Answer):
+    """A move of tasks from job to job that is under way."""
+
+    id: str
+    """Its id in the journal."""
+    phase: str
+    since: datetime
+    """The start of this phase."""
+    tasks: int
+    """The number of instances that move."""
+    leaves: tuple[str, ...]
+    """The jobs that they leave."""
+    joins: tuple[str, ...]
+    """The jobs that they join."""
+
+
+class SavesAnswer(Answer):
+    """What sharing and packing saved in the last hour, as in `SavedAnswer`, and what defragmenting would save now."""
+
+    sharing: float | None = None
+    """Cores; None if no work was shared."""
+    packing: float
+    """Cores."""
+    defragmenting: float
+    """Cores that consolidating the jobs would save now."""
+    most: str
+    """The one that saves most; empty if none saves anything."""
+    work_per_batch_seconds: float
+    """CPU seconds of the tasks in a batch, if each dataflow had a job of its own."""
+    crossover_seconds: float | None = None
+    """The work per batch above which sharing saves more than packing; None if there is none."""
+
+
+class DefragmentationPreviewAnswer(Answer):
+    """What a defragmentation would do now; nothing is moved."""
+
+    tasks: int
+    """The number of instances that would move; 0 if none would be better off elsewhere."""
+    leaves: tuple[str, ...] = ()
+    """The jobs that they would leave."""
+    opens: tuple[str, ...] = ()
+    """The host of each job that would be opened."""
+    jobs: int
+    """The jobs that there would be."""
+    bridges: int
+    planned: bool
+    """Whether planning chooses which tasks run together; the strategy `plan` does that."""
+    why: str = ""
+    """Whether it is worth it, and what it saves and costs."""
+
+
+class FragmentationAnswer(Answer):
+    """The fragmentation of the jobs."""
+
+    jobs: int
+    fewest: int
+    """The fewest jobs that could run all tasks."""
+    bridges: int
+    paused: int
+    """Paused tasks that plans still have."""
+    hops: int
+    """The most bridges on one path."""
+    cores: float
+    """The predicted cost of the fragmentation."""
+    latency_seconds: float
+    """The latency that the longest path of bridges adds."""
+    saves: SavesAnswer
+    """The savings by sharing, packing and defragmenting."""
+    move: MoveAnswer | None = None
+    """The move under way."""

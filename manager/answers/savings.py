@@ -1,9 +1,24 @@
-"""Savings by sharing, and the shares of tenants and dataflows.
+"""Answers about savings, in sum and over time, and bills, also as CSV.
 
-CPU is in nanoseconds, because whole numbers add up exactly, and in cores: the mean over the metered time.
+Savings by sharing, and the shares of tenants and dataflows. CPU is in nanoseconds, because whole numbers add up
+exactly, and in cores: the mean over the metered time.
+
+Bills. CPU is in nanoseconds and money is decimal text, because both add up exactly.
+
+A bill as CSV: a row for each dataflow, and for operators one for the tenants not shown and one for the overhead.
+If an operator asks for all tenants, the rows add up to what was measured. Spreadsheets take a cell that begins
+with a sign for a formula, so such text gets an apostrophe before it, and so does text that begins with an
+apostrophe.
 """
 
+import csv
+import io
+from collections.abc import Iterator
 from datetime import datetime
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import PlainSerializer
 
 from manager.answers.base import Answer
 
@@ -88,3 +103,150 @@ class SavingsAnswer(Answer):
     """The shares of the dataflows that were asked for: of a tenant, or one."""
     price_per_core_hour: float | None = None
     currency: str = ""
+
+
+class PointAnswer(Answer):
+    """One step of a series. A field is None if it was not metered, or if the caller may not see it."""
+
+    at: datetime
+    """The start of the step."""
+    metered_seconds: float
+    """The seconds of the step that were metered; cores are means over them."""
+    measured: CpuAnswer | None = None
+    """All CPU that was used; like the next two, for operators."""
+    alone_launched: EstimateAnswer | None = None
+    """What one job per dataflow would have used."""
+    alone_packed: EstimateAnswer | None = None
+    """What as few jobs as possible, without sharing, would have used."""
+    share: CpuAnswer | None = None
+    """The share of the tenant."""
+    alone: EstimateAnswer | None = None
+    """What its dataflows would have used in jobs of their own."""
+
+
+class SeriesAnswer(Answer):
+    """Savings over time; made by `GET /v1/reports/savings/series`."""
+
+    since: datetime
+    until: datetime
+    step: int
+    """Seconds; it may be longer than requested."""
+    tenant: str | None = None
+    """The tenant whose share the points have."""
+    points: tuple[PointAnswer, ...]
+    """Every step, oldest first, even if it was not metered."""
+
+
+Amount = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:f}", return_type=str, when_used="json")]
+"""Money to a millionth; never as a power of ten."""
+
+
+class BillAmount(Answer):
+    """CPU that somebody pays for."""
+
+    cpu_ns: int
+    core_hours: Amount
+    """`cpu_ns` in hours, rounded; only `cpu_ns` adds up exactly."""
+    amount: Amount | None = None
+    """None if the operator has set no price."""
+
+
+class BillLine(Answer):
+    """The costs of one dataflow, or of all dataflows of a tenant."""
+
+    tenant: str
+    dataflow: str | None = None
+    """None for the line of a whole tenant."""
+    name: str = ""
+    """The name of the dataflow; empty for the line of a whole tenant."""
+    pays: BillAmount
+    most: BillAmount
+    """The stand-alone estimate, which caps `pays`; its money is rounded up."""
+
+
+class BillWhole(Answer):
+    """All CPU, and who bears it; for operators. The bill's lines, others and overhead add up to what was measured."""
+
+    measured: BillAmount
+    others: BillAmount
+    """The shares of tenants that the bill does not list."""
+    overhead: BillAmount
+    """The rest, which the operator bears."""
+
+
+class BillAnswer(Answer):
+    """The bill of whole hours; made by `GET /v1/reports/bills`."""
+
+    since: datetime
+    until: datetime
+    """Both at whole hours."""
+    complete: bool
+    """True once the bill is final."""
+    metered_seconds: float
+    """The seconds of the interval that were metered."""
+    tenants: tuple[BillLine, ...]
+    """One line for each tenant: the sum of its dataflows."""
+    dataflows: tuple[BillLine, ...]
+    """By tenant, with removed dataflows."""
+    whole: BillWhole | None = None
+    """None for tenants."""
+    price_per_core_hour: Amount | None = None
+    currency: str = ""
+
+
+BILL_COLUMNS = (
+    "from",
+    "to",
+    "complete",
+    "kind",
+    "tenant",
+    "dataflow",
+    "name",
+    "cpu_ns",
+    "core_hours",
+    "amount",
+    "currency",
+    "most_cpu_ns",
+    "most_amount",
+)
+"""`kind` is dataflow, others or overhead; `most` is the stand-alone estimate."""
+# The last four are the wide forms of the first.
+_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "'", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def as_csv(bill: BillAnswer) -> str:
+    """Write a bill as CSV (RFC 4180)."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(BILL_COLUMNS)
+    # Names are chosen by tenants.
+    writer.writerows(map(harmless, row) for row in _rows(bill))
+    return text.getvalue()
+
+
+def harmless(cell: str) -> str:
+    """Escape a cell, so that no spreadsheet takes it for a formula.
+
+    >>> harmless("=1+1"), harmless("weather"), harmless(" =1")
+    ("'=1+1", 'weather', "' =1")
+    """
+    return f"'{cell}" if cell.lstrip().startswith(_SIGNS) or cell.startswith(_SIGNS) else cell
+
+
+def _rows(bill: BillAnswer) -> Iterator[tuple[str, ...]]:
+    when = (bill.since.isoformat(), bill.until.isoformat(), "yes" if bill.complete else "no")
+    for line in bill.dataflows:
+        whose = ("dataflow", line.tenant, line.dataflow or "", line.name)
+        yield (*when, *whose, *_paid(line.pays, bill), str(line.most.cpu_ns), _money(line.most))
+    if bill.whole is not None:
+        for kind, amount in (("others", bill.whole.others), ("overhead", bill.whole.overhead)):
+            if kind == "overhead" or amount.cpu_ns:
+                yield (*when, kind, "", "", "", *_paid(amount, bill), "", "")
+
+
+def _paid(amount: BillAmount, bill: BillAnswer) -> tuple[str, ...]:
+    return (str(amount.cpu_ns), f"{amount.core_hours:f}", _money(amount), bill.currency)
+
+
+def _money(amount: BillAmount) -> str:
+    return "" if amount.amount is None else f"{amount.amount:f}"

@@ -4,7 +4,6 @@
 """
 
 from manager.backup.archive import BackupManifest, BackupRefused
-from manager.backup.creation import back_up
-from manager.backup.restoration import restore
+from manager.backup.restoration import back_up, restore
 
 __all__ = ["BackupManifest", "BackupRefused", "back_up", "restore"]

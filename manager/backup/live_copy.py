@@ -1,31 +1,279 @@
 """A live copy of everything that jobs continue from, taken while they run.
 
-It consists of hard links, which take no time, so hardly a batch passes between the first and the last. The order of
-linking keeps the parts consistent: the jobs that read a stream come before its spool, and the spool before the job that
-forwards it. So no spool is behind the events that a job had read, and no job is behind the events that it had
-forwarded. With the events of spools, the positions of their consumers come first, so that no event is missing that a
-job still needs.
+A copy of a running job's folder: with the batch that it is about to run, or as of its last finished batch. First
+the published position and the cuts are linked, and then the records. If records were removed meanwhile, it
+shows, and the job is copied again.
 
-Without the events of spools, a job is copied as of its last finished batch, because no later one could be run again.
-Nor does it stay a consumer of its spools: on its start it notices that it is none, and skips the removed events.
+A copy of a running host's spool: with its events, or only with its position. Without the events of spools, a job
+is copied as of its last finished batch. A spool between jobs must then expect the numbers that the job gives
+next, so that no event is accepted twice, and none is taken for another.
+
+It consists of hard links, which take no time, so hardly a batch passes between the first and the last. The order
+of linking keeps the parts consistent: the jobs that read a stream come before its spool, and the spool before
+the job that forwards it. So no spool is behind the events that a job had read, and no job is behind the events
+that it had forwarded. With the events of spools, the positions of their consumers come first, so that no event
+is missing that a job still needs.
+
+Without the events of spools, a job is copied as of its last finished batch, because no later one could be run
+again. Nor does it stay a consumer of its spools: on its start it notices that it is none, and skips the removed
+events.
 """
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from bridge.machine.files import make_folder
-from bridge.spools.log import LOG, log_files, read_mark
-from engine.plan import Plan
-from engine.records.damage import DAMAGE
+from bridge.intake import Expected
+from bridge.machine.files import make_folder, no_steps
+from bridge.spools.log import LOG, LogFile, Mark, SpoolDamaged, log_files, read_mark, write_mark
+from bridge.spools.log_file import mark_in
+from engine.plan import Plan, Port
+from engine.records.damage import DAMAGE, damage_named
 from engine.records.job_folder import JobFolder, spool_folder
+from engine.records.kept_cuts import KeptCut
+from engine.records.record_file import shard_path
+from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 from engine.supply import Bridged
-from manager.backup.job_copy import copy_job
-from manager.backup.linked_files import ChangedMeanwhile, entries_of, retried
-from manager.backup.spool_copy import copy_spool, expect_anything, expect_next, link_early
+from manager.backup.archive import BackupRefused
+
+_TRIES = 5
+"""Attempts to copy a job or a spool that changes too fast."""
+
+
+class ChangedMeanwhile(Exception):
+    """The linked files do not belong together, because their source changed meanwhile."""
+
+
+def retried(copy: Callable[[], None], into: Path | None, what: str) -> None:
+    """Copy until the linked files belong together; `into` is cleared before each attempt."""
+    for _ in range(_TRIES):
+        if into is not None:
+            _clear(into)
+        with suppress(ChangedMeanwhile):
+            try:
+                copy()
+            except DAMAGE as error:
+                raise BackupRefused(f"{what}: {error}") from error
+            return
+    raise BackupRefused(f"{what} changes too fast to be copied, or is damaged; try again, or stop the service")
+
+
+def link_files(source: Path, target: Path, names: Iterable[str], *, most: int | None = None, ending: str = "") -> None:
+    """Link files and all files in folders; `most` leaves out files that are named by a later batch."""
+    for name in names:
+        path = source / name
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            relative = file.relative_to(source)
+            # Without incomplete files, and without those that belong to a living process.
+            if not file.is_file() or "tmp" in relative.parts or file.name.startswith(".") or file.name == "lease":
+                continue
+            # A shard's record is named by its batch and its shard.
+            batch = file.name.partition(".")[0]
+            if most is not None and batch.isdigit() and int(batch) > most:
+                continue
+            if not file.name.endswith(ending):
+                continue
+            linked = target / relative
+            make_folder(linked.parent)
+            with suppress(FileNotFoundError, FileExistsError):
+                linked.hardlink_to(file)
+
+
+def numbers_in(folder: Path) -> Iterator[int]:
+    """Yield the names of the entries of a folder that are numbers, as numbers."""
+    return (int(path.name) for path in entries_of(folder) if path.name.isdigit())
+
+
+def entries_of(folder: Path) -> list[Path]:
+    """Return the entries of a folder in order; none if there is no such folder."""
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _clear(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True) if folder.exists() else ():
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def copy_job(path: Path, into: Path, *, whole: bool) -> None:
+    """Copy a job's folder; `whole` is with the batch that it is about to run."""
+    retried(partial(_copy_with_batch if whole else _copy_finished, path, into), into, f"job {path.name}")
+
+
+def _copy_with_batch(path: Path, into: Path) -> None:
+    link_files(path, into, ["published", "cuts"])
+    # What shards have begun of a batch can be gone on with if that is the next one.
+    following = max(numbers_in(path / "records"), default=-1) + 1
+    link_files(path, into, ["records"], most=following)
+    # A shard's record needs the end of its batch, which was there before it.
+    link_files(path, into, ["records/ends"], most=following)
+    # Attempts belong to living processes; verdicts are permanent.
+    link_files(path, into, ["attempts"], ending=".json")
+    link_files(path, into, ["plans", "runs", "stopped", "gone"])
+    _check(into)
+
+
+def _copy_finished(path: Path, into: Path) -> None:
+    finished = max(numbers_in(path / "records"), default=-1)
+    if finished >= 0:
+        link_files(path, into, ["published", "cuts"])
+        link_files(path, into, ["records"], most=finished)
+    link_files(path, into, ["plans", "runs", "stopped", "gone"])
+    for each in JobFolder(into).cuts.all() if (into / "cuts").is_dir() else ():
+        if each.batch > finished:
+            _cut_path(into, each).unlink()
+    if (position := _published(into)) and position["batch"] > finished + 1:
+        # The link is the job's own file, so it is replaced instead of written.
+        (into / "published").unlink()
+        (into / "published").write_text(json.dumps({**position, "batch": finished + 1}))
+    _check(into)
+
+
+def _check(into: Path) -> None:
+    """Check that all records are there from which the job continues."""
+    folder = JobFolder(into)
+    batches = RecordStore(folder.records).batches() if folder.records.is_dir() else range(0)
+    position = _published(into)
+    if not batches:
+        if position and position["batch"] > 0:
+            raise ChangedMeanwhile("its records were removed meanwhile")
+        return
+    needed = [RecordStore(folder.records).base(batches[-1]), *(cut.batch for cut in folder.cuts.all())]
+    if position:
+        needed.append(min(position["batch"], batches[-1]))
+    names = set(numbers_in(folder.records))
+    begins = RecordStore(folder.records).file(batches[0]).header.start.entry
+    if begins and begins not in numbers_in(folder.plans):
+        raise ChangedMeanwhile("its plans were removed meanwhile")
+    if batches[0] > min(needed) or names != set(batches):
+        raise ChangedMeanwhile("its records were removed meanwhile")
+    store = RecordStore(folder.records)
+    # A host that died while it pruned may have left a part of an older record.
+    if not all(_has_shards(store, folder, batch) for batch in range(min(needed), batches.stop)):
+        raise ChangedMeanwhile("records of shards were removed meanwhile")
+
+
+def _has_shards(store: RecordStore, folder: JobFolder, batch: int) -> bool:
+    """Whether the records of all shards that the record of a batch names are there."""
+    path = folder.records / f"{batch:020d}"
+    return all(shard_path(path, shard).exists() for shard in range(len(store.file(batch).header.shards)))
+
+
+def _published(folder: Path) -> dict[str, Any]:
+    """Read the position up to which the job has published its records; empty if it has none."""
+    path = folder / "published"
+    if not path.exists():
+        return {}
+    with damage_named(path):
+        position: dict[str, Any] = json.loads(path.read_bytes())
+        return {**position, "batch": int(position["batch"])}
+
+
+def _cut_path(into: Path, cut: KeptCut) -> Path:
+    return into / "cuts" / f"{quote(cut.name, safe='')}.{cut.batch:020d}"
+
+
+def link_early(path: Path, into: Path) -> None:
+    """Link the consumers and the events of a spool before the jobs are copied, in case the oldest are removed soon."""
+    link_files(path, into / "spools" / path.name, ["consumers", LOG])
+
+
+def copy_spool(path: Path, into: Path, *, whole: bool) -> None:
+    """Copy a spool; `whole` is with its events."""
+    target = into / "spools" / path.name
+    retried(partial(_copy_with_events if whole else _copy_mark, path, target), None, f"the spool {path.name}")
+
+
+def expect_next(spools: Mapping[Path, Port], job: JobFolder) -> None:
+    """Let the copied spools expect the numbers that the copied job will forward next.
+
+    The job may already have sent events of a batch that it had not finished. They get other numbers when the batch is
+    run again.
+    """
+    store = RecordStore(job.records)
+    batches = store.batches() if job.records.is_dir() else range(0)
+    for spool, origin in spools.items():
+        ends = (_end_of(store.file(batch).header, origin) for batch in reversed(batches))
+        end = next((end for end in ends if end is not None), None)
+        if not batches:
+            # The job starts from the beginning.
+            expect_anything(spool)
+        elif end is not None:
+            expected = read_mark(spool).producers
+            _expect(spool, {name: replace(each, next=_least(each.next, end)) for name, each in expected.items()})
+        # Records are kept until the spool has their events: without records for the stream, it has all of them.
+
+
+def expect_anything(spool: Path) -> None:
+    """Let a copied spool accept any number from a producer."""
+    _expect(spool, {})
+
+
+def _copy_with_events(path: Path, into: Path) -> None:
+    # Twice, because a listing may miss a file that is older than one in it, but the next listing does not.
+    for _ in range(2):
+        link_files(path, into, [LOG])
+    mark = _mark(path)
+    files = _after_gaps(into / LOG)
+    end = files[-1].end if files else mark.end
+    if end < mark.end:
+        raise ChangedMeanwhile("events were added and removed meanwhile")
+    _write_mark(into, mark_in(files[-1]) if end > mark.end else mark)
+
+
+def _after_gaps(log: Path) -> list[LogFile]:
+    """Keep the files after the last gap. The events in a gap were removed meanwhile, because no job needs them."""
+    listed = [LogFile(int(path.name[:20]), int(path.name[21:]), path) for path in entries_of(log)]
+    begin = max((at for at, (one, next_one) in enumerate(pairwise(listed), 1) if one.end != next_one.first), default=0)
+    for file in listed[:begin]:
+        file.path.unlink()
+    return listed[begin:]
+
+
+def _copy_mark(path: Path, into: Path) -> None:
+    """Copy the end of a spool, so that no position is given twice."""
+    mark = _mark(path)
+    make_folder(into)
+    _write_mark(into, mark)
+
+
+def _write_mark(into: Path, mark: Mark) -> None:
+    # By the time that a backup is restored, the broker may have given the packet ids in doubt to other messages.
+    write_mark(into, Mark(mark.end, mark.producers), no_steps)
+
+
+def _end_of(header: Header, origin: Port) -> int | None:
+    """Return the number after the last that a batch emitted at a port; None if it emitted nothing there."""
+    return max((each.first + each.count for each in header.emitted if each.origin == origin), default=None)
+
+
+def _least(expected: int | None, end: int) -> int | None:
+    return None if expected is None else min(expected, end)
+
+
+def _expect(spool: Path, producers: Mapping[str, Expected]) -> None:
+    write_mark(spool, Mark(read_mark(spool).end, producers), no_steps)
+
+
+def _mark(path: Path) -> Mark:
+    """Return the end of a spool, and the numbers that it expects."""
+    files = log_files(path / LOG) if (path / LOG).is_dir() else []
+    mark = read_mark(path)
+    if not files or files[-1].end <= mark.end:
+        return mark
+    try:
+        return mark_in(files[-1])
+    except SpoolDamaged as error:
+        if files[-1].path.exists():
+            raise
+        raise ChangedMeanwhile("it was emptied meanwhile") from error
 
 
 def copy_live(root: Path, into: Path, *, with_spools: bool) -> int:

@@ -1,6 +1,6 @@
 """The client of the service: `Client`, and `AsyncClient` with the same methods.
 
-Both send the requests of `manager.client.requests` by the rules of `manager.client.retry`. A request that fails raises
+Both send the requests of `manager.client.requests` by the rules of `manager.client.errors`. A request that fails raises
 `NotDone`: `Refused` by the service, `Unreachable`, or `NotUnderstood`.
 """
 

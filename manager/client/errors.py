@@ -1,13 +1,36 @@
-"""The errors of the client: why a request was not done."""
+"""Requests and what becomes of them: the record of one, why it was not done, and when it is sent again. Pure.
 
-from collections.abc import Mapping
-from typing import Any
+The retry rules: when a request is sent again, and after how long. Pure. An exchange is a generator. It yields
+the next step, a request to send or a wait, and is sent the outcome. So both clients follow one set of rules, and
+differ only in how they send and wait.
+"""
+
+import ipaddress
+import json
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import quote, urlsplit
 
 import httpx
-from pydantic import ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 
-from manager.answers import FieldProblem, ProblemAnswer
-from manager.client.retry_after import retry_after
+from dags.internet_addresses import unmapped
+from manager.answers.base import FieldProblem, Page, ProblemAnswer
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds until the service wants to be asked again; None if it does not say, or names a date as proxies do.
+
+    >>> retry_after({"retry-after": "7"}), retry_after({"retry-after": "Thu, 01 Jan 2026 00:00:00 GMT"})
+    (7.0, None)
+    """
+    try:
+        return max(0.0, float(headers["retry-after"]))
+    except (KeyError, ValueError):
+        return None
+
 
 _SERVER = 500
 
@@ -104,3 +127,145 @@ def not_understood(answer: httpx.Response) -> NotUnderstood:
 def _place(answer: httpx.Response) -> str:
     """The method and URL of the request, without its query, which may be confidential."""
     return f"{answer.request.method} {answer.request.url.copy_with(query=None)}"
+
+
+Document = Mapping[str, Any] | bytes
+"""A document: as data, or as the bytes of a JSON file."""
+A = TypeVar("A", bound=BaseModel)
+P = TypeVar("P", bound=BaseModel)
+IDEMPOTENCY_HEADER = "Idempotency-Key"
+_PAGE_SIZE = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Generic[A]):
+    """A request; made by the modules beside this one, sent by a client."""
+
+    method: Literal["GET", "POST", "PUT", "DELETE"] = "GET"
+    path: str
+    answer: type[A]
+    """The type of its answer."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+
+    @property
+    def idempotent(self) -> bool:
+        """Sending it twice does no more than sending it once."""
+        return self.method == "GET" or IDEMPOTENCY_HEADER in self.headers or "producer" in self.query
+
+
+def list_request(path: str, answer: type[Page[P]], query: Mapping[str, str] | None = None) -> Request[Page[P]]:
+    """The request for the first page of a list."""
+    return Request(path=path, answer=answer, query={**(query or {}), "limit": str(_PAGE_SIZE)})
+
+
+def following(request: Request[Page[P]], cursor: str) -> Request[Page[P]]:
+    """The request for the page that begins at a cursor."""
+    return replace(request, query={**request.query, "after": cursor})
+
+
+def path_to(*parts: str) -> str:
+    """The path to a resource, each part escaped.
+
+    >>> path_to("sources", "a/b")
+    '/v1/sources/a%2Fb'
+    """
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def given(**query: str | None) -> dict[str, str]:
+    """The parameters of a query that are not None."""
+    return {name: value for name, value in query.items() if value is not None}
+
+
+def document_body(document: Document) -> bytes:
+    """The body that carries a document; bytes are sent as they are."""
+    return document if isinstance(document, bytes) else json.dumps(document, ensure_ascii=False).encode()
+
+
+def form_body(form: BaseModel | bytes) -> bytes:
+    """The body that carries a form, without the fields that are left to the service's defaults."""
+    return form if isinstance(form, bytes) else form.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+
+Sleep = Callable[[float], None]
+AsyncSleep = Callable[[float], Awaitable[None]]
+TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+
+
+def headers(key: SecretStr | str | None) -> dict[str, str]:
+    """The headers of every request."""
+    secret = key.get_secret_value() if isinstance(key, SecretStr) else key
+    named = {"User-Agent": f"braid/{version('braid')}", "Content-Type": "application/json"}
+    return named if secret is None else named | {"Authorization": f"Bearer {secret}"}
+
+
+def uses_proxies(url: str) -> bool:
+    """Use the environment's proxies, except to this machine: they could not reach it, and would see the API key."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return not unmapped(ipaddress.ip_address(host)).is_loopback
+    except ValueError:
+        return host != "localhost"
+
+
+REQUEST_ATTEMPTS = 5
+"""How often a request is sent at most."""
+RETRY_PATIENCE = 30.0
+"""The seconds that are waited between attempts at most, in all."""
+TRANSIENT = frozenset({502, 503, 504})
+"""The statuses of a service that is starting, or of a proxy before it."""
+_FIRST_WAIT = 0.1
+_TOO_MANY_REQUESTS = 429
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Wait before going on."""
+
+    seconds: float
+
+
+ExchangeStep = Request[A] | Wait
+Outcome = httpx.Response | httpx.TransportError | None
+"""The outcome of a step; None after a wait."""
+
+
+def exchange(url: str, request: Request[A]) -> Generator[ExchangeStep[A], Outcome, A]:
+    """Get the answer to a request, or raise why there is none."""
+    attempt, waited = 1, 0.0
+    outcome = yield request
+    while (wait := _wait(request, outcome, attempt)) is not None and waited + wait <= RETRY_PATIENCE:
+        yield Wait(seconds=wait)
+        attempt, waited = attempt + 1, waited + wait
+        outcome = yield request
+    return _answer(url, request, outcome)
+
+
+def _wait(request: Request[A], outcome: Outcome, attempt: int) -> float | None:
+    """The seconds until the next attempt; None if there is none."""
+    if not request.idempotent or attempt >= REQUEST_ATTEMPTS:
+        return None
+    backoff = _FIRST_WAIT * 2.0 ** (attempt - 1)
+    if not isinstance(outcome, httpx.Response):
+        return backoff
+    asked_for = retry_after(outcome.headers)
+    if outcome.status_code == _TOO_MANY_REQUESTS:
+        return asked_for
+    if outcome.status_code in TRANSIENT:
+        return backoff if asked_for is None else asked_for
+    return None
+
+
+def _answer(url: str, request: Request[A], outcome: Outcome) -> A:
+    if isinstance(outcome, httpx.TransportError):
+        raise unreachable(url, outcome, unsure=not request.idempotent) from outcome
+    if outcome is None:
+        raise TypeError("a sent request has an answer or an error as its outcome")
+    if outcome.is_error:
+        raise refused(outcome)
+    try:
+        return request.answer.model_validate_json(outcome.content)
+    except ValidationError:
+        raise not_understood(outcome) from None

@@ -1,14 +1,22 @@
-"""Rates, lags and latencies of jobs and tasks, computed from the counters that their hosts report.
+"""Figures: rates, lags, loads and costs of jobs, tasks and hosts, computed from what hosts report.
 
-Counters start again with each start of a job, so only those of one start are compared. Samples of the last minute are
-kept, and the figures are means over that minute.
+Rates, lags and latencies of jobs and tasks, computed from the counters that their hosts report. Counters start
+again with each start of a job, so only those of one start are compared. Samples of the last minute are kept, and
+the figures are means over that minute.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import NamedTuple
 
-from manager.observations.reports import Measured
+from dags.divisibility import GROUPS
+from engine.plan import Plan
+from engine.supply import Rated, Supply, Timed
+from manager.observations.reports import HostSeen, JobSeen, Measured, Observations
+from manager.planner import Supplied
+from merge import BATCH_SECONDS, Host, Instance, JobId, MeasuredCosts, RunningGraph
 
 _WINDOW = 60.0
 """Seconds that a mean covers."""
@@ -122,3 +130,175 @@ def _entered_by(base: Measured, last: Measured, stream: str) -> int:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardFigures:
+    """The load of a job's shards; made by `shard_figures`."""
+
+    shard_cores: tuple[float, ...] = ()
+    """The cores that the tasks of each shard take; empty if not known."""
+    hot_group: int | None = None
+    """The key group with more events than a shard would have if all had as many, if there is one."""
+    hot_group_part: float | None = None
+    """Its part of the events that are divided by key."""
+
+
+def shard_figures(measured: Sequence[Measured], shards: int, now: float) -> ShardFigures:
+    """The load of so many shards."""
+    over = stretch(measured, now)
+    if shards == 1 or over is None or not over.last.shards:
+        return ShardFigures()
+    taken = (over.last.shards.get(each, 0) - over.base.shards.get(each, 0) for each in range(shards))
+    cores = tuple(round(each / over.seconds / 1e9, 3) for each in taken)
+    events = group_events(measured, now)
+    most = max(events, default=0)
+    if most * shards <= sum(events):
+        return ShardFigures(shard_cores=cores)
+    return ShardFigures(shard_cores=cores, hot_group=events.index(most), hot_group_part=round(most / sum(events), 3))
+
+
+def group_events(measured: Sequence[Measured], now: float) -> tuple[int, ...]:
+    """The events of each key group; empty if not known."""
+    over = stretch(measured, now)
+    if over is None or not over.last.groups:
+        return ()
+    return tuple(over.last.groups.get(each, 0) - over.base.groups.get(each, 0) for each in range(GROUPS))
+
+
+def host_loads(jobs: Iterable[JobSeen], now: float) -> dict[str, float]:
+    """The load of each host whose jobs have reported; of a job that does not report any more nothing counts."""
+    found: dict[str, float] = {}
+    for each in sorted(jobs, key=lambda each: each.job):
+        if (tasks := per_second(each.measured, _task_seconds, now)) is not None:
+            # Before its first batch, a job's batch number is not known.
+            numbered = [measured for measured in each.measured if measured.batch >= 0]
+            batches = per_second(numbered, lambda base, last: last.batch - base.batch, now) or 0.0
+            found[each.host] = found.get(each.host, 0.0) + max(0.0, tasks) + max(0.0, batches) * BATCH_SECONDS
+    return found
+
+
+def _task_seconds(base: Measured, last: Measured) -> float:
+    return (
+        sum(did.cpu_ns for did in last.instances.values()) - sum(did.cpu_ns for did in base.instances.values())
+    ) / 1e9
+
+
+def measured_costs(
+    plans: Iterable[Plan],
+    seen: Mapping[str, JobSeen],
+    sources: Mapping[str, Supplied],
+    now: float,
+    *,
+    only: Collection[int] | None = None,
+) -> MeasuredCosts:
+    """Return the costs measured in the jobs of these plans; `only` limits them to those of these instances.
+
+    Rates are of sources, and never limited.
+    """
+    busy: dict[int, float] = {}
+    selectivity: dict[int, Fraction] = {}
+    rates: dict[str, float] = {}
+    spent, taken = Counter[str](), Counter[str]()
+    for plan in plans:
+        job = seen.get(plan.job)
+        measured = job.measured if job is not None else ()
+        for slot in plan.slots if measured else ():
+            did = measured[-1].instances.get(slot.instance)
+            if did is None or not did.taken or (only is not None and slot.instance not in only):
+                continue
+            spent[slot.type] += did.cpu_ns
+            taken[slot.type] += did.taken
+            selectivity[slot.instance] = Fraction(did.emitted, did.taken)
+            if (rate := _taken_per_second(measured, slot.instance, now)) is not None:
+                busy[slot.instance] = did.cpu_ns / 1e9 / did.taken * rate
+        for ingress in plan.ingress:
+            if (rate := stream_rate(measured, ingress.stream, now)) is not None:
+                # A job that has just started may measure less than an older reader of the same stream.
+                rates[ingress.stream] = max(rate, rates.get(ingress.stream, 0.0))
+    known = {name: rates.get(each.stream, _declared(each.supply)) for name, each in sources.items()}
+    return MeasuredCosts(
+        busy=busy,
+        by_type={name: spent[name] / 1e9 / events for name, events in taken.items()},
+        rates={name: rate for name, rate in known.items() if rate is not None},
+        selectivity=selectivity,
+    )
+
+
+def _declared(supply: Supply) -> float | None:
+    """The rate of a source that generates its events."""
+    match supply:
+        case Rated(per_second=rate):
+            return rate
+        case Timed(seconds=seconds):
+            return 1 / seconds
+        case _:
+            return None
+
+
+def _taken_per_second(measured: tuple[Measured, ...], instance: int, now: float) -> float | None:
+    def grown(base: Measured, last: Measured) -> int:
+        before = base.instances.get(instance)
+        return last.instances[instance].taken - (before.taken if before else 0)
+
+    return per_second(measured, grown, now)
+
+
+class TenantStates(NamedTuple):
+    """What tenants keep in states, each task counted in full for each tenant that needs it."""
+
+    by_tenant: Mapping[str, int]
+    """The bytes of each tenant that has any."""
+    by_task: Mapping[Instance, int]
+    """The bytes of each task, but for those that keep little."""
+    silent: frozenset[JobId]
+    """The jobs that have not reported yet."""
+
+
+def tenant_states(running: RunningGraph, jobs: Iterable[JobId], seeing: Observations) -> TenantStates:
+    """What each tenant keeps in the states of the tasks that run for it."""
+    by_task: dict[Instance, int] = {}
+    silent = set[JobId]()
+    for job in jobs:
+        seen = seeing.job(str(job))
+        states = seen.measured[-1].states if seen is not None and seen.measured else None
+        if states is None:
+            silent.add(job)
+        for each, size in (states or {}).items():
+            # A task that moves is in two jobs for a moment.
+            by_task[Instance(each)] = max(size, by_task.get(Instance(each), 0))
+    by_tenant = Counter[str]()
+    for instance, size in by_task.items():
+        by_tenant.update(dict.fromkeys(running.tenants_of(instance), size))
+    return TenantStates(by_tenant, by_task, frozenset(silent))
+
+
+def placeable(seen: Iterable[HostSeen], here: Host | None) -> tuple[Host, ...]:
+    """The live hosts, ordered by name, and the local one even while it is starting.
+
+    Hosts that are away are listed as such if their root is known: what their jobs run is bound to it.
+
+    `here` describes the local host; the cores that it reports itself take precedence. A host that reports no cores is
+    taken to have as many as `here`.
+    """
+    found = {host.host: host for host in seen if host.alive or host.root}
+    cores = here.cores if here is not None else 1.0
+    hosts = {
+        name: Host(
+            name=name,
+            cores=cores if host.cores is None else host.cores,
+            tags=host.tags,
+            image=host.image,
+            types=host.types,
+            root=host.root,
+            away=not host.alive,
+            machine=host.machine,
+        )
+        for name, host in found.items()
+    }
+    if here is not None:
+        reported = hosts.get(here.name, here)
+        hosts[here.name] = replace(
+            here, cores=reported.cores, types=reported.types, root=reported.root, machine=reported.machine
+        )
+    return tuple(host for _, host in sorted(hosts.items()))

@@ -1,29 +1,55 @@
 """The listener: receives messages about machines, hosts and jobs over the broker, and keeps the latest of each.
 
-Every message is retained or repeated within seconds, so the session ends with the connection: a new connection brings
-everything again. The listener then publishes an echo to itself, which the broker returns after all retained messages.
-Until the echo arrives, a missing message does not mean that a host or job is gone.
+Every message is retained or repeated within seconds, so the session ends with the connection: a new connection
+brings everything again. The listener then publishes an echo to itself, which the broker returns after all
+retained messages. Until the echo arrives, a missing message does not mean that a host or job is gone.
 """
 
 import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
+from typing import Protocol
 
 from bridge import Message, topics
 from engine.plan_messages import read_answer
 from manager.observations.figures import remembered
-from manager.observations.host_messages import read_host_status, read_metrics, read_refusal, read_status, read_wiring
-from manager.observations.listener_line import ListenerConnector, ListenerLine
-from manager.observations.machine_messages import MachineStatus
-from manager.observations.machine_sights import MACHINE_SILENT_AFTER, MachineSights
-from manager.observations.reports import HostSeen, JobSeen
-from manager.observations.sight import JobSight, Sight, SpoolEnd
-from manager.observations.silent_hosts import away_if_silent
+from manager.observations.messages import read_host_status, read_metrics, read_refusal, read_status, read_wiring
+from manager.observations.reports import HostSeen, JobSeen, MachineStatus
+from manager.observations.sight import MACHINE_SILENT_AFTER, JobSight, MachineSights, Sight, SpoolEnd, away_if_silent
+
+
+class ListenerLine(Protocol):
+    """The broker's client, as a listener uses it."""
+
+    def stop(self) -> None:
+        """Disconnect."""
+
+    def acknowledge(self, tokens: Iterable[int]) -> None:
+        """Acknowledge these messages to the broker."""
+
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Send a message."""
+
+
+class ListenerConnector(Protocol):
+    """Makes and starts a client without waiting for a broker."""
+
+    def __call__(
+        self,
+        client_id: str,
+        *,
+        topics: Iterable[str],
+        on_message: Callable[[Message], None],
+        on_connection: Callable[[], None],
+        on_disconnection: Callable[[], None],
+    ) -> ListenerLine:
+        """Return a client that subscribes to these topics."""
+
 
 _ECHO_AFTER = 0.5
 """Seconds after which an echo that did not return is sent again."""

@@ -1,24 +1,34 @@
 """The checks of `braid doctor`: small ones in a list, each with its remedy."""
 
+import ipaddress
 import logging
 import os
 import re
 import shutil
 import socket
 import sqlite3
+import ssl
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from urllib.parse import unquote
 
+import httpx
+from cryptography import x509
 from packaging.requirements import Requirement
-from pydantic import SecretStr
+from pydantic import BaseModel, ConfigDict, SecretStr
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -26,14 +36,239 @@ from bridge.brokers import mosquitto_setup
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Mqtt
 from bridge.transport.mqtt_client import NotConnected
+from dags.internet_addresses import unmapped
+from engine.code.cells import Cells, NoCells
+from engine.code.store import CodeStore, digest_of
 from engine.spark.java import OLDEST_JAVA, NoJava, find_java, java_version
 from manager.client.client import Client
-from manager.client.errors import NotDone, Refused
-from manager.process.finding import Finding, ok, warn, wrong
-from manager.process.machine_checks import synced_writes
-from manager.process.scratch import existing, scratch
-from manager.process.settings import SECRET_SETTINGS, Settings
+from manager.client.errors import NotDone, Refused, uses_proxies
+from manager.settings import SECRET_SETTINGS, ClientSettings, Settings
 from manager.store.database import DatabaseDown
+
+
+class FindingState(StrEnum):
+    """The outcome of a check."""
+
+    OK = "ok"
+    WARN = "warn"
+    WRONG = "wrong"
+
+
+class Finding(BaseModel):
+    """The finding of one check."""
+
+    model_config = ConfigDict(frozen=True)
+
+    what: str
+    state: FindingState
+    told: str
+    remedy: str = ""
+
+
+def ok(what: str, found: str) -> Finding:
+    """Nothing is wrong."""
+    return Finding(what=what, state=FindingState.OK, told=found)
+
+
+def warn(what: str, found: str, remedy: str) -> Finding:
+    """Braid runs, but something should be seen to."""
+    return Finding(what=what, state=FindingState.WARN, told=found, remedy=remedy)
+
+
+def wrong(what: str, found: str, remedy: str) -> Finding:
+    """Braid cannot run so."""
+    return Finding(what=what, state=FindingState.WRONG, told=found, remedy=remedy)
+
+
+def existing(folder: Path) -> Path:
+    """The folder, or the nearest above it that is there: the doctor makes nothing that stays."""
+    folder = folder.absolute()
+    return next(each for each in (folder, *folder.parents) if each.exists())
+
+
+@contextmanager
+def scratch(folder: Path) -> Iterator[Path]:
+    """A new folder on the disk of this one."""
+    with tempfile.TemporaryDirectory(prefix=".braid-doctor-", dir=existing(folder)) as made:
+        yield Path(made)
+
+
+_SECONDS = 10.0
+
+
+def published_code(settings: Settings) -> Finding:
+    """Check that code runs here for which no operator vouches: start a cell that does nothing."""
+    cells = Cells("event")
+    try:
+        cells.run(b"", path=CodeStore(settings.root).path(digest_of("")), seconds=_SECONDS)
+    except NoCells as error:
+        return warn(
+            "published code", str(error), "run hosts where the kernel allows Landlock and seccomp, or vouch for modules"
+        )
+    finally:
+        cells.close()
+    return ok("published code", "can be confined, also if no operator vouches for it")
+
+
+_RENEW_WITHIN = timedelta(days=14)
+"""The time before its end in which a certificate should be renewed."""
+_CONNECTING = 5.0
+_AT_ONCE = 16
+
+
+def certificates(client: ClientSettings, settings: Settings) -> Finding:
+    """Check that no certificate ends soon that the broker or a machine with copies shows."""
+    places = _places(client, settings)
+    with ThreadPoolExecutor(_AT_ONCE) as trying:
+        ends = {name: end for name, end in zip(places, trying.map(_end, places.values()), strict=True) if end}
+    now = datetime.now(UTC)
+    ending = [f"that of {name} {_lasts(end, now)}" for name, end in ends.items() if end - now < _RENEW_WITHIN]
+    if ending:
+        return warn("certificates", ", ".join(ending), "renew them; machines use renewed files without a restart")
+    if not ends:
+        return ok("certificates", "nothing that was reached from here shows one")
+    first = min(ends, key=lambda name: ends[name])
+    return ok("certificates", f"that of {first} {_lasts(ends[first], now)}, and no other ends before")
+
+
+def _places(client: ClientSettings, settings: Settings) -> dict[str, tuple[str, int]]:
+    """Where a certificate may be shown, by the name of who shows it."""
+    places = {}
+    if settings.broker is not None and (address := Address.parse(settings.broker.get_secret_value())).tls:
+        places["the broker"] = address.host, address.port
+    # Whether the service answers is another check's matter.
+    with suppress(Refused, NotDone):
+        if client.key is not None:
+            with Client(client.service, client.key) as asking:
+                for each in asking.machines():
+                    host, _, port = each.at.rpartition(":")
+                    if each.alive and port.isdecimal():
+                        places[f"machine {each.name}"] = host.strip("[]"), int(port)
+    return places
+
+
+def _end(place: tuple[str, int]) -> datetime | None:
+    """When the certificate that is shown at an address ends; None if none is shown."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # An outdated one is to be seen too, and nothing is said over the connection.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with suppress(OSError, ValueError):
+        with (
+            socket.create_connection(place, _CONNECTING) as connection,
+            context.wrap_socket(connection, server_hostname=place[0]) as secured,
+        ):
+            shown = secured.getpeercert(binary_form=True)
+        return x509.load_der_x509_certificate(shown).not_valid_after_utc if shown else None
+    return None
+
+
+def _lasts(end: datetime, now: datetime) -> str:
+    return f"{'ended on' if end < now else 'lasts until'} {end:%Y-%m-%d}"
+
+
+ServiceCheck = Callable[[ClientSettings, Settings], Finding]
+"""A check that asks the service."""
+SLOW_SYNC = 0.02
+"""Seconds of a synced write above which the doctor warns."""
+_SYNCS = 5
+_SYNCED = b"b" * 4096
+_CLOCKS_APART = 1.0
+"""Seconds by which a machine's clock may differ from the service's."""
+_DATE_WITHIN = 2.0
+"""Seconds that a server's clock may be ahead of the date that it sends: whole seconds, made once a second."""
+
+
+def synced_writes(settings: Settings) -> Finding:
+    """Check that the root's disk keeps what is written soon: each message waits for that."""
+    took = []
+    try:
+        with scratch(settings.root) as folder, (folder / "synced").open("wb", buffering=0) as file:
+            for _ in range(_SYNCS):
+                began = time.perf_counter()
+                file.write(_SYNCED)
+                os.fsync(file.fileno())
+                took.append(time.perf_counter() - began)
+    except OSError as error:
+        return warn(
+            "synced writes", f"{settings.root}: {error.strerror or error}", "name a folder in BRAID_ROOT to write to"
+        )
+    seconds = statistics.median(took)
+    found = f"one takes {seconds * 1_000:.1f} ms on the disk of {settings.root}"
+    if seconds > SLOW_SYNC:
+        return warn(
+            "synced writes",
+            f"{found}, and every message waits for one",
+            "have the root on a faster disk, such as a local SSD",
+        )
+    return ok("synced writes", found)
+
+
+def service_clock(client: ClientSettings, _settings: Settings) -> Finding:
+    """Check that this machine's clock agrees with the service's, as far as the date that it sends tells."""
+    url, what = client.service, "service's clock"
+    before = time.time()
+    try:
+        answer = httpx.get(url, timeout=_CONNECTING, trust_env=uses_proxies(url))
+    except httpx.TransportError as error:
+        if client.url is None:
+            return ok(what, f"was not compared, since no service answers at {url}")
+        return warn(what, f"no service answers at {url}: {error}", "correct BRAID_URL, or start the service")
+    after = time.time()
+    try:
+        date = parsedate_to_datetime(answer.headers["Date"]).timestamp()
+    except (KeyError, ValueError):
+        return ok(what, f"was not compared, since {url} sends no date")
+    # Its clock is surely as much ahead of this one, or behind.
+    ahead, behind = date - after, before - date - _DATE_WITHIN
+    if max(ahead, behind) > _CLOCKS_APART:
+        difference = f"{ahead:.0f} s ahead of" if ahead > 0 else f"{behind:.0f} s behind"
+        return warn(what, f"the clock of {url} is at least {difference} this machine's", "set both clocks, by NTP")
+    return ok(what, f"agrees with this machine's, at {url}")
+
+
+def copies_reach(client: ClientSettings, _settings: Settings) -> Finding:
+    """Check that the addresses can be connected to at which other machines take copies."""
+    what = "copies"
+    if client.key is None:
+        return ok(what, "the ways to other machines were not tried, since no API key is here; name one in BRAID_KEY")
+    try:
+        with Client(client.service, client.key) as asking:
+            places = {each.name: each.at for each in asking.machines() if each.alive and each.at}
+    except Refused as error:
+        return ok(what, f"the ways to other machines were not tried, since {client.service} refused: {error}")
+    except NotDone as error:
+        if client.url is None:
+            return ok(what, f"the ways to other machines were not tried, since no service answers at {client.service}")
+        return warn(what, f"the machines are not known: {error}", "correct BRAID_URL, or start the service")
+    with ThreadPoolExecutor(_AT_ONCE) as trying:
+        troubles = dict(zip(places, trying.map(_trouble, places.values()), strict=True))
+    unreached = [f"machine {name} at {places[name]}: {trouble}" for name, trouble in troubles.items() if trouble]
+    if unreached:
+        return warn(
+            what,
+            f"cannot be sent from here to {', '.join(unreached)}",
+            "let this machine through to that port, or start that machine with an address in --copies-at that is "
+            "reached from here",
+        )
+    found = f"can be sent to {', '.join(places)}" if places else "no machine that is there takes any"
+    return ok(what, found)
+
+
+def _trouble(at: str) -> str:
+    """Why an address cannot be connected to; empty if it can."""
+    host, _, port = at.rpartition(":")
+    host = host.strip("[]")
+    try:
+        if unmapped(ipaddress.ip_address(host)).is_unspecified:
+            return "is no address that others can reach"
+    except ValueError:
+        pass  # A name is looked up.
+    try:
+        socket.create_connection((host, int(port)), _CONNECTING).close()
+    except (OSError, ValueError) as error:
+        return str(getattr(error, "strerror", None) or error)
+    return ""
+
 
 OLDEST_PYTHON = (3, 11)
 LITTLE = 5 * 10**9
@@ -43,7 +278,6 @@ TOO_LITTLE = 10**9
 _APART = 2.0
 """Seconds by which two clocks may differ that order the same things."""
 _ANSWERING = 30.0
-_CONNECTING = 5.0
 
 
 def python(_settings: Settings) -> Finding:

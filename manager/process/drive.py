@@ -1,33 +1,168 @@
-"""The drive: all that a manager runs while it leads, begun and ended in order."""
+"""The drive: all that a manager runs while it leads, begun and ended in order; and what it looks at again and again."""
 
-from collections.abc import Iterable
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.code.store import CodeStore
 from engine.machines.machine_key import public_key
 from engine.records.job_folder import job_folder
-from manager.carriages.admission import Admission
-from manager.carriages.committed import CommittedCarriages
-from manager.carriages.decision import decide_with
-from manager.carriages.keeper import CarriageKeeper
-from manager.committer.changes import Changes
-from manager.committer.committer import Committer
-from manager.event_flow.output_watcher import OutputWatcher
-from manager.event_flow.sender import EventSender
+from manager.adaptation.adapter import Adapter, DomainEventLine
+from manager.changes import Changes
+from manager.kernel.committer import Committer
+from manager.kernel.dataflow_life import CommittedDataflowLookup
+from manager.kernel.live_events import LiveEvents, ReconcilerActivity
+from manager.machines.admission import Admission
+from manager.machines.carriages import CommittedCarriages, decide_with
+from manager.machines.keeper import CarriageKeeper
+from manager.machines.scaler import HostProcesses, MachineSupply, ScaleHook, Scaler
+from manager.moves.quarantine import GreedyTenants
+from manager.moves.watcher import Watcher
 from manager.observations.listener import Listener
 from manager.observations.reports import HostSeen
-from manager.problem import StateNotReady
-from manager.process.broker_and_host import BrokerAndHost
-from manager.process.common_sender import CommonSender
-from manager.process.settings import Settings
-from manager.reconciler.activity import ReconcilerActivity
-from manager.reconciler.dataflow_needs import CommittedDataflowLookup
-from manager.reconciler.live_events import LiveEvents
-from manager.reconciler.parked_dead_letters import CommittedReaderLookup, DeadLetterParking
-from manager.reconciler.reconcile_loop import Reconciler
+from manager.outputs.parking import CommittedReaderLookup, DeadLetterParking
+from manager.outputs.readers import OutputWatcher
+from manager.pipelines.upkeep import FallbackTaker, PipelineFollower
+from manager.problem import DatabaseAway, StateNotReady
+from manager.process.broker_and_host import BrokerAndHost, CommonSender
+from manager.reconciler import Reconciler
+from manager.savings.meter import Meter
+from manager.settings import Settings
+from manager.sources.events import EventSender
 from manager.store.database import Store
+from manager.tenants.state_quotas import StateQuotas
+from manager.use_case import Tools
+
+log = logging.getLogger("braid.manager")
+
+
+def look_with(look: Callable[[], None], *, otherwise: str) -> None:
+    """Have a part look at what it sees to. Whatever fails must not end the service, which does without."""
+    try:
+        look()
+    except DatabaseAway as error:
+        log.debug("%s until the next look: %s", otherwise, error)
+    except Exception:  # as above
+        log.exception("%s until the next look", otherwise)
+
+
+class RegularLooks:
+    """A thread of the leading manager that has a part look, from `start` to `stop`, as often as it comes to lead."""
+
+    def __init__(
+        self, look: Callable[[], None], *, every: float, otherwise: str, at_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """`every` is the seconds between two looks; `at_end` is called by the thread after the last."""
+        self._look = look
+        self._every = every
+        self._otherwise = otherwise
+        self._at_end = at_end
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(self._stopping,), name=f"else {self._otherwise}", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread; idempotent."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self, stopping: threading.Event) -> None:
+        while not stopping.wait(self._every):
+            look_with(self._look, otherwise=self._otherwise)
+        self._at_end()
+
+
+class ManagerWatch(NamedTuple):
+    """A part that looks again and again, and what is missed if it fails."""
+
+    look: Callable[[], None]
+    otherwise: str
+
+
+def watches_of(
+    tools: Tools, meter: Meter, settings: Settings, latencies: Callable[[], Mapping[str, float]]
+) -> tuple[ManagerWatch, ...]:
+    """The watches in their order; `latencies` are the seconds that dataflows allow, as the watcher takes them."""
+    changes = tools.changes
+    watcher = Watcher(
+        tools.committer,
+        changes.moves,
+        changes.jobs,
+        tools.chooser,
+        by_itself=settings.defragment,
+        every=settings.defragment_every,
+        autoscale=settings.autoscale,
+        latencies=latencies,
+    )
+    greedy = GreedyTenants(tools.committer, tools.seeing)
+    quotas = StateQuotas(tools.committer, tools.store, tools.seeing)
+    fallbacks = [ManagerWatch(FallbackTaker(tools).look, "modules that fail stay where they are")]
+    return (
+        ManagerWatch(greedy.look, "nobody comes into quarantine"),
+        ManagerWatch(quotas.look, "states of tenants grow beyond their quotas"),
+        ManagerWatch(watcher.look, "jobs stay scattered"),
+        ManagerWatch(PipelineFollower(tools).look, "pipelines stay as they are"),
+        *(fallbacks if settings.replan_failed else ()),
+        ManagerWatch(meter.look, "nothing is metered"),
+    )
+
+
+class Elasticity:
+    """Looks from `start` to `stop`, as often as this manager comes to lead."""
+
+    def __init__(self, tools: Tools, listener: Listener, beside: BrokerAndHost, settings: Settings, root: Path) -> None:
+        self._adapter = adapter = Adapter(tools, DomainEventLine(beside.connect))
+        self._supply = _supply(beside, settings, root)
+        scaler = Scaler(
+            tools,
+            listener.sight,
+            self._supply,
+            autoscale=settings.autoscale,
+            most=settings.added_machines,
+            settled_after=settings.settled_after,
+        )
+        # Apart, because to start or stop a machine may take long.
+        self._looks = (
+            RegularLooks(adapter.look, every=1.0, otherwise="dynamic dataflows stay as they are", at_end=adapter.stop),
+            RegularLooks(scaler.look, every=2.0, otherwise="no machine is added or removed"),
+        )
+
+    def latencies(self) -> Mapping[str, float]:
+        """The longest time that each dataflow allows, in seconds, by the running graph's ids; from any thread."""
+        return self._adapter.latencies()
+
+    def start(self) -> None:
+        """Start to look."""
+        for each in self._looks:
+            each.start()
+
+    def stop(self) -> None:
+        """Look no more; idempotent."""
+        for each in self._looks:
+            each.stop()
+
+    def end(self) -> None:
+        """Stop the machines that cannot run without this service."""
+        self._supply.end()
+
+
+def _supply(beside: BrokerAndHost, settings: Settings, root: Path) -> MachineSupply:
+    if settings.scale_hook:
+        return ScaleHook(settings.scale_hook)
+    return HostProcesses(root, lambda: beside.address, master=settings.master, tags=settings.tag)
 
 
 class Drive:

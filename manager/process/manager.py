@@ -25,32 +25,27 @@ from engine.code.wheel_store import WheelStore
 from engine.log_lines import begin_log, named, problem
 from engine.plan import Limits
 from engine.vault import Vault
-from manager.access import AccessKeeper
-from manager.cases.tools import Pricing, Tools
-from manager.committer.changes import changes_of
-from manager.committer.committer import Committer
-from manager.committer.draft import DecisionGround
-from manager.defragmentation.choice import Chooser
-from manager.defragmentation.learnt_costs import LearntCostStore
+from manager.changes import changes_of
+from manager.costs.choice import Chooser
+from manager.costs.measured import LearntCostStore
+from manager.kernel.committer import Committer
+from manager.kernel.draft import DecisionGround
+from manager.kernel.live_events import NOT_OF_TENANTS, JournalTail, LiveEvents
+from manager.observations.figures import placeable
 from manager.observations.listener import Listener
-from manager.observations.placeable_hosts import placeable
 from manager.problem import DatabaseAway
 from manager.process.broker_and_host import BrokerAndHost
-from manager.process.drive import Drive
-from manager.process.elasticity import Elasticity
+from manager.process.drive import Drive, Elasticity, look_with, watches_of
 from manager.process.keeper import KeeperDown
-from manager.process.regular_looks import look_with
-from manager.process.settings import Settings, write_key
-from manager.process.voucher_keeper import VoucherKeeper
-from manager.process.watches import watches_of
-from manager.reconciler.journal_tail import NOT_OF_TENANTS, JournalTail
-from manager.reconciler.live_events import LiveEvents
-from manager.rest.app import make_app
-from manager.rest.server import CannotServe, Server
+from manager.rest.app import CannotServe, Server, make_app
 from manager.savings.meter import Meter
 from manager.service import service_of
+from manager.settings import Settings, write_key
 from manager.store.database import DatabaseDown, Store, sqlite_url
 from manager.store.leadership import Candidate
+from manager.tenants.broker_access import AccessKeeper
+from manager.tenants.secrets import VoucherKeeper
+from manager.use_case import Pricing, Tools
 
 _JOURNAL_EVERY = 0.5
 """Seconds between two looks for what other managers noted in the journal."""

@@ -1,74 +1,152 @@
-"""The app: all routers, and what all requests have in common."""
+"""The app: all routers, what all requests have in common, the console's files, and the server."""
 
-from collections.abc import Callable, Mapping
+import hashlib
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from types import TracebackType
+from typing import Self
 
-from fastapi import Depends, FastAPI
+import uvicorn
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
-from manager.metrics.request_counts import RequestCounts
-from manager.rest import console_files
-from manager.rest.dependencies import only_known_parameters
+from engine.log_lines import named
+from manager.adaptation.routes import router as adaptations_router
+from manager.dataflows.routes import router as dataflows_router
+from manager.jobs.routes import router as jobs_router
+from manager.moves.routes import router as defragmentation_router
+from manager.outputs.routes import router as dead_letters_router
+from manager.outputs.routes import samples_router as output_samples_router
+from manager.outputs.routes import stream_router as output_stream_router
+from manager.overview.routes import health_router, metrics_router, operations_router, task_types_router
+from manager.overview.routes import router as overview_router
+from manager.pipelines.routes import router as modules_router
+from manager.pipelines.routes import wheels_router
+from manager.problem import NotFound
+from manager.reconfigurations.routes import router as reconfigurations_router
+from manager.rest.dependencies import DocumentTurns, RequestRates, only_known_parameters
+from manager.rest.metrics import RequestCounts
 from manager.rest.openapi import describe, parameters
-from manager.rest.problem_responses import answer_troubles
-from manager.rest.request_log import RequestLog
-from manager.rest.request_rates import RequestRates
-from manager.rest.routes import (
-    adaptations,
-    administration,
-    bills,
-    dataflows,
-    dead_letters,
-    defragmentation,
-    health,
-    jobs,
-    metrics,
-    modules,
-    operations,
-    overview,
-    reconfigurations,
-    savings,
-    sessions,
-    source_events,
-    sources,
-    task_types,
-    tenant_secrets,
-    wheels,
-)
-from manager.rest.streams import live_events, output_samples, output_stream
-from manager.rest.streams.live_events import EventBuffer, EventFeed
-from manager.rest.turns import DocumentTurns
+from manager.rest.problems import RequestLog, answer_troubles
+from manager.rest.streams import EventBuffer, EventFeed
+from manager.rest.streams import router as live_events_router
+from manager.savings.routes import bills_router
+from manager.savings.routes import router as savings_router
 from manager.service import Service
+from manager.sources.routes import events_router as source_events_router
+from manager.sources.routes import router as sources_router
+from manager.tenants.routes import router as administration_router
+from manager.tenants.routes import secrets_router as tenant_secrets_router
+from manager.tenants.routes import sessions_router
 
-ROUTERS = tuple(
-    family.router
-    for family in (
-        overview,
-        dataflows,
-        adaptations,
-        reconfigurations,
-        sources,
-        source_events,
-        task_types,
-        modules,
-        wheels,
-        administration,
-        tenant_secrets,
-        jobs,
-        defragmentation,
-        operations,
-        savings,
-        bills,
-        dead_letters,
-        live_events,
-        metrics,
-        output_samples,
-        output_stream,
-        sessions,
-        health,
-        console_files,
-    )
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; font-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Nothing from other origins, no inline code, and no text as markup."""
+_HEADERS = {
+    # Browsers revalidate each time, so that all files are of one release.
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Referrer-Policy": "no-referrer",
+    # For browsers that do not know frame-ancestors.
+    "X-Frame-Options": "DENY",
+}
+
+console_router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A file of the console; made by `_files`."""
+
+    content: bytes
+    media_type: str
+    tag: str
+
+
+@console_router.api_route("/", methods=["GET", "HEAD"])
+async def page(request: Request) -> Response:
+    """The console's one page."""
+    return _sent(request, "index.html")
+
+
+@console_router.api_route("/console/{name:path}", methods=["GET", "HEAD"])
+async def file(request: Request, name: str) -> Response:
+    """Another file of the console."""
+    return _sent(request, name)
+
+
+def _sent(request: Request, name: str) -> Response:
+    # Looked up in a fixed set, so that no name leads out of the folder.
+    if (found := _files().get(name)) is None:
+        raise NotFound("path", request.url.path)
+    headers = _HEADERS | {"ETag": found.tag}
+    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
+    if found.tag in known:
+        return Response(status_code=304, headers=headers)
+    return Response(found.content, media_type=found.media_type, headers=headers)
+
+
+@cache
+def _files() -> Mapping[str, _File]:
+    return dict(_found(files("manager.console"), ""))
+
+
+def _found(folder: Traversable, path: str) -> Iterator[tuple[str, _File]]:
+    for each in folder.iterdir():
+        name = f"{path}{each.name}"
+        if each.is_dir():
+            yield from _found(each, f"{name}/")
+        elif (media_type := _TYPES.get(name[name.rfind(".") :])) is not None:
+            content = each.read_bytes()
+            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            yield name, _File(content=content, media_type=media_type, tag=tag)
+
+
+ROUTERS = (
+    overview_router,
+    dataflows_router,
+    adaptations_router,
+    reconfigurations_router,
+    sources_router,
+    source_events_router,
+    task_types_router,
+    modules_router,
+    wheels_router,
+    administration_router,
+    tenant_secrets_router,
+    jobs_router,
+    defragmentation_router,
+    operations_router,
+    savings_router,
+    bills_router,
+    dead_letters_router,
+    live_events_router,
+    metrics_router,
+    output_samples_router,
+    output_stream_router,
+    sessions_router,
+    health_router,
+    console_router,
 )
 """All routers."""
 
@@ -113,3 +191,66 @@ def _parameters() -> Mapping[tuple[str, str], frozenset[str]]:
 
 def _operation(route: APIRoute) -> str:
     return route.name
+
+
+SWITCH_SECONDS = 0.0005
+"""Seconds after which a thread that computes lets others go on. Python's 5 ms add up in a short request, which waits
+for that after each of its looks into the database."""
+GRACE = 5
+"""Seconds that running requests have to finish when the server stops."""
+log = logging.getLogger("braid.manager")
+
+
+class CannotServe(RuntimeError):
+    """The service cannot start; the message says why, and what to do."""
+
+
+class Server:
+    """Serves REST in a thread of its own while the context lasts."""
+
+    def __init__(self, url: str, app: FastAPI, ended: Callable[[], None], *, listen: str, port: int) -> None:
+        """`ended` is called when the server ends by itself."""
+        self._url = url
+        self._ended = ended
+        self._socket = listening(listen, port)
+        self._server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE)
+        )
+        self._thread = threading.Thread(target=self._run, name="serves REST", daemon=True)
+
+    def __enter__(self) -> Self:
+        sys.setswitchinterval(SWITCH_SECONDS)
+        self._thread.start()
+        log.info("serves at %s", self._url, extra=named("serves", url=self._url))
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        except Exception:
+            log.exception("REST ended")
+        finally:
+            self._socket.close()
+            self._ended()
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A listening socket that sends without delay."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        found = socket.create_server((host, port), family=family, backlog=2_048)
+    except OSError as error:
+        raise CannotServe(
+            f"REST cannot be served on {host}, port {port}: {error.strerror}; stop what listens there, or choose "
+            "another --listen or --port"
+        ) from error
+    # Accepted sockets inherit this. An answer is sent in two parts, and the second would wait up to 40 ms for the
+    # acknowledgement of the first. asyncio sets the option only on sockets that name their protocol.
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return found

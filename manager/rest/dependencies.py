@@ -1,20 +1,167 @@
-"""Dependencies of routes: the service, the caller, paging, and names that are safe to pass on."""
+"""Dependencies of routes: the service, the caller and its rate, paging, turns, and bodies of requests.
 
-from collections.abc import Callable, Mapping
+Rates of requests: how often each tenant may ask, and each address may send a key that lets nobody in. Each has
+an allowance that refills steadily, and holds a minute's worth. Nobody uses up another's: a tenant's requests
+count for it alone, and a right key is taken from any address.
+
+Turns: the documents of one tenant are worked on one after the other, and wait for nobody else's. Reading,
+checking, planning and explaining a large document takes up to seconds of CPU. So a tenant has one thread at
+work, however many documents it sends, and others have theirs. What waits for its turn has no thread yet.
+
+Bodies of requests: bounded, and read only once the caller is known. Documents and modules are passed on as
+bytes, because `dags` and `planning` parse them; forms are parsed here.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
+from threading import Lock
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
-from fastapi import Depends, Header, Path, Query, Request
+from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import StringConstraints
+from pydantic import BaseModel, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails, from_json
 
+from dags.json_text import MOST_DOCUMENT_BYTES
 from dags.problems import listed, pointer, quoted, suggestion
-from manager.answers import TenantName
-from manager.cases.base import Caller, Paging
-from manager.problem import DatabaseAway, FieldError, InvalidRequest, Unauthenticated
-from manager.rest.request_rates import RequestRates
-from manager.rest.session_cookie import COOKIE, refuse_foreign_change, token_in
+from dags.pydantic_errors import describe_error
+from engine.code.wheel_file import MOST_WHEEL_BYTES
+from manager.answers.base import TenantName
+from manager.problem import (
+    DatabaseAway,
+    FieldError,
+    ForeignPage,
+    InvalidRequest,
+    TooLarge,
+    TooManyRequests,
+    Unauthenticated,
+    UnsupportedMediaType,
+)
 from manager.service import Service
+from manager.use_case import Caller, Paging
+
+COOKIE = "braid-session"
+SESSION_LIFE = 8 * 60 * 60
+"""Seconds."""
+CONSOLE_HEADER = "X-Braid-Console"
+_READING = frozenset({"GET", "HEAD"})
+
+
+def token_in(request: Request) -> str | None:
+    """The session token of a request, if it has one."""
+    return request.cookies.get(_name(request)) or None
+
+
+def keep_token(request: Request, response: Response, token: str) -> None:
+    """Set the cookie, so that no script can read it and no other site can use it."""
+    response.set_cookie(
+        _name(request),
+        token,
+        max_age=SESSION_LIFE,
+        path="/",
+        secure=_is_secure(request),
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def forget_token(request: Request, response: Response) -> None:
+    """Delete the cookie."""
+    response.delete_cookie(_name(request), path="/", secure=_is_secure(request), httponly=True, samesite="strict")
+
+
+def refuse_foreign_change(request: Request) -> None:
+    """Refuse a change that comes with a cookie, unless the console sent it."""
+    if request.method in _READING:
+        return
+    # Other pages could send this header only if CORS allowed it, which this service never does.
+    if request.headers.get(CONSOLE_HEADER) != "1":
+        raise ForeignPage(f"the request came with a cookie and without the header {CONSOLE_HEADER}: 1")
+    refuse_foreign_page(request)
+
+
+def refuse_foreign_page(request: Request) -> None:
+    """Refuse a request that the browser says a page of another site sent."""
+    # The browser's own judgement comes first, because a proxy may change the host that is compared below.
+    if (site := request.headers.get("sec-fetch-site")) is not None:
+        if site != "same-origin":
+            raise ForeignPage("the browser says that a page from elsewhere sent the request")
+        return
+    origin = request.headers.get("origin")
+    if origin is not None and _host(origin) != request.headers.get("host", "").lower():
+        raise ForeignPage("a page from elsewhere sent the request")
+
+
+def _host(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _name(request: Request) -> str:
+    # With this prefix browsers accept the cookie only from this host, over TLS.
+    return f"__Host-{COOKIE}" if _is_secure(request) else COOKIE
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"
+
+
+MINUTE = 60.0
+WRONG_KEYS_PER_MINUTE = 60
+MOST_ALLOWANCES = 10_000
+"""Allowances that are kept; the one that was used longest ago is full again by then, or is given up."""
+
+
+class RequestRates:
+    """The allowances of all tenants and addresses. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._left: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+        """What is left of each, and when that was."""
+
+    @property
+    def remembered(self) -> int:
+        """How many allowances are kept."""
+        return len(self._left)
+
+    def take(self, tenant: str, per_minute: int) -> None:
+        """Count a tenant's request; `TooManyRequests` where it asks too often."""
+        if (wait := self._wait(("tenant", tenant), per_minute)) is not None:
+            why = f"tenant {tenant!r} may ask {per_minute:,} times a minute"
+            raise TooManyRequests(
+                f"{why}; ask less often" if wait else f"{why}; ask an operator for more", retry_after=wait or None
+            )
+
+    def count_wrong_key(self, address: str) -> None:
+        """Count a key from an address that lets nobody in; `TooManyRequests` where there are too many."""
+        if (wait := self._wait(("address", address), WRONG_KEYS_PER_MINUTE)) is not None:
+            raise TooManyRequests(
+                f"too many wrong keys came from {address}; correct the key that is sent there", retry_after=wait
+            )
+
+    def _wait(self, which: tuple[str, str], per_minute: int) -> float | None:
+        """Take one; None if there is one, else the seconds until there is, which are 0 if there never will be."""
+        if per_minute == 0:
+            return 0.0
+        now = self._clock()
+        with self._lock:
+            left, then = self._left.pop(which, (float(per_minute), now))
+            left = min(float(per_minute), left + (now - then) * per_minute / MINUTE)
+            self._left[which] = (left - 1.0 if left >= 1.0 else left, now)
+            if len(self._left) > MOST_ALLOWANCES:
+                self._left.popitem(last=False)
+        return None if left >= 1.0 else (1.0 - left) * MINUTE / per_minute
+
 
 MOST_ITEMS = 500
 """Most items of a page."""
@@ -129,6 +276,7 @@ Named = Annotated[Text, Path(description="Its name, as lists show it.")]
 TheId = Annotated[Text, Path(description="Its id, as lists show it.")]
 TheNumber = Annotated[Text, Path(description="Its number, as lists show it.")]
 NamedTenant = Annotated[TenantName, Path(description="The tenant.")]
+DryRun = Annotated[bool, Query(description="Only preview it; nothing changes.")]
 ForTenant = Annotated[TenantName | None, Query(description="The tenant to act for. Only operators need it.")]
 IdempotencyKey = Annotated[
     _Key | None,
@@ -137,3 +285,184 @@ IdempotencyKey = Annotated[
         description="Any text of your choice. Sending the same again with the same key does it only once.",
     ),
 ]
+
+
+MOST_WAITING_DOCUMENTS = 32
+"""Documents of a tenant that may wait; each takes up to 4 MB of memory."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """Those who wait for one lock, which lets them in as they came."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    length: int = 0
+
+
+class DocumentTurns:
+    """The lines of all tenants; used on the event loop alone."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line] = {}
+
+    @asynccontextmanager
+    async def of(self, owner: str) -> AsyncIterator[None]:
+        """Wait for a turn, and have it; `TooManyRequests` where too many of the owner's wait already."""
+        line = self._lines.setdefault(owner, _Line())
+        if line.length > MOST_WAITING_DOCUMENTS:
+            raise TooManyRequests(
+                f"{MOST_WAITING_DOCUMENTS} documents of {owner!r} wait already; send the next once one is answered",
+                retry_after=1.0,
+            )
+        line.length += 1
+        try:
+            async with line.lock:
+                yield
+        finally:
+            line.length -= 1
+            if not line.length:
+                del self._lines[owner]
+
+
+def in_turn(read: Callable[..., Awaitable[Any]]) -> Any:
+    """Make the dependency that reads a body, and has its caller's turn until the route has returned."""
+
+    async def turn(request: Request, caller: TheCaller, sent: Annotated[Any, Depends(read)]) -> AsyncIterator[Any]:
+        turns: DocumentTurns = request.app.state.turns
+        # Only once the body is there, so that nobody waits for a slow connection.
+        async with turns.of(caller.tenant or caller.key):
+            yield sent
+
+    return Depends(turn, scope="function")
+
+
+F = TypeVar("F", bound=BaseModel)
+_JSON, _LINES = "application/json", "application/x-ndjson"
+OCTETS = "application/octet-stream"
+MOST_FORM_BYTES = 1024 * 1024
+_MOST_EVENT_BYTES = 1_000_000
+MOST_OPEN_BYTES = 4 * 1024
+"""Most bytes of a body from an unknown caller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentEvents:
+    """The events of a request, not yet parsed."""
+
+    body: bytes
+    as_lines: bool
+    """One event on each line; else a JSON array."""
+
+
+async def events(request: Request, caller: TheCaller) -> SentEvents:  # noqa: ARG001 - the body is read only for a known caller
+    """Read the events in a body: JSON lines or an array."""
+    body = await _read(request, _MOST_EVENT_BYTES, (_LINES, _JSON))
+    return SentEvents(body=body, as_lines=_kind(request) == _LINES)
+
+
+async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
+    """Read the bytes of a document."""
+    return await _read(request, MOST_DOCUMENT_BYTES)
+
+
+async def module(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
+    """Read the bytes of a module."""
+    return await _read(request, MOST_FORM_BYTES)
+
+
+async def wheel(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
+    """Read the bytes of a wheel."""
+    return await _read(request, MOST_WHEEL_BYTES, (OCTETS,))
+
+
+def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:
+    """Make the dependency that parses a form."""
+
+    async def parsed(request: Request, caller: TheCaller) -> F:  # noqa: ARG001 - as above
+        return await _parse(request, model, MOST_FORM_BYTES)
+
+    return parsed
+
+
+def open_form(model: type[F]) -> Callable[[Request], Awaitable[F]]:
+    """Make the dependency that parses a form of a caller that may be unknown; its body must be short."""
+
+    async def parsed(request: Request) -> F:
+        return await _parse(request, model, MOST_OPEN_BYTES)
+
+    return parsed
+
+
+async def _parse(request: Request, model: type[F], most: int) -> F:
+    raw = await _read(request, most)
+    try:
+        return model.model_validate_json(raw, strict=True)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        raise InvalidRequest(_problem(each, raw, model) for each in found) from None
+
+
+async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,)) -> bytes:
+    _check_headers(request, kinds)
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > most:
+        raise TooLarge(most)
+    whole = bytearray()
+    async for part in request.stream():
+        whole += part
+        if len(whole) > most:
+            raise TooLarge(most)
+    return bytes(whole)
+
+
+def _check_headers(request: Request, kinds: Sequence[str]) -> None:
+    if _kind(request) not in kinds:
+        raise UnsupportedMediaType("Content-Type", request.headers.get("content-type", ""), kinds)
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.strip().lower() != "identity":
+        raise UnsupportedMediaType("Content-Encoding", coding, kinds)
+
+
+def _kind(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _problem(found: ErrorDetails, raw: bytes, model: type[BaseModel]) -> FieldError:
+    if found["type"] == "json_invalid":
+        return FieldError(
+            pointer="",
+            code="not-json",
+            message=f"the body is not JSON: {found['ctx']['error']}",
+            remedy="send one JSON object",
+        )
+    known = tuple(field.alias or name for name, field in model.model_fields.items()) if len(found["loc"]) == 1 else ()
+    code, message, remedy = describe_error(found, known)
+    return FieldError(pointer=pointer(*_place(found["loc"], from_json(raw))), code=code, message=message, remedy=remedy)
+
+
+def _place(location: tuple[str | int, ...], value: Any) -> list[str | int]:
+    """The path of an error in the body, from the location that pydantic gives.
+
+    Pydantic also names the form that it tried, and marks keys.
+
+
+    >>> _place(("connection", "topic", "topic"), {"connection": {"kind": "topic"}})
+    ['connection', 'topic']
+    >>> _place(("schema", "a", "[key]"), {"schema": {"a": 1}})
+    ['schema', 'a']
+    """
+    place: list[str | int] = []
+    entered = False
+    for token in location:
+        if token == "[key]":  # noqa: S105 - pydantic's mark of a key, not a password
+            break
+        if entered and isinstance(value, dict) and value.get("kind") == token:
+            entered = False
+            continue
+        place.append(token)
+        entered = True
+        try:
+            value = value[token]
+        except (KeyError, IndexError, TypeError):
+            value = None
+    return place

@@ -8,25 +8,14 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from dags import Document
-from manager.answers import (
-    BundleForm,
-    ChoiceForm,
-    ImageForm,
-    KeyForm,
-    PlacementPlanForm,
-    PolicyForm,
-    ProblemAnswer,
-    PublishingForm,
-    Quota,
-    ReconfigurationForm,
-    ReplanForm,
-    SchemaForm,
-    SecretForm,
-    SessionForm,
-    SourceForm,
-    TenantForm,
-    VisibilityForm,
-)
+from manager.answers.adaptations import ChoiceForm, PolicyForm
+from manager.answers.base import ProblemAnswer
+from manager.answers.dataflows import BundleForm
+from manager.answers.jobs import ImageForm, PlacementPlanForm
+from manager.answers.pipelines import ReplanForm
+from manager.answers.reconfigurations import ReconfigurationForm
+from manager.answers.sources import SchemaForm, SourceForm, VisibilityForm
+from manager.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, SessionForm, TenantForm
 from manager.problem import (
     DatabaseAway,
     ForeignPage,
@@ -36,9 +25,9 @@ from manager.problem import (
     Unauthenticated,
     Unexpected,
 )
-from manager.rest.openapi_examples import resources
-from manager.rest.openapi_examples.troubles import TROUBLE_EXAMPLES
-from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE, problem
+from manager.rest import examples
+from manager.rest.examples import TROUBLE_EXAMPLES
+from manager.rest.problems import PROBLEM_MEDIA_TYPE, problem
 from planning.forms.module_form import ModuleForm
 
 _BODY_MODELS: tuple[type[BaseModel], ...] = (
@@ -199,7 +188,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request_body(model: type[BaseModel]) -> dict[str, Any]:
-    content = {"schema": {"$ref": f"{_COMPONENTS}{model.__name__}-Input"}, "example": resources.BODY_EXAMPLES[model]}
+    content = {"schema": {"$ref": f"{_COMPONENTS}{model.__name__}-Input"}, "example": examples.BODY_EXAMPLES[model]}
     return {"required": True, "content": {"application/json": content}}
 
 

@@ -1,11 +1,17 @@
-"""The ledger: metered shares in the database, by minute for two hours and by hour for good.
+"""The ledger: metered shares in the database, and what is answered of them for intervals and their steps.
 
-A minute is written once, under the term of the leading manager, and added to its hour in the same transaction, so a
-retry counts nothing twice. Only the leading manager writes.
+A minute is written once, under the term of the leading manager, and added to its hour in the same transaction,
+so a retry counts nothing twice. Only the leading manager writes.
+
+Saved CPU: the one set of figures that every report shows of savings. Sharing saves work: a task that several
+dataflows use runs once. Packing saves the rest of what separate jobs would take: batches, less what bridges and
+paused tasks cost. So both add up to the difference from running alone.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import reduce
 from itertools import zip_longest
 from typing import TypeVar
@@ -13,10 +19,42 @@ from typing import TypeVar
 from sqlalchemy import delete, select
 from sqlmodel import Session
 
-from manager.savings.cpu_estimate import CpuEstimate
-from manager.savings.saved_cpu import SavedCpu, saved_cpu
-from manager.savings.settlement import Settlement, Share, Work
+from manager.answers.savings import CpuAnswer, EstimateAnswer, PointAnswer, SavedAnswer, ShareAnswer, WholeAnswer
+from manager.savings.counters import CPU_PARTS, SECOND
+from manager.savings.settlement import CpuEstimate, Settlement, Share, Work
 from manager.store.tables import Leadership, MeteredRow, MeteredTenantRow, table_of
+from merge import work_saved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedCpu:
+    """What sharing and packing saved; made by `saved_cpu`."""
+
+    work_by_sharing: float | None
+    """The part of the work that sharing saved, between 0 and 1; None where no work was shared."""
+    by_sharing: int | None
+    """That work in nanoseconds; measured."""
+    by_packing: CpuEstimate
+    """Nanoseconds; below 0 where the layout of jobs costs more than it saves."""
+
+
+def saved_cpu(work: Work, difference: CpuEstimate) -> SavedCpu:
+    """Divide the difference between running alone and what was measured.
+
+    >>> saved_cpu(Work(done=6, alone=8), CpuEstimate(low=1, likely=5, high=9))
+    SavedCpu(work_by_sharing=0.25, by_sharing=2, by_packing=CpuEstimate(low=-1, likely=3, high=7))
+    >>> saved_cpu(Work(done=6, alone=6), CpuEstimate(low=1, likely=5, high=9))
+    SavedCpu(work_by_sharing=None, by_sharing=None, by_packing=CpuEstimate(low=1, likely=5, high=9))
+    """
+    if work.alone <= work.done:
+        return SavedCpu(work_by_sharing=None, by_sharing=None, by_packing=difference)
+    shared = work.alone - work.done
+    return SavedCpu(
+        work_by_sharing=work_saved(work.done, work.alone),
+        by_sharing=shared,
+        by_packing=difference.less(shared),
+    )
+
 
 N = TypeVar("N", str, tuple[str, str])
 MINUTE, HOUR = 60, 3_600
@@ -248,3 +286,204 @@ def _estimate(values: list[int]) -> CpuEstimate:
 
 def _list(estimate: CpuEstimate) -> list[int]:
     return [estimate.low, estimate.likely, estimate.high]
+
+
+_NANOSECONDS_PER_HOUR = HOUR * SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """The minutes or hours that begin between two times; made by `interval`."""
+
+    span: int
+    """Seconds of a minute or an hour."""
+    since: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmountScale:
+    """Converts CPU to answers, given the metered time and the price."""
+
+    seconds: float
+    price_per_core_hour: float | None = None
+
+    def cpu(self, nanoseconds: int) -> CpuAnswer:
+        """Return the answer for measured CPU."""
+        return CpuAnswer(cpu_ns=nanoseconds, cores=self._cores(nanoseconds), price=self._price(nanoseconds))
+
+    def estimate(self, estimate: CpuEstimate) -> EstimateAnswer:
+        """Return the answer for estimated CPU."""
+        return EstimateAnswer(
+            low=self._cores(estimate.low),
+            likely=self._cores(estimate.likely),
+            high=self._cores(estimate.high),
+            price=self._price(estimate.likely),
+        )
+
+    def saved(self, saved: SavedCpu) -> SavedAnswer:
+        """Return the answer for what was saved."""
+        work, cpu = saved.work_by_sharing, saved.by_sharing
+        return SavedAnswer(
+            work_by_sharing=None if work is None else round(work, 6),
+            cores_by_sharing=None if cpu is None else self.cpu(cpu),
+            cores_by_packing=self.estimate(saved.by_packing),
+        )
+
+    def _cores(self, nanoseconds: int) -> float:
+        return _rounded(nanoseconds / SECOND / self.seconds) if self.seconds else 0.0
+
+    def _price(self, nanoseconds: int) -> float | None:
+        if self.price_per_core_hour is None:
+            return None
+        return _rounded(nanoseconds / _NANOSECONDS_PER_HOUR * self.price_per_core_hour)
+
+
+def interval(since: datetime | None, until: datetime | None, now: float) -> Interval:
+    """Return the interval from one time to another; by default, the last hour.
+
+    It is in minutes if these are still kept, otherwise in hours. Its bounds are rounded outwards.
+    """
+    end = min(until.timestamp(), now) if until is not None else now
+    begin = max(since.timestamp(), 0.0) if since is not None else end - HOUR
+    span = MINUTE if begin >= now - KEPT + MINUTE else HOUR
+    return Interval(span=span, since=math.floor(begin / span) * span, until=math.ceil(end / span) * span)
+
+
+def whole_answer(whole: Whole, shown: Iterable[MeteredShare], scale: AmountScale) -> WholeAnswer:
+    """Return the answer for the measured whole; `shown` are the shares listed in the same answer."""
+    return WholeAnswer(
+        measured=scale.cpu(whole.measured),
+        parts={part: scale.cpu(whole.cpu[part]) if part in whole.cpu else None for part in CPU_PARTS},
+        overhead=scale.cpu(whole.overhead),
+        others=scale.cpu(whole.measured - whole.overhead - sum(each.cpu for each in shown)),
+        alone_launched=scale.estimate(whole.launched),
+        alone_packed=scale.estimate(whole.packed),
+        saved=scale.saved(whole.saved),
+    )
+
+
+def shares(found: Mapping[str, MeteredShare], scale: AmountScale) -> tuple[ShareAnswer, ...]:
+    """Return the answers for the shares of tenants."""
+    return tuple(_share(tenant, None, each, scale) for tenant, each in found.items())
+
+
+def dataflow_shares(tenant: str, found: Mapping[str, MeteredShare], scale: AmountScale) -> tuple[ShareAnswer, ...]:
+    """Return the answers for the shares of a tenant's dataflows."""
+    return tuple(_share(tenant, dataflow, each, scale) for dataflow, each in found.items())
+
+
+def moment(seconds: int) -> datetime:
+    """Return seconds since 1970 as a time."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _share(tenant: str, dataflow: str | None, share: MeteredShare, scale: AmountScale) -> ShareAnswer:
+    return ShareAnswer(
+        tenant=tenant,
+        dataflow=dataflow,
+        share=scale.cpu(share.cpu),
+        alone=scale.estimate(share.alone),
+        saved=scale.saved(share.saved),
+    )
+
+
+def _rounded(value: float) -> float:
+    # Not -0.0.
+    return round(value, 6) + 0.0
+
+
+M = TypeVar("M", MeteredShare, Whole)
+
+MOST_POINTS = 500
+_USUAL_POINTS = 126
+_STEPS = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR, 24 * HOUR)
+"""The default steps: the first that makes no more than the usual number of points."""
+LONGEST_STEP = _STEPS[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Steps of equal length; made by `steps`."""
+
+    interval: Interval
+    """The interval, extended to whole steps."""
+    step: int
+    """Seconds of a step."""
+
+    @property
+    def count(self) -> int:
+        """The number of steps."""
+        return (self.interval.until - self.interval.since) // self.step
+
+    def begins(self) -> range:
+        """Return the beginning of each step."""
+        return range(self.interval.since, self.interval.until, self.step)
+
+    def of(self, at: int) -> int:
+        """Return the beginning of the step that contains a time."""
+        return at - at % self.step
+
+
+def steps(since: datetime | None, until: datetime | None, step: int | None, now: float) -> Steps:
+    """Return the steps from one time to another; by default, those of the last hour.
+
+    They begin at multiples of their length, and are at least an hour if minutes are no longer kept.
+    """
+    within = interval(since, until, now)
+    if step is None:
+        length = within.until - within.since
+        step = next((each for each in _STEPS if length <= each * _USUAL_POINTS), LONGEST_STEP)
+    step = _up(step, within.span)
+    if step % HOUR and within.since // step * step < now - KEPT + MINUTE:
+        step = _up(step, HOUR)
+    bounds = replace(
+        within,
+        span=MINUTE if step % HOUR else HOUR,
+        since=within.since // step * step,
+        until=_up(within.until, step),
+    )
+    return Steps(interval=bounds, step=step)
+
+
+def points(
+    wanted: Steps,
+    whole_series: Iterable[tuple[int, Whole]],
+    took: Iterable[tuple[int, MeteredShare]] | None,
+    *,
+    whole_too: bool,
+    price_per_core_hour: float | None,
+) -> tuple[PointAnswer, ...]:
+    """Return the answer for each step; `took` is a tenant's share, None if no tenant's is wanted."""
+    everything = _by_step(wanted, whole_series)
+    own = None if took is None else _by_step(wanted, took)
+
+    def point(begin: int) -> PointAnswer:
+        whole = everything.get(begin)
+        if whole is None:
+            return PointAnswer(at=moment(begin), metered_seconds=0.0)
+        scale = AmountScale(seconds=whole.seconds, price_per_core_hour=price_per_core_hour)
+        share = None if own is None else own.get(begin, NO_SHARE)
+        return PointAnswer(
+            at=moment(begin),
+            metered_seconds=round(whole.seconds, 3),
+            measured=scale.cpu(whole.measured) if whole_too else None,
+            alone_launched=scale.estimate(whole.launched) if whole_too else None,
+            alone_packed=scale.estimate(whole.packed) if whole_too else None,
+            share=None if share is None else scale.cpu(share.cpu),
+            alone=None if share is None else scale.estimate(share.alone),
+        )
+
+    return tuple(map(point, wanted.begins()))
+
+
+def _by_step(wanted: Steps, metered: Iterable[tuple[int, M]]) -> dict[int, M]:
+    found: dict[int, M] = {}
+    for at, more in metered:
+        begin = wanted.of(at)
+        found[begin] = found[begin].plus(more) if begin in found else more
+    return found
+
+
+def _up(seconds: int, unit: int) -> int:
+    return math.ceil(seconds / unit) * unit

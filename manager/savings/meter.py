@@ -12,15 +12,12 @@ from dataclasses import dataclass
 import psutil
 
 from bridge.machine.process_identity import began
-from manager.committer.committer import Committer
-from manager.defragmentation.choice import Chooser
+from manager.costs.choice import Chooser
+from manager.kernel.committer import Committer
 from manager.observations.reports import Observations
-from manager.savings.cost_split import CostSplit, combined, split
-from manager.savings.counter_growth import BrokerCpu, Counters, counters, growth
+from manager.savings.counters import BrokerCpu, Counters, Usage, counters, growth, running_snapshot, usage_of
 from manager.savings.ledger import HOUR, MINUTE, Minute, write
-from manager.savings.prices import Price
-from manager.savings.settlement import settle
-from manager.savings.usage import Usage, running_snapshot, usage_of
+from manager.savings.settlement import CostSplit, Price, combined, settle, split
 from manager.store.database import Store
 
 _LOOK_EVERY = 5.0

@@ -1,18 +1,344 @@
 """The settlement of a time: the share of each dataflow, the operator's overhead, and the baselines without sharing.
 
-A dataflow's share is its part of tasks, batches and bridges, up to the cap in `manager.savings.bill_cap`. The rest of
-the measured CPU is the operator's overhead: the idle JVM and driver, the broker, paused tasks, and what the cap takes
-off. Shares and overhead add up to the measured whole, to the nanosecond.
+The cap of a bill: no dataflow pays more than it would take alone. The cap is the likely stand-alone estimate. It
+applies when a minute is settled, and a bill adds up settled shares. The operator bears what the cap takes off,
+as overhead.
+
+The cost split: how the work between two looks is divided among dataflows. The CPU of a task is divided equally
+among the dataflows that use it at that moment, the batches of a job among those that have tasks in it, and a
+bridge among those whose events it carries. This is the Shapley value of the game in which a group of dataflows
+costs what its tasks, batches and bridges cost together: a dataflow that uses nothing pays nothing, equals pay
+the same, and the order of arrival does not matter. The split also has what each dataflow would take alone.
+Remainders of integer divisions are left over, so that no dataflow is favoured.
+
+Separate execution: the CPU that the same dataflows would have taken without sharing. It would have needed the
+overhead of a host too, each task once for every dataflow that uses it, and batches. There are two baselines:
+`launched` has a job for each dataflow, `packed` as few jobs as can hold them.
+
+A dataflow's share is its part of tasks, batches and bridges, up to the cap in `manager.savings.settlement`. The
+rest of the measured CPU is the operator's overhead: the idle JVM and driver, the broker, paused tasks, and what
+the cap takes off. Shares and overhead add up to the measured whole, to the nanosecond.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple
 
-from manager.savings.bill_cap import capped
-from manager.savings.cost_split import CostSplit, DataflowUsage
-from manager.savings.cpu_estimate import CpuEstimate, estimate_of
-from manager.savings.prices import FittedPrices, Price, fit
-from manager.savings.separate_execution import baseline, launched_groups, packed_groups, stand_alone
+from manager.savings.counters import SECOND, CounterGrowth, Usage, Users, usage_between
+from merge import Costs
+
+_MILLION = 1_000_000
+"""The smallest amounts in a unit of the currency, and the rounding of core hours."""
+_NANOSECONDS_PER_HOUR = 3_600 * SECOND
+
+
+def rate(price: float) -> Fraction:
+    """Return the millionths for a nanosecond, exact to the decimal digits of the price of a core hour."""
+    return Fraction(str(price)) * _MILLION / _NANOSECONDS_PER_HOUR
+
+
+def money(millionths: int) -> Decimal:
+    """Return an amount in units of the currency.
+
+    >>> str(money(12_345_000))
+    '12.345000'
+    """
+    return Decimal(millionths).scaleb(-6)
+
+
+def core_hours(cpu: int) -> Decimal:
+    """Return nanoseconds as core hours, rounded to a millionth.
+
+    >>> str(core_hours(1_800_000_000_000))
+    '0.500000'
+    """
+    return money(round(Fraction(cpu * _MILLION, _NANOSECONDS_PER_HOUR)))
+
+
+def capped(share: int, alone: int) -> int:
+    """Return the nanoseconds that a dataflow pays for."""
+    return min(share, alone)
+
+
+def cap_amount(alone: int, price: float) -> int:
+    """Return the most that a dataflow pays, in millionths of a currency, rounded up."""
+    return math.ceil(alone * rate(price))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuEstimate:
+    """The nanoseconds that separate execution would have taken, with a lower and an upper bound."""
+
+    low: int = 0
+    likely: int = 0
+    high: int = 0
+
+    def plus(self, more: "CpuEstimate") -> "CpuEstimate":
+        """Add two estimates. They depend on the same prices, so their errors have the same sign and bounds add up."""
+        return CpuEstimate(low=self.low + more.low, likely=self.likely + more.likely, high=self.high + more.high)
+
+    def less(self, nanoseconds: int) -> "CpuEstimate":
+        """Subtract what was measured."""
+        return CpuEstimate(low=self.low - nanoseconds, likely=self.likely - nanoseconds, high=self.high - nanoseconds)
+
+
+def estimate_of(likely: int, bounds: Sequence[int]) -> CpuEstimate:
+    """Return an estimate whose range contains the likely value and all bounds."""
+    return CpuEstimate(low=min(likely, *bounds), likely=likely, high=max(likely, *bounds))
+
+
+PART = 1_000_000
+"""The parts that a batch is divided into."""
+
+
+class DataflowUsage(NamedTuple):
+    """The usage of a dataflow, shared and alone; made by `split`."""
+
+    tasks: int = 0
+    """Its part of the nanoseconds of its tasks."""
+    batches: int = 0
+    """Its part of batches, in millionths."""
+    bridges: int = 0
+    """Its part of the nanoseconds for which bridges existed."""
+    tasks_alone: int = 0
+    """All nanoseconds of its tasks."""
+    fewest_alone: int = 0
+    """The fewest batches that a job of its own would do, in millionths."""
+    batches_alone: int = 0
+    """The expected number of these batches."""
+    most_alone: int = 0
+    """The greatest number of these batches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostSplit:
+    """The work of a time, divided among dataflows; made by `split` and `combined`."""
+
+    seconds: float = 0.0
+    paces: float = 0.0
+    """The most batches that a job does in that time."""
+    cpu: Mapping[str, int] = field(default_factory=dict)
+    """Nanoseconds of each part, as in `CounterGrowth`."""
+    tasks: int = 0
+    """Nanoseconds of all tasks."""
+    batches: Mapping[str, int] = field(default_factory=dict)
+    """The batches of each job."""
+    bridges: int = 0
+    """Nanoseconds for which bridges existed, added up."""
+    paused: int = 0
+    """Nanoseconds for which tasks were paused, added up."""
+    dataflows: Mapping[str, DataflowUsage] = field(default_factory=dict)
+    tenants: Mapping[str, str] = field(default_factory=dict)
+    homes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The jobs that had tasks of each dataflow."""
+
+
+def split(growth: CounterGrowth, before: Usage, after: Usage, *, pace: float) -> CostSplit:
+    """Divide the work between two looks, by the usage at the second, or else at the first."""
+    usage = after if before is after else usage_between(before, after)
+    elapsed, paces = round(growth.seconds * SECOND), growth.seconds / pace
+    tasks, batches, bridges, alone = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for instance, taken in growth.tasks.items():
+        users = usage.tasks.get(instance, ())
+        _divide(taken, users, tasks)
+        for dataflow in users:
+            alone[dataflow] += taken
+    for job, done in growth.batches.items():
+        _divide(done * PART, usage.jobs.get(job, ()), batches)
+    for users in usage.bridges:
+        _divide(elapsed, users, bridges)
+    return CostSplit(
+        seconds=growth.seconds,
+        paces=paces,
+        cpu=growth.cpu,
+        tasks=sum(growth.tasks.values()),
+        batches=growth.batches,
+        bridges=elapsed * len(usage.bridges),
+        paused=elapsed * usage.paused,
+        dataflows={
+            each: DataflowUsage(
+                tasks[each], batches[each], bridges[each], alone[each], *_alone(each, usage, growth, paces)
+            )
+            for each in usage.homes
+        },
+        tenants=usage.tenants,
+        homes=usage.homes,
+    )
+
+
+def combined(splits: Iterable[CostSplit]) -> CostSplit:
+    """Add up consecutive splits."""
+    every = list(splits)
+    dataflows: dict[str, DataflowUsage] = {}
+    homes: dict[str, frozenset[str]] = {}
+    cpu, batches = Counter[str](), Counter[str]()
+    for each in every:
+        cpu.update(each.cpu)
+        batches.update(each.batches)
+        for dataflow, more in each.dataflows.items():
+            before = dataflows.get(dataflow)
+            dataflows[dataflow] = more if before is None else DataflowUsage(*map(int.__add__, before, more))
+        for dataflow, jobs in each.homes.items():
+            homes[dataflow] = homes.get(dataflow, jobs) | jobs
+    return CostSplit(
+        seconds=sum(each.seconds for each in every),
+        paces=sum(each.paces for each in every),
+        cpu=dict(cpu),
+        tasks=sum(each.tasks for each in every),
+        batches=dict(batches),
+        bridges=sum(each.bridges for each in every),
+        paused=sum(each.paused for each in every),
+        dataflows=dataflows,
+        tenants={name: tenant for each in every for name, tenant in each.tenants.items()},
+        homes=homes,
+    )
+
+
+def _divide(amount: int, users: Users, found: "Counter[str]") -> None:
+    for dataflow in users:
+        found[dataflow] += amount // len(users)
+
+
+def _alone(dataflow: str, usage: Usage, growth: CounterGrowth, paces: float) -> tuple[int, int, int]:
+    """Return the batches that a job of its own would do, in millionths: the fewest, the expected and the most.
+
+    It never does more than the busiest of its present jobs did, nor more than events entered for it. Events at random
+    times fall into fewer batches, because several can fall into one.
+    """
+    jobs = usage.homes[dataflow]
+    most = max((growth.batches.get(job, 0) for job in jobs), default=0)
+    if all(usage.jobs[job] == (dataflow,) for job in jobs):
+        return most * PART, most * PART, most * PART
+    events = sum(growth.entered.get(stream, 0) for stream in usage.streams[dataflow])
+    expected = min(most, events) * PART
+    by_chance = int(paces * -math.expm1(-events / paces) * PART) if paces else 0
+    return min(expected, by_chance), expected, expected
+
+
+_PARTS_OF_CORE = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """The prices of everything but tasks, whose CPU is measured; made from the calibration."""
+
+    batch: float
+    """Seconds of CPU per batch."""
+    batch_low: float
+    """The lower bound of `batch`."""
+    batch_high: float
+    """The upper bound of `batch`."""
+    bridge: float
+    """Cores per bridge."""
+    paused: float
+    """Cores per paused task."""
+    pace: float
+    """Seconds between two batches of a job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedPrices:
+    """Prices in whole numbers that together do not exceed the measured CPU; made by `fit`."""
+
+    task_parts: tuple[int, int]
+    """The fraction of the tasks' CPU that counts. It is below one only if clocks read at different times disagree."""
+    batch: int
+    """Nanoseconds per batch."""
+    bridge: int
+    """Billionths of a core per bridge."""
+    rest: int
+    """Nanoseconds that tasks, batches, bridges and paused tasks do not account for."""
+
+    def tasks(self, taken: int) -> int:
+        """Return the nanoseconds that count for tasks."""
+        part, whole = self.task_parts
+        return taken * part // whole
+
+    def batches(self, parts: int) -> int:
+        """Return the nanoseconds for parts of batches."""
+        return parts * self.batch // PART
+
+    def bridges(self, nanoseconds: int) -> int:
+        """Return the nanoseconds of CPU for the time that bridges existed."""
+        return nanoseconds * self.bridge // _PARTS_OF_CORE
+
+
+def fit(split: CostSplit, price: Price, batch: float) -> FittedPrices:
+    """Scale prices to the measured CPU; `batch` is the price of a batch."""
+    whole = sum(split.cpu.values())
+    tasks = min(split.tasks, whole)
+    room, done = whole - tasks, sum(split.batches.values())
+    wanted = done * batch * SECOND + split.bridges * price.bridge + split.paused * price.paused
+    part = min(1.0, room / wanted) if wanted else 1.0
+    per_batch, per_bridge = int(batch * SECOND * part), int(price.bridge * _PARTS_OF_CORE * part)
+    spent = done * per_batch + split.bridges * per_bridge // _PARTS_OF_CORE + int(split.paused * price.paused * part)
+    return FittedPrices(
+        task_parts=(tasks, split.tasks) if split.tasks else (1, 1),
+        batch=per_batch,
+        bridge=per_bridge,
+        rest=max(0, room - spent),
+    )
+
+
+def stand_alone(taken: DataflowUsage, prices: FittedPrices, batches: int) -> int:
+    """Return the nanoseconds that a dataflow would have taken in a job of its own that did so many parts of batches."""
+    return prices.tasks(taken.tasks_alone) + prices.batches(batches)
+
+
+def launched_groups(split: CostSplit) -> list[list[str]]:
+    """Group dataflows for the launched baseline: each in a job of its own."""
+    return [[each] for each in split.dataflows]
+
+
+def packed_groups(split: CostSplit, price: Price) -> list[list[str]]:
+    """Group dataflows for the packed baseline: first fit, the busiest dataflow first."""
+    costs = Costs(pace=price.pace, batch=price.batch, busy={})
+    span = max(split.seconds, 1e-9) * SECOND
+    work = {dataflow: taken.tasks_alone / span for dataflow, taken in split.dataflows.items() if taken.most_alone}
+    loads: list[float] = []
+    groups: list[list[str]] = []
+    for dataflow in sorted(work, key=lambda each: (-work[each], each)):
+        place = next((at for at, load in enumerate(loads) if costs.fits(load + work[dataflow])), None)
+        if place is None:
+            loads.append(work[dataflow])
+            groups.append([dataflow])
+        else:
+            loads[place] += work[dataflow]
+            groups[place].append(dataflow)
+    return groups
+
+
+def baseline(
+    split: CostSplit, likely: FittedPrices, extremes: Sequence[FittedPrices], groups: Sequence[Sequence[str]]
+) -> CpuEstimate:
+    """Estimate the CPU of all dataflows, run in one job for each group without sharing."""
+    tasks = sum(likely.tasks(taken.tasks_alone) for taken in split.dataflows.values())
+    fewest, expected, most = (sum(map(partial(_batches, split, at), groups)) for at in (_FEWEST, _EXPECTED, _MOST))
+    bounds = [prices.rest + tasks + prices.batches(count) for prices in extremes for count in (fewest, most)]
+    return estimate_of(likely.rest + tasks + likely.batches(expected), bounds)
+
+
+_FEWEST, _EXPECTED, _MOST = (
+    DataflowUsage._fields.index(name) for name in ("fewest_alone", "batches_alone", "most_alone")
+)
+
+
+def _batches(split: CostSplit, at: int, group: Sequence[str]) -> int:
+    """Return the parts of batches that a job with these dataflows would do.
+
+    It never does more than their present jobs did together, because the same events would wake it. Nor does it do more
+    than its pace allows, unless a present job did.
+    """
+    alone = sum(split.dataflows[dataflow][at] for dataflow in group)
+    if len(group) == 1:
+        return alone
+    done = [split.batches.get(job, 0) for job in frozenset[str]().union(*(split.homes[each] for each in group))]
+    return min(alone, sum(done) * PART, int(max(split.paces, *done, 0) * PART))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from manager.process.settings import Settings
+from manager.settings import Settings
 from tests.documentation.pages import page
 from tests.integration.serving import BRAID, runs
 from tests.integration.test_shell_blocks import second_terminal, typed

@@ -20,10 +20,10 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from manager.cases.tools import Tools
-from manager.reconciler.live_events import LiveEvents
+from manager.kernel.live_events import LiveEvents
 from manager.rest import make_app
 from manager.service import Service, service_of
+from manager.use_case import Tools
 from tests import needs
 from tests.manager.managers import Seen
 from tests.manager.rest.socket_server import serving

@@ -2,10 +2,9 @@
 
 import time
 
-from manager.cases.tools import Pricing
-from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import MINUTE, Minute, write
-from manager.savings.settlement import Settlement, Share, Work
+from manager.savings.settlement import CpuEstimate, Settlement, Share, Work
+from manager.use_case import Pricing
 from tests.console.conftest import ConsoleService
 from tests.manager.rest.real_service import NAME
 

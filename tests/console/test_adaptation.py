@@ -12,9 +12,8 @@ from playwright.sync_api import Locator, Page, expect
 from adaptation.documents.dynamic_reader import read_dynamic
 from adaptation.flow import TaskMeasure
 from adaptation.guards.cases import MetricKey
-from manager.cases.adaptive.adapted_dataflow import adapted_dataflow, adapted_row
-from manager.cases.adaptive.flow_measurement import FlowMeasured
-from manager.committer.dataflow_rows import dataflow_of
+from manager.adaptation.measurement import FlowMeasured, adapted_dataflow, adapted_row
+from manager.kernel.dataflow_rows import dataflow_of
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.managers import OPERATOR, caller
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine import installed_catalogue
-from manager.submissions.edited_document import patched
+from manager.documents.edited import patched
 from tests.console.conftest import PageFor
 
 pytestmark = pytest.mark.chromium

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from manager.answers import Role
-from manager.cases.base import Caller
-from manager.event_flow.output_watcher import OutputWatcher
+from manager.answers.tenants import Role
 from manager.observations.reports import JobSeen
-from manager.rest.openapi_examples import resources
+from manager.outputs.readers import OutputWatcher
+from manager.rest import examples
 from manager.store.dead_letters import Letter, keep
+from manager.use_case import Caller
 from merge import Instance
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.managers import OPERATOR, caller
@@ -24,10 +24,10 @@ from tests.twins.memory_broker import MemoryBroker
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
 ANN = Caller(key="k", role=Role.TENANT, tenant="ann")
-EDITED = resources.DOCUMENT | {
+EDITED = examples.DOCUMENT | {
     "name": "edited",
-    "tasks": [*resources.DOCUMENT["tasks"], {"id": "all", "type": "output"}],
-    "streams": [*resources.DOCUMENT["streams"], {"from": "street", "to": "all"}],
+    "tasks": [*examples.DOCUMENT["tasks"], {"id": "all", "type": "output"}],
+    "streams": [*examples.DOCUMENT["streams"], {"from": "street", "to": "all"}],
 }
 
 # Asks as soon as the focus is back, once what was decided in the same turn has been done.
@@ -198,7 +198,7 @@ def test_a_document_is_replaced_after_an_explanation(console_service: ConsoleSer
     page.get_by_role("button", name="Explain").click()
     expect(page.get_by_role("alert").filter(has_text="range_filter")).to_be_visible()
     expect(swap).to_be_disabled()
-    text.fill(json.dumps(resources.DOCUMENT | {"name": "as it was"}))
+    text.fill(json.dumps(examples.DOCUMENT | {"name": "as it was"}))
     page.get_by_role("button", name="Explain").click()
     expect(page.get_by_text("4 tasks already run")).to_be_visible()
     text.press("Space")

@@ -6,9 +6,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from manager.answers import Role
-from manager.cases.base import Caller
-from manager.rest.openapi_examples import resources
+from manager.answers.tenants import Role
+from manager.rest import examples
+from manager.use_case import Caller
 from tests.console.conftest import ConsoleService, PageFor
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
@@ -22,7 +22,7 @@ def many(console_service: ConsoleService) -> None:
     """More dataflows of bob's than fit on a page of the list, one of them with a hostile name."""
     bob = Caller(key="k", role=Role.TENANT, tenant="bob")
     for name in (HOSTILE, *(f"temperatures {number}" for number in range(PART))):
-        console_service.service.dataflows.submit(bob, json.dumps(resources.DOCUMENT | {"name": name}).encode())
+        console_service.service.dataflows.submit(bob, json.dumps(examples.DOCUMENT | {"name": name}).encode())
 
 
 def test_a_tenant_sees_its_own_dataflows_and_an_operator_all_with_their_tenants(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import expect
 
-from manager.answers import ImageForm
+from manager.answers.jobs import ImageForm
 from manager.observations.reports import HostSeen
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.managers import OPERATOR

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Page, expect
 
-from manager.carriages.admission import Admission
-from manager.observations.machine_messages import MachineStatus
+from manager.machines.admission import Admission
+from manager.observations.reports import MachineStatus
 from ring.carriage import HostReport, MachineSeen
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.carriages.machines import commit, turn

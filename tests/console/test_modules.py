@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from manager.rest.openapi_examples.modules import MODULE_FORM
+from manager.rest.examples import MODULE_FORM
 from planning.shape import ModuleShape
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.managers import OPERATOR, caller

@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from manager.cases.base import Paging
 from manager.observations.reports import JobSeen, Measured, StreamMeasured
+from manager.use_case import Paging
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.rest.fake_service import THEN
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from manager.answers import ReconfigurationForm, Role
-from manager.cases.base import Caller, Paging
-from manager.rest.openapi_examples import resources
+from manager.answers.reconfigurations import ReconfigurationForm
+from manager.answers.tenants import Role
+from manager.rest import examples
+from manager.use_case import Caller, Paging
 from tests.console.conftest import ConsoleService, PageFor
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
@@ -34,9 +35,9 @@ async ([errors, document]) => {
 }
 """
 ANN = Caller(key="k", role=Role.TENANT, tenant="ann")
-OWN = resources.DOCUMENT | {
+OWN = examples.DOCUMENT | {
     "name": "changing",
-    "tasks": [each | {"fresh": True} if each["type"] != "source" else each for each in resources.DOCUMENT["tasks"]],
+    "tasks": [each | {"fresh": True} if each["type"] != "source" else each for each in examples.DOCUMENT["tasks"]],
 }
 """A document whose tasks nobody shares, but for the source."""
 
@@ -240,7 +241,7 @@ def test_a_shared_task_is_copied(console_service: ConsoleService, page_for: Page
 
 def test_an_operator_changes_all_users_of_a_task(console_service: ConsoleService, page_for: PageFor) -> None:
     """They share the changed task as before, and nothing is copied; a tenant cannot name other dataflows."""
-    street, plausible, *others = resources.DOCUMENT["tasks"]
+    street, plausible, *others = examples.DOCUMENT["tasks"]
     plausible = plausible | {"config": plausible["config"] | {"max": 31.0}}
     flow, other = (submitted(console_service, OWN | {"tasks": [street, plausible, *others]}) for _ in range(2))
     page = opened(console_service, page_for, flow, "operator")
@@ -264,7 +265,7 @@ def test_one_that_prepares_is_cancelled(
     """Jobs that wait for a marker are named in the preview; until the first task switches it can be cancelled."""
     committer = console_service.tools.committer
     monkeypatch.setattr(committer, "ground", replace(committer.ground, strategy="launch"))
-    street, plausible, average, averages = resources.DOCUMENT["tasks"]
+    street, plausible, average, averages = examples.DOCUMENT["tasks"]
     plausible = plausible | {"config": plausible["config"] | {"max": 33.0}}
     above = [{"from": "street", "to": "plausible"}, {"from": "plausible", "to": "averages"}]
     submitted(console_service, OWN | {"tasks": [street, plausible, averages], "streams": above})

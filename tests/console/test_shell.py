@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from manager.observations.reports import JobSeen
-from manager.rest.openapi_examples import resources
+from manager.rest import examples
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.rest.fake_service import THEN
 
@@ -89,7 +89,7 @@ def test_a_page_has_a_title_and_takes_the_focus(console_service: ConsoleService,
 def test_hostile_names_are_text(console_service: ConsoleService, page_for: PageFor) -> None:
     """Of dataflows, of tasks, and in the status of hosts: they are shown as they are."""
     service = console_service.service
-    document = json.loads(json.dumps(resources.DOCUMENT).replace("plausible", "TASK")) | {"name": HOSTILE}
+    document = json.loads(json.dumps(examples.DOCUMENT).replace("plausible", "TASK")) | {"name": HOSTILE}
     raw = json.dumps(document).replace("TASK", json.dumps(HOSTILE_TASK)[1:-1])
     submitted = service.dataflows.submit(service.administration.caller(console_service.keys["ann"]), raw.encode())
     job = console_service.places["job"]

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from sqlalchemy import text
 
-from manager.answers import KeyForm
-from manager.rest.openapi_examples import resources
+from manager.answers.tenants import KeyForm
+from manager.rest import examples
 from tests.console.conftest import ConsoleService, PageFor
 
 pytestmark = pytest.mark.chromium
@@ -121,4 +121,4 @@ def test_a_service_that_is_not_ready_is_reported(console_service: ConsoleService
 
 
 def _document(**changes: Any) -> bytes:
-    return json.dumps(resources.DOCUMENT | changes).encode()
+    return json.dumps(examples.DOCUMENT | changes).encode()

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from manager.reconciler.live_events import LiveEvents
+from manager.kernel.live_events import LiveEvents
 from manager.rest import make_app
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import serving

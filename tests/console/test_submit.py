@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
-from manager.cases.base import Paging
-from manager.rest.openapi_examples import resources
+from manager.rest import examples
+from manager.use_case import Paging
 from tests.console.conftest import ConsoleService, PageFor
 
 pytestmark = pytest.mark.chromium
 
 
 def text(name: str, **changes: Any) -> str:
-    return json.dumps(resources.DOCUMENT | {"name": name} | changes, indent=2)
+    return json.dumps(examples.DOCUMENT | {"name": name} | changes, indent=2)
 
 
 def fill(page: Page, document: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from bridge.embedded import hashed
-from manager.access import Grant, access_list, password_list, user_of
+from manager.tenants.broker_access import Grant, access_list, password_list, user_of
 from tests import needs
 from tests.documentation.pages import ROOT
 

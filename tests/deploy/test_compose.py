@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from manager.command import COMMANDS
-from manager.process.settings import SECRET_SETTINGS, SETTINGS_PREFIX, Settings
+from manager.settings import SECRET_SETTINGS, SETTINGS_PREFIX, Settings
 from tests.deploy.calls import wrong_with
 from tests.documentation.pages import ROOT
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from manager.process.settings import SETTINGS_PREFIX, Settings
+from manager.settings import SETTINGS_PREFIX, Settings
 from tests.deploy.calls import wrong_with
 from tests.documentation.pages import ROOT
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from manager.metrics.catalogue import METRICS, Metric
 from manager.rest.app import _routed
+from manager.rest.metrics import METRICS, Metric
 from tests.documentation.pages import ROOT
 from tests.manager.metrics.observed import observed, scraped
 

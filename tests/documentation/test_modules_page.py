@@ -94,8 +94,8 @@ def test_every_code_in_the_source_is_described() -> None:
 @pytest.mark.parametrize(
     ("heading", "readers"),
     [
-        ("Problems with requirements", ["manager/submissions/requirements.py"]),
-        ("Problems with wheels", ["engine/code/wheel_file.py", "manager/cases/planned/wheels.py"]),
+        ("Problems with requirements", ["manager/pipelines/modules.py"]),
+        ("Problems with wheels", ["engine/code/wheel_file.py", "manager/pipelines/modules.py"]),
     ],
 )
 def test_every_code_of_wheels_is_described(heading: str, readers: list[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from manager.answers import DataflowState
+from manager.answers.dataflows import DataflowState
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused, Unreachable
 from tests.integration.machine_process import MachineProcess, MachineWays

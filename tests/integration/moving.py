@@ -16,11 +16,11 @@ from typing import Any, Self
 
 import pytest
 
-from manager.answers import DataflowState, SubmitAnswer
+from manager.answers.dataflows import DataflowState, SubmitAnswer
 from manager.client.errors import Refused
-from manager.defragmentation.watcher import WATCHER_PERIOD, Watcher
+from manager.moves.watcher import WATCHER_PERIOD, Watcher
 from manager.process.manager import Manager, _Word
-from manager.process.settings import Placement, Settings
+from manager.settings import Placement, Settings
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BOUND, Served, counting, passing, street
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from manager.answers import SourceForm
+from manager.answers.sources import SourceForm
 from merge import History, Processed
 from tests.integration.serving import street
 

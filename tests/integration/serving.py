@@ -22,17 +22,13 @@ from bridge import Message, topics
 from bridge.brokers import mosquitto_setup
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Line
-from manager.answers import (
-    DataflowState,
-    KeyForm,
-    SourceForm,
-    SubmitAnswer,
-    TenantForm,
-)
+from manager.answers.dataflows import DataflowState, SubmitAnswer
+from manager.answers.sources import SourceForm
+from manager.answers.tenants import KeyForm, TenantForm
 from manager.client.client import Client
 from manager.client.errors import NotDone
 from manager.process.keeper_process import read_record
-from manager.process.settings import read_key
+from manager.settings import read_key
 
 T = TypeVar("T")
 BRAID = Path(sys.executable).parent / "braid"

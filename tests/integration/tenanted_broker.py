@@ -17,7 +17,7 @@ from bridge.brokers.broker import Broker, BrokerKind, start_broker
 from bridge.brokers.entrance import Entrance
 from bridge.embedded import hashed
 from bridge.transport.address import Address
-from manager.access import AccessKeeper, OwnedTopic, grant, user_of
+from manager.tenants.broker_access import AccessKeeper, OwnedTopic, grant, user_of
 
 BOUND = 30.0
 V5, V311 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311

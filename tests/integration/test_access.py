@@ -19,7 +19,7 @@ from bridge.brokers.broker import BrokerDown, BrokerKind, NoAccessLists, start_b
 from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
 from bridge.embedded import hashed
 from bridge.transport.address import Address
-from manager.access import AccessKeeper, grant, password_list, user_of
+from manager.tenants.broker_access import AccessKeeper, grant, password_list, user_of
 from tests.brokers import KINDS, MOSQUITTO
 from tests.integration.tenanted_broker import (
     BOUND,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bridge import topics
-from manager.answers import DataflowState, SubmitAnswer
+from manager.answers.dataflows import DataflowState, SubmitAnswer
 from manager.backup import back_up, restore
 from manager.client.client import Client
 from manager.store.database import sqlite_url

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridge import topics
-from manager.answers import OperationKind
+from manager.answers.overview import OperationKind
 from tests.integration.serving import Served
 
 pytestmark = pytest.mark.full

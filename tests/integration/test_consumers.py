@@ -47,10 +47,10 @@ from engine.host.connection import HostConnection
 from engine.host.host import SparkHost
 from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
-from manager.answers import BrokerCredentials
-from manager.event_flow.output_watcher import OutputWatcher
+from manager.answers.tenants import BrokerCredentials
 from manager.observations.listener import Listener
-from manager.reconciler.parked_dead_letters import DeadLetterParking
+from manager.outputs.parking import DeadLetterParking
+from manager.outputs.readers import OutputWatcher
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers
 from tests.brokers import KINDS

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from manager.answers import DataflowState, PublishingForm, ReconfigurationState
-from manager.client.requests.administration import set_publishing
+from manager.answers.dataflows import DataflowState
+from manager.answers.reconfigurations import ReconfigurationState
+from manager.answers.tenants import PublishingForm
+from manager.client.requests import set_publishing
 from tests.integration.hosting import numbers
 from tests.integration.serving import Served, serving, street
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from manager.answers import DataflowState, ImageForm
+from manager.answers.dataflows import DataflowState
+from manager.answers.jobs import ImageForm
 from manager.client.errors import Refused
 from tests.integration.machines import ManyMachines
 from tests.integration.serving import counting, street

@@ -5,15 +5,9 @@ from typing import Any
 
 import pytest
 
-from manager.answers import (
-    DataflowState,
-    ReconfigurationForm,
-    ReplanAnswer,
-    ReplanForm,
-    ReplanKind,
-    SubmitAnswer,
-    TaskPresence,
-)
+from manager.answers.dataflows import DataflowState, SubmitAnswer
+from manager.answers.pipelines import ReplanAnswer, ReplanForm, ReplanKind
+from manager.answers.reconfigurations import ReconfigurationForm, TaskPresence
 from manager.client.client import Client
 from manager.client.errors import Refused
 from planning.planning_problem import Criterion

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.trial import try_out
-from manager.answers import DataflowState, SubmitAnswer
+from manager.answers.dataflows import DataflowState, SubmitAnswer
 from merge import Instance
 from tests.integration.hosting import counted, numbers
 from tests.integration.moving import Scattered, Within, scatter

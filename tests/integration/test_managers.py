@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridge import topics
-from manager.answers import DataflowState
+from manager.answers.dataflows import DataflowState
 from manager.client.errors import NotDone
 from tests.integration.serving import BRAID, Served, counting, runs, street
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from manager.committed.state import CommittedState
-from manager.committer.draft import DecisionGround
-from manager.transitions.move import Chosen
+from manager.kernel.draft import DecisionGround
+from manager.kernel.state import CommittedState
+from manager.kernel.transitions import Chosen
 from merge import Assignment, Home
 from tests.integration.hosting import QUICK
 from tests.integration.moving import Scattered, Within

@@ -6,8 +6,8 @@ import pytest
 
 from bridge.transport.address import Address
 from engine.host.keeper import HostKeeper
+from manager.kernel.transitions import Chosen
 from manager.process.keeper_process import read_record
-from manager.transitions.move import Chosen
 from merge import Assignment, Home
 from tests.integration.moving import Scattered, Within, scatter
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from manager.answers import DataflowState, ReconfigurationForm, ReconfigurationState, Stop
+from manager.answers.dataflows import DataflowState, Stop
+from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
 from manager.client.client import Client
 from manager.client.errors import NotDone
 from merge import violation

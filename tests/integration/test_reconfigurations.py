@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from manager.answers import DataflowState, ReconfigurationForm, ReconfigurationState, SubmitAnswer
+from manager.answers.dataflows import DataflowState, SubmitAnswer
+from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
 from manager.client.client import Client
 from manager.client.errors import NotDone
 from merge import BATCH_SECONDS

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bridge.brokers.broker import BrokerKind, start_broker
-from manager.answers import DataflowState, ReceivedAnswer
+from manager.answers.dataflows import DataflowState
+from manager.answers.sources import ReceivedAnswer
 from manager.client.client import Client
 from tests.brokers import KINDS
 from tests.integration.hosting import counted, numbers

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from manager.answers import DataflowState, OutputEvent
+from manager.answers.dataflows import DataflowState, OutputEvent
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused, Unreachable
 from tests.integration.serving import BOUND, BRAID, Served, counting, passing, serving, street

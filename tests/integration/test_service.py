@@ -8,18 +8,13 @@ import psutil
 import pytest
 
 from bridge import topics
-from manager.answers import (
-    DataflowState,
-    JobAnswer,
-    PublishingForm,
-    ReplanForm,
-    ReplanKind,
-    Replayed,
-    SchemaForm,
-    Start,
-    Stop,
-)
-from manager.client.requests.administration import set_publishing
+from manager.answers.dataflows import DataflowState, Start, Stop
+from manager.answers.dead_letters import Replayed
+from manager.answers.jobs import JobAnswer
+from manager.answers.pipelines import ReplanForm, ReplanKind
+from manager.answers.sources import SchemaForm
+from manager.answers.tenants import PublishingForm
+from manager.client.requests import set_publishing
 from merge import Basis
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BROKER, Served, counting, passing, runs, serving, street

@@ -9,7 +9,7 @@ import pytest
 from bridge.brokers.broker import BrokerKind, start_broker
 from bridge.message import UNACKNOWLEDGED
 from bridge.transport.mqtt_client import MqttClient
-from manager.event_flow.output_watcher import OutputWatcher
+from manager.outputs.readers import OutputWatcher
 from tests.brokers import KINDS
 from tests.manager.memory_outputs import output
 

@@ -23,7 +23,8 @@ from dags.task_type import State
 from engine import installed_catalogue
 from engine.job.lifecycle import JobState
 from engine.plan_messages import CutRequest, written_cut
-from manager.answers import DataflowState, Stop, SubmitAnswer, TenantForm
+from manager.answers.dataflows import DataflowState, Stop, SubmitAnswer
+from manager.answers.tenants import TenantForm
 from manager.client.client import Client
 from tests.integration.serving import Served
 from workloads.replay.modes import document_in

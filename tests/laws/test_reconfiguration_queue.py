@@ -6,10 +6,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.transitions.life import Phase
-from manager.transitions.reconfiguration import Reconfiguration
-from manager.transitions.reconfiguration_queue import ahead, in_the_way, queue_place
-from manager.transitions.scope import Comer, meeting
+from manager.kernel.transitions import Comer, Phase, Reconfiguration, meeting
+from manager.reconfigurations.request import ahead, in_the_way, queue_place
 from merge import JobId
 
 _JOBS = st.frozensets(st.integers(0, 4).map(JobId), min_size=1, max_size=3)

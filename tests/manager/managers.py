@@ -6,20 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 from dags import Catalogue, Kind, Visibility
-from manager.answers import Quota, Role, SourceForm, TenantForm
-from manager.carriages.committed import CommittedCarriages
-from manager.cases.base import Caller
-from manager.cases.tools import Tools
-from manager.committer.changes import changes_of
-from manager.committer.committer import Committer
-from manager.committer.draft import DecisionGround
-from manager.defragmentation.choice import Chooser
-from manager.observations.machine_messages import MachineStatus
-from manager.observations.reports import HostSeen, JobSeen
+from manager.answers.sources import SourceForm
+from manager.answers.tenants import Quota, Role, TenantForm
+from manager.changes import changes_of
+from manager.costs.choice import Chooser
+from manager.kernel.committer import Committer
+from manager.kernel.draft import DecisionGround
+from manager.machines.carriages import CommittedCarriages
+from manager.observations.reports import HostSeen, JobSeen, MachineStatus
 from manager.service import service_of
 from manager.store.database import Store
 from manager.store.leadership import Candidate
 from manager.store.tables import Leadership
+from manager.use_case import Caller, Tools
 from merge import Host
 from tests.catalogue import CATALOGUE
 from tests.catalogue import SOURCES as REGISTERED

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from dags import Catalogue, Config, Dataflow, Ports, Schema, Source, TaskType, Visibility, canonicalise
-from manager.cases.planned.running_vertices import running_vertices, shareable
+from manager.pipelines.composer import running_vertices, shareable
 from merge import RunningGraph, merge
 from planning.pipelines.candidates import computes
 from planning.planning_problem import Inflow, Option, Outlet, PlanningProblem, Vertex

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from manager.committed.wanted import Reconfiguring
+from manager.kernel.older_events import Clearance, Clearances, EndsWanted
+from manager.kernel.transitions import HAS_SWITCHED
+from manager.kernel.wanted import Reconfiguring
 from manager.observations.sight import JobSight, Sight
-from manager.reconciler.older_events import Clearance, Clearances, EndsWanted
-from manager.transitions.life import HAS_SWITCHED
 from merge import Component, JobId, components
 from tests.simulation.fries import Fries, Planned
 from tests.simulation.graphs import Kind

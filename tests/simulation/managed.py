@@ -15,14 +15,13 @@ from functools import partial
 from engine.job.lifecycle import JobState
 from engine.plan import Ingress, Plan
 from engine.supply import Bridged, Subscribed
-from manager.committed.reached_jobs import JobStreams
-from manager.committed.wanted import ReachedJob, Reconfiguring
+from manager.kernel import transitions
+from manager.kernel.older_events import NO_CLEARANCES, Clearances, EndsWanted, look_on
+from manager.kernel.transitions import HAS_SWITCHED, LIVES, Phase, TransitionKind
+from manager.kernel.wanted import JobStreams, ReachedJob, Reconfiguring
 from manager.observations.reports import HostSeen, JobSeen, Measured, StreamMeasured
 from manager.observations.sight import JobSight, Sight, SpoolEnd
-from manager.reconciler.older_events import NO_CLEARANCES, Clearances, EndsWanted, look_on
-from manager.reconciler.reconfigurations import ReconfigurationTurn, reconfigure
-from manager.transitions import reconfiguration as transitions
-from manager.transitions.life import HAS_SWITCHED, LIVES, Phase, TransitionKind
+from manager.reconfigurations.turns import ReconfigurationTurn, reconfigure
 from merge import Home, Instance, JobId
 from tests.simulation.fries import Fries, Planned
 from tests.simulation.markers import Alignment

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from manager.transitions.life import Phase
+from manager.kernel.transitions import Phase
 from tests.simulation.defects import (
     Forgetful,
     Impatient,

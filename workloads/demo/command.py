@@ -12,10 +12,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from manager.answers import SavingsAnswer
-from manager.commands.client_command import AsJson
-from manager.commands.display import Shown
-from manager.commands.exit_codes import ExitCode
+from manager.answers.savings import SavingsAnswer
+from manager.cli import AsJson, Shown
+from manager.exit_codes import ExitCode
 from workloads.demo.display import Board, show_end, show_progress, show_removal, show_submission, show_window
 from workloads.demo.outcome import DemoOutcome
 from workloads.demo.scenario import DEMO_DATAFLOWS, PACING, SEED

@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.spinner import Spinner
 from rich.table import Table
 
-from manager.answers import EstimateAnswer, SavingsAnswer, SubmitAnswer, WholeAnswer
+from manager.answers.dataflows import SubmitAnswer
+from manager.answers.savings import EstimateAnswer, SavingsAnswer, WholeAnswer
 from workloads.demo.stage import OutputProgress, Removal, Side, Stage, in_order
 from workloads.results import StepRow, WindowRow
 

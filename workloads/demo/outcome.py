@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from manager.answers import SavingsAnswer, SubmitAnswer
+from manager.answers.dataflows import SubmitAnswer
+from manager.answers.savings import SavingsAnswer
 from workloads.demo.stage import OutputProgress, Removal, Side, in_order
 from workloads.results import StepRow
 

@@ -6,7 +6,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from manager.answers import SavingsAnswer, SubmitAnswer, TaskAnswer
+from manager.answers.dataflows import SubmitAnswer, TaskAnswer
+from manager.answers.savings import SavingsAnswer
 from workloads.demo.scenario import EARLY_MEASURED_STEPS, LEAST_WINDOWS, MOST_WINDOWS, PACING, scenario
 from workloads.outputs import Outputs, OutputTally
 from workloads.replay.live_replay import counts_by_mode, results_folders, start_players

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from manager.commands.exit_codes import ExitCode
+from manager.exit_codes import ExitCode
 from workloads.evidence.calibration import event_seconds, tempo_of
 from workloads.evidence.pipeline import UNDER_WAY, EvidencePart, make_evidence
 from workloads.evidence.plan import sessions, traces

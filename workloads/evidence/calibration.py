@@ -7,7 +7,7 @@ from multiprocessing import get_context
 from statistics import median
 
 from engine.trial import try_out
-from manager.defragmentation.calibration import ASSUMED
+from manager.costs.measured import ASSUMED
 from workloads.evidence.uniform_tasks import UNIFORM_ITERATIONS
 from workloads.evidence.work_plan import Tempo
 from workloads.results import StepRow

@@ -10,9 +10,8 @@ import typer
 from rich.console import RenderableType
 
 from engine import BrokenTaskTypes, installed_catalogue
-from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
-from manager.commands.display import Shown, complain, lines, table
-from manager.commands.exit_codes import ExitCode
+from manager.cli import AsJson, Shown, WrongUsage, complain, exit_on_error, lines, table
+from manager.exit_codes import ExitCode
 from workloads.opmw.document_encoder import ITERATIONS, Inputs, SourcesBy
 from workloads.opmw.sharing_counts import SharingCounts, count_sharing
 from workloads.opmw.template_import import TemplateImport, import_files, workload_file

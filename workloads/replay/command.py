@@ -7,10 +7,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
-from manager.commands.display import Shown
-from manager.commands.exit_codes import ExitCode
-from manager.process.settings import Placement
+from manager.cli import AsJson, Shown, WrongUsage, exit_on_error
+from manager.exit_codes import ExitCode
+from manager.settings import Placement
 from workloads.replay.dry_replay import NotReplayed
 from workloads.replay.dry_results import replay_dry
 from workloads.replay.live_replay import ReplayPart, replay_live

@@ -8,7 +8,7 @@ import psutil
 
 from engine.host.cpu_meter import DRIVER, JVM, WORKER, part_below
 from engine.host.process_tree import Tree, look, spent_between
-from manager.savings.counter_growth import BROKER
+from manager.savings.counters import BROKER
 
 MANAGER = "manager"
 PARTS = (BROKER, DRIVER, JVM, WORKER, MANAGER)

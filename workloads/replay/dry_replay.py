@@ -14,9 +14,8 @@ from typing import Literal, TypeAlias
 
 from dags import Dataflow, InvalidDocument, Source, Visibility, canonicalise
 from engine import installed_catalogue
-from manager.defragmentation.calibration import ASSUMED, ASSUMED_DISRUPTIONS, costs
-from manager.defragmentation.measurement import busy
-from manager.process.settings import Placement
+from manager.costs.measured import ASSUMED, ASSUMED_DISRUPTIONS, busy, costs
+from manager.settings import Placement
 from merge import (
     Bridge,
     Conditions,

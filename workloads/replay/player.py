@@ -10,7 +10,10 @@ from statistics import median
 
 from engine import installed_catalogue
 from engine.job.lifecycle import JobState
-from manager.answers import DataflowState, JobAnswer, Quota, SavingsAnswer, SubmitAnswer, TenantForm
+from manager.answers.dataflows import DataflowState, SubmitAnswer
+from manager.answers.jobs import JobAnswer
+from manager.answers.savings import SavingsAnswer
+from manager.answers.tenants import Quota, TenantForm
 from manager.client import Client, Refused
 from merge import counted
 from workloads.outputs import Outputs, connected_tenants

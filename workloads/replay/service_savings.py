@@ -5,7 +5,7 @@ A service meters whole minutes, which are longer than windows and may begin befo
 
 from dataclasses import replace
 
-from manager.answers import SavingsAnswer
+from manager.answers.savings import SavingsAnswer
 from workloads.replay.results_folder import StepResult
 from workloads.results import TenantCoresRow
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dags import Visibility
-from manager.answers import ReplayConnection, SourceForm, TopicConnection
+from manager.answers.sources import ReplayConnection, SourceForm, TopicConnection
 from workloads.replay.modes import document_in
 from workloads.way import Mode
 from workloads.workload import Document, Workload, WorkloadSource

@@ -6,7 +6,7 @@ signs: events wait too long, batches take too long, or events pile up.
 
 from collections.abc import Sequence
 
-from manager.answers import JobAnswer
+from manager.answers.jobs import JobAnswer
 
 LATE = 3.0
 """Paces that an event may wait: until its batch begins, until that ends, and until the job reports it."""

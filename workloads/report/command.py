@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
-from manager.commands.display import Shown
+from manager.cli import AsJson, Shown, WrongUsage, exit_on_error
 from workloads.report.analysis.summary import markdown_of
 from workloads.report.report_writer import page_in, write_report
 from workloads.results_tables import WrongResults

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
-from manager.commands.display import Shown
+from manager.cli import AsJson, Shown, WrongUsage, exit_on_error
 from workloads.riotbench.benchmark_files import WrongFile, read_rows
 from workloads.riotbench.datasets import DATA_SETS
 

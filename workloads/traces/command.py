@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
-from manager.commands.display import Shown
+from manager.cli import AsJson, Shown, WrongUsage, exit_on_error
 from workloads.traces.poisson import ARRIVALS, BETWEEN, LIFETIME, LIFETIME_SPREAD, poisson
 from workloads.traces.random_walk import WALK, random_walk
 from workloads.traces.sequential import sequential

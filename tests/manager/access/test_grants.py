@@ -4,8 +4,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from manager.access import OWN_USER, OwnedTopic, UnfitName, access_list, grant, user_of
-from manager.access.grants import Grant, check_topic
+from manager.tenants.broker_access import (
+    OWN_USER,
+    Grant,
+    OwnedTopic,
+    UnfitName,
+    access_list,
+    check_topic,
+    grant,
+    user_of,
+)
 from tests.manager.access.rules import read_rules
 
 NASTY = st.text(alphabet=st.sampled_from("ab/+#$ \n\r\t\v:%\x00\x85\xa0é"), max_size=6)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridge.embedded import hashed
-from manager.access import AccessKeeper, OwnedTopic, UnfitName, access_list, grant, password_list
-from manager.access.grants import Grant
+from manager.tenants.broker_access import AccessKeeper, Grant, OwnedTopic, UnfitName, access_list, grant, password_list
 
 ANN = grant(["ann"], [OwnedTopic(owner="ann", topic="raw/ann")])
 BOTH = grant(["ann", "bob"], [OwnedTopic(owner="ann", topic="raw/ann")])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.embedded import hashed
-from manager.access import password_list
+from manager.tenants.broker_access import password_list
 from tests import needs
 
 

@@ -29,16 +29,16 @@ from engine.records.record_header import Header
 from engine.records.record_store import RecordStore
 from engine.vault import NoSecret, Vault
 from manager import store
-from manager.answers import OperationKind
-from manager.backup import BackupRefused, back_up, creation, restore
+from manager.answers.overview import OperationKind
+from manager.backup import BackupRefused, back_up, restoration, restore
 from manager.backup import restoration as how
 from manager.backup.archive import Contents, verified, write_archive
 from manager.backup.live_copy import copy_live
-from manager.cases.base import Paging
-from manager.process.settings import write_key
-from manager.reconciler.parked_dead_letters import CommittedReaderLookup
+from manager.outputs.parking import CommittedReaderLookup
+from manager.settings import write_key
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Letter, keep
+from manager.use_case import Paging
 from tests.manager.backup.machines import JOB, STREAM, CountingJob, everything, kept
 from tests.manager.conftest import BOTH
 from tests.manager.databases import Server
@@ -186,7 +186,7 @@ def test_a_backup_is_made_while_nothing_moves(
         return moving.move.id
 
     begun = move()
-    monkeypatch.setattr(creation, "_PATIENCE", 0.0)
+    monkeypatch.setattr(restoration, "_PATIENCE", 0.0)
     with pytest.raises(BackupRefused, match="tasks are being moved"):
         back_up(root, empty_url, tmp_path / "early.tar")
     manager.changes.moves.put_off(begun, why="it was late")
@@ -198,8 +198,8 @@ def test_a_backup_is_made_while_nothing_moves(
         taken.append(copy_live(*arguments, **named))
         return taken[-1]
 
-    monkeypatch.setattr(creation, "copy_live", take)
-    monkeypatch.setattr(creation, "_PATIENCE", 10.0)
+    monkeypatch.setattr(restoration, "copy_live", take)
+    monkeypatch.setattr(restoration, "_PATIENCE", 10.0)
     back_up(root, empty_url, tmp_path / "backup.tar")
     assert 2 == len(taken)
     manager.close()

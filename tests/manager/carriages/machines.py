@@ -6,10 +6,9 @@ from typing import Any
 
 from bridge import topics
 from engine.machines.machine_key import MachineKey
-from manager.carriages.admission import Admission
-from manager.carriages.committed import CommittedCarriages, CommittedFleet
-from manager.carriages.decision import FleetDecision, MachinesSeen
-from manager.carriages.keeper import CarriageKeeper
+from manager.machines.admission import Admission
+from manager.machines.carriages import CommittedCarriages, CommittedFleet, FleetDecision, MachinesSeen
+from manager.machines.keeper import CarriageKeeper
 from ring.carriage import Carriage
 from ring.fleet import CarriageTurn
 from tests.manager.managers import Manager

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from bridge import topics
 from engine.machines.machine_key import MachineKey
-from manager.answers import MachineAnswer, OperationKind
-from manager.carriages.admission import Admission
-from manager.carriages.committed import CommittedFleet
-from manager.carriages.decision import decide_with
-from manager.cases.base import Paging
-from manager.observations.machine_messages import MachineStatus
-from manager.observations.reports import HostSeen
+from manager.answers.jobs import MachineAnswer
+from manager.answers.overview import OperationKind
+from manager.machines.admission import Admission
+from manager.machines.carriages import CommittedFleet, decide_with
+from manager.observations.reports import HostSeen, MachineStatus
+from manager.use_case import Paging
 from ring.carriage import MachineSeen
 from tests.manager.carriages.machines import Kept, hosts_of
 from tests.manager.managers import OPERATOR, Manager

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from manager.answers import OperationKind
-from manager.carriages.committed import CommittedCarriages
-from manager.cases.base import Paging
+from manager.answers.overview import OperationKind
+from manager.machines.carriages import CommittedCarriages
 from manager.problem import StateNotReady
+from manager.use_case import Paging
 from ring.carriage import Carriage
 from tests.manager.carriages.machines import commit, committed_of, standings, turn
 from tests.manager.managers import OPERATOR, Manager

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from bridge import topics
-from manager.answers import OperationKind
-from manager.carriages.decision import decide_with
-from manager.carriages.keeper import CarriageKeeper
-from manager.cases.base import Paging
+from manager.answers.overview import OperationKind
+from manager.machines.carriages import decide_with
+from manager.machines.keeper import CarriageKeeper
+from manager.use_case import Paging
 from ring.carriage import Carriage
 from ring.tokens import Ring
 from tests.manager.carriages.machines import Kept

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from manager.carriages.committed import CommittedFleet
-from manager.carriages.departure import Departure, departure
+from manager.machines.admission import Departure, departure
+from manager.machines.carriages import CommittedFleet
 from ring.carriage import STORE, Carriage, MachineSeen
 
 

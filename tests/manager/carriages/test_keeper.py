@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bridge import topics
-from manager.carriages.carrier_messages import read_standing
+from manager.machines.keeper import read_standing
 from manager.problem import StateNotReady
 from ring.carriage import HostReport
 from tests.manager.carriages.machines import Kept, commit, committed_of, hosts_of, standings, turn

@@ -15,11 +15,10 @@ from sqlalchemy import select
 from sqlmodel import Session
 
 from bridge import topics
-from manager.carriages.committed import CommittedFleet
-from manager.carriages.decision import FleetDecision, MachinesSeen
-from manager.carriages.keeper import CarriageKeeper
+from manager.machines.carriages import CommittedFleet, FleetDecision, MachinesSeen
+from manager.machines.keeper import CarriageKeeper
 from manager.observations.listener import Listener
-from manager.observations.machine_messages import MachineStatus
+from manager.observations.reports import MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import DatabaseAway, StateNotReady
 from manager.store.database import Store, sqlite_url

@@ -1,10 +1,9 @@
 """The watch over machines: since when they are lost, and since when alive."""
 
-from manager.carriages.decision import MachinesSeen
-from manager.carriages.machine_watch import RECONNECTED_WITHIN, MachineWatch
-from manager.observations.machine_messages import MachineStatus
-from manager.observations.machine_sights import MACHINE_SILENT_AFTER
-from manager.observations.sight import Sight
+from manager.machines.admission import RECONNECTED_WITHIN, MachineWatch
+from manager.machines.carriages import MachinesSeen
+from manager.observations.reports import MachineStatus
+from manager.observations.sight import MACHINE_SILENT_AFTER, Sight
 from ring.carriage import MachineSeen
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from functools import reduce
 
-from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import Minute
-from manager.savings.settlement import Settlement, Share, Work
+from manager.savings.settlement import CpuEstimate, Settlement, Share, Work
 
 CORE_MINUTE = 60 * 10**9
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from manager.answers import Page
-from manager.cases.base import Paging
+from manager.answers.base import Page
+from manager.use_case import Paging
 
 T = TypeVar("T")
 MOST = 1_000

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from manager.answers import SubmitAnswer
+from manager.answers.dataflows import SubmitAnswer
 from manager.store.tables import ModuleRow
 from tests.manager.managers import OPERATOR, Manager, caller
 from tests.manager.managers import raw as plain

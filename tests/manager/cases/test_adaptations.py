@@ -10,13 +10,15 @@ import pytest
 
 from bridge import Message
 from engine.tasks.filters import GATE
-from manager.answers import AdaptationAnswer, OperationKind, ReconfigurationForm, Stop
-from manager.cases.adaptive.adapter import Adapter
-from manager.cases.base import Caller, Paging
-from manager.event_flow.domain_event_line import DomainEventLine
+from manager.adaptation.adapter import Adapter, DomainEventLine
+from manager.answers.adaptations import AdaptationAnswer
+from manager.answers.dataflows import Stop
+from manager.answers.overview import OperationKind
+from manager.answers.reconfigurations import ReconfigurationForm
+from manager.kernel.transitions import Phase
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest
-from manager.transitions.life import Phase
+from manager.use_case import Caller, Paging
 from tests.catalogue import CATALOGUE
 from tests.manager.managers import OPERATOR, Manager, caller
 

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from manager.answers import KeyForm, OperationKind, Quota, Role, Stop, TenantForm
-from manager.cases.api_keys import parse_key
-from manager.cases.base import Caller, Paging
+from manager.answers.dataflows import Stop
+from manager.answers.overview import OperationKind
+from manager.answers.tenants import KeyForm, Quota, Role, TenantForm
 from manager.problem import Conflict, Forbidden, NotFound, Unauthenticated
 from manager.store.tables import CredentialRow, KeyRow
+from manager.tenants.use_cases import parse_key
+from manager.use_case import Caller, Paging
 from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller
 

@@ -5,7 +5,7 @@ import base64
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.cases.api_keys import matches, new_key, parse_key
+from manager.tenants.use_cases import matches, new_key, parse_key
 
 
 def test_a_key_is_read_and_matches() -> None:

@@ -6,11 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from manager.cases.tools import Pricing
 from manager.problem import InvalidRequest, NotFound
-from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import HOUR, MINUTE, Minute, write
-from manager.savings.settlement import Share
+from manager.savings.settlement import CpuEstimate, Share
+from manager.use_case import Pricing
 from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
 from tests.manager.managers import OPERATOR, Manager, caller
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from manager.answers import OperationKind, Quota
-from manager.cases.base import Paging
+from manager.answers.overview import OperationKind
+from manager.answers.tenants import Quota
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, QuotaExceeded
+from manager.use_case import Paging
 from tests.manager.cases.sent_pipelines import ANN, BOB, GIVEN, GOAL, LINE, publish, raw
 from tests.manager.managers import OPERATOR, Manager
 from tests.manager.managers import raw as plain

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from dags import Visibility
-from manager.answers import DataflowState, OperationKind, Stop, VisibilityForm
-from manager.cases.base import Caller, Paging
+from manager.answers.dataflows import DataflowState, Stop
+from manager.answers.overview import OperationKind
+from manager.answers.sources import VisibilityForm
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
+from manager.use_case import Caller, Paging
 from merge import BATCH_SECONDS, Basis, Host
 from tests.manager.cases.pages import every, parts
 from tests.manager.managers import OPERATOR, Manager, caller, raw

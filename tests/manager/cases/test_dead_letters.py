@@ -8,12 +8,13 @@ import pytest
 from sqlalchemy import func, select
 
 from engine.plan import Feed
-from manager.answers import OperationKind, Replayed
-from manager.cases.base import Caller, Paging
+from manager.answers.dead_letters import Replayed
+from manager.answers.overview import OperationKind
+from manager.outputs.parking import CommittedReaderLookup
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
-from manager.reconciler.parked_dead_letters import CommittedReaderLookup
 from manager.store.dead_letters import Letter, keep, replayed
 from manager.store.tables import DeadLetterDropRow, DeadLetterReaderRow, DeadLetterReplayRow, DeadLetterRow
+from manager.use_case import Caller, Paging
 from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 import pytest
 from sqlmodel import col, select
 
-from manager.cases.base import Paging
-from manager.defragmentation.choice import Chooser
+from manager.costs.choice import Chooser
 from manager.problem import Conflict, StateNotReady
-from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import MINUTE, write
-from manager.savings.settlement import Share, Work
+from manager.savings.settlement import CpuEstimate, Share, Work
 from manager.store.tables import MeteredRow
+from manager.use_case import Paging
 from merge import Host
 from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
 from tests.manager.defragmentation.job_reports import instance_of, report

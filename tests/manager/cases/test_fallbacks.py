@@ -6,12 +6,14 @@ from itertools import count
 
 import pytest
 
-from manager.answers import DataflowDetail, OperationKind, ReconfigurationForm, ReplanForm
-from manager.cases.base import Paging
-from manager.cases.planned.fallback_taker import FallbackTaker
-from manager.cases.planned.follower import PipelineFollower
+from manager.answers.dataflows import DataflowDetail
+from manager.answers.overview import OperationKind
+from manager.answers.pipelines import ReplanForm
+from manager.answers.reconfigurations import ReconfigurationForm
+from manager.kernel.transitions import Phase
 from manager.observations.reports import JobSeen
-from manager.transitions.life import Phase
+from manager.pipelines.upkeep import FallbackTaker, PipelineFollower
+from manager.use_case import Paging
 from tests.manager.cases.sent_pipelines import (
     ANN,
     BOB,

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 import kairos
 import pytest
 
-from manager.answers import ImageForm, OperationKind, PlacementPddlAnswer, PlacementPlanForm
-from manager.cases.base import Paging
+from manager.answers.jobs import ImageForm, PlacementPddlAnswer, PlacementPlanForm
+from manager.answers.overview import OperationKind
 from manager.observations.reports import HostSeen
 from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest, NotFound
+from manager.use_case import Paging
 from merge import Host
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 

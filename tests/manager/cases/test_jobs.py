@@ -7,10 +7,11 @@ from functools import partial
 
 import pytest
 
-from manager.answers import OperationKind, Stop
-from manager.cases.base import Paging
+from manager.answers.dataflows import Stop
+from manager.answers.overview import OperationKind
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import Conflict, InvalidRequest, NotFound
+from manager.use_case import Paging
 from merge import JobId, Rescale
 from tests.manager.cases.pages import every, parts
 from tests.manager.managers import OPERATOR, Manager, caller

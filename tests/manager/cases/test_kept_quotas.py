@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from engine.vault import Vault
-from manager.answers import KeyForm, Quota, SecretForm, SourceForm, Start, Stop
-from manager.cases.base import Caller, Paging
-from manager.cases.sessions import MOST_SESSIONS
+from manager.answers.dataflows import Start, Stop
+from manager.answers.sources import SourceForm
+from manager.answers.tenants import KeyForm, Quota, SecretForm
 from manager.problem import QuotaExceeded, Unauthenticated
-from manager.submissions.quota import MOST_GENERATED_PER_SECOND
+from manager.tenants.quotas import MOST_GENERATED_PER_SECOND
+from manager.tenants.use_cases import MOST_SESSIONS
+from manager.use_case import Caller, Paging
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 
 ANN, BOB = caller("ann"), caller("bob")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from manager.answers import CarriedHostAnswer, MachineAnswer, OperationKind
-from manager.cases.base import Paging
-from manager.observations.machine_messages import MachineStatus
-from manager.observations.reports import InstanceMeasured, JobSeen, Measured
+from manager.answers.jobs import CarriedHostAnswer, MachineAnswer
+from manager.answers.overview import OperationKind
+from manager.observations.reports import InstanceMeasured, JobSeen, MachineStatus, Measured
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
+from manager.use_case import Paging
 from ring.carriage import STORE, HostReport, MachineSeen
 from ring.tokens import RING_SIZE
 from tests.manager.carriages.machines import commit, turn

@@ -11,10 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from manager.answers import PublishingForm
+from manager.answers.tenants import PublishingForm
+from manager.documents.canonical import modules_of
 from manager.problem import Conflict, Forbidden, NotFound
 from manager.store.database import sqlite_url
-from manager.submissions.published_modules import modules_of
 from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller
 

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from engine.code.vouchers import Voucher, VoucherFile
-from manager.answers import ModuleAnswer, OperationKind, PublishingForm
-from manager.cases.base import Caller, Paging
+from manager.answers.overview import OperationKind
+from manager.answers.pipelines import ModuleAnswer
+from manager.answers.tenants import PublishingForm
+from manager.documents.canonical import modules_of
 from manager.problem import Conflict, Forbidden, InvalidModule, InvalidRequest, NotFound
-from manager.process.voucher_keeper import VoucherKeeper
 from manager.store.tables import ModuleRow
-from manager.submissions.published_modules import modules_of
+from manager.tenants.secrets import VoucherKeeper
+from manager.use_case import Caller, Paging
 from planning.shape import ModuleShape
 from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller

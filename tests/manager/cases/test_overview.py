@@ -4,11 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from manager.answers import DataflowState, JobsOverview, KindsAnswer, Stop, TroubledJobAnswer
-from manager.cases.base import Paging
-from manager.cases.overview import MOST_TROUBLED
+from manager.answers.dataflows import DataflowState, Stop
+from manager.answers.overview import JobsOverview, KindsAnswer, TroubledJobAnswer
+from manager.kernel.live_events import Delays, ReconcilerActivity
 from manager.observations.reports import JobSeen, Measured, StreamMeasured
-from manager.reconciler.activity import Delays, ReconcilerActivity
+from manager.overview.use_cases import MOST_TROUBLED
+from manager.use_case import Paging
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -80,7 +81,7 @@ def test_jobs_are_counted_and_those_in_trouble_named(manager: Manager) -> None:
 def test_the_jobs_that_are_named_are_bounded(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them are counted."""
     assert MOST_TROUBLED > 1
-    monkeypatch.setattr("manager.cases.overview.MOST_TROUBLED", 1)
+    monkeypatch.setattr("manager.overview.use_cases.MOST_TROUBLED", 1)
     for number in range(3):
         manager.submit("ann", f"s:source > a:map{{'add': {number}}} > k:sink")
     with manager.committer.looking() as state:

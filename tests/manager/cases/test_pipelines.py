@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 from sqlmodel import select
 
-from manager.answers import Quota, ReplanForm, ReplanKind
-from manager.cases.base import Paging
-from manager.cases.planned.follower import PipelineFollower
+from manager.answers.pipelines import ReplanForm, ReplanKind
+from manager.answers.tenants import Quota
+from manager.pipelines.upkeep import PipelineFollower
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.tables import ModuleRow
+from manager.use_case import Paging
 from planning.planning_problem import Criterion
 from tests.manager.cases.sent_pipelines import (
     ANN,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from manager.answers import Stop
-from manager.cases.base import Paging
+from manager.answers.dataflows import Stop
 from manager.problem import Conflict, NotFound
+from manager.use_case import Paging
 from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller
 

@@ -7,14 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlmodel import select
 
-from manager.answers import SavingsAnswer
-from manager.cases.tools import Pricing
+from manager.answers.savings import SavingsAnswer
 from manager.problem import InvalidRequest, NotFound
-from manager.savings.cpu_estimate import CpuEstimate
-from manager.savings.intervals import Interval, interval
-from manager.savings.ledger import HOUR, MINUTE, write
-from manager.savings.settlement import Share, Work
+from manager.savings.ledger import HOUR, MINUTE, Interval, interval, write
+from manager.savings.settlement import CpuEstimate, Share, Work
 from manager.store.tables import MeteredTenantRow
+from manager.use_case import Pricing
 from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
 from tests.manager.managers import OPERATOR, Manager, caller
 

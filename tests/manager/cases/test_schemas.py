@@ -7,10 +7,13 @@ import pytest
 from dags import Kind
 from engine.plan import Ingress
 from engine.supply import Subscribed
-from manager.answers import OperationKind, ReconfigurationForm, ReplanForm, ReplanKind, SchemaForm, SourceForm
-from manager.cases.base import Paging
-from manager.cases.planned.follower import PipelineFollower
+from manager.answers.overview import OperationKind
+from manager.answers.pipelines import ReplanForm, ReplanKind
+from manager.answers.reconfigurations import ReconfigurationForm
+from manager.answers.sources import SchemaForm, SourceForm
+from manager.pipelines.upkeep import PipelineFollower
 from manager.problem import Conflict, Forbidden, InvalidDataflow, NotFound
+from manager.use_case import Paging
 from tests.manager.cases.sent_pipelines import ANN, BOB, held, publish, submit, to_kelvin
 from tests.manager.managers import FIELDS, OPERATOR, Manager
 

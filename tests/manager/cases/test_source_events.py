@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.job.lifecycle import JobState
-from manager.answers import SourceForm
-from manager.cases.base import Caller
-from manager.event_flow.sender import EventSender
+from manager.answers.sources import SourceForm
 from manager.observations.reports import JobSeen
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound, StateNotReady
+from manager.sources.events import EventSender
+from manager.use_case import Caller
 from tests.manager.managers import OPERATOR, Manager, caller
 from tests.manager.memory_outputs import Spools, connecting
 from tests.twins.memory_broker import MemoryBroker

@@ -10,11 +10,11 @@ import pytest
 
 from dags import Kind, Visibility
 from engine.host.received import Received
-from manager.answers import SourceForm, VisibilityForm
-from manager.cases.base import Caller, Paging, moment
+from manager.answers.sources import SourceForm, VisibilityForm
 from manager.observations.reports import HostSeen
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound
 from manager.store.tables import SourceRow
+from manager.use_case import Caller, Paging, moment
 from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller, form, raw
 

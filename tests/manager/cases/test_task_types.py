@@ -1,7 +1,7 @@
 """Task types: listed by name, each with the schema of its configs."""
 
 from dags import Config, Namespace, State, TaskType
-from manager.cases.base import Paging
+from manager.use_case import Paging
 from tests.catalogue import CATALOGUE
 from tests.manager.managers import Manager
 

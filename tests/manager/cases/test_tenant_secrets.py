@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from engine.vault import Vault
-from manager.answers import OperationKind, SecretForm
-from manager.cases.base import Caller, Paging
+from manager.answers.overview import OperationKind
+from manager.answers.tenants import SecretForm
 from manager.problem import InvalidRequest, NotFound, StateNotReady
+from manager.use_case import Caller, Paging
 from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller
 

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from engine.code.wheel_store import WheelStore
-from manager.answers import OperationKind, PublishingForm, Quota, WheelAnswer
-from manager.cases.base import Caller, Paging
+from manager.answers.overview import OperationKind
+from manager.answers.pipelines import WheelAnswer
+from manager.answers.tenants import PublishingForm, Quota
+from manager.documents.canonical import modules_of
 from manager.problem import Conflict, Forbidden, InvalidModule, InvalidWheel, NotFound, QuotaExceeded, StateNotReady
-from manager.submissions.published_modules import modules_of
+from manager.use_case import Caller, Paging
 from tests.engine.code.wheels import wheel
 from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller

@@ -9,13 +9,7 @@ from pathlib import Path
 import unasync
 
 FOLDER = Path(__file__).parents[3] / "manager" / "client"
-GENERATED = {
-    "async_administration": "administration",
-    "async_client": "client",
-    "async_connection": "connection",
-    "async_machines": "machines",
-    "async_planning": "planning",
-}
+GENERATED = {"async_client": "client"}
 """The modules that are generated, by the module that each is generated from."""
 _WORDS = {
     "AsyncAdministrationClient": "AdministrationClient",

@@ -9,19 +9,12 @@ from typing import Any
 
 import pytest
 
-from manager.answers import (
-    DataflowState,
-    KeyForm,
-    Quota,
-    ReconfigurationForm,
-    SchemaForm,
-    Start,
-    Stop,
-    TenantForm,
-    VisibilityForm,
-)
+from manager.answers.dataflows import DataflowState, Start, Stop
+from manager.answers.reconfigurations import ReconfigurationForm
+from manager.answers.sources import SchemaForm, VisibilityForm
+from manager.answers.tenants import KeyForm, Quota, TenantForm
 from manager.client import AsyncClient, Client, Refused
-from manager.reconciler.live_events import LiveEvents
+from manager.kernel.live_events import LiveEvents
 from manager.rest import make_app
 from tests.manager.client.test_clients import LISTS, ROUTES
 from tests.manager.rest.fake_service import FakeService

@@ -13,27 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from manager.answers import (
-    ImageForm,
-    KeyForm,
-    PlacementPlanForm,
-    PublishingForm,
-    Quota,
-    ReconfigurationForm,
-    ReconfigurationState,
-    ReplanForm,
-    SchemaForm,
-    SecretForm,
-    SourceForm,
-    Stop,
-    TenantForm,
-    VisibilityForm,
-)
+from manager.answers.dataflows import Stop
+from manager.answers.jobs import ImageForm, PlacementPlanForm
+from manager.answers.pipelines import ReplanForm
+from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
+from manager.answers.sources import SchemaForm, SourceForm, VisibilityForm
+from manager.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantForm
 from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable
-from manager.client.http_options import uses_proxies
-from manager.client.retry import REQUEST_ATTEMPTS, RETRY_PATIENCE
-from manager.client.stream_reader import STREAM_ATTEMPTS
-from manager.rest.openapi_examples import adaptations
+from manager.client.errors import REQUEST_ATTEMPTS, RETRY_PATIENCE, uses_proxies
+from manager.client.streams import STREAM_ATTEMPTS
+from manager.rest import examples
 from planning.shape import ModuleShape
 from tests.manager.client.samples import (
     BILL,
@@ -93,7 +82,7 @@ BOTH = pytest.mark.parametrize("ask", [synchronously, asynchronously])
 SOURCE_FORM = SourceForm.model_validate(
     {"name": "city", "connection": {"kind": "topic", "topic": "city"}, "schema": {"f": "float"}}
 )
-ADAPTED = adaptations.ADAPTATION.model_dump(mode="json", by_alias=True, exclude_unset=True)
+ADAPTED = examples.ADAPTATION.model_dump(mode="json", by_alias=True, exclude_unset=True)
 TENANT_FORM = TenantForm(name="school", quota=Quota(tasks=2))
 
 ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [

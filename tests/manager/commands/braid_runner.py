@@ -8,10 +8,10 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
+from manager import cli
 from manager.client import Client
 from manager.command import app
-from manager.commands import client_command
-from manager.process.settings import ClientSettings, Settings
+from manager.settings import ClientSettings, Settings
 from tests.manager.client.scripted_service import KEY, URL, Service
 
 
@@ -25,7 +25,7 @@ class Braid:
         monkeypatch.setenv("XDG_DATA_HOME", str(folder))
         monkeypatch.setenv("BRAID_URL", URL)
         monkeypatch.setenv("BRAID_KEY", KEY)
-        monkeypatch.setattr(client_command, "Client", self._client)
+        monkeypatch.setattr(cli, "Client", self._client)
         self.service = Service([httpx.ConnectError("nobody")])
 
     def __call__(self, *words: str, answers: Any = (), typed: str | None = None) -> Result:

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from rich.console import Console
 
-from manager.commands import reconfigurations
-from manager.commands.display import table
-from manager.commands.exit_codes import ExitCode
-from manager.commands.placed import machines
+from manager.cli import table
+from manager.exit_codes import ExitCode
+from manager.machines import commands as machine_commands
+from manager.reconfigurations import commands as reconfiguration_commands
 from tests.manager.client.samples import (
     AT,
     CREDENTIALS,
@@ -542,8 +542,8 @@ def test_each_command_prints_one_json_document(  # noqa: PLR0913 - as above
 
 def test_a_drain_that_cannot_end_says_why(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command ends once it has waited for a while, with a line for each host that stays, and the remedy."""
-    monkeypatch.setattr(machines, "_LOOK_EVERY", 0.0)
-    monkeypatch.setattr(machines, "_PATIENCE", 0.0)
+    monkeypatch.setattr(machine_commands, "_LOOK_EVERY", 0.0)
+    monkeypatch.setattr(machine_commands, "_PATIENCE", 0.0)
     stuck = MACHINE | {"draining": True, "hosts": [{"name": "north", "stays": "nobody takes it; start a machine"}]}
     result = braid("machines", "drain", "north", "--wait", answers=[ok(stuck), page(stuck)])
     assert (ExitCode.CONFLICT, "") == (result.exit_code, result.stdout)
@@ -552,8 +552,8 @@ def test_a_drain_that_cannot_end_says_why(braid: Braid, monkeypatch: pytest.Monk
 
 def test_a_drain_goes_on_while_a_host_can_leave(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
     """One host that stays for now does not end the wait for the others, and a machine may come meanwhile."""
-    monkeypatch.setattr(machines, "_LOOK_EVERY", 0.0)
-    monkeypatch.setattr(machines, "_PATIENCE", 0.0)
+    monkeypatch.setattr(machine_commands, "_LOOK_EVERY", 0.0)
+    monkeypatch.setattr(machine_commands, "_PATIENCE", 0.0)
     stays, leaves = {"name": "north", "stays": "nobody takes it"}, {"name": "south", "heir": "west"}
     looks = [{"draining": True, "hosts": hosts} for hosts in ([stays, leaves], [stays], [leaves], [])]
     first, *later = [MACHINE | look for look in looks]
@@ -650,7 +650,7 @@ def test_an_undo_does_not_bring_back_what_failed(braid: Braid) -> None:
 
 def test_a_script_sees_that_a_reconfiguration_still_switches(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command whose time to wait is over does not end like one that has seen the switch."""
-    monkeypatch.setattr(reconfigurations, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(reconfiguration_commands, "WAIT_SECONDS", 0.0)
     result = braid("reconfigure", "d1", "--set", "a.x=1", answers=[ok(RECONFIGURATION)])
     assert (ExitCode.LATER, True) == (result.exit_code, "7 is switching" in result.stdout)
 

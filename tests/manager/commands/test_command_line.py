@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from manager import command
 from manager.command import Command
-from manager.commands.exit_codes import ExitCode
+from manager.exit_codes import ExitCode
 
 
 def called(function: object, *words: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from manager.command import app
-from manager.commands.exit_codes import ExitCode
+from manager.exit_codes import ExitCode
 from tests.manager.client.scripted_service import ok, page, refusal
 from tests.manager.commands.braid_runner import Braid
 

@@ -10,16 +10,16 @@ from sqlmodel import Session, SQLModel, select
 from dags import Dataflow, canonicalise
 from dags import State as Remembers
 from engine.plan_messages import read_plan, written_plan
-from manager.answers import Start
-from manager.committed.sources import Readable
-from manager.committed.state import CommittedState, running_id
-from manager.committer.committer import Committer
-from manager.committer.dataflow_rows import histories_of
-from manager.committer.draft import DecisionGround
+from manager.answers.dataflows import Start
+from manager.kernel.committer import Committer
+from manager.kernel.dataflow_rows import histories_of
+from manager.kernel.draft import DecisionGround
+from manager.kernel.registered_sources import Readable
+from manager.kernel.state import CommittedState, running_id
+from manager.kernel.transitions import Phase
 from manager.planner import Planner
 from manager.store.database import Store
 from manager.store.tables import DataflowRow, JobRow, Leadership, TaskRow
-from manager.transitions.life import Phase
 from merge import Instance, RunningTask
 from merge.jobs import crossings
 from tests.catalogue import CATALOGUE

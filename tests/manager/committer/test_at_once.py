@@ -10,11 +10,13 @@ from random import Random
 
 from sqlmodel import select
 
-from manager.answers import OperationKind, Role, Stop, SubmitAnswer
-from manager.cases.base import Caller, Paging
+from manager.answers.dataflows import Stop, SubmitAnswer
+from manager.answers.overview import OperationKind
+from manager.answers.tenants import Role
 from manager.problem import StateNotReady
 from manager.store.database import sqlite_url
 from manager.store.tables import DataflowRow, Leadership, OperationRow
+from manager.use_case import Caller, Paging
 from tests.manager.committer.pictures import hold
 from tests.manager.managers import Manager, caller, raw
 

@@ -9,12 +9,12 @@ from sqlmodel import Session, col, select
 
 from dags import Catalogue
 from engine.plan import SlotState
-from manager.answers import Quota, Stop
-from manager.cases.base import Paging
-from manager.committer.draft import Draft
-from manager.committer.rows import IDEMPOTENCY_KEPT
+from manager.answers.dataflows import Stop
+from manager.answers.tenants import Quota
+from manager.kernel.draft import IDEMPOTENCY_KEPT, Draft
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.tables import IdempotencyRow, OperationRow
+from manager.use_case import Paging
 from merge import MOST_PAUSED
 from tests.manager.committer.pictures import hold, rows
 from tests.manager.managers import OPERATOR, Manager, caller, raw

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
 from dags import Visibility
-from manager.answers import Stop, VisibilityForm
+from manager.answers.dataflows import Stop
+from manager.answers.sources import VisibilityForm
 from manager.store.database import Store
 from tests.manager.committer.pictures import hold, pictured, rows
 from tests.manager.managers import OPERATOR, Manager, caller, form, raw

@@ -8,7 +8,8 @@ import pytest
 
 from engine.plan import SlotState
 from engine.state_change import StateChange
-from manager.answers import ReconfigurationForm, ReconfigurationState, Stop, TaskPresence
+from manager.answers.dataflows import Stop
+from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState, TaskPresence
 from manager.problem import InvalidDataflow
 from merge import Instance
 from tests.manager.committer.pictures import hold, pictured, rows

@@ -21,15 +21,10 @@ from hypothesis.stateful import (
 )
 
 from dags import Key, Visibility
-from manager.answers import (
-    Quota,
-    ReconfigurationAnswer,
-    ReconfigurationForm,
-    ReconfigurationState,
-    Start,
-    Stop,
-    VisibilityForm,
-)
+from manager.answers.dataflows import Start, Stop
+from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
+from manager.answers.sources import VisibilityForm
+from manager.answers.tenants import Quota
 from manager.planner import Delivered
 from manager.problem import Trouble
 from manager.store.database import sqlite_url

@@ -6,17 +6,16 @@ from threading import Thread
 
 import pytest
 
-from manager.answers import OperationKind, Stop
-from manager.cases.base import Paging
-from manager.committed.state import CommittedState
-from manager.committer import committer as committers
-from manager.committer.draft import DecisionGround
-from manager.defragmentation.choice import Chooser
+from manager.answers.dataflows import Stop
+from manager.answers.overview import OperationKind
+from manager.costs.choice import Chooser
+from manager.kernel import committer as committers
+from manager.kernel.dataflow_life import needs_of
+from manager.kernel.draft import DecisionGround
+from manager.kernel.state import CommittedState
+from manager.kernel.transitions import LIVES, MEETINGS, Chosen, Comer, Move, Phase, TransitionKind
 from manager.problem import Conflict, InvalidDataflow, StateNotReady
-from manager.reconciler.dataflow_needs import needs_of
-from manager.transitions.life import LIVES, Phase, TransitionKind
-from manager.transitions.move import Chosen, Move
-from manager.transitions.scope import MEETINGS, Comer
+from manager.use_case import Paging
 from merge import Assignment, Home, Host, Instance, JobId
 from tests.manager.committer.pictures import hold, loaded, pictured
 from tests.manager.managers import OPERATOR, Manager, caller, raw

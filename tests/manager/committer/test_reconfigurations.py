@@ -7,12 +7,13 @@ import pytest
 
 from engine.plan import SlotState
 from engine.state_change import StateChange
-from manager.answers import ReconfigurationForm, ReconfigurationState, Stop
-from manager.committer import committer as committers
-from manager.committer.reconfiguration_snapshot import changed_lately
+from manager.answers.dataflows import Stop
+from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
+from manager.kernel import committer as committers
+from manager.kernel.transitions import Phase
 from manager.problem import Conflict, Forbidden, InvalidDataflow, StateNotReady
-from manager.transitions.life import Phase
-from manager.transitions.reconfiguration_request import ReconfigurationRequest
+from manager.reconfigurations.request import ReconfigurationRequest
+from manager.reconfigurations.snapshot import changed_lately
 from merge import Instance
 from tests.manager.committer.pictures import hold, pictured, rows
 from tests.manager.managers import OPERATOR, Manager, caller

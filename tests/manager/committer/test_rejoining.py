@@ -11,7 +11,7 @@ from typing import TypeAlias
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from manager.answers import ReconfigurationForm
+from manager.answers.reconfigurations import ReconfigurationForm
 from manager.store.database import sqlite_url
 from merge import Instance
 from tests.interpreter import Event, Machine, Raw, as_merged

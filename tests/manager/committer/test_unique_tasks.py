@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from manager.answers import ReconfigurationForm, ReconfigurationState
-from manager.answers.reconfigurations import ReconfigurationScope
+from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationScope, ReconfigurationState
 from merge.reconfiguration.switches import Scheduler
 from tests.manager.managers import OPERATOR, Manager, caller
 from tests.unique_types import UNIQUE_TYPES

@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlmodel import select
 
-from manager.answers import Quota, ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState, Stop
-from manager.cases.base import Paging
-from manager.committer.reconfiguration_changes import MOST_QUEUED
+from manager.answers.dataflows import Stop
+from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
+from manager.answers.tenants import Quota
+from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent
 from manager.observations.sight import Sight
 from manager.problem import Conflict, InvalidDataflow, QuotaExceeded, StateNotReady
-from manager.reconciler.reconfiguration_turns import take_turn
-from manager.reconciler.reconfigurations import ReconfigurationTurn, reconfigure
+from manager.reconfigurations.changes import MOST_QUEUED
+from manager.reconfigurations.request import ReconfigurationRequest, read_request
+from manager.reconfigurations.turns import ReconfigurationTurn, reconfigure, take_turn
 from manager.store.tables import DataflowRow, ReconfigurationRow
-from manager.transitions.life import Phase, TransitionEvent
-from manager.transitions.reconfiguration import Reconfiguration
-from manager.transitions.reconfiguration_request import ReconfigurationRequest, read_request
+from manager.use_case import Paging
 from merge import Instance
 from merge.reconfiguration.switches import Scheduler
 from tests.manager.committer.pictures import hold, pictured, rows

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.defragmentation.calibration import (
+from manager.costs.measured import (
     ASSUMED,
     ASSUMED_DISRUPTIONS,
     FEWEST_DISRUPTIONS,
     FEWEST_SAMPLES,
     Calibration,
     Disruptions,
+    HostSample,
     MeasuredDisruption,
     Prices,
     costs,
     disruptions,
     prices,
 )
-from manager.defragmentation.measurement import HostSample
 from merge import Instance
 
 TIMES = st.sampled_from((0.0, 0.3, 0.7, 1.0, 2.0, 4.0))

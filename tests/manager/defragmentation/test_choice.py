@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from manager.defragmentation import choice
-from manager.defragmentation.choice import Chooser
+from manager.costs import choice
+from manager.costs.choice import Chooser
 from manager.problem import Conflict
 from merge import Home, Instance
 from tests.manager.managers import Manager

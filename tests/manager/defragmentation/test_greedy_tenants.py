@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from manager.answers import OperationKind
-from manager.cases.base import Paging
-from manager.defragmentation.greedy_tenants import GreedyTenants
+from manager.answers.overview import OperationKind
+from manager.moves.quarantine import QUARANTINE, GreedyTenants
 from manager.observations.reports import JobSeen
-from manager.transitions.quarantine import QUARANTINE
+from manager.use_case import Paging
 from merge import Instance, JobId
 from tests.manager.committer.pictures import loaded, pictured
 from tests.manager.defragmentation.job_reports import instance_of

@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
-from manager.defragmentation.calibration import ASSUMED, FEWEST_DISRUPTIONS, FEWEST_SAMPLES
-from manager.defragmentation.choice import WRITE_EVERY, Chooser
-from manager.defragmentation.learnt_costs import LearntCosts, LearntCostStore
-from manager.defragmentation.measurement import SHORTEST_SAMPLE
+from manager.costs.choice import WRITE_EVERY, Chooser
+from manager.costs.measured import (
+    ASSUMED,
+    FEWEST_DISRUPTIONS,
+    FEWEST_SAMPLES,
+    SHORTEST_SAMPLE,
+    LearntCosts,
+    LearntCostStore,
+)
+from manager.kernel.transitions import Ended, Phase
 from manager.observations.reports import HostSeen
 from manager.store.tables import LearntRow
-from manager.transitions.life import Phase
-from manager.transitions.move import Ended
 from tests.manager.managers import Manager
 
 NAME = "one"

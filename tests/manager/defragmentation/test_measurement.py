@@ -8,16 +8,7 @@ import pytest
 from dags import Kind
 from engine.plan import Ingress, Plan, Slot, SlotState
 from engine.supply import Bridged, Subscribed
-from manager.defragmentation.measurement import (
-    SHORTEST_SAMPLE,
-    HostSample,
-    Moment,
-    batch_seconds,
-    batches,
-    busy,
-    moment,
-    sample,
-)
+from manager.costs.measured import SHORTEST_SAMPLE, HostSample, Moment, batch_seconds, batches, busy, moment, sample
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured
 from merge import ASSUMED_BUSY, JobId
 from tests.merge.floor import Floor

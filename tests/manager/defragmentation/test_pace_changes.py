@@ -1,6 +1,6 @@
 """Changes of paces: when a job gets another pace."""
 
-from manager.defragmentation.pace_changes import PACE_HOLDS, Steady, steady
+from manager.moves.watcher import PACE_HOLDS, Steady, steady
 from merge import JobId, Repace
 
 ONE, TWO = JobId(1), JobId(2)

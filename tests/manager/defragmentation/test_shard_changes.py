@@ -1,6 +1,6 @@
 """Changes of shards: when a job gets another number of shards."""
 
-from manager.defragmentation.shard_changes import SHARDS_HOLD, Wanted, due
+from manager.moves.watcher import SHARDS_HOLD, Wanted, due
 from merge import JobId, Rescale
 
 ONE, TWO = JobId(1), JobId(2)

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from manager.answers import OperationKind, Quota
-from manager.cases.base import Paging
-from manager.defragmentation.state_quotas import StateQuotas
+from manager.answers.overview import OperationKind
+from manager.answers.tenants import Quota
 from manager.observations.reports import JobSeen, Measured
+from manager.tenants.state_quotas import StateQuotas
+from manager.use_case import Paging
 from merge import Instance
 from tests.manager.committer.pictures import loaded, pictured
 from tests.manager.managers import OPERATOR, PLENTY, Manager

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.defragmentation.trigger import (
+from manager.costs.choice import (
     _BACK_OFF,
     BEGINS,
     DEFRAGMENTATION_REST,

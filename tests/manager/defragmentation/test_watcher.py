@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from manager.answers import OperationKind
-from manager.cases.base import Paging
-from manager.defragmentation.choice import Chooser
-from manager.defragmentation.trigger import DEFRAGMENTATION_REST, HOLD
-from manager.defragmentation.watcher import WATCHER_PERIOD, Watcher
-from manager.transitions.life import Phase
+from manager.answers.overview import OperationKind
+from manager.costs.choice import DEFRAGMENTATION_REST, HOLD, Chooser
+from manager.kernel.transitions import Phase
+from manager.moves.watcher import WATCHER_PERIOD, Watcher
+from manager.use_case import Paging
 from tests.manager.defragmentation.job_reports import instance_of, report
 from tests.manager.managers import OPERATOR, Manager
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.event_flow.output_look import MOST_SAMPLE_CHARACTERS, MOST_SAMPLE_EVENTS, OutputLook
-from manager.event_flow.output_watcher import OutputWatcher
+from manager.outputs.readers import MOST_SAMPLE_CHARACTERS, MOST_SAMPLE_EVENTS, OutputLook, OutputWatcher
 from manager.problem import QuotaExceeded, StateNotReady
 from tests.manager.memory_outputs import connecting, output
 from tests.twins.memory_broker import MemoryBroker

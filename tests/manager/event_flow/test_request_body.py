@@ -6,8 +6,8 @@ import pytest
 
 from bridge.events.raw_events import REST_COLUMN
 from dags import Kind, Schema
-from manager.event_flow.request_body import MOST_REQUEST_EVENTS, MOST_REQUEST_PROBLEMS, events_in
 from manager.problem import InvalidRequest, TooLarge
+from manager.sources.events import MOST_REQUEST_EVENTS, MOST_REQUEST_PROBLEMS, events_in
 
 SCHEMA = Schema.of(n=Kind.INTEGER, at=Kind.TIMESTAMP, k=Kind.STRING)
 

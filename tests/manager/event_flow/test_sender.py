@@ -8,9 +8,9 @@ import pytest
 
 from bridge import topics
 from bridge.events.numbered_events import MOST_REMEMBERED
-from manager.event_flow import sender
-from manager.event_flow.sender import _MOST_AT_ONCE, MOST_REQUESTS_OF_ONE, EventSender, Gap
 from manager.problem import NotTaken, QuotaExceeded, StateNotReady
+from manager.sources import events as sent_events
+from manager.sources.events import _MOST_AT_ONCE, MOST_REQUESTS_OF_ONE, EventSender, Gap
 from tests.manager.memory_outputs import Spools, connecting
 from tests.twins.memory_broker import MemoryBroker
 
@@ -65,7 +65,7 @@ def test_producers_are_separate_and_the_newest_are_remembered(broker: MemoryBrok
 
 def test_lost_messages_are_sent_again(broker: MemoryBroker, made: EventSender, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost message or a lost answer doubles nothing."""
-    monkeypatch.setattr(sender, "_REPUBLISH_AFTER", 0.01)
+    monkeypatch.setattr(sent_events, "_REPUBLISH_AFTER", 0.01)
     spools, lost = Spools(broker, STREAM), {topics.sent(STREAM): 2, topics.kept(STREAM): 2}
 
     def swallows(topic: str, _payload: bytes) -> bool:

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.delivery.publisher import RUNS
-from manager.event_flow.output_watcher import OutputWatcher
-from manager.event_flow.tail import Tail
+from manager.outputs.readers import OutputWatcher, Tail
 from tests.manager.memory_outputs import connecting, output
 from tests.twins.memory_broker import MemoryBroker
 

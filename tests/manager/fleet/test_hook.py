@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from manager.fleet.hook import ScaleHook
-from manager.fleet.supply import SupplyFailed
+from manager.machines.scaler import ScaleHook, SupplyFailed
 
 
 def command(folder: Path, *lines: str) -> str:

@@ -7,8 +7,7 @@ import psutil
 import pytest
 
 from bridge.transport.address import Address
-from manager.fleet.host_processes import HostProcesses
-from manager.fleet.supply import SupplyFailed
+from manager.machines.scaler import HostProcesses, SupplyFailed
 from tests.integration.serving import runs
 from tests.manager.process.test_keeper import until
 

@@ -6,14 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from manager.answers import OperationKind
-from manager.cases.base import Paging
-from manager.defragmentation.autoscale import Autoscale
-from manager.fleet.scaler import Scaler
-from manager.fleet.supply import SupplyFailed
-from manager.observations.machine_messages import MachineStatus
-from manager.observations.reports import InstanceMeasured, JobSeen, Measured
+from manager.answers.overview import OperationKind
+from manager.machines.scaler import Scaler, SupplyFailed
+from manager.observations.reports import InstanceMeasured, JobSeen, MachineStatus, Measured
 from manager.observations.sight import JobSight, Sight
+from manager.settings import Autoscale
+from manager.use_case import Paging
 from ring.carriage import MachineSeen
 from ring.tokens import Ring
 from tests.manager.carriages.machines import commit, turn

@@ -11,10 +11,9 @@ from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.host.received import Received
-from manager.answers import DataflowState
-from manager.observations.machine_messages import MachineStatus
-from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
-from manager.reconciler.activity import Delays, ReconcilerActivity
+from manager.answers.dataflows import DataflowState
+from manager.kernel.live_events import Delays, ReconcilerActivity
+from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, MachineStatus, Measured, StreamMeasured
 from merge import JobId, Rescale
 from ring.carriage import HostReport, MachineSeen
 from tests.manager.rest.socket_server import serving

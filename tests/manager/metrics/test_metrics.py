@@ -8,8 +8,8 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
-from manager.metrics import samples
-from manager.metrics.catalogue import METRICS
+from manager.overview import metrics
+from manager.rest.metrics import METRICS
 from tests.manager.metrics.observed import HOST, Seen, did, instances_of, measured, observed, running, scraped
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import TENANTS, Town
@@ -52,10 +52,10 @@ def test_names_follow_the_conventions() -> None:
 def test_delays_of_reconfigurations_are_counted_by_class(living: tuple[Town, Seen]) -> None:
     """Each class counts those of all before it, as Prometheus reads histograms."""
     town, _ = living
-    samples = scraped(town)["braid_reconfiguration_delay_seconds"].samples
-    counts = {each.labels["le"]: each.value for each in samples if each.name.endswith("_bucket")}
+    metrics = scraped(town)["braid_reconfiguration_delay_seconds"].samples
+    counts = {each.labels["le"]: each.value for each in metrics if each.name.endswith("_bucket")}
     assert (0, 1, 2, 2) == (counts["0.25"], counts["0.5"], counts["2.5"], counts["+Inf"])
-    assert [1.5] == [each.value for each in samples if each.name.endswith("_sum")]
+    assert [1.5] == [each.value for each in metrics if each.name.endswith("_sum")]
 
 
 def test_values_are_those_of_the_reports(living: tuple[Town, Seen]) -> None:
@@ -121,7 +121,7 @@ def test_no_label_has_a_name_chosen_by_tenants(living: tuple[Town, Seen]) -> Non
 def test_series_are_limited(living: tuple[Town, Seen], monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit only the lowest ids have samples, and the number of the others is given."""
     town, _ = living
-    monkeypatch.setattr(samples, "MOST_INSTANCE_SAMPLES", 2)
+    monkeypatch.setattr(metrics, "MOST_INSTANCE_SAMPLES", 2)
     instances = instances_of(town)
     exposed = scraped(town)
     shown = [each.labels["instance_id"] for each in exposed["braid_instance_cpu_seconds"].samples]

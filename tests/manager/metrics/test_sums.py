@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.metrics.sums import SumAccumulator, Sums
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.overview.metrics import SumAccumulator, Sums
 from tests.manager.metrics.observed import running
 
 TYPES = {1: "where", 2: "where", 3: "count"}

@@ -11,8 +11,7 @@ import pytest
 from bridge import topics
 from engine.plan import Plan
 from engine.plan_messages import written_plan
-from manager.observations.listener import Listener
-from manager.observations.listener_line import ListenerLine
+from manager.observations.listener import Listener, ListenerLine
 from manager.observations.sight import JobSight
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from manager.observations.host_loads import host_loads
+from manager.observations.figures import host_loads
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from merge import BATCH_SECONDS
 

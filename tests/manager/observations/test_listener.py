@@ -5,10 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from bridge import topics
-from manager.observations.host_messages import wiring
+from manager.observations.messages import wiring
 from manager.observations.reports import InstanceMeasured, Measured, StreamMeasured
-from manager.observations.sight import SpoolEnd
-from manager.observations.silent_hosts import HOST_SILENT_AFTER
+from manager.observations.sight import HOST_SILENT_AFTER, SpoolEnd
 from tests.manager.observations.listened_host import Hearing
 from tests.manager.reconciler.worlds import plan
 

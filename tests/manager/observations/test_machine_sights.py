@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from bridge import topics
-from manager.observations.machine_messages import MachineStatus, read_machine_status
-from manager.observations.machine_sights import MACHINE_SILENT_AFTER
+from manager.observations.reports import MachineStatus, read_machine_status
+from manager.observations.sight import MACHINE_SILENT_AFTER
 from ring.carriage import HostReport
 from tests.manager.observations.listened_host import Hearing
 

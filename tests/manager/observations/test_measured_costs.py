@@ -6,7 +6,7 @@ from fractions import Fraction
 from dags import Kind
 from engine.plan import Ingress, Plan, Slot
 from engine.supply import Rated, Subscribed, Timed
-from manager.observations.measured_costs import measured_costs
+from manager.observations.figures import measured_costs
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.planner import Supplied
 from merge import MeasuredCosts

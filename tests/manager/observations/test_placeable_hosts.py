@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from manager.observations.placeable_hosts import placeable
+from manager.observations.figures import placeable
 from manager.observations.reports import HostSeen
 from merge import Host
 

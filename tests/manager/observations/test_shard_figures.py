@@ -1,7 +1,7 @@
 """The figures of shards, from the counters of two moments."""
 
+from manager.observations.figures import ShardFigures, group_events, shard_figures
 from manager.observations.reports import Measured
-from manager.observations.shard_figures import ShardFigures, group_events, shard_figures
 
 BEFORE = Measured(at=0.0, shards={0: 10**9}, groups={1: 100, 2: 100})
 AFTER = Measured(at=10.0, shards={0: 6 * 10**9, 1: 2 * 10**9}, groups={1: 180, 2: 110, 7: 10})

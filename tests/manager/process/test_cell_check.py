@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from engine.code import cells
-from manager.process.cell_check import published_code
-from manager.process.finding import FindingState
-from manager.process.settings import Settings
+from manager.process.doctor import FindingState, published_code
+from manager.settings import Settings
 
 
 def test_a_machine_that_confines_code_is_well(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from pydantic import SecretStr
 from engine.replicas.copy_server import CopyServer
 from engine.replicas.copy_tls import CopyTls, TlsFiles
 from manager.client import Client
-from manager.process import certificate_checks
-from manager.process.certificate_checks import certificates
-from manager.process.finding import FindingState
-from manager.process.settings import ClientSettings, Settings
+from manager.process import doctor
+from manager.process.doctor import FindingState, certificates
+from manager.settings import ClientSettings, Settings
 from tests import needs
 from tests.authority import Authority
 from tests.manager.client.scripted_service import URL, Service, page
@@ -37,7 +36,7 @@ def test_a_certificate_that_ends_soon_is_reported(
     ]
     service = Service([page(*machines)])
     transport = httpx.MockTransport(service.answer)
-    monkeypatch.setattr(certificate_checks, "Client", lambda url, key: Client(url, key, transport=transport))
+    monkeypatch.setattr(doctor, "Client", lambda url, key: Client(url, key, transport=transport))
     client = ClientSettings(root=tmp_path, url=URL, key=SecretStr("braid_1_hush"))
     found = certificates(client, Settings(root=tmp_path))
     assert (found.state, "that of machine b lasts until 20" in found.told) == (expected, True)

@@ -16,7 +16,7 @@ from engine.code.vouchers import VoucherFile
 from engine.code.wheel_store import WheelStore
 from engine.machines.common_files import CommonFiles, common_files
 from engine.vault import Vault
-from manager.process.common_sender import CommonSender
+from manager.process.broker_and_host import CommonSender
 
 SOURCE = "def entry(event): return event"
 _BOUND = 30.0

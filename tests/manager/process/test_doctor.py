@@ -20,11 +20,10 @@ from bridge.brokers.broker import start_broker
 from engine.spark.java import NoJava
 from manager.client import Client
 from manager.command import app
-from manager.commands.exit_codes import ExitCode
+from manager.exit_codes import ExitCode
 from manager.process import doctor
-from manager.process.doctor import DOCTOR_CHECKS, examine
-from manager.process.finding import Finding, FindingState
-from manager.process.settings import ClientSettings, Settings
+from manager.process.doctor import DOCTOR_CHECKS, Finding, FindingState, examine
+from manager.settings import ClientSettings, Settings
 from tests.manager.client.scripted_service import Service, refusal
 
 

@@ -12,10 +12,9 @@ import pytest
 from pydantic import SecretStr
 
 from manager.client import Client
-from manager.process import machine_checks
-from manager.process.finding import FindingState
-from manager.process.machine_checks import SLOW_SYNC, copies_reach, service_clock, synced_writes
-from manager.process.settings import ClientSettings, Settings
+from manager.process import doctor
+from manager.process.doctor import SLOW_SYNC, FindingState, copies_reach, service_clock, synced_writes
+from manager.settings import ClientSettings, Settings
 from tests.manager.client.scripted_service import URL, Service, page, refusal
 
 NOW = 1_800_000_000.0
@@ -41,7 +40,7 @@ def listening() -> Iterator[str]:
 def serve(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
     """Have a scripted service answer the client of the checks."""
     monkeypatch.setattr(
-        machine_checks,
+        doctor,
         "Client",
         lambda url, key: Client(url, key, transport=httpx.MockTransport(service.answer), sleep=service.waited.append),
     )
@@ -102,7 +101,7 @@ def test_a_service_without_a_date_is_not_compared(
 
 @pytest.mark.parametrize("check", [service_clock, copies_reach])
 def test_a_service_that_does_not_answer_is_reported_if_it_was_named(
-    settings: Settings, client: ClientSettings, monkeypatch: pytest.MonkeyPatch, check: machine_checks.ServiceCheck
+    settings: Settings, client: ClientSettings, monkeypatch: pytest.MonkeyPatch, check: doctor.ServiceCheck
 ) -> None:
     """Without a name the one of this machine is asked, which need not be there."""
 

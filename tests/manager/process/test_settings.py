@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from manager.process.settings import (
+from manager.settings import (
     SECRET_SETTINGS,
     ClientSettings,
     Settings,

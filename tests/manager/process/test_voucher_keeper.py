@@ -6,8 +6,8 @@ from pathlib import Path
 
 from engine.code.store import digest_of
 from engine.code.vouchers import VOUCHERS, Voucher, VoucherFile
-from manager.answers import PublishingForm
-from manager.process.voucher_keeper import VoucherKeeper
+from manager.answers.tenants import PublishingForm
+from manager.tenants.secrets import VoucherKeeper
 from tests.manager.managers import OPERATOR, Manager, caller
 
 SOURCES = [f"def process(event): return {{'m': {at}}}" for at in range(8)]

@@ -8,21 +8,20 @@ from pathlib import Path
 import pytest
 
 from engine import installed_catalogue
-from manager.answers import OperationKind, Role, TenantForm
-from manager.carriages.committed import CommittedCarriages
-from manager.cases.base import Caller
-from manager.cases.tools import Tools
-from manager.committer.changes import changes_of
-from manager.committer.committer import Committer
-from manager.committer.draft import DecisionGround
-from manager.defragmentation.choice import Chooser
+from manager.answers.overview import OperationKind
+from manager.answers.tenants import Role, TenantForm
+from manager.changes import changes_of
+from manager.costs.choice import Chooser
+from manager.kernel.committer import Committer
+from manager.kernel.dataflow_life import CommittedDataflowLookup
+from manager.kernel.draft import DecisionGround
+from manager.kernel.live_events import JournalTail, LiveEvents
+from manager.machines.carriages import CommittedCarriages
 from manager.observations.listener import Listener
-from manager.reconciler.dataflow_needs import CommittedDataflowLookup
-from manager.reconciler.journal_tail import JournalTail
-from manager.reconciler.live_events import LiveEvents
 from manager.service import service_of
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
+from manager.use_case import Caller, Tools
 from merge import Host
 from tests.integration.serving import counting, passing, street
 from tests.manager.observations.listened_host import Hearing

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job.lifecycle import JobState
-from manager.answers import DataflowState
-from manager.observations.reports import HostSeen, JobSeen
-from manager.reconciler.dataflow_life import (
+from manager.answers.dataflows import DataflowState
+from manager.kernel.dataflow_life import (
     DATAFLOW_LIFE,
     DRAINS,
     REMOVED,
@@ -23,6 +22,7 @@ from manager.reconciler.dataflow_life import (
     path,
     turn,
 )
+from manager.observations.reports import HostSeen, JobSeen
 from tests.manager.reconciler.worlds import NOW
 
 NEED = Need(job="1", host="h", version=3, instances=frozenset({7, 8}))

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 from engine.plan_messages import CutRequest
-from manager.committed.wanted import Draining
+from manager.kernel.older_events import NEXT_CUT_AFTER, REPEAT_WISH_AFTER, Drained, Wish, cut_of, drain
+from manager.kernel.wanted import Draining
 from manager.observations.reports import HostSeen, JobSeen
-from manager.reconciler.drains import NEXT_CUT_AFTER, REPEAT_WISH_AFTER, Drained, Wish, cut_of, drain
 
 NOW = 1_000.0
 FLOW = Draining(dataflow="d-1", since=NOW, streams=frozenset({"source/1", "source/2"}), instances=frozenset({2, 3}))

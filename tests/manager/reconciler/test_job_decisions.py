@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from engine.job.lifecycle import JobState
 from engine.plan import Plan
-from manager.committed.wanted import WantedJob
+from manager.jobs.decisions import _BACK_OFF, _PATIENCE, Clean, Memory, PublishPlan, decide
+from manager.kernel.wanted import WantedJob
 from manager.observations.reports import HostSeen
 from manager.observations.sight import Sight
-from manager.reconciler.job_decisions import _BACK_OFF, _PATIENCE, Clean, Memory, PublishPlan, decide
 from tests.manager.reconciler.worlds import NOW, World, plan, taken_up, wanting
 
 CHANCE = st.randoms(use_true_random=True)

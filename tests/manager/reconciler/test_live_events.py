@@ -2,7 +2,7 @@
 
 import threading
 
-from manager.reconciler.live_events import LiveEvents
+from manager.kernel.live_events import LiveEvents
 
 
 def numbers(events: LiveEvents, after: int) -> list[int]:

@@ -10,13 +10,12 @@ import pytest
 from engine.plan import Ingress, Plan
 from engine.plan_messages import CutRequest
 from engine.supply import Bridged
-from manager.committed.wanted import Moving
+from manager.kernel.older_events import REPEAT_WISH_AFTER, Wish
+from manager.kernel.transitions import Move, MoveStep, Phase, TransitionEvent
+from manager.kernel.wanted import Moving
+from manager.moves.turns import CUT_WITHIN, PREPARE_WITHIN, Turn, go_on
 from manager.observations.reports import HostSeen, JobSeen
 from manager.observations.sight import JobSight, Sight
-from manager.reconciler.drains import REPEAT_WISH_AFTER, Wish
-from manager.reconciler.moves import CUT_WITHIN, PREPARE_WITHIN, Turn, go_on
-from manager.transitions.life import Phase, TransitionEvent
-from manager.transitions.move import Move, MoveStep
 from merge import Instance, JobId
 
 NOW = 1_000.0

@@ -8,14 +8,12 @@ import pytest
 
 from engine.plan import Ingress, Plan
 from engine.supply import Bridged, Subscribed
-from manager.committed.reached_jobs import JobStreams
-from manager.committed.wanted import ReachedJob, Reconfiguring, SentStream
+from manager.kernel.older_events import NO_CLEARANCES, Clearances, EndsWanted, look_on
+from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent
+from manager.kernel.wanted import JobStreams, ReachedJob, Reconfiguring, SentStream
 from manager.observations.reports import HostSeen, JobSeen, Measured, StreamMeasured
 from manager.observations.sight import JobSight, Sight, SpoolEnd
-from manager.reconciler.older_events import NO_CLEARANCES, Clearances, EndsWanted, look_on
-from manager.reconciler.reconfigurations import PROVEN_AFTER, ReconfigurationTurn, reconfigure
-from manager.transitions.life import Phase, TransitionEvent
-from manager.transitions.reconfiguration import Reconfiguration
+from manager.reconfigurations.turns import PROVEN_AFTER, ReconfigurationTurn, reconfigure
 from merge import Home, Instance, JobId
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)

@@ -13,10 +13,10 @@ from sqlalchemy.exc import OperationalError
 from sqlmodel import col
 
 from bridge import Message, topics
-from manager.observations.listener_line import ListenerLine
+from manager.observations.listener import ListenerLine
+from manager.outputs import parking
+from manager.outputs.parking import DeadLetterParking, read_letter, service_name
 from manager.problem import StateNotReady
-from manager.reconciler import parked_dead_letters
-from manager.reconciler.parked_dead_letters import DeadLetterParking, read_letter, service_name
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers
 from manager.store.tables import DeadLetterReaderRow, DeadLetterRow
@@ -136,7 +136,7 @@ def test_a_failed_commit_is_tried_again(
     post: Post, monkeypatch: pytest.MonkeyPatch, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No error ends the connection or loses a letter."""
-    monkeypatch.setattr(parked_dead_letters, "_RETRY_AFTER", 0.01)
+    monkeypatch.setattr(parking, "_RETRY_AFTER", 0.01)
     post.troubles = [trouble]
     post.open()
     post.until(lambda: post.names, "a connection")

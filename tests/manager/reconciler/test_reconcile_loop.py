@@ -9,15 +9,13 @@ import pytest
 from bridge import topics
 from engine.plan import Feed, Plan
 from engine.plan_messages import EndsQuestion, read_plan, read_question
-from manager.answers import EventAnswer
-from manager.committed.wanted import ReachedJob, Reconfiguring, WantedJob
+from manager.answers.overview import EventAnswer
+from manager.kernel.dataflow_life import DataflowNeeds, Need
+from manager.kernel.live_events import LiveEvents
+from manager.kernel.transitions import Phase, Reconfiguration
+from manager.kernel.wanted import ReachedJob, Reconfiguring, WantedJob
 from manager.planner import public_id
-from manager.reconciler.dataflow_life import Need
-from manager.reconciler.dataflow_needs import DataflowNeeds
-from manager.reconciler.live_events import LiveEvents
-from manager.reconciler.reconcile_loop import Reconciler
-from manager.transitions.life import Phase
-from manager.transitions.reconfiguration import Reconfiguration
+from manager.reconciler import Reconciler
 from merge import JobId
 from tests.manager.observations.listened_host import Hearing
 from tests.manager.reconciler.worlds import plan, wanting

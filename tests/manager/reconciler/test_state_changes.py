@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job.lifecycle import JOB_LIFE, JobState
+from manager.kernel.live_events import UNSEEN, between, job_news
 from manager.observations.reports import JobSeen
 from manager.observations.sight import JobSight
-from manager.reconciler.state_changes import UNSEEN, between, job_news
 from tests.manager.reconciler.worlds import NOW
 
 SEEN = JobSeen(job="1", host="h", state=JobState.RUNNING, version=1, term=1, seen=NOW)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from engine.job.lifecycle import JobState
 from engine.plan import Forward, Ingress, Plan, Port
 from engine.supply import Bridged
-from manager.committed.wanted import WantedJob
-from manager.observations.host_messages import wiring
+from manager.jobs.decisions import Clean, Decision, Memory, PublishPlan, decide, has_taken_up
+from manager.kernel.wanted import WantedJob
+from manager.observations.messages import wiring
 from manager.observations.reports import HostSeen, JobSeen
 from manager.observations.sight import JobSight, Sight
-from manager.reconciler.job_decisions import Clean, Decision, Memory, PublishPlan, decide, has_taken_up
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
 

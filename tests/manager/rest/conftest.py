@@ -8,10 +8,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from manager.reconciler.live_events import LiveEvents
+from manager.kernel.live_events import LiveEvents
 from manager.rest import make_app
-from manager.rest.request_rates import RequestRates
-from manager.submissions.quota import MINUTE
+from manager.rest.dependencies import MINUTE, RequestRates
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import Switch, serving
 

@@ -13,10 +13,9 @@ from typing import Any
 
 from dags.json_text import MOST_DOCUMENT_BYTES
 from engine.code.wheel_file import MOST_WHEEL_BYTES
-from manager.rest.bodies import MOST_FORM_BYTES, OCTETS
-from manager.rest.openapi_examples import resources
-from manager.rest.openapi_examples.modules import MODULE_FORM
-from manager.rest.openapi_examples.outputs import SENT_EVENTS
+from manager.rest import examples
+from manager.rest.dependencies import MOST_FORM_BYTES, OCTETS
+from manager.rest.examples import MODULE_FORM, SENT_EVENTS
 from tests.engine.code.wheels import wheel
 from tests.manager.rest.town import NEEDED, UNNEEDED, USED
 
@@ -62,7 +61,7 @@ def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
     return Ask(who=who, path=path, body=body, headers=headers)
 
 
-_DOCUMENT = resources.DOCUMENT
+_DOCUMENT = examples.DOCUMENT
 _BUNDLE = {"documents": [_DOCUMENT]}
 _PATCH = {"tasks": {"plausible": {"config": {"max": 50.0}}}}
 _HOTTER = json.loads(json.dumps(_DOCUMENT).replace('"max": 43.1', '"max": 50.5')) | {"goals": []}

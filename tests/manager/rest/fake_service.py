@@ -11,96 +11,69 @@ from prometheus_client import Metric as Family
 from bridge import topics
 from dags import InvalidDocument
 from dags.document_reader import read
-from manager.answers import (
-    BillAnswer,
-    BrokerCredentials,
+from manager.adaptation.use_cases import Adaptations
+from manager.answers.base import Page
+from manager.answers.dataflows import (
     BundleAnswer,
     BundleExplainAnswer,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
-    DeadLetterAnswer,
-    DeadLetterGroupAnswer,
-    DefragmentationPreviewAnswer,
-    Discarded,
     ExplainAnswer,
+    RemovalAnswer,
+    Saving,
+    Start,
+    Stop,
+    SubmitAnswer,
+    TaskAnswer,
+)
+from manager.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
+from manager.answers.jobs import (
+    DefragmentationPreviewAnswer,
     FragmentationAnswer,
     HostAnswer,
     ImageAnswer,
     ImageForm,
     JobAnswer,
-    KeyAnswer,
-    KeyForm,
     MachineAnswer,
     MoveAnswer,
-    NewKeyAnswer,
-    OperationAnswer,
-    OperationKind,
-    OverviewAnswer,
-    Page,
     PlacementAnswer,
     PlacementPddlAnswer,
     PlacementPlanAnswer,
     PlacementPlanForm,
-    Quota,
-    QuotaUse,
-    ReconfigurationAnswer,
-    ReconfigurationForm,
-    ReconfigurationState,
-    RemovalAnswer,
-    Replayed,
-    Role,
     RunningDagAnswer,
     RunningTaskAnswer,
-    Saving,
-    SavingsAnswer,
-    SchemaAnswer,
-    SchemaForm,
+    StreamAnswer,
+)
+from manager.answers.overview import OperationAnswer, OperationKind, OverviewAnswer
+from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
+from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
+from manager.answers.sources import SchemaAnswer, SchemaForm, SourceAnswer, SourceForm, Stopped, VisibilityForm
+from manager.answers.tenants import (
+    BrokerCredentials,
+    KeyAnswer,
+    KeyForm,
+    NewKeyAnswer,
+    Quota,
+    QuotaUse,
+    Role,
     SecretAnswer,
     SecretForm,
-    SeriesAnswer,
-    SourceAnswer,
-    SourceForm,
-    Start,
-    Stop,
-    Stopped,
-    StreamAnswer,
-    SubmitAnswer,
-    TaskAnswer,
     TenantAnswer,
     TenantForm,
-    VisibilityForm,
 )
-from manager.cases.adaptive.adaptations import Adaptations
-from manager.cases.administration import Administration
-from manager.cases.api_keys import matches, new_key, parse_key
-from manager.cases.base import Caller, Paging
-from manager.cases.bills import Bills
-from manager.cases.bundles import Bundles
-from manager.cases.dataflows import Dataflows
-from manager.cases.dead_letters import DeadLetters
-from manager.cases.defragmentation import Defragmentation
-from manager.cases.operations import Operations
-from manager.cases.overview import Overview
-from manager.cases.planned.modules import Modules
-from manager.cases.planned.pipelines import Pipelines
-from manager.cases.planned.wheels import Wheels
-from manager.cases.reconfigurations import Reconfigurations
-from manager.cases.runtime.images import Images
-from manager.cases.runtime.jobs import RunningJobs
-from manager.cases.runtime.machines import Machines
-from manager.cases.runtime.placements import Placements
-from manager.cases.savings import Savings
-from manager.cases.sessions import Sessions
-from manager.cases.source_events import SourceEvents
-from manager.cases.sources import Sources
-from manager.cases.task_types import TaskTypes
-from manager.cases.tenant_secrets import Secrets
-from manager.cases.tools import Tools
-from manager.event_flow.output_look import OutputLook
-from manager.event_flow.output_watcher import OutputWatcher
-from manager.event_flow.tail import Tail
-from manager.metrics.collector import Metrics
+from manager.dataflows.use_cases import Bundles, Dataflows
+from manager.documents.canonical import documents_in
+from manager.jobs.placements import Placements
+from manager.jobs.use_cases import RunningJobs
+from manager.machines.use_cases import Images, Machines
+from manager.moves.use_cases import Defragmentation
+from manager.outputs.dead_letters import DeadLetters
+from manager.outputs.readers import OutputLook, OutputWatcher, Tail
+from manager.overview.routes import EXAMPLE as OVERVIEW
+from manager.overview.use_cases import Metrics, Operations, Overview, TaskTypes
+from manager.pipelines.modules import Modules, Wheels
+from manager.pipelines.use_cases import Pipelines
 from manager.problem import (
     Conflict,
     FieldError,
@@ -112,10 +85,14 @@ from manager.problem import (
     StateNotReady,
     Unauthenticated,
 )
-from manager.rest.openapi_examples import machines, reconfigurations, reports, running_jobs
-from manager.rest.routes.overview import EXAMPLE as OVERVIEW
+from manager.reconfigurations.use_cases import Reconfigurations
+from manager.rest import examples
+from manager.savings.use_cases import Bills, Savings
 from manager.service import Service
-from manager.submissions.bundle import documents_in
+from manager.sources.use_cases import SourceEvents, Sources
+from manager.tenants.secrets import Secrets
+from manager.tenants.use_cases import Administration, Sessions, matches, new_key, parse_key
+from manager.use_case import Caller, Paging, Tools
 
 T = TypeVar("T")
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
@@ -276,7 +253,7 @@ class _FakeBills(Bills):
     ) -> BillAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        answer = reports.BILL.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        answer = examples.BILL.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return answer if caller.is_operator else answer.model_copy(update={"whole": None})
 
 
@@ -489,15 +466,15 @@ class _FakeDefragmentation(Defragmentation):
 
     def fragmentation(self, caller: Caller) -> FragmentationAnswer:
         _operators_only(caller)
-        return running_jobs.FRAGMENTATION
+        return examples.FRAGMENTATION
 
     def preview(self, caller: Caller) -> DefragmentationPreviewAnswer:
         _operators_only(caller)
-        return running_jobs.DEFRAGMENTATION_PREVIEW
+        return examples.DEFRAGMENTATION_PREVIEW
 
     def begin(self, caller: Caller) -> MoveAnswer:
         _operators_only(caller)
-        return running_jobs.MOVE
+        return examples.MOVE
 
 
 class _FakeMachines(Machines):
@@ -506,27 +483,27 @@ class _FakeMachines(Machines):
 
     def page(self, caller: Caller, paging: Paging) -> Page[MachineAnswer]:
         _operators_only(caller)
-        return _paged(machines.MACHINE_PAGE.items, paging)
+        return _paged(examples.MACHINE_PAGE.items, paging)
 
     def drain(self, caller: Caller, machine: str) -> MachineAnswer:
         _operators_only(caller)
-        if machine != machines.MACHINE.name:
+        if machine != examples.MACHINE.name:
             raise NotFound("machine", machine)
-        return machines.DRAINING
+        return examples.DRAINING
 
     def admit(self, caller: Caller, machine: str, key: str | None = None) -> MachineAnswer:
         self.drain(caller, machine)
         if key is not None:
             raise Conflict(f"machine {machine} has another key")
-        return machines.MACHINE
+        return examples.MACHINE
 
     def undrain(self, caller: Caller, machine: str) -> MachineAnswer:
         self.drain(caller, machine)
-        return machines.MACHINE
+        return examples.MACHINE
 
     def forget(self, caller: Caller, machine: str) -> MachineAnswer:
         self.drain(caller, machine)
-        return machines.GONE
+        return examples.GONE
 
 
 class _FakeImages(Images):
@@ -535,7 +512,7 @@ class _FakeImages(Images):
 
     def page(self, caller: Caller, paging: Paging) -> Page[ImageAnswer]:
         _operators_only(caller)
-        return _paged(machines.IMAGE_PAGE.items, paging)
+        return _paged(examples.IMAGE_PAGE.items, paging)
 
     def put(self, caller: Caller, name: str, form: ImageForm) -> ImageAnswer:
         _operators_only(caller)
@@ -543,9 +520,9 @@ class _FakeImages(Images):
 
     def remove(self, caller: Caller, name: str) -> ImageAnswer:
         _operators_only(caller)
-        if name != machines.IMAGE.name:
+        if name != examples.IMAGE.name:
             raise NotFound("image", name)
-        return machines.IMAGE
+        return examples.IMAGE
 
 
 class _FakePlacements(Placements):
@@ -554,17 +531,17 @@ class _FakePlacements(Placements):
 
     def explain(self, caller: Caller, dataflow: str, task: str | None = None) -> PlacementAnswer:
         _operators_only(caller)
-        elsewhere = () if task is None else machines.PLACEMENT.elsewhere
-        return machines.PLACEMENT.model_copy(update={"dataflow": dataflow, "elsewhere": elsewhere})
+        elsewhere = () if task is None else examples.PLACEMENT.elsewhere
+        return examples.PLACEMENT.model_copy(update={"dataflow": dataflow, "elsewhere": elsewhere})
 
     def export(self, caller: Caller, dataflow: str) -> PlacementPddlAnswer:
         _operators_only(caller)
-        return machines.PLACEMENT_PDDL.model_copy(update={"dataflow": dataflow})
+        return examples.PLACEMENT_PDDL.model_copy(update={"dataflow": dataflow})
 
     def check_plan(self, caller: Caller, dataflow: str, form: PlacementPlanForm) -> PlacementPlanAnswer:
         _operators_only(caller)
         assert form.plan
-        return machines.PLACEMENT_PLAN.model_copy(update={"dataflow": dataflow})
+        return examples.PLACEMENT_PLAN.model_copy(update={"dataflow": dataflow})
 
 
 class _FakeMetrics(Metrics):
@@ -605,29 +582,29 @@ class _FakeRunningJobs(RunningJobs):
 
     def tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
         _operators_only(caller)
-        return _paged([each for each in running_jobs.RUNNING_TASK_PAGE.items if job in {None, each.job}], paging)
+        return _paged([each for each in examples.RUNNING_TASK_PAGE.items if job in {None, each.job}], paging)
 
     def dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
         _operators_only(caller)
-        return _paged(running_jobs.RUNNING_DAG_PAGE.items, paging)
+        return _paged(examples.RUNNING_DAG_PAGE.items, paging)
 
     def jobs(self, caller: Caller, paging: Paging) -> Page[JobAnswer]:
         _operators_only(caller)
-        return _paged(running_jobs.JOB_PAGE.items, paging)
+        return _paged(examples.JOB_PAGE.items, paging)
 
     def job(self, caller: Caller, job: str) -> JobAnswer:
         _operators_only(caller)
-        if job != running_jobs.JOB.job:
+        if job != examples.JOB.job:
             raise NotFound("job", job)
-        return running_jobs.JOB
+        return examples.JOB
 
     def streams(self, caller: Caller, paging: Paging) -> Page[StreamAnswer]:
         _operators_only(caller)
-        return _paged(running_jobs.STREAM_PAGE.items, paging)
+        return _paged(examples.STREAM_PAGE.items, paging)
 
     def hosts(self, caller: Caller, paging: Paging) -> Page[HostAnswer]:
         _operators_only(caller)
-        return _paged(running_jobs.HOST_PAGE.items, paging)
+        return _paged(examples.HOST_PAGE.items, paging)
 
 
 class _FakeSavings(Savings):
@@ -645,7 +622,7 @@ class _FakeSavings(Savings):
     ) -> SavingsAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        answer = reports.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        answer = examples.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return answer if caller.is_operator else answer.model_copy(update={"whole": None})
 
     def series(
@@ -659,7 +636,7 @@ class _FakeSavings(Savings):
     ) -> SeriesAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        answer = reports.SERIES.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        answer = examples.SERIES.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return answer if step is None else answer.model_copy(update={"step": step})
 
 
@@ -753,7 +730,7 @@ class _FakeReconfigurations(Reconfigurations):
         if not form.tasks and form.document is None:
             raise Conflict("nothing would change; edit the type or the config of a task")
         # Whatever is under way is in the way.
-        example = reconfigurations.WAITING if self._begun else reconfigurations.RECONFIGURATION
+        example = examples.WAITING if self._begun else examples.RECONFIGURATION
         return example.model_copy(update={"id": str(len(self._begun) + 1), "dataflows": (dataflow,), "who": caller.who})
 
     def _own(self, caller: Caller, dataflow: str) -> None:  # type: ignore[override]  # a dataflow of the fake has no row

@@ -9,18 +9,17 @@ from typing import Any
 from sqlmodel import Session
 
 from engine import installed_catalogue
-from manager.carriages.committed import CommittedCarriages
-from manager.cases.api_keys import parse_key
-from manager.cases.tools import Tools
-from manager.committer.changes import changes_of
-from manager.committer.committer import Committer
-from manager.committer.draft import DecisionGround
-from manager.defragmentation.choice import Chooser
-from manager.observations.machine_messages import MachineStatus
-from manager.observations.reports import HostSeen, JobSeen
+from manager.changes import changes_of
+from manager.costs.choice import Chooser
+from manager.kernel.committer import Committer
+from manager.kernel.draft import DecisionGround
+from manager.machines.carriages import CommittedCarriages
+from manager.observations.reports import HostSeen, JobSeen, MachineStatus
 from manager.service import Service, service_of
 from manager.store.database import Store, sqlite_url
 from manager.store.tables import Leadership
+from manager.tenants.use_cases import parse_key
+from manager.use_case import Tools
 from merge import Host
 from ring.carriage import MachineSeen
 

@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from manager.rest.openapi_examples import resources
+from manager.rest import examples
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
 
-DOCUMENT = json.dumps(resources.DOCUMENT).encode()
+DOCUMENT = json.dumps(examples.DOCUMENT).encode()
 JSON = {"Content-Type": "application/json"}
 
 
@@ -26,7 +26,7 @@ def test_a_submission_is_answered_with_where_it_is_found(ann: httpx.Client) -> N
     answer = ann.post("/v1/dataflows", content=DOCUMENT, headers=JSON)
     assert 201 == answer.status_code
     found = ann.get(answer.headers["Location"])
-    assert (200, answer.json()["id"], resources.DOCUMENT) == (
+    assert (200, answer.json()["id"], examples.DOCUMENT) == (
         found.status_code,
         found.json()["id"],
         found.json()["document"],
@@ -194,7 +194,7 @@ def test_the_journal_is_each_ones_own(ann: httpx.Client, bob: httpx.Client, oper
 
 def test_dead_letters_are_listed(ann: httpx.Client, service: FakeService) -> None:
     """Dead letters come with their events as they were."""
-    service.parked.extend(resources.DEAD_LETTER_PAGE.items)
+    service.parked.extend(examples.DEAD_LETTER_PAGE.items)
     answer = ann.get("/v1/dead-letters").json()["items"]
     assert [{"sensor": "s1", "temperature": "warm"}] == answer[0]["events"]
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from manager.rest.session_cookie import COOKIE
+from manager.rest.dependencies import COOKIE
 from tests.manager.rest.documented_answers import KEYS_OF, ROUTES, WELL, Ask, asked
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
@@ -27,7 +27,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[st
     folder = tmp_path_factory.mktemp("reached") / "data"
     folder.mkdir()
     # What is broken on purpose is logged with its traceback.
-    logging.getLogger("manager.rest.request_log").setLevel(logging.CRITICAL)
+    logging.getLogger("manager.rest.problems").setLevel(logging.CRITICAL)
     with town(folder) as made, serving(made.app) as url, httpx.Client(base_url=url, trust_env=False) as client:
         schema = made.app.openapi()
         methods = _methods(schema)
@@ -46,7 +46,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[st
                 situation = ask.when
             found.append((code, (name, *_sent(client, made, methods[name], ask))))
         yield schema, found
-    logging.getLogger("manager.rest.request_log").setLevel(logging.NOTSET)
+    logging.getLogger("manager.rest.problems").setLevel(logging.NOTSET)
 
 
 def test_every_request_reaches_what_it_is_to(answered: tuple[dict[str, Any], list[tuple[str, Answer]]]) -> None:

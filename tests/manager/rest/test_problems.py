@@ -13,15 +13,15 @@ from fastapi.routing import APIRoute
 
 from dags.json_text import MOST_DOCUMENT_BYTES
 from engine.code.wheel_file import MOST_WHEEL_BYTES
-from manager.cases.base import Caller
 from manager.problem import TROUBLES, Trouble
+from manager.rest import examples
 from manager.rest.app import ROUTERS
-from manager.rest.bodies import OCTETS
-from manager.rest.openapi_examples import resources, troubles
+from manager.rest.dependencies import OCTETS
+from manager.use_case import Caller
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
 
-DOCUMENT = json.dumps(resources.DOCUMENT).encode()
+DOCUMENT = json.dumps(examples.DOCUMENT).encode()
 JSON = {"Content-Type": "application/json"}
 ROUTES = [
     (
@@ -70,7 +70,7 @@ def test_a_key_is_a_bearer_token(ask: Asking, service: FakeService, scheme: str)
     assert "/problems/unauthenticated" == _problem(answer)["type"]
 
 
-@pytest.mark.parametrize("trouble", troubles.TROUBLE_EXAMPLES.values(), ids=lambda trouble: trouble.code)
+@pytest.mark.parametrize("trouble", examples.TROUBLE_EXAMPLES.values(), ids=lambda trouble: trouble.code)
 def test_each_trouble_is_answered_as_documented(
     ann: httpx.Client, monkeypatch: pytest.MonkeyPatch, service: FakeService, trouble: Trouble
 ) -> None:
@@ -105,7 +105,7 @@ def test_every_operation_documents_its_problems_with_examples(app: FastAPI) -> N
                         for code, example in content["examples"].items():
                             assert (status, f"/problems/{code}") == (str(codes[code].status), example["value"]["type"])
                         retried = any(
-                            troubles.TROUBLE_EXAMPLES[codes[code]].retry_after for code in content["examples"]
+                            examples.TROUBLE_EXAMPLES[codes[code]].retry_after for code in content["examples"]
                         )
                         assert retried == ("Retry-After" in response["headers"])
                     else:
@@ -118,7 +118,7 @@ def test_every_reference_in_the_schema_leads_somewhere(app: FastAPI) -> None:
     known = {f"#/components/schemas/{name}" for name in schema["components"]["schemas"]}
     assert set() == set(_references(schema)) - known
     body = schema["paths"]["/v1/dataflows"]["post"]["requestBody"]["content"]["application/json"]
-    assert ("#/components/schemas/Document-Input", resources.DOCUMENT) == (body["schema"]["$ref"], body["example"])
+    assert ("#/components/schemas/Document-Input", examples.DOCUMENT) == (body["schema"]["$ref"], body["example"])
 
 
 def _references(value: Any) -> Iterator[str]:

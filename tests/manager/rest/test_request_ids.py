@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from engine.log_lines import _Lines
-from manager.rest.openapi_examples import resources
+from manager.rest import examples
 
 
 @pytest.mark.parametrize("given", ["4f9a", "a.B_c-9", "x" * 64])
@@ -28,16 +28,16 @@ def test_a_change_is_logged_with_its_request_and_its_dataflow(
 ) -> None:
     """By fields, and by the form of its path; what only looks is logged for those who want all."""
     kept = _KeptLines()
-    logging.getLogger("manager.rest.request_log").addHandler(kept)
+    logging.getLogger("manager.rest.problems").addHandler(kept)
     try:
         with caplog.at_level(logging.INFO):
-            answer = ann.post("/v1/dataflows", json=resources.DOCUMENT, headers={"X-Request-Id": "mine"})
+            answer = ann.post("/v1/dataflows", json=examples.DOCUMENT, headers={"X-Request-Id": "mine"})
             made = answer.raise_for_status().json()["id"]
             ann.get(f"/v1/dataflows/{made}")
             ann.delete(f"/v1/dataflows/{made}%0ahostile")
             ann.delete(f"/v1/dataflows/{made}")
     finally:
-        logging.getLogger("manager.rest.request_log").removeHandler(kept)
+        logging.getLogger("manager.rest.problems").removeHandler(kept)
     lines = [{name: line.get(name) for name in ("method", "route", "status", "dataflow")} for line in kept.lines]
     route = "/v1/dataflows/{id}"
     assert [

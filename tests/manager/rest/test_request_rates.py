@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.problem import TooManyRequests
-from manager.rest.request_rates import MOST_ALLOWANCES, WRONG_KEYS_PER_MINUTE, RequestRates
-from manager.submissions.quota import MINUTE
+from manager.rest.dependencies import MINUTE, MOST_ALLOWANCES, WRONG_KEYS_PER_MINUTE, RequestRates
 from tests.manager.rest.conftest import Asking
 
 

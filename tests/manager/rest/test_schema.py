@@ -17,10 +17,9 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.core.result import Ok
 from schemathesis.core.transport import Response
 
-from manager.reconciler.live_events import LiveEvents
-from manager.rest import make_app
-from manager.rest.openapi_examples import resources
-from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE
+from manager.kernel.live_events import LiveEvents
+from manager.rest import examples, make_app
+from manager.rest.problems import PROBLEM_MEDIA_TYPE
 from tests.manager.rest.documented_answers import ROUTES
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import Switch, serving
@@ -41,7 +40,7 @@ _QUIET = settings(
 )
 # What has the right form may still be refused for what it means; the callers' keys are added afterwards.
 _EXCLUDED = [schemathesis.checks.positive_data_acceptance, schemathesis.checks.ignored_auth]
-_DOCUMENTS = (resources.DOCUMENT, OTHER, OWN)
+_DOCUMENTS = (examples.DOCUMENT, OTHER, OWN)
 _MADE: dict[str, Callable[[int], Any]] = {
     "submit": lambda number: _DOCUMENTS[number % len(_DOCUMENTS)],
     "register_source": lambda number: {"name": f"made-{number}", "connection": {"kind": "rate", "per_second": 1.0}},

@@ -2,7 +2,7 @@
 
 import socket
 
-from manager.rest.server import listening
+from manager.rest.app import listening
 
 
 def test_rest_sends_at_once() -> None:

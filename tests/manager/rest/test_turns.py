@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from dags import Catalogue, Config, TaskType
-from manager.answers import KeyForm
+from manager.answers.tenants import KeyForm
+from manager.kernel.live_events import LiveEvents
 from manager.problem import TooManyRequests
-from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
-from manager.rest.turns import MOST_WAITING_DOCUMENTS, DocumentTurns
+from manager.rest.dependencies import MOST_WAITING_DOCUMENTS, DocumentTurns
 from tests.catalogue import TYPES
 from tests.manager.managers import OPERATOR, Manager, raw
 from tests.manager.rest.real_service import in_folder

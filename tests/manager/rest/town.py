@@ -16,24 +16,25 @@ from fastapi import FastAPI
 
 from engine.code.wheel_store import WheelStore
 from engine.vault import Vault
-from manager.answers import ImageForm, KeyForm, PublishingForm, Quota, ReconfigurationForm, SourceForm, Stop, TenantForm
-from manager.cases.api_keys import parse_key
-from manager.cases.base import Caller
-from manager.cases.tools import Tools
-from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
-from manager.event_flow.sender import MOST_REQUESTS_OF_ONE, EventSender
-from manager.reconciler.live_events import LiveEvents
-from manager.rest import make_app
-from manager.rest.openapi_examples import resources
-from manager.rest.openapi_examples.modules import MODULE_FORM
-from manager.savings.cpu_estimate import CpuEstimate
+from manager.answers.dataflows import Stop
+from manager.answers.jobs import ImageForm
+from manager.answers.reconfigurations import ReconfigurationForm
+from manager.answers.sources import SourceForm
+from manager.answers.tenants import KeyForm, PublishingForm, Quota, TenantForm
+from manager.kernel.live_events import LiveEvents
+from manager.kernel.transitions import Phase
+from manager.outputs.readers import MOST_LOOKS_OF_ONE, OutputWatcher
+from manager.rest import examples, make_app
+from manager.rest.examples import MODULE_FORM
 from manager.savings.ledger import MINUTE, Minute, write
-from manager.savings.settlement import Settlement, Share, Work
+from manager.savings.settlement import CpuEstimate, Settlement, Share, Work
 from manager.service import Service
+from manager.sources.events import MOST_REQUESTS_OF_ONE, EventSender
 from manager.store.database import Store
 from manager.store.dead_letters import Letter, keep
 from manager.store.tables import ReconfigurationRow, ReconfiguredRow
-from manager.transitions.life import Phase
+from manager.tenants.use_cases import parse_key
+from manager.use_case import Caller, Tools
 from ring.carriage import Carriage
 from ring.fleet import CarriageTurn
 from tests.engine.code.wheels import wheel
@@ -44,9 +45,9 @@ from tests.twins.memory_broker import MemoryBroker
 TENANTS = ("ann", "bob", "city", "poor", "hasty")
 USED = "used-once"
 """An idempotency key of ann's that was used for another document than the example."""
-OTHER: dict[str, Any] = resources.DOCUMENT | {"name": "another"}
-OWN: dict[str, Any] = resources.DOCUMENT | {
-    "tasks": [each | {"fresh": True} if each["type"] != "source" else each for each in resources.DOCUMENT["tasks"]]
+OTHER: dict[str, Any] = examples.DOCUMENT | {"name": "another"}
+OWN: dict[str, Any] = examples.DOCUMENT | {
+    "tasks": [each | {"fresh": True} if each["type"] != "source" else each for each in examples.DOCUMENT["tasks"]]
 }
 """The example with tasks that nobody else has."""
 
@@ -92,10 +93,10 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
             keys[tenant] = service.administration.make_key(operator, KeyForm(tenant=tenant)).key
         callers = {name: service.administration.caller(each) for name, each in keys.items()}
         for name in ("street", "spare"):
-            form = resources.BODY_EXAMPLES[SourceForm] | {"name": name, "readers": ["ann", "bob", "poor"]}
+            form = examples.BODY_EXAMPLES[SourceForm] | {"name": name, "readers": ["ann", "bob", "poor"]}
             connection = {"kind": "topic", "topic": f"city/{name}"}
             service.sources.register(callers["city"], SourceForm.model_validate(form | {"connection": connection}))
-        quiet = resources.BODY_EXAMPLES[SourceForm] | {"name": "quiet", "readers": []}
+        quiet = examples.BODY_EXAMPLES[SourceForm] | {"name": "quiet", "readers": []}
         quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
         service.sources.register(callers["bob"], SourceForm.model_validate(quiet))
         ticks = {"name": "ticks", "connection": {"kind": "timer", "seconds": 60.0}}
@@ -138,11 +139,11 @@ def _carried(tools: Tools) -> None:
 
 
 def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
-    raw, other, own = (json.dumps(each).encode() for each in (resources.DOCUMENT, OTHER, OWN))
+    raw, other, own = (json.dumps(each).encode() for each in (examples.DOCUMENT, OTHER, OWN))
     ann = callers["ann"]
     places = {name: service.dataflows.submit(ann, raw).id for name in ("running", "edited", "drained")}
     places |= {name: service.dataflows.submit(ann, own).id for name in ("alone", "removed")}
-    planned = json.dumps(resources.DOCUMENT | {"goals": []}).encode()
+    planned = json.dumps(examples.DOCUMENT | {"goals": []}).encode()
     places["adaptive"] = service.dataflows.submit(ann, json.dumps(OWN | {"policy": {}}).encode()).id
     places["poors"] = service.dataflows.submit(callers["poor"], planned).id
     service.dataflows.submit(callers["bob"], raw)

@@ -10,15 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.answers import BillAmount, BillAnswer, BillLine, BillWhole
-from manager.answers.bill_csv import BILL_COLUMNS, as_csv, harmless
-from manager.savings.bill import Bill
-from manager.savings.bill_amounts import Line, amounts, period
-from manager.savings.bill_cap import cap_amount
-from manager.savings.cpu_estimate import CpuEstimate
-from manager.savings.intervals import Interval
-from manager.savings.ledger import HOUR, MeteredShare, Whole
-from manager.savings.money import rate
+from manager.answers.savings import BILL_COLUMNS, BillAmount, BillAnswer, BillLine, BillWhole, as_csv, harmless
+from manager.savings.bill import Bill, Line, amounts, period
+from manager.savings.ledger import HOUR, Interval, MeteredShare, Whole
+from manager.savings.settlement import CpuEstimate, cap_amount, rate
 
 LINES = [(tenant, f"{tenant}-{number}") for tenant in ("ann", "bob") for number in range(3)]
 # A few of them often, so that several use the same.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
-from manager.savings.counter_growth import BrokerCpu, CounterGrowth, Counters, counters, growth
+from manager.savings.counters import BrokerCpu, CounterGrowth, Counters, counters, growth
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SECOND = 10**9

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.savings.forecast import saving
+from manager.savings.use_cases import saving
 from merge import Basis, Instance, MeasuredCosts
 from merge.estimates import EVENT_SECONDS
 from tests.notation import flow

@@ -7,13 +7,9 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.savings.cost_split import CostSplit, combined, split
-from manager.savings.counter_growth import CounterGrowth
-from manager.savings.prices import Price
-from manager.savings.saved_cpu import saved_cpu
-from manager.savings.separate_execution import packed_groups
-from manager.savings.settlement import Settlement, Work, settle
-from manager.savings.usage import Usage
+from manager.savings.counters import CounterGrowth, Usage
+from manager.savings.ledger import saved_cpu
+from manager.savings.settlement import CostSplit, Price, Settlement, Work, combined, packed_groups, settle, split
 
 DATAFLOWS = ("a", "b", "c", "d")
 PRICE = Price(batch=0.06, batch_low=0.04, batch_high=0.08, bridge=0.01, paused=0.0001, pace=1.0)

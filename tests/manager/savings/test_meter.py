@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlmodel import Session, select
 
-from manager.defragmentation.choice import Chooser
+from manager.costs.choice import Chooser
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import DatabaseAway
-from manager.savings.counter_growth import BrokerCpu
+from manager.savings.counters import BrokerCpu
 from manager.savings.ledger import HOUR, KEPT, MINUTE, of_dataflows, of_tenants, whole
 from manager.savings.meter import _LOOK_EVERY, Meter
 from manager.store.tables import MeteredRow, MeteredTenantRow

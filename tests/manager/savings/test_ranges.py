@@ -2,8 +2,7 @@
 
 from random import Random
 
-from manager.defragmentation.calibration import ASSUMED, FEWEST_SAMPLES, Calibration, batch_range, prices
-from manager.defragmentation.measurement import HostSample
+from manager.costs.measured import ASSUMED, FEWEST_SAMPLES, Calibration, HostSample, batch_range, prices
 
 TRUE = 0.8 * ASSUMED.batch
 

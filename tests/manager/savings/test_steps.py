@@ -5,9 +5,19 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.savings.cpu_estimate import CpuEstimate
-from manager.savings.ledger import HOUR, KEPT, MINUTE, NO_SHARE, MeteredShare, Whole
-from manager.savings.steps import LONGEST_STEP, MOST_POINTS, points, steps
+from manager.savings.ledger import (
+    HOUR,
+    KEPT,
+    LONGEST_STEP,
+    MINUTE,
+    MOST_POINTS,
+    NO_SHARE,
+    MeteredShare,
+    Whole,
+    points,
+    steps,
+)
+from manager.savings.settlement import CpuEstimate
 
 NOW = 490_000 * HOUR + 1_234.5
 

@@ -1,6 +1,6 @@
 """The users of tasks, jobs and bridges."""
 
-from manager.savings.usage import running_snapshot, usage_of
+from manager.savings.counters import running_snapshot, usage_of
 from tests.manager.managers import Manager
 
 

@@ -13,17 +13,17 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import OperationalError
 
-from manager.cases.base import Paging
-from manager.committed.wanted import WantedJob
+from manager import reconciler as reconciling
+from manager.kernel.live_events import LiveEvents
+from manager.kernel.wanted import WantedJob
 from manager.problem import DatabaseAway
-from manager.reconciler import reconcile_loop
-from manager.reconciler.live_events import LiveEvents
-from manager.reconciler.reconcile_loop import Reconciler
+from manager.reconciler import Reconciler
 from manager.rest import make_app
 from manager.store import leadership
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
 from manager.store.tables import Leadership, TenantRow
+from manager.use_case import Paging
 from tests import needs
 from tests.manager.databases import Server, server
 from tests.manager.managers import OPERATOR, Manager
@@ -200,8 +200,8 @@ def test_the_loops_of_a_manager_outlive_an_outage(
 ) -> None:
     """The lease is renewed and the reconciler looks again once the database is back; no tracebacks are logged."""
     monkeypatch.setattr(leadership, "RENEW_EVERY", 0.01)
-    monkeypatch.setattr(reconcile_loop, "_LOOK_EVERY", 0.01)
-    monkeypatch.setattr(reconcile_loop, "_FAILURE_PAUSE", 0.01)
+    monkeypatch.setattr(reconciling, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(reconciling, "_FAILURE_PAUSE", 0.01)
     won, lost = threading.Event(), threading.Event()
     candidate = Candidate(store, "one", won=lambda _term: won.set(), lost=lost.set)
     hearing, reading = Hearing(), Reading(store)

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.machine.private_files import is_open_to_others, make_private_file, make_private_folder
 from manager.backup import back_up, restore
-from manager.process.settings import write_key
+from manager.settings import write_key
 from manager.store.database import Store, sqlite_url
 from manager.store.tables import Leadership
 

@@ -8,9 +8,12 @@ import pytest
 from dags import Catalogue
 from engine.code.store import digest_of
 from engine.tasks import TYPES
-from manager.answers import PublishingForm, ReconfigurationForm, SourceForm, Stop
+from manager.answers.dataflows import Stop
+from manager.answers.reconfigurations import ReconfigurationForm
+from manager.answers.sources import SourceForm
+from manager.answers.tenants import PublishingForm
+from manager.documents.canonical import modules_of
 from manager.problem import InvalidDataflow
-from manager.submissions.published_modules import modules_of
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")

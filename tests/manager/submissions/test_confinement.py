@@ -6,8 +6,9 @@ import pytest
 
 from dags import Scope, Visibility, confine
 from engine.plan import Plan
-from manager.answers import Start, SubmitAnswer, VisibilityForm
-from manager.committed.sources import Grants
+from manager.answers.dataflows import Start, SubmitAnswer
+from manager.answers.sources import VisibilityForm
+from manager.kernel.registered_sources import Grants
 from manager.problem import Conflict
 from tests.manager.managers import HOSTS, Manager, caller, raw
 from tests.notation import flow

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dags import Catalogue
 from engine.tasks import TYPES
-from manager.answers import SourceForm, Stop
+from manager.answers.dataflows import Stop
+from manager.answers.sources import SourceForm
 from manager.problem import InvalidDataflow
 from tests.manager.managers import Manager, caller
 

@@ -6,7 +6,8 @@ import pytest
 
 from dags import Catalogue
 from engine.tasks import TYPES
-from manager.answers import DataflowState, SourceForm
+from manager.answers.dataflows import DataflowState
+from manager.answers.sources import SourceForm
 from manager.problem import InvalidDataflow
 from tests.manager.managers import Manager, caller
 

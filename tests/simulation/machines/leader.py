@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from manager.carriages.machine_watch import RECONNECTED_WITHIN
+from manager.machines.admission import RECONNECTED_WITHIN
 from ring.balance import next_ring
 from ring.carriage import Carriage, MachineSeen
 from ring.decision import decide

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import merge
 from dags import Kind, Schema
 from engine.plan import SlotState
-from manager.answers import Stop
-from manager.committed.state import CommittedState
-from manager.defragmentation.choice import Chooser
+from manager.answers.dataflows import Stop
+from manager.costs.choice import Chooser
+from manager.kernel.state import CommittedState
 from manager.problem import Conflict
-from manager.process.settings import Placement
+from manager.settings import Placement
 from manager.store.database import Store, sqlite_url
 from merge import JobId, Weighed, each_step, each_task, works
 from merge.consolidation.defragmentation import forwarded

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.answers import CpuAnswer, EstimateAnswer, SavedAnswer, SavingsAnswer, ShareAnswer, WholeAnswer
+from manager.answers.savings import CpuAnswer, EstimateAnswer, SavedAnswer, SavingsAnswer, ShareAnswer, WholeAnswer
 from tests.workloads.replay import toy
 from workloads.replay.plan import Pacing, awaited_steps, measured_steps, seconds_of
 from workloads.replay.results_folder import STEP_LINES, ResultsFolder, StepResult, manifest_of

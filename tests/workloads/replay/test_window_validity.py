@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from manager.answers import JobAnswer
+from manager.answers.jobs import JobAnswer
 from workloads.replay.window_validity import why_behind
 
 

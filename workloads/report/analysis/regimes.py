@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from manager.defragmentation.calibration import ASSUMED
+from manager.costs.measured import ASSUMED
 from merge import Regime
 from workloads.report.analysis.means import job_cores
 from workloads.report.analysis.runs import Runs

@@ -8,7 +8,7 @@ from statistics import fmean
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
-from manager.defragmentation.calibration import ASSUMED
+from manager.costs.measured import ASSUMED
 from workloads.report.analysis.means import MANY, cores_by_packing_and_sharing, latencies, shares_by_users
 from workloads.report.analysis.regimes import measured_savings, regime_of
 from workloads.report.analysis.runs import Runs

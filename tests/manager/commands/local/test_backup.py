@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from manager.process.settings import read_settings
+from manager.settings import read_settings
 from manager.store.database import Store, sqlite_url
 from tests.manager.commands.braid_runner import Braid
 

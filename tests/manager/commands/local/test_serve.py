@@ -9,9 +9,9 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from manager.command import app
-from manager.commands.exit_codes import ExitCode
-from manager.commands.local.serve import serve
-from manager.process.settings import SECRET_SETTINGS, Settings
+from manager.exit_codes import ExitCode
+from manager.process.commands import serve
+from manager.settings import SECRET_SETTINGS, Settings
 from tests.manager.commands.braid_runner import Braid
 
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from manager.answers import KeyForm
-from manager.rest.session_cookie import COOKIE, SESSION_LIFE
+from manager.answers.tenants import KeyForm
+from manager.rest.dependencies import COOKIE, SESSION_LIFE
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 

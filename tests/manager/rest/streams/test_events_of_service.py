@@ -9,12 +9,12 @@ import pytest
 
 from bridge import topics
 from engine.plan_messages import read_plan
-from manager.answers import Role, TenantForm
-from manager.cases.base import Caller
-from manager.reconciler.dataflow_needs import CommittedDataflowLookup
-from manager.reconciler.live_events import LiveEvents
-from manager.reconciler.reconcile_loop import Reconciler
+from manager.answers.tenants import Role, TenantForm
+from manager.kernel.dataflow_life import CommittedDataflowLookup
+from manager.kernel.live_events import LiveEvents
+from manager.reconciler import Reconciler
 from manager.rest import make_app
+from manager.use_case import Caller
 from tests.integration.serving import counting, street
 from tests.manager.observations.listened_host import Hearing
 from tests.manager.rest.real_service import real_service

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from manager.answers import EventAnswer
-from manager.reconciler.live_events import LiveEvents
-from manager.rest.streams import signs_of_life
-from manager.rest.streams.live_events import EventFeed
+from manager.answers.overview import EventAnswer
+from manager.kernel.live_events import LiveEvents
+from manager.rest import streams as rest_streams
+from manager.rest.streams import EventFeed
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
 
@@ -86,7 +86,7 @@ def test_a_revoked_key_hears_no_more(
     ann: httpx.Client, service: FakeService, events: LiveEvents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream ends soon after its key was revoked, although the manager goes on."""
-    monkeypatch.setattr(signs_of_life, "QUIET", 0.0)
+    monkeypatch.setattr(rest_streams, "QUIET", 0.0)
     for stream in _listening(ann):
         events.add("dataflow", {"tenant": "ann"})
         assert 1 == next(stream).id

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from manager.answers import SampleAnswer
-from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
-from manager.reconciler.live_events import LiveEvents
-from manager.rest.openapi_examples import resources
-from manager.rest.streams import signs_of_life
+from manager.answers.dataflows import SampleAnswer
+from manager.kernel.live_events import LiveEvents
+from manager.outputs.readers import MOST_LOOKS_OF_ONE, OutputWatcher
+from manager.rest import examples, streams
 from tests.manager.memory_outputs import connecting, output
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
@@ -29,7 +28,7 @@ def broker(service: FakeService, ann: httpx.Client) -> MemoryBroker:
     made = MemoryBroker()
     service.outputs = OutputWatcher(connecting(made))
     service.outputs.start()
-    ann.post("/v1/dataflows", json=resources.DOCUMENT).raise_for_status()
+    ann.post("/v1/dataflows", json=examples.DOCUMENT).raise_for_status()
     return made
 
 
@@ -122,7 +121,7 @@ def test_a_stream_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa:
     with _watched(operator) as samples:
         events.close()
         assert [] == list(samples)
-    monkeypatch.setattr(signs_of_life, "QUIET", 0.0)
+    monkeypatch.setattr(streams, "QUIET", 0.0)
     with _watched(ann) as samples:
         service.known_keys.clear()
         service.hashes.clear()

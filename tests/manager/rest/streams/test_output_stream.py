@@ -9,11 +9,10 @@ import httpx
 import pytest
 
 from engine.delivery.publisher import RUNS
-from manager.answers import OutputEvent
-from manager.event_flow.output_watcher import OutputWatcher
-from manager.reconciler.live_events import LiveEvents
-from manager.rest.openapi_examples import resources
-from manager.rest.streams import signs_of_life
+from manager.answers.dataflows import OutputEvent
+from manager.kernel.live_events import LiveEvents
+from manager.outputs.readers import OutputWatcher
+from manager.rest import examples, streams
 from tests.manager.memory_outputs import connecting, output
 from tests.manager.rest.fake_service import FakeService
 from tests.twins.memory_broker import MemoryBroker
@@ -28,7 +27,7 @@ def broker(service: FakeService, ann: httpx.Client) -> MemoryBroker:
     made = MemoryBroker()
     service.outputs = OutputWatcher(connecting(made))
     service.outputs.start()
-    ann.post("/v1/dataflows", json=resources.DOCUMENT).raise_for_status()
+    ann.post("/v1/dataflows", json=examples.DOCUMENT).raise_for_status()
     return made
 
 
@@ -90,7 +89,7 @@ def test_it_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa: PLR09
     with listened(operator) as heard:
         events.close()
         assert [] == list(heard)
-    monkeypatch.setattr(signs_of_life, "QUIET", 0.0)
+    monkeypatch.setattr(streams, "QUIET", 0.0)
     with listened(ann) as heard:
         service.known_keys.clear()
         service.hashes.clear()

@@ -1,0 +1,1 @@
+"""Dynamic dataflows: resolved when they are submitted, and adapted while they run."""

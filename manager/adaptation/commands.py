@@ -1,0 +1,80 @@
+"""The commands about dynamic dataflows: `braid adapt show|policy|choose`."""
+
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from manager.answers.adaptations import AdaptationAnswer, AdaptiveTaskAnswer, AlternateAnswer
+from manager.cli import File, Id, Shown, WrongUsage, client_command, lines, read_file, table
+from manager.client.client import Client
+
+app = typer.Typer(no_args_is_help=True, help="Show and steer dataflows that adapt.")
+_OPEN = {"open": True, "closed": False}
+
+
+@app.command("show")
+@client_command
+def show(client: Client, dataflow: Id) -> Shown:
+    """Show which alternates run, and by which figures."""
+    return _shown(client.adaptation(dataflow))
+
+
+@app.command("policy")
+@client_command
+def policy(client: Client, dataflow: Id, file: File) -> Shown:
+    """Replace the policy while the dataflow runs."""
+    return _shown(client.set_policy(dataflow, read_file(file)))
+
+
+@app.command("choose")
+@client_command
+def choose(
+    client: Client,
+    dataflow: Id,
+    chosen: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME=CHOICE", help="A task and its alternate, or a stream and `open` or `closed`."),
+    ] = None,
+) -> Shown:
+    """Choose by hand. Whatever is not named is left to the service again."""
+    return _shown(client.choose(dataflow, dict(_pair(each) for each in chosen or ())))
+
+
+def _pair(text: str) -> tuple[str, str | bool]:
+    name, equals, choice = text.rpartition("=")
+    if not equals or not name:
+        raise WrongUsage(f"{text!r} is no choice; write NAME=CHOICE, such as forecast=tree or 'a>b=open'")
+    return name, _OPEN.get(choice, choice) if ">" in name else choice
+
+
+def _shown(answer: AdaptationAnswer) -> Shown:
+    return Shown(data=answer, text=_text(answer))
+
+
+def _text(answer: AdaptationAnswer) -> RenderableType:
+    rows = [_row(task, each) for task in answer.tasks for each in task.alternates]
+    streams = [(each.stream, "open" if each.open else "closed", each.rule) for each in answer.streams]
+    figures = [
+        f"{name} {value:.3g}"
+        for name, value in (
+            ("value", answer.value),
+            ("throughput", answer.throughput),
+            ("events/s", answer.rate),
+            ("cores needed", answer.cores_needed),
+            ("of", answer.cores),
+        )
+        if value is not None
+    ]
+    return lines(
+        table("task", "alternate", "", "value", "µs an event", "out/in", "rule", rows=rows, empty="no alternates"),
+        table("stream", "is", "rule", rows=streams, empty="no guarded streams") if streams else "",
+        ", ".join(figures),
+        answer.trouble,
+    )
+
+
+def _row(task: AdaptiveTaskAnswer, each: AlternateAnswer) -> tuple[object, ...]:
+    state = "runs" if each.name == task.active else "" if each.permitted else "not permitted"
+    cost = f"{each.cost:.3g}{'' if each.measured else ' declared'}"
+    return task.task, each.name, state, f"{each.value:.3g}", cost, f"{each.selectivity:.3g}", task.rule

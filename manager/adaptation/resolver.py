@@ -1,0 +1,103 @@
+"""The resolver of dynamic documents: the plain document that runs, for what is chosen."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from adaptation.documents.dynamic_document import DynamicDocument, Selection
+from adaptation.documents.dynamic_reader import ModuleOf, read_dynamic
+from adaptation.documents.resolution import resolve
+from dags import Catalogue, Dataflow, InvalidDocument
+from manager.documents.canonical import canonical, modules_of, published_in
+from manager.kernel.committer import Committer
+from manager.kernel.dataflow_rows import WrittenDocument, WrittenKind
+from manager.problem import InvalidDataflow
+from manager.store.database import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A dynamic document, and the plain one that it begins with."""
+
+    dynamic: DynamicDocument
+    written: bytes
+
+    @property
+    def document(self) -> bytes:
+        """The plain document."""
+        return plain(self.dynamic, self.dynamic.first)
+
+    @property
+    def origin(self) -> WrittenDocument:
+        """Of what that was made."""
+        return WrittenDocument(kind=WrittenKind.DYNAMIC, written=self.written)
+
+
+def plain(dynamic: DynamicDocument, chosen: Selection) -> bytes:
+    """The plain document for what is chosen."""
+    return json.dumps(resolve(dynamic, chosen), ensure_ascii=False).encode()
+
+
+class Resolver:
+    """Reads dynamic documents; any thread may ask it."""
+
+    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
+        self._committer = committer
+        self._store = store
+        self._catalogue = catalogue
+
+    def resolved(self, tenant: str, raw: bytes, dataflow: str = "resolved") -> Resolved:
+        """A dynamic document as it begins; refused with all of its problems."""
+        with self._committer.looking() as state:
+            sources = state.sources
+
+        def check(document: bytes) -> Dataflow:
+            try:
+                return canonical(
+                    document,
+                    dataflow=dataflow,
+                    tenant=tenant,
+                    catalogue=self._catalogue,
+                    sources=sources,
+                    published=published_in(self._store),
+                )
+            except InvalidDataflow as refused:
+                raise InvalidDocument(refused.errors) from refused
+
+        try:
+            dynamic = read_dynamic(raw, module=self._modules(tenant, raw), canonical=check)
+        except InvalidDocument as refused:
+            raise InvalidDataflow(refused.problems) from refused
+        return Resolved(dynamic=dynamic, written=raw)
+
+    def read(self, tenant: str, dynamic: str) -> DynamicDocument:
+        """A dynamic document that was accepted before."""
+        raw = dynamic.encode()
+        return read_dynamic(raw, module=self._modules(tenant, raw))
+
+    def _modules(self, tenant: str, raw: bytes) -> ModuleOf:
+        named = set(_modules_in(raw))
+        if not named:
+            return lambda _name, _config: None
+        with self._store.read() as session:
+            found = {each.name: each for each in modules_of(session, tenant, named)}
+
+        def module(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Collection[str]] | None:
+            made = found.get(name)
+            return None if made is None else (made.type, made.config(config, {}), made.form.host_tags)
+
+        return module
+
+
+def _modules_in(raw: bytes) -> Iterator[str]:
+    """The modules that alternates name; nothing of a document that is refused when it is read."""
+    try:
+        tasks = json.loads(raw)["tasks"]
+    except (ValueError, KeyError, TypeError):
+        return
+    for task in tasks if isinstance(tasks, list) else ():
+        alternates = task.get("alternates") if isinstance(task, dict) else None
+        for each in alternates if isinstance(alternates, list) else ():
+            if isinstance(each, dict) and isinstance(name := each.get("module"), str):
+                yield name

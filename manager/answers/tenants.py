@@ -1,0 +1,159 @@
+"""Answers about tenants: quotas, API keys, secrets, credentials for the broker, and sessions of the console."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from manager.answers.base import Answer, Form, TenantName
+
+_Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+"""Up to what every database can count."""
+
+
+class Quota(Form):
+    """The most that a tenant may use."""
+
+    dataflows: _Count = 1_000
+    tasks: _Count = 20_000
+    streams: _Count = 100_000
+    """Between the tasks of all its dataflows."""
+    submits_per_minute: _Count = 600
+    wheel_bytes: _Count = 64 * 1024 * 1024
+    """In all."""
+    sources: _Count = 200
+    secrets: _Count = 200
+    modules: _Count = 1_000
+    """Versions, of all its modules."""
+    keys: _Count = 100
+    """API keys that are valid."""
+    requests_per_minute: _Count = 6_000
+    """Of all its keys and sessions together."""
+    from_earliest: _Count = 20
+    """Dataflows that began at the earliest events, which share nothing and have jobs of their own."""
+    state_mb: _Count = 4_000
+    """In the states of all tasks that its dataflows need."""
+
+
+class QuotaUse(Answer):
+    """What a tenant uses of its quota; requests a minute are not counted over all managers."""
+
+    dataflows: int
+    tasks: int
+    streams: int
+    submits_per_minute: int
+    """In the last minute."""
+    wheel_bytes: int
+    sources: int
+    secrets: int
+    modules: int
+    keys: int
+    from_earliest: int
+    state_mb: int | None = None
+    """None from a manager that does not lead. States of less than 10,000 bytes are not counted."""
+
+
+class PublishingForm(Form):
+    """What a tenant may publish besides modules of installed task types."""
+
+    code: bool
+    """Modules that are code."""
+
+
+class TenantForm(Form):
+    """A tenant to admit."""
+
+    name: TenantName
+    quota: Quota = Quota()
+
+
+class TenantAnswer(Answer):
+    """A tenant."""
+
+    name: str
+    quota: Quota
+    uses: QuotaUse
+    created: datetime
+    publishes_code: bool = False
+    """Whether an operator allows it to publish modules that are code."""
+    quarantined_until: datetime | None = None
+    """Until when its tasks share no worker with those of others, because some were stopped for asking too much."""
+
+
+class Role(StrEnum):
+    """The role of a caller: tenants act on what they own, operators on everything."""
+
+    TENANT = "tenant"
+    OPERATOR = "operator"
+
+
+class KeyForm(Form):
+    """An API key to make; without a tenant it is an operator's."""
+
+    tenant: TenantName | None = None
+    note: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+
+
+class KeyAnswer(Answer):
+    """An API key, without its secret."""
+
+    id: str
+    role: Role
+    tenant: str | None
+    note: str
+    created: datetime
+    revoked: datetime | None
+
+
+class NewKeyAnswer(KeyAnswer):
+    """A new API key. This answer alone holds its secret."""
+
+    key: str
+
+
+class SecretForm(Form):
+    """A secret to store."""
+
+    secret: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] = Field(repr=False)
+
+
+class SecretAnswer(Answer):
+    """The name of a secret. Its value is never shown."""
+
+    tenant: str
+    name: str
+
+
+class BrokerCredentials(Answer):
+    """The credentials with which a tenant connects to the broker. This answer alone holds the password."""
+
+    url: str
+    user: str
+    password: str
+    reads: tuple[str, ...]
+    """Topics that it may subscribe to."""
+    writes: tuple[str, ...]
+    """Topics that it may publish on."""
+
+
+class SessionForm(Form):
+    """The API key to sign in with."""
+
+    key: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(repr=False)
+
+
+class SessionAnswer(Answer):
+    """The caller."""
+
+    kind: Role
+    tenant: str | None = None
+    """None for an operator."""
+    until: datetime | None = None
+    """The end of the session; None for a caller with an API key."""
+
+
+class SessionEnded(Answer):
+    """The result of signing out: whether there was a session."""
+
+    ended: bool

@@ -1,1 +1,0 @@
-"""Use cases of what is planned: pipelines, their plans, and the modules that they are made of."""

@@ -1,1 +1,0 @@
-"""The commands that need no running service: serve, backup, restore, doctor, check."""

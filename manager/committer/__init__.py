@@ -1,1 +1,0 @@
-"""Changes of the committed state: one committer, and for each subject the changes that it makes."""

@@ -1,0 +1,396 @@
+"""Costs as measured: samples of hosts and tasks, the prices fitted to them, and what is kept of both.
+
+Calibration: the prices of batches, bridges, paused tasks and disruptions, fitted to the hosts' measurements. A
+host reports the CPU that its processes took, and the part that its tasks took. The rest went into batches,
+bridges, paused tasks and the host itself; many samples of all hosts show in which proportions. This is a ridge
+regression: every price is drawn towards the assumed one, the less the more data there is. So a price without
+data stays as assumed, and two prices that always occur together both change a little.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from pydantic import TypeAdapter, ValidationError
+
+from engine.plan import Plan, SlotState
+from engine.supply import Bridged
+from manager.observations.figures import figures_of, per_second, stretch
+from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured
+from manager.store.database import Store
+from manager.store.tables import Leadership, LearntRow
+from merge import ASSUMED_BUSY, BATCH_SECONDS, Costs, Instance, JobId, Jobs, RunningGraph
+from merge.placement.planned import ASSUMED_BRIDGE
+
+SHORTEST_SAMPLE = 60.0
+"""The least seconds that a sample covers: a host measures its CPU every five, at a time that it does not report."""
+_NOTHING = InstanceMeasured()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The counters of a host and its jobs at one moment; made by `moment`."""
+
+    at: float
+    """The time in seconds of a monotonic clock."""
+    cpu: Mapping[str, float]
+    """Seconds of CPU of each of its processes since their start."""
+    jobs: Mapping[str, Measured]
+    bridges: int
+    """Bridges into its jobs."""
+    paused: int
+    """Paused tasks in its jobs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSample:
+    """The work of a host between two moments; made by `sample`."""
+
+    seconds: float
+    cpu: float
+    """Seconds of CPU that its processes took, without its tasks."""
+    batches: int
+    bridges: float
+    """The mean number."""
+    paused: float
+    """The mean number."""
+
+
+def moment(
+    host: HostSeen, hosts: Iterable[HostSeen], plans: Iterable[Plan], seen: Mapping[str, JobSeen], at: float
+) -> Moment:
+    """Return the counters of a host at the time of its status, with these plans in its jobs.
+
+    Its processes run the jobs of all `hosts` of its machine.
+    """
+    together = {host.host, *(each.host for each in hosts if each.machine and each.machine == host.machine)}
+    there = [plan for plan in plans if plan.host in together]
+    return Moment(
+        at=at,
+        cpu=host.cpu,
+        jobs={plan.job: job.measured[-1] for plan in there if (job := seen.get(plan.job)) is not None and job.measured},
+        bridges=sum(isinstance(ingress.supply, Bridged) for plan in there for ingress in plan.ingress),
+        paused=sum(slot.state is SlotState.PAUSED for plan in there for slot in plan.slots),
+    )
+
+
+def sample(before: Moment | None, after: Moment) -> tuple[Moment, HostSample | None]:
+    """Return the moment to compare with next time, and the sample between the two moments, if there is one.
+
+    There is none yet if they are too close together. There is none at all if something was started or stopped in
+    between: that takes CPU of its own, and counters start again.
+    """
+    if before is None or not _comparable(before, after):
+        return after, None
+    if after.at - before.at < SHORTEST_SAMPLE:
+        return before, None
+    return after, _between(before, after)
+
+
+def _comparable(before: Moment, after: Moment) -> bool:
+    runs = {job: measured.run for job, measured in before.jobs.items()}
+    return (
+        bool(before.cpu)
+        and runs == {job: measured.run for job, measured in after.jobs.items()}
+        # Before its first batch, a job's batch number is not known.
+        and all(measured.batch >= 0 for measured in before.jobs.values())
+        and all(after.cpu.get(part, 0.0) >= taken for part, taken in before.cpu.items())
+    )
+
+
+def _between(before: Moment, after: Moment) -> HostSample:
+    cpu = sum(after.cpu.values()) - sum(before.cpu.values())
+    tasks = sum(
+        _cpu(before.jobs[job], measured, instance)
+        for job, measured in after.jobs.items()
+        for instance in measured.instances
+    )
+    return HostSample(
+        seconds=after.at - before.at,
+        cpu=max(0.0, cpu - tasks / 1e9),
+        batches=sum(measured.batch - before.jobs[job].batch for job, measured in after.jobs.items()),
+        bridges=(before.bridges + after.bridges) / 2,
+        paused=(before.paused + after.paused) / 2,
+    )
+
+
+def busy(running: RunningGraph, jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[Instance, float]:
+    """Return the load of each running task in cores, from the CPU that it took in the last minute.
+
+    A source does no work. The load is assumed, as when tasks are placed, if a job has not reported enough yet.
+    """
+    # Once for each job, because there are many more tasks.
+    over = {
+        job: stretch(report.measured, now)
+        for job in jobs.jobs
+        if (report := seen.get(str(job))) is not None and len(report.measured) > 1
+    }
+    found: dict[Instance, float] = {}
+    for instance, task in running.tasks.items():
+        if not task.inputs:
+            found[instance] = 0.0
+        elif (known := over.get(jobs.homes[instance].job)) is None:
+            found[instance] = ASSUMED_BUSY
+        else:
+            found[instance] = _cpu(known.base, known.last, instance) / known.seconds / 1e9
+    return found
+
+
+def batches(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, float]:
+    """Return the batches per second of each job, as far as they are known."""
+    rates = {
+        job: per_second(report.measured, lambda base, last: last.batch - base.batch, now)
+        for job in jobs.jobs
+        # The first report after a restart has no batch number.
+        if (report := seen.get(str(job))) is not None and all(each.batch >= 0 for each in report.measured)
+    }
+    return {job: rate for job, rate in rates.items() if rate is not None}
+
+
+def batch_seconds(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, float]:
+    """Return the median duration of the latest batches of each job, as far as it is known."""
+    found = {
+        job: figures_of(report.measured, now).batch_seconds_p50
+        for job in jobs.jobs
+        if (report := seen.get(str(job))) is not None
+    }
+    return {job: seconds for job, seconds in found.items() if seconds is not None}
+
+
+def _cpu(base: Measured, last: Measured, instance: int) -> int:
+    """Return the nanoseconds of CPU that an instance took between two moments."""
+    after, before = last.instances.get(instance, _NOTHING), base.instances.get(instance, _NOTHING)
+    return max(0, after.cpu_ns - before.cpu_ns)
+
+
+FEWEST_SAMPLES = 10
+"""Samples needed before any price is fitted."""
+_FADING = 0.98
+"""The part of its weight that a sample keeps with each new one: at one per minute, half remains after half an hour."""
+_NOISE = 0.02
+"""The assumed error of a measurement in cores: garbage collection, clocks, other work."""
+_CONVERGED = 1e-6
+"""The fit has converged when no price changes by more in a pass, as a part of the assumed price."""
+_MOST_PASSES = 2_000
+"""The limit of passes; so many are needed only if two prices are hard to separate."""
+DISRUPTIONS_KEPT = 9
+"""The number of latest defragmentations that are kept. Their median counts, so an outlier changes nothing."""
+FEWEST_DISRUPTIONS = 3
+"""Defragmentations needed before their median counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """The prices on a host, without its tasks; assumed, or made by `prices`."""
+
+    host: float = 0.03
+    """Cores of a host without jobs."""
+    batch: float = BATCH_SECONDS
+    """Seconds of CPU per batch, independent of its events."""
+    bridge: float = ASSUMED_BRIDGE
+    """Cores per bridge, for sending, receiving and spooling with every batch."""
+    paused: float = 0.0001
+    """Cores per paused task, for its line in each plan and its state in each image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disruptions:
+    """The costs of a defragmentation; assumed, or made by `disruptions` from past ones."""
+
+    start: float = 3.0
+    """Seconds of CPU to start and warm a job."""
+    interruption: float = 2.0
+    """Seconds for which the moving tasks stand still."""
+    moving: float = 2e-8
+    """Seconds of CPU to read, write and sync a byte of state."""
+
+
+ASSUMED = Prices()
+ASSUMED_DISRUPTIONS = Disruptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Weighted sums over all samples, in which old samples fade. Start with the empty one."""
+
+    samples: int = 0
+    products: tuple[tuple[float, ...], ...] = ((0.0,) * 4,) * 4
+    """Sums of the products of each two amounts."""
+    taken: tuple[float, ...] = (0.0,) * 4
+    """Sums of the products of each amount and the cores taken."""
+    squares: float = 0.0
+    """The sum of the squared cores taken."""
+
+    def learn(self, sample: HostSample) -> "Calibration":
+        """Return the calibration with a further sample."""
+        amounts = (1.0, sample.batches / sample.seconds, sample.bridges, sample.paused)
+        cores = sample.cpu / sample.seconds
+        return Calibration(
+            samples=self.samples + 1,
+            products=tuple(
+                tuple(_FADING * kept + one * other for kept, other in zip(row, amounts, strict=True))
+                for row, one in zip(self.products, amounts, strict=True)
+            ),
+            taken=tuple(_FADING * kept + one * cores for kept, one in zip(self.taken, amounts, strict=True)),
+            squares=_FADING * self.squares + cores**2,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredDisruption:
+    """The costs of one past defragmentation. None means not measured."""
+
+    jobs: int
+    """Jobs that it started."""
+    starting: float | None = None
+    """Seconds of CPU to start them."""
+    interruption: float
+    """Seconds for which the moving tasks stood still."""
+    state: int = 0
+    """Bytes of state that were moved."""
+    moving: float | None = None
+    """Seconds of CPU to move them."""
+
+
+def prices(calibration: Calibration, assumed: Prices = ASSUMED) -> Prices:
+    """Return the prices that fit the samples best; the assumed ones if there are too few samples."""
+    if calibration.samples < FEWEST_SAMPLES:
+        return assumed
+    units = (assumed.host, assumed.batch, assumed.bridge, assumed.paused)
+    # Coordinate descent: prices are multiples of the assumed ones, so that all have the same scale. Each in turn is set
+    # to its optimum given the others, but never below zero, until none changes.
+    products = [
+        [each * one * other for each, other in zip(row, units, strict=True)]
+        for row, one in zip(calibration.products, units, strict=True)
+    ]
+    taken = [each * unit for each, unit in zip(calibration.taken, units, strict=True)]
+    found = [1.0] * len(units)
+    for _ in range(_MOST_PASSES):
+        before = tuple(found)
+        for place, row in enumerate(products):
+            others = sum(each * found[other] for other, each in enumerate(row) if other != place)
+            found[place] = max(0.0, (taken[place] - others + _NOISE**2) / (row[place] + _NOISE**2))
+        if max(abs(one - other) for one, other in zip(before, found, strict=True)) < _CONVERGED:
+            break
+    host, batch, bridge, paused = (unit * multiple for unit, multiple in zip(units, found, strict=True))
+    return Prices(host=host, batch=batch, bridge=bridge, paused=paused)
+
+
+def batch_range(calibration: Calibration, assumed: Prices = ASSUMED) -> tuple[float, float]:
+    """Return the range in which the price of a batch lies: two standard deviations to each side.
+
+    The deviation follows from the distance between the samples and the fit. Without samples, and at most, the range is
+    from half to double the assumed price.
+    """
+    units = (assumed.host, assumed.batch, assumed.bridge, assumed.paused)
+    found = prices(calibration, assumed)
+    least, most = min(assumed.batch / 2, found.batch), max(assumed.batch * 2, found.batch)
+    if calibration.samples < FEWEST_SAMPLES:
+        return least, most
+    paid = (found.host, found.batch, found.bridge, found.paused)
+    accounted = sum(
+        one * other * kept
+        for one, row in zip(paid, calibration.products, strict=True)
+        for other, kept in zip(paid, row, strict=True)
+    )
+    crossed = sum(one * kept for one, kept in zip(paid, calibration.taken, strict=True))
+    # The first amount is always one, so its product with itself is the total weight of the samples.
+    variance = max(0.0, calibration.squares - 2 * crossed + accounted) / calibration.products[0][0]
+    known = [
+        [
+            each * one * other + (_NOISE**2 if at == to else 0.0)
+            for to, (each, other) in enumerate(zip(row, units, strict=True))
+        ]
+        for at, (row, one) in enumerate(zip(calibration.products, units, strict=True))
+    ]
+    deviation = (max(_NOISE**2, variance) * _inverse(known, 1)) ** 0.5 * assumed.batch
+    return max(least, found.batch - 2 * deviation), min(most, found.batch + 2 * deviation)
+
+
+def disruptions(past: Sequence[MeasuredDisruption], assumed: Disruptions = ASSUMED_DISRUPTIONS) -> Disruptions:
+    """Return the expected costs of a defragmentation: medians of the latest ones, or as assumed if these are few."""
+    latest = past[-DISRUPTIONS_KEPT:]
+    starts = [each.starting / each.jobs for each in latest if each.jobs and each.starting is not None]
+    moves = [each.moving / each.state for each in latest if each.state and each.moving is not None]
+    return Disruptions(
+        start=_middle(starts, assumed.start),
+        interruption=_middle([each.interruption for each in latest], assumed.interruption),
+        moving=_middle(moves, assumed.moving),
+    )
+
+
+def costs(pace: float, paid: Prices, disruption: Disruptions, busy: Mapping[Instance, float]) -> Costs:
+    """Combine prices and disruptions into the costs that placement and defragmentation take."""
+    return Costs(
+        pace=pace,
+        batch=paid.batch,
+        busy=busy,
+        bridge=paid.bridge,
+        paused=paid.paused,
+        start=disruption.start,
+        interruption=disruption.interruption,
+        moving=disruption.moving,
+    )
+
+
+def _inverse(matrix: list[list[float]], place: int) -> float:
+    """Return one element on the diagonal of the inverse of a positive definite matrix."""
+    rows = [[*row, 1.0 if at == place else 0.0] for at, row in enumerate(matrix)]
+    for at, pivot in enumerate(rows):
+        for other in rows:
+            if other is not pivot:
+                part = other[at] / pivot[at]
+                other[:] = [one - part * two for one, two in zip(other, pivot, strict=True)]
+    return rows[place][-1] / rows[place][place]
+
+
+def _middle(values: Sequence[float], assumed: float) -> float:
+    return max(0.0, median(values)) if len(values) >= FEWEST_DISRUPTIONS else assumed
+
+
+log = logging.getLogger("braid.defragmenting")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearntCosts:
+    """The calibration and the latest disruptions; made by `Chooser`, and read by `LearntCostStore`."""
+
+    calibration: Calibration = field(default_factory=Calibration)
+    past: tuple[MeasuredDisruption, ...] = ()
+    """The costs of the latest defragmentations."""
+
+
+_LEARNT = TypeAdapter(LearntCosts)
+
+
+class LearntCostStore:
+    """Reads and writes learnt costs for one manager, which writes only while it leads."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        """`name` is the manager's name as a candidate for the lead."""
+        self._store = store
+        self._name = name
+
+    def read(self) -> LearntCosts:
+        """Return the costs written last; empty ones if there are none, or if they cannot be read."""
+        with self._store.read() as session:
+            row = session.get(LearntRow, 1)
+        if row is None:
+            return LearntCosts()
+        try:
+            found = _LEARNT.validate_python(row.costs)
+        except ValidationError as error:
+            log.warning("costs are learnt anew: another release of Braid has stored other costs (%s)", error)
+            return LearntCosts()
+        amounts = len(Calibration().taken)
+        if {len(found.calibration.taken), *map(len, found.calibration.products)} != {amounts}:
+            log.warning("costs are learnt anew: another release of Braid has stored more or fewer prices")
+            return LearntCosts()
+        return found
+
+    def write(self, learnt: LearntCosts) -> None:
+        """Write the costs, unless another manager leads by now."""
+        with self._store.write() as session:
+            if session.get_one(Leadership, 1).leader == self._name:
+                session.merge(LearntRow(at=self._store.now(session), costs=_LEARNT.dump_python(learnt, mode="json")))

@@ -1,0 +1,1 @@
+"""Dataflows: submitted alone or together, replaced, explained, shown, drained and removed."""

@@ -1,0 +1,569 @@
+"""The changes that dataflows bring: submitted alone or together, replaced, drained and removed; and their previews."""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, select
+from sqlmodel import Session
+
+from dags import Catalogue, Dataflow, Problem, Scope
+from dags.canonical import NO_HISTORIES
+from manager.answers.dataflows import Start
+from manager.answers.overview import OperationKind
+from manager.documents.canonical import canonical, of_document, problems_of_documents, published_in
+from manager.documents.preview import SubmissionPreview, check_loops, confined, preview, unhosted_refused
+from manager.kernel.committer import Committer
+from manager.kernel.dataflow_rows import (
+    WrittenDocument,
+    dataflow_of,
+    histories_of,
+    running_dataflow,
+    take_away,
+    take_origin,
+)
+from manager.kernel.draft import (
+    UNBOUNDED,
+    Draft,
+    dataflow_row,
+    write_dataflow,
+    write_down,
+    write_idempotency,
+    write_operation,
+    write_running,
+)
+from manager.kernel.registered_sources import Registered
+from manager.kernel.state import CommittedState, running_id
+from manager.kernel.transitions import Comer, Drain, TransitionScope
+from manager.kernel.wanted import Draining
+from manager.moves.changes import reading_the_same
+from manager.planner import Delivered, public_id
+from manager.problem import Conflict, InvalidDataflow
+from manager.store.database import Store
+from manager.store.tables import DataflowRow, IdempotencyRow, table_of
+from manager.tenants.quotas import check_from_earliest, check_rate, check_size
+from merge import JobId, Replace, Step, Submit, decide
+
+
+class Submission(NamedTuple):
+    """The outcome of a submission."""
+
+    row: DataflowRow
+    again: bool
+    """Whether it was submitted before under the same idempotency key."""
+
+
+class _Document(NamedTuple):
+    tenant: str
+    dataflow: str
+    """The id that it gets, or has."""
+    raw: bytes
+    start: Start
+    histories: Mapping[str, Scope] = NO_HISTORIES
+
+
+class _Read(NamedTuple):
+    dataflow: Dataflow
+    sources: Mapping[str, Registered]
+    """The sources as they were when it was read."""
+
+
+class _Decided(NamedTuple):
+    dataflow: Dataflow
+    step: Step
+
+
+class _Stale(Exception):
+    """The sources have changed since the document was read."""
+
+
+class _Known(Exception):
+    """The idempotency key has been used for the same submission."""
+
+    def __init__(self, row: DataflowRow) -> None:
+        super().__init__(row.id)
+        self.row = row
+
+
+class DataflowChanges:
+    """All that is done with dataflows."""
+
+    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
+        self._committer = committer
+        self._store = store
+        self._catalogue = catalogue
+        self._published = published_in(store)
+
+    def submit(  # noqa: PLR0913 - each is a part of the request
+        self,
+        tenant: str,
+        raw: bytes,
+        *,
+        who: str,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,
+        origin: WrittenDocument | None = None,
+    ) -> Submission:
+        """Submit a document for a tenant, and with it of what it was made, if it was."""
+        begun = time.monotonic()
+        digest = _digest(raw if origin is None else origin.written, start)
+        name = f"d-{secrets.token_hex(6)}"
+
+        def request(dataflow: Dataflow) -> Submit | Replace:
+            if idempotency_key is not None and (row := self._known(tenant, idempotency_key, digest)) is not None:
+                raise _Known(row)
+            return Submit(dataflow=dataflow, from_earliest=start is Start.EARLIEST)
+
+        def write(session: Session, draft: Draft, decided: _Decided) -> DataflowRow:
+            if who not in UNBOUNDED:
+                check_rate(session, tenant, draft.now)
+            dataflow = decided.dataflow
+            check_size(session, tenant, dataflows=1, tasks=len(dataflow.tasks), streams=dataflow.streams)
+            if start is Start.EARLIEST:
+                check_from_earliest(session, tenant)
+            draft.take(decided.step, from_earliest=start is Start.EARLIEST)
+            row = dataflow_row(draft, decided.dataflow, decided.step.change, raw)
+            row.start = str(start)
+            take_origin(row, origin)
+            write_dataflow(session, row)
+            if idempotency_key is not None:
+                write_idempotency(session, draft, row, idempotency_key, digest)
+            write_down(session, draft, OperationKind.SUBMIT, who=who, subject=name, begun=begun)
+            return row
+
+        try:
+            return Submission(self._committed(_Document(tenant, name, raw, start), request, write), again=False)
+        except _Known as known:
+            return Submission(known.row, again=True)
+
+    def submitted_before(self, tenant: str, sent: bytes, idempotency_key: str, start: Start) -> DataflowRow | None:
+        """What the same submission under the same key has made, if there was one."""
+        return self._known(tenant, idempotency_key, _digest(sent, start))
+
+    def replace(self, dataflow: str, raw: bytes, *, who: str, origin: WrittenDocument | None = None) -> DataflowRow:
+        """Swap the document of a dataflow for another; what both have in common never stops."""
+        begun = time.monotonic()
+        with self._store.read() as session:
+            found = running_dataflow(session, dataflow)
+            tenant, start, histories = found.tenant, Start(found.start), histories_of(found)
+
+        def request(edited: Dataflow) -> Submit | Replace:
+            with self._store.read() as session:
+                row = running_dataflow(session, dataflow)
+            if row.draining is not None:
+                raise Conflict(f"the dataflow {dataflow!r} drains, and is removed after that; submit it anew")
+            old, new = (running_id(dataflow, row.revision + more) for more in (0, 1))
+            return Replace(dataflow=old, by=replace(edited, id=new), from_earliest=start is Start.EARLIEST)
+
+        def write(session: Session, draft: Draft, decided: _Decided) -> DataflowRow:
+            row = running_dataflow(session, dataflow)
+            if who not in UNBOUNDED:
+                check_rate(session, row.tenant, draft.now)
+            tasks, streams = len(decided.dataflow.tasks) - row.tasks, decided.dataflow.streams - row.streams
+            check_size(session, row.tenant, dataflows=0, tasks=tasks, streams=streams)
+            _swap(draft, row, decided, raw)
+            take_origin(row, origin)
+            session.add(row)
+            write_down(session, draft, OperationKind.REPLACE, who=who, subject=dataflow, begun=begun)
+            return row
+
+        return self._committed(_Document(tenant, dataflow, raw, start, histories), request, write)
+
+    def remove(self, dataflow: str, *, who: str) -> DataflowRow:
+        """Remove a dataflow at once."""
+        begun = time.monotonic()
+
+        def scope(state: CommittedState, row: DataflowRow) -> TransitionScope:
+            return TransitionScope(jobs=state.jobs_of(running_id(dataflow, row.revision)))
+
+        def read(_state: CommittedState, _now: datetime) -> DataflowRow:
+            with self._store.read() as session:
+                return running_dataflow(session, dataflow)
+
+        def write(session: Session, draft: Draft, _row: DataflowRow) -> DataflowRow:
+            row = running_dataflow(session, dataflow)
+            take_away(session, draft, row)
+            write_down(session, draft, OperationKind.REMOVE, who=who, subject=dataflow, begun=begun)
+            return row
+
+        return self._committer.commit(read, write, scope=scope)
+
+    def explain(self, tenant: str, raw: bytes, *, start: Start = Start.LATEST) -> SubmissionPreview:
+        """A preview of a submission."""
+        while True:
+            dataflow, sources = self._canonical(_Document(tenant, "explained", raw, start))
+            with self._committer.looking() as state:
+                if state.sources is not sources:
+                    continue
+                conditions = self._committer.ground.conditions(state, datetime.now(UTC))
+                seen = state.snapshot()
+            # Others commit meanwhile: a large document takes as long to decide on as to read.
+            check_loops(dataflow, raw, seen)
+            return preview(seen, conditions, confined(dataflow, seen, start), raw, start)
+
+    def _committed(
+        self,
+        document: _Document,
+        request: Callable[[Dataflow], Submit | Replace],
+        write: Callable[[Session, Draft, _Decided], DataflowRow],
+    ) -> DataflowRow:
+        """Read a document while others commit, then decide and commit; read it again if the sources have changed."""
+        while True:
+            read = self._canonical(document)
+
+            def decided(state: CommittedState, now: datetime, read: _Read = read) -> _Decided:
+                if state.sources is not read.sources:
+                    raise _Stale
+                check_loops(read.dataflow, document.raw, state)
+                asked = request(confined(read.dataflow, state, document.start))
+                conditions = self._committer.ground.conditions(state, now)
+                with unhosted_refused(read.dataflow, document.raw, conditions):
+                    step = decide(state.running, state.jobs, asked, conditions)
+                return _Decided(asked.dataflow if isinstance(asked, Submit) else asked.by, step)
+
+            try:
+                return self._committer.commit(
+                    decided, write, scope=lambda _state, decided: TransitionScope(jobs=decided.step.touches)
+                )
+            except _Stale:
+                continue
+
+    def _canonical(self, document: _Document) -> _Read:
+        with self._committer.looking() as state:
+            sources = state.sources
+        dataflow = canonical(
+            document.raw,
+            dataflow=document.dataflow,
+            tenant=document.tenant,
+            catalogue=self._catalogue,
+            sources=sources,
+            histories=document.histories,
+            published=self._published,
+        )
+        return _Read(dataflow, sources)
+
+    def _known(self, tenant: str, key: str, digest: str) -> DataflowRow | None:
+        with self._store.read() as session:
+            known = session.execute(_KNOWN, {"tenant": tenant, "key": key}).one_or_none()
+            if known is None:
+                return None
+            if known.digest != digest:
+                raise Conflict(
+                    f"the idempotency key {key!r} was used for another document; use a new key for each submission"
+                )
+            return dataflow_of(session, known.dataflow)
+
+
+def _digest(sent: bytes, start: Start) -> str:
+    return hashlib.sha256(sent if start is Start.LATEST else f"{start} ".encode() + sent).hexdigest()
+
+
+def _swap(draft: Draft, row: DataflowRow, decided: _Decided, raw: bytes) -> None:
+    """Go on with the next revision of a dataflow, and have its row say so."""
+    running = draft.state.running
+    before = running.produced(running_id(row.id, row.revision))
+    draft.take(decided.step, from_earliest=row.start == Start.EARLIEST)
+    made = dataflow_row(draft, decided.dataflow, decided.step.change, raw)
+    new = decided.dataflow.id
+    after = running.produced(new)
+    # A sink that goes begins anew as well, should it ever come back.
+    anew = {sink for sink, instance in before.items() if after.get(sink) != instance}
+    row.epochs = row.epochs | {sink: row.epochs.get(sink, 1) + 1 for sink in anew}
+    row.revision += 1
+    for name in (
+        "name",
+        "document",
+        "tasks",
+        "streams",
+        "task_ids",
+        "instances",
+        "started",
+        "sinks",
+        "parts",
+        "sources",
+    ):
+        setattr(row, name, getattr(made, name))
+    row.histories = {
+        task: list(scope)
+        for task, scope in histories_of(row).items()
+        if task in row.task_ids and running.tasks[running.dataflow(new).places[task]].key.scope == scope
+    }
+    draft.number_anew((Delivered(new, sink), row.epochs[sink]) for sink in after if sink in row.epochs)
+
+
+_IDEMPOTENCY = table_of(IdempotencyRow).c
+_KNOWN = select(_IDEMPOTENCY.digest, _IDEMPOTENCY.dataflow).where(
+    _IDEMPOTENCY.tenant == bindparam("tenant"), _IDEMPOTENCY.key == bindparam("key")
+)
+
+
+class BundleDocument(NamedTuple):
+    """One document of a bundle."""
+
+    document: bytes
+    """The plain one that runs."""
+    origin: WrittenDocument | None = None
+    """Of what it was made, if it was."""
+
+
+class _ReadBundle(NamedTuple):
+    dataflows: tuple[Dataflow, ...]
+    sources: Mapping[str, Registered]
+    """The sources as they were when the documents were read."""
+
+
+class _StaleBundle(Exception):
+    """The sources have changed since the documents were read."""
+
+
+class _KnownBundle(Exception):
+    """The idempotency key has been used for the same bundle."""
+
+    def __init__(self, rows: tuple[DataflowRow, ...]) -> None:
+        super().__init__()
+        self.rows = rows
+
+
+class _Beyond(Exception):
+    """A document leads to a change of jobs that were not cleared for it."""
+
+    def __init__(self, jobs: frozenset[JobId]) -> None:
+        super().__init__()
+        self.jobs = jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """Documents to submit at once."""
+
+    tenant: str
+    documents: tuple[BundleDocument, ...]
+    sent: bytes
+    """The body of the request, which tells one bundle from another under the same key."""
+    who: str
+    idempotency_key: str | None = None
+    start: Start = Start.LATEST
+
+
+class BundleChanges:
+    """Submits bundles."""
+
+    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
+        self._committer = committer
+        self._store = store
+        self._catalogue = catalogue
+        self._published = published_in(store)
+
+    def submit(self, bundle: Bundle) -> tuple[DataflowRow, ...]:
+        """Submit all documents of a bundle, or none."""
+        begun = time.monotonic()
+        names = [f"d-{secrets.token_hex(6)}" for _ in bundle.documents]
+        cleared = frozenset[JobId]()
+        while True:
+            read = self._read(bundle, names)
+
+            def decided(
+                state: CommittedState, now: datetime, read: _ReadBundle = read, cleared: frozenset[JobId] = cleared
+            ) -> frozenset[JobId]:
+                return cleared | self._touched(state, now, bundle, read)
+
+            def write(
+                session: Session, draft: Draft, cleared: frozenset[JobId], read: _ReadBundle = read
+            ) -> tuple[DataflowRow, ...]:
+                return _written(session, draft, bundle, read, cleared, begun)
+
+            try:
+                return self._committer.commit(
+                    decided, write, scope=lambda _state, touched: TransitionScope(jobs=touched)
+                )
+            except _StaleBundle:
+                continue
+            except _Beyond as beyond:
+                cleared |= beyond.jobs
+            except _KnownBundle as known:
+                return known.rows
+
+    def _touched(self, state: CommittedState, now: datetime, bundle: Bundle, read: _ReadBundle) -> frozenset[JobId]:
+        """The jobs that the documents would touch if each came alone. Together it may be decided otherwise."""
+        if state.sources is not read.sources:
+            raise _StaleBundle
+        if bundle.idempotency_key is not None:
+            known = self.submitted_before(bundle.tenant, bundle.sent, bundle.idempotency_key, bundle.start)
+            if known:
+                raise _KnownBundle(known)
+        conditions = self._committer.ground.conditions(state, now)
+        touched = frozenset[JobId]()
+        for at, (dataflow, each) in enumerate(zip(read.dataflows, bundle.documents, strict=True)):
+            with of_document(at), unhosted_refused(dataflow, each.document, conditions):
+                touched |= decide(state.running, state.jobs, _request(dataflow, state, bundle), conditions).touches
+        return touched
+
+    def submitted_before(self, tenant: str, sent: bytes, idempotency_key: str, start: Start) -> tuple[DataflowRow, ...]:
+        """What the same bundle under the same key has made; nothing if there was none."""
+        digest, rows = _bundle_digest(sent, start), list[DataflowRow]()
+        with self._store.read() as session:
+            while (known := session.get(IdempotencyRow, (tenant, _key_of(idempotency_key, len(rows))))) is not None:
+                if known.digest != digest:
+                    raise Conflict(
+                        f"the idempotency key {idempotency_key!r} was used for another bundle; use a new key for each"
+                    )
+                rows.append(dataflow_of(session, known.dataflow))
+        return tuple(rows)
+
+    def started(self, tenant: str, documents: Sequence[bytes], start: Start) -> int:
+        """The number of tasks that would start for documents, each once."""
+        bundle = Bundle(tenant=tenant, documents=tuple(map(BundleDocument, documents)), sent=b"", who="", start=start)
+        read = self._read(bundle, [f"explained-{at}" for at in range(len(documents))])
+        with self._committer.looking() as state:
+            keys = {task.key for each in read.dataflows for task in confined(each, state, start).tasks}
+            return sum(key not in state.running.index for key in keys)
+
+    def _read(self, bundle: Bundle, names: Sequence[str]) -> _ReadBundle:
+        """The canonical dataflows of documents; refused with the problems of all."""
+        with self._committer.looking() as state:
+            sources = state.sources
+        found: list[Dataflow] = []
+        problems: dict[int, Sequence[Problem]] = {}
+        for at, (each, name) in enumerate(zip(bundle.documents, names, strict=True)):
+            try:
+                found.append(
+                    canonical(
+                        each.document,
+                        dataflow=name,
+                        tenant=bundle.tenant,
+                        catalogue=self._catalogue,
+                        sources=sources,
+                        published=self._published,
+                    )
+                )
+            except InvalidDataflow as refused:
+                problems[at] = refused.errors
+        if problems:
+            raise InvalidDataflow(problems_of_documents(problems))
+        return _ReadBundle(tuple(found), sources)
+
+
+def _written(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in it
+    session: Session, draft: Draft, bundle: Bundle, read: _ReadBundle, cleared: frozenset[JobId], begun: float
+) -> tuple[DataflowRow, ...]:
+    if bundle.who not in UNBOUNDED:
+        check_rate(session, bundle.tenant, draft.now, submits=len(bundle.documents))
+    tasks = sum(len(each.tasks) for each in read.dataflows)
+    streams = sum(each.streams for each in read.dataflows)
+    check_size(session, bundle.tenant, dataflows=len(bundle.documents), tasks=tasks, streams=streams)
+    if bundle.start is Start.EARLIEST:
+        check_from_earliest(session, bundle.tenant, len(bundle.documents))
+    rows = []
+    for at, (dataflow, each) in enumerate(zip(read.dataflows, bundle.documents, strict=True)):
+        try:
+            # Those before it count, which is why it is not checked any earlier.
+            check_loops(dataflow, each.document, draft.state)
+        except InvalidDataflow as refused:
+            raise InvalidDataflow(problems_of_documents({at: refused.errors})) from refused
+        request = _request(dataflow, draft.state, bundle)
+        step = _taken(draft, request, cleared)
+        row = dataflow_row(draft, request.dataflow, step.change, each.document)
+        row.start = str(bundle.start)
+        take_origin(row, each.origin)
+        write_dataflow(session, row)
+        if bundle.idempotency_key is not None:
+            write_idempotency(
+                session, draft, row, _key_of(bundle.idempotency_key, at), _bundle_digest(bundle.sent, bundle.start)
+            )
+        write_operation(
+            session,
+            draft,
+            OperationKind.SUBMIT,
+            who=bundle.who,
+            subject=dataflow.id,
+            begun=begun,
+            started=len(step.change.starts),
+            reused=len(step.change.reuses),
+            jobs_started=[str(job) for job in step.opens],
+        )
+        rows.append(row)
+    write_running(session, draft)
+    return tuple(rows)
+
+
+def _taken(draft: Draft, request: Submit, cleared: frozenset[JobId]) -> Step:
+    """Decide on one document, after those before it, and go on by that."""
+    state = draft.state
+    step = decide(state.running, state.jobs, request, draft.ground.conditions(state, draft.now))
+    if beyond := step.touches - cleared - {*draft.opened, *step.opens}:
+        raise _Beyond(beyond)
+    draft.take(step, from_earliest=request.from_earliest)
+    return step
+
+
+def _request(dataflow: Dataflow, state: CommittedState, bundle: Bundle) -> Submit:
+    return Submit(dataflow=confined(dataflow, state, bundle.start), from_earliest=bundle.start is Start.EARLIEST)
+
+
+def _key_of(key: str, at: int) -> str:
+    # No key that somebody sends has a space.
+    return f"{key} {at}"
+
+
+def _bundle_digest(sent: bytes, start: Start) -> str:
+    return hashlib.sha256(f"{start} ".encode() + sent).hexdigest()
+
+
+class DrainChanges:
+    """All that is done with drains."""
+
+    def __init__(self, committer: Committer, store: Store, dataflows: DataflowChanges) -> None:
+        self._committer = committer
+        self._store = store
+        self._dataflows = dataflows
+
+    def begin(self, dataflow: str, *, who: str) -> DataflowRow:
+        """Have a dataflow removed once what its sources have sent by now is worked off; idempotent."""
+        begun = time.monotonic()
+
+        def decide(state: CommittedState, now: datetime) -> Drain:
+            with self._store.read() as session:
+                row = running_dataflow(session, dataflow)
+            name = running_id(dataflow, row.revision)
+            instances = frozenset(state.running.dataflow(name).instances)
+            return state.drains.get(name) or Drain(dataflow=name, since=now.timestamp(), instances=instances)
+
+        def write(session: Session, draft: Draft, drain: Drain) -> DataflowRow:
+            row = running_dataflow(session, dataflow)
+            if row.draining is None:
+                row.draining = drain.since
+                session.add(row)
+                draft.drain(drain)
+                write_down(session, draft, OperationKind.DRAIN, who=who, subject=dataflow, begun=begun)
+            return row
+
+        return self._committer.commit(decide, write, scope=lambda _state, drain: drain.scope, comer=Comer.DRAIN)
+
+    def under_way(self) -> tuple[Draining, ...]:
+        """The dataflows that drain."""
+        with self._committer.looking() as state:
+            return tuple(_draining(state, each) for _, each in sorted(state.drains.items()))
+
+    def drained(self, dataflow: str) -> None:
+        """All that the sources of a dataflow had sent is worked off: remove it."""
+        with self._committer.looking() as state:
+            names = {public_id(each): each for each in state.drains}
+            # It may have been removed at once meanwhile.
+            if dataflow in names:
+                self._dataflows.remove(dataflow, who=state.running.dataflow(names[dataflow]).tenant)
+
+
+def _draining(state: CommittedState, drain: Drain) -> Draining:
+    running = state.running
+    dags = reading_the_same(running, running.dags_of(drain.dataflow))
+    sources = frozenset(source for source, dag in running.running_dags.of_source.items() if dag in dags)
+    return Draining(
+        dataflow=public_id(drain.dataflow),
+        since=drain.since,
+        streams=state.streams_of(sources),
+        instances=frozenset(each for each in drain.instances if running.tasks[each].inputs),
+    )

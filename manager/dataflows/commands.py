@@ -1,0 +1,202 @@
+"""The commands about dataflows: submit, replace, remove, list, show, explain."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from manager.answers.dataflows import (
+    DataflowAnswer,
+    DataflowDetail,
+    DataflowState,
+    ExplainAnswer,
+    OutputAnswer,
+    RemovalAnswer,
+    Saving,
+    Start,
+    Stop,
+    SubmitAnswer,
+    TaskAnswer,
+)
+from manager.cli import (
+    File,
+    Id,
+    Shown,
+    Tenant,
+    client_command,
+    counted,
+    lines,
+    moment,
+    number,
+    read_file,
+    slashed,
+    table,
+)
+from manager.client.client import Client
+from manager.pipelines.commands import plan_text
+from merge import Basis
+
+_BASES = {Basis.MEASURED: "measured", Basis.TYPE: "by type", Basis.ASSUMED: "assumed"}
+Files = Annotated[list[Path], typer.Argument(help="JSON files; - is standard input.")]
+StartOption = Annotated[
+    Start, typer.Option(help="The first events: from now on, or the earliest that are kept, which shares nothing.")
+]
+
+
+@client_command
+def submit(
+    client: Client,
+    file: Files,
+    tenant: Tenant = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="Your own key: a second submission with it does nothing.")
+    ] = None,
+    start: StartOption = Start.LATEST,
+) -> Shown:
+    """Submit a document, or several together; show what they reuse, and the topics of their outputs."""
+    documents = [read_file(each) for each in file]
+    if len(documents) > 1:
+        bundle = client.submit_together(documents, tenant=tenant, idempotency_key=idempotency_key, start=start)
+        return Shown(data=bundle, text=lines(*map(_submitted, bundle.dataflows)))
+    answer = client.submit(documents[0], tenant=tenant, idempotency_key=idempotency_key, start=start)
+    return Shown(data=answer, text=_submitted(answer))
+
+
+@client_command
+def replace(client: Client, dataflow: Id, file: File) -> Shown:
+    """Replace a dataflow's document by an edited one; their common tasks keep running."""
+    answer = client.replace(dataflow, read_file(file))
+    return Shown(data=answer, text=_submitted(answer))
+
+
+@client_command
+def remove(
+    client: Client,
+    dataflow: Id,
+    drain: Annotated[bool, typer.Option("--drain", help="First process what its sources have sent so far.")] = False,  # noqa: FBT002 - a flag
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would stop.")] = False,  # noqa: FBT002 - a flag
+) -> Shown:
+    """Remove a dataflow; tasks that no other dataflow uses are paused."""
+    if dry_run:
+        preview = client.preview_removal(dataflow)
+        return Shown(data=preview, text=_preview_text(preview))
+    answer = client.remove(dataflow, Stop.DRAIN if drain else Stop.NOW)
+    return Shown(data=answer, text=f"{answer.id} is {answer.state}")
+
+
+@client_command
+def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
+    client: Client,
+    tenant: Annotated[str | None, typer.Option(help="Only of this tenant; for operators.")] = None,
+    state: Annotated[
+        DataflowState | None, typer.Option(help="Only in this state; needed to list removed ones.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Only with this name.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only those that read this source.")] = None,
+    search: Annotated[str | None, typer.Option(help="Only with this text in their name, or with this id.")] = None,
+) -> Shown:
+    """List dataflows, oldest first."""
+    found = tuple(client.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
+    rows = ((each.id, each.tenant, each.name, each.state, each.revision, each.submitted, each.reason) for each in found)
+    columns = ("id", "tenant", "name", "state", "revision", "submitted", "reason")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no dataflows"))
+
+
+@client_command
+def show(client: Client, dataflow: Id) -> Shown:
+    """Show a dataflow: its state, tasks and outputs."""
+    answer = client.dataflow(dataflow)
+    return Shown(
+        data=answer, text=lines(_heading(answer), _tasks(answer.tasks), _outputs(answer.outputs), *_given_up(answer))
+    )
+
+
+@client_command
+def explain(client: Client, file: Files, tenant: Tenant = None, start: StartOption = Start.LATEST) -> Shown:
+    """Show what submitting a document, or several together, would reuse, start and save, without submitting it."""
+    documents = [read_file(each) for each in file]
+    if len(documents) > 1:
+        bundle = client.explain_together(documents, tenant=tenant, start=start)
+        parts = (
+            part for name, each in zip(file, bundle.documents, strict=True) for part in (f"{name}:", _explained(each))
+        )
+        return Shown(data=bundle, text=lines(*parts, f"together they start {counted(bundle.started, 'task')}"))
+    answer = client.explain(documents[0], tenant=tenant, start=start)
+    return Shown(data=answer, text=_explained(answer))
+
+
+def _explained(answer: ExplainAnswer) -> RenderableType:
+    return lines(
+        f"reuses {answer.saving.tasks} of {answer.saving.of_tasks} tasks",
+        *_saving(answer.saving),
+        _tasks(answer.reused) if answer.reused else None,
+        f"starts {', '.join(answer.started)}" if answer.started else None,
+        *(f"runs as one: {', '.join(group)}" for group in answer.collapsed),
+        None if answer.plan is None else plan_text(answer.plan),
+    )
+
+
+def _saving(saving: Saving) -> Iterator[str]:
+    """The predicted saving, and its basis."""
+    if saving.work_by_sharing is not None and saving.cores_by_sharing is not None:
+        yield f"work saved by sharing: about {100 * saving.work_by_sharing:.0f} %{_basis(saving.work_rests_on)}"
+        yield f"cores saved by sharing: about {number(saving.cores_by_sharing)}{_basis(saving.rests_on)}"
+    yield f"cores saved by packing: about {number(saving.cores_by_packing)}"
+
+
+def _basis(counts: Mapping[Basis, int]) -> str:
+    """The basis of an estimate: how many tasks have a measured cost, one by their type, or an assumed one."""
+    counts_by_name = [f"{count} {_BASES[basis]}" for basis, count in counts.items() if count]
+    return f" (task costs: {', '.join(counts_by_name)})" if counts_by_name else ""
+
+
+def _submitted(answer: SubmitAnswer) -> RenderableType:
+    return lines(
+        _heading(answer),
+        f"reuses {counted(len(answer.reused), 'task')}, starts {len(answer.started)}",
+        _tasks(answer.reused + answer.started),
+        _outputs(answer.outputs),
+    )
+
+
+def _preview_text(answer: RemovalAnswer) -> RenderableType:
+    streams = ", ".join(f"{stream.task}.{stream.port}" for stream in answer.streams)
+    return lines(
+        f"removing {answer.dataflow} would stop {counted(len(answer.stops), 'task')}; {answer.goes_on} would keep "
+        "running for others",
+        _tasks(answer.stops) if answer.stops else None,
+        f"no longer forwarded: {streams}" if streams else None,
+    )
+
+
+def _heading(answer: DataflowAnswer) -> str:
+    reason = f": {answer.reason}" if answer.reason else ""
+    return f"{answer.id} “{answer.name}” of {answer.tenant}, revision {answer.revision}, is {answer.state}{reason}"
+
+
+def _tasks(tasks: tuple[TaskAnswer, ...]) -> RenderableType:
+    rows = (
+        (
+            each.id,
+            each.type,
+            each.instance or "",
+            f"since {moment(each.since)}" if each.reused and each.since else each.reused,
+            each.failed,
+        )
+        for each in tasks
+    )
+    return table("task", "type", "instance", "reused", "failed", rows=rows, empty="no tasks")
+
+
+def _given_up(answer: DataflowDetail) -> Iterator[str]:
+    for each in answer.given_up:
+        yield f"{each.module} was given up at {moment(each.at)}: {each.reason}; {each.outcome}"
+    if answer.unplanned:
+        yield f"not planned anew: {answer.unplanned}"
+
+
+def _outputs(outputs: tuple[OutputAnswer, ...]) -> RenderableType:
+    rows = ((each.sink, each.topic, slashed(each.latency_seconds_p50, each.latency_seconds_p99)) for each in outputs)
+    return table("sink", "topic", "latency s p50/p99", rows=rows, empty="no outputs")

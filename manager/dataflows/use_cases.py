@@ -1,0 +1,491 @@
+"""Dataflows: submitted alone or together, replaced, explained, removed, shown and watched."""
+
+import json
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import bindparam, select
+from sqlalchemy.orm import defer
+from sqlmodel import col
+
+from adaptation.documents.dynamic_reader import dynamic_in
+from bridge import topics
+from dags import State as Remembers
+from engine.delivery.recent_output import recent_output
+from engine.records.job_folder import job_folder
+from manager.adaptation.resolver import Resolved, Resolver
+from manager.answers.base import Page
+from manager.answers.dataflows import (
+    BundleAnswer,
+    BundleExplainAnswer,
+    DataflowAnswer,
+    DataflowDetail,
+    DataflowState,
+    EndingStreamAnswer,
+    ExplainAnswer,
+    OutputAnswer,
+    RemovalAnswer,
+    Start,
+    Stop,
+    SubmitAnswer,
+    TaskAnswer,
+)
+from manager.answers.pipelines import GivenUpModule, PlanAnswer
+from manager.dataflows.changes import Bundle, BundleDocument
+from manager.documents.canonical import documents_in, of_document
+from manager.documents.preview import preview_removal
+from manager.kernel.dataflow_life import Need, find, needs_of
+from manager.kernel.dataflow_rows import running_dataflow
+from manager.kernel.registered_sources import full_name
+from manager.kernel.state import CommittedState, running_id
+from manager.observations.figures import measured_costs, output_figures
+from manager.observations.reports import HostSeen, Observations, received_of
+from manager.outputs.readers import OutputLook, Tail
+from manager.pipelines.composer import Composed, PipelineComposer, Present, fallbacks_of, pipeline_in, plan_answer
+from manager.problem import Conflict, NotFound, StateNotReady
+from manager.savings.use_cases import saving
+from manager.store.tables import DataflowRow, TenantRow, table_of
+from manager.use_case import Base, Caller, Paging, hour, moment, paged, tenant_of
+from merge import Instance
+
+_REJECTS_SHOWN = 3600.0
+"""Seconds for which a dataflow says that a source has rejected an event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A dataflow in the committed state; made by `standing_of`."""
+
+    needs: tuple[Need, ...] = ()
+    since: Mapping[int, datetime] = field(default_factory=dict)
+    """For each of its tasks with state when it was started, as exactly as a tenant may know."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """The stream of each of its sources that belongs to its tenant."""
+
+
+def standing_of(state: CommittedState, row: DataflowRow) -> Standing:
+    """A dataflow of a row in the committed state; empty where it was removed."""
+    if row.removed is not None:
+        return Standing()
+    tasks = (state.running.tasks.get(Instance(instance)) for instance in row.instances)
+    running = state.running.dataflows.get(running_id(row.id, row.revision))
+    sources = (state.sources.get(name) for name in row.sources)
+    return Standing(
+        sources={
+            each.source.name: each.supplied.stream
+            for each in sources
+            if each is not None and each.source.owner == row.tenant
+        },
+        needs=tuple(needs_of(state, running)) if running is not None else (),
+        since={task.instance: hour(task.since) for task in tasks if task and task.type.state is not Remembers.NONE},
+    )
+
+
+def dataflow_answer(
+    row: DataflowRow, standing: Standing | None, observations: Observations, hosts: Mapping[str, HostSeen]
+) -> DataflowAnswer:
+    """The answer on a dataflow; `standing` is None where the committed state is not known."""
+    state, reason = DataflowState.DEPLOYING, ""
+    if row.removed is not None:
+        state = DataflowState.REMOVED
+    elif row.draining is not None:
+        state, reason = DataflowState.DRAINING, "what its sources had sent is being worked off"
+    elif standing is not None:
+        jobs = {need.job: seen for need in standing.needs if (seen := observations.job(need.job)) is not None}
+        found = find(standing.needs, jobs, hosts)
+        state, reason = found.state, "; ".join(filter(None, (found.reason, _rejecting(standing, hosts.values()))))
+    return DataflowAnswer(
+        id=row.id,
+        tenant=row.tenant,
+        name=row.name,
+        revision=row.revision,
+        state=state,
+        reason=reason,
+        submitted=moment(row.submitted),
+        start=Start(row.start),
+        outputs=tuple(_output_answers(row, standing or Standing(), observations)),
+    )
+
+
+def _rejecting(standing: Standing, hosts: Collection[HostSeen]) -> str:
+    """What its sources have rejected in the last hour, if they did: a sentence on the one that did so last."""
+    found = ((name, received_of(stream, hosts)) for name, stream in standing.sources.items())
+    last, text = time.time() - _REJECTS_SHOWN, ""
+    for name, received in found:
+        if received is not None and received.newest and (newest := received.newest[0]).at > last:
+            events = f"{received.rejected:,} of {received.accepted + received.rejected:,} events"
+            last, text = newest.at, f"the source {name} has rejected {events}, the last because {newest.reason}"
+    return text
+
+
+def task_answers(row: DataflowRow, standing: Standing, observations: Observations) -> tuple[TaskAnswer, ...]:
+    """The answers on the tasks of a dataflow."""
+    started, types = set(row.started), types_in(row.document)
+    failed: dict[int, str] = {}
+    for need in standing.needs:
+        if (seen := observations.job(need.job)) is not None:
+            failed |= {each: seen.failed[each] for each in need.instances & seen.failed.keys()}
+    return tuple(
+        TaskAnswer(
+            id=task,
+            type=types[task],
+            instance=instance,
+            reused=instance not in started,
+            since=standing.since.get(instance) if instance not in started else None,
+            failed=failed.get(instance, ""),
+        )
+        for task, instance in zip(row.task_ids, row.instances, strict=True)
+    )
+
+
+def types_in(document: bytes | str) -> dict[str, str]:
+    """The type of each task of a document that was accepted."""
+    return {task["id"]: task["type"] for task in json.loads(document)["tasks"]}
+
+
+def _output_answers(row: DataflowRow, standing: Standing, observations: Observations) -> Iterator[OutputAnswer]:
+    instances, now = dict(zip(row.task_ids, row.instances, strict=True)), time.monotonic()
+    for sink in row.sinks:
+        jobs = (observations.job(need.job) for need in standing.needs if instances[sink] in need.instances)
+        measured = next((seen.measured for seen in jobs if seen is not None), ())
+        figures = output_figures(measured, row.id, sink, now)
+        yield OutputAnswer(sink=sink, topic=topics.output(row.tenant, row.id, sink), **asdict(figures))
+
+
+_DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
+_SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells the type checker of the value only
+
+
+class Dataflows(Base):
+    """Dataflows: submitted, replaced, removed and shown."""
+
+    def submit(
+        self,
+        caller: Caller,
+        raw: bytes,
+        *,
+        tenant: str | None = None,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,
+    ) -> SubmitAnswer:
+        """Submit a document; an operator says for which tenant. The same key and document get the same answer again."""
+        owner = tenant_of(caller, tenant)
+        if idempotency_key is not None and (pipeline_in(raw) or dynamic_in(raw)):
+            # It is not made again: modules and sources may be others by now.
+            row = self._changes.dataflows.submitted_before(owner, raw, idempotency_key, start)
+            if row is not None:
+                return self.submitted(row)
+        made = self._made(owner, raw)
+        submitted = self._changes.dataflows.submit(
+            owner,
+            raw if made is None else made.document,
+            who=caller.who,
+            idempotency_key=idempotency_key,
+            start=start,
+            origin=None if made is None else made.origin,
+        )
+        return self.submitted(submitted.row, made)
+
+    def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
+        """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
+        row = self._own_row(caller, dataflow)
+        made = self._made(row.tenant, raw, dataflow)
+        if made is None:
+            return self.submitted(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
+        replaced = self._changes.dataflows.replace(dataflow, made.document, who=caller.who, origin=made.origin)
+        return self.submitted(replaced, made)
+
+    def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
+        """Remove a dataflow."""
+        self._own_row(caller, dataflow)
+        if how is Stop.DRAIN:
+            row = self._changes.drains.begin(dataflow, who=caller.who)
+        else:
+            row = self._changes.dataflows.remove(dataflow, who=caller.who)
+        return self._answer(row, Standing())
+
+    def preview_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
+        """A preview of a removal: the tasks that stop, and those that run on for others. Nothing is changed."""
+        self._own_row(caller, dataflow)
+        with self._committer.looking() as state:
+            # Read again now that nobody commits: it may have been replaced meanwhile.
+            with self._store.read() as session:
+                row = running_dataflow(session, dataflow)
+            standing = standing_of(state, row)
+            removal = preview_removal(state, running_id(row.id, row.revision))
+        tasks = task_answers(row, standing, self._seeing)
+        names = {task.instance: task.id for task in reversed(tasks)}
+        stops = tuple(task for task in tasks if task.instance in removal.stops)
+        return RemovalAnswer(
+            dataflow=row.id,
+            stops=stops,
+            goes_on=len(tasks) - len(stops),
+            streams=tuple(
+                EndingStreamAnswer(task=names[instance], instance=instance, port=port)
+                for instance, port in removal.streams
+            ),
+        )
+
+    def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[OutputLook]:
+        """A look at what leaves at an output of the caller's dataflow, or of any where an operator asks."""
+        row = self._own_row(caller, dataflow)
+        if sink not in row.sinks:
+            raise NotFound("output", sink)
+        if row.removed is not None:
+            raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
+        if (outputs := self._tools.outputs) is None or not self._committer.leads:
+            raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
+        return outputs.look(caller.who, topics.output(row.tenant, row.id, sink))
+
+    @contextmanager
+    def tail(self, caller: Caller, dataflow: str, sink: str | None, *, last: int) -> Iterator[Tail]:
+        """All that leaves at an output of the caller's dataflow, or at every one; it begins with what left last."""
+        row = self._own_row(caller, dataflow)
+        if sink is not None and sink not in row.sinks:
+            raise NotFound("output", sink)
+        if row.removed is not None:
+            raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
+        if (outputs := self._tools.outputs) is None or not self._committer.leads:
+            raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
+        sinks = {topics.output(row.tenant, row.id, each): each for each in row.sinks if sink in {None, each}}
+        with outputs.tail(caller.who, sinks) as tail:
+            # Only now that it listens, so that nothing falls between.
+            if last and (root := self._tools.jobs_root) is not None:
+                self._recall(tail, row, sinks, last, root)
+            yield tail
+
+    def _recall(self, tail: Tail, row: DataflowRow, sinks: Mapping[str, str], last: int, root: Path) -> None:
+        """Have a tail begin with what the jobs of its sinks recorded last."""
+        with self._committer.looking() as state:
+            needs = standing_of(state, row).needs
+        instances = dict(zip(row.task_ids, row.instances, strict=True))
+        for topic, sink in sinks.items():
+            for need in needs:
+                if instances[sink] in need.instances:
+                    tail.prepend(topic, recent_output(job_folder(root, need.job), row.id, sink, last), last)
+
+    def explain(
+        self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
+    ) -> ExplainAnswer:
+        """A preview of a submission; nothing is changed."""
+        owner = tenant_of(caller, tenant)
+        with self._store.read() as session:
+            if session.get(TenantRow, owner) is None:
+                raise NotFound("tenant", owner)
+        match self._made(owner, raw):
+            case None:
+                return self.explained(owner, raw, start)
+            case Resolved(document=document):
+                return self.explained(owner, document, start)
+            case composed:
+                return self.explained(owner, composed.document, start, self._previewed(owner, composed))
+
+    def explained(self, owner: str, document: bytes, start: Start, plan: PlanAnswer | None = None) -> ExplainAnswer:
+        """A preview of the submission of a plain document, with the plan that it was made by."""
+        preview = self._changes.dataflows.explain(owner, document, start=start)
+        explanation, types = preview.explanation, types_in(document)
+        seen = {each.job: found for each in preview.plans if (found := self._seeing.job(each.job)) is not None}
+        # What others' tasks take is theirs to know.
+        own = self._instances_of(owner)
+        measured = measured_costs(preview.plans, seen, preview.sources, time.monotonic(), only=own)
+        return ExplainAnswer(
+            reused=tuple(
+                TaskAnswer(id=each.task, type=types[each.task], instance=0, reused=True, since=each.since)
+                for each in explanation.reuses
+            ),
+            started=explanation.starts,
+            collapsed=explanation.collapses,
+            saving=saving(preview.dataflow, preview.instances, measured, opened=preview.opened, job=preview.job_cores),
+            start=start,
+            plan=plan,
+        )
+
+    def _instances_of(self, tenant: str) -> set[int]:
+        """The running tasks that a tenant's dataflows use."""
+        of = table_of(DataflowRow).c
+        wanted = select(of.instances).where(of.tenant == tenant, of.removed.is_(None))
+        with self._store.read() as session:
+            return {each for instances in session.scalars(wanted) for each in instances}
+
+    def page(  # noqa: PLR0913 - each is a filter
+        self,
+        caller: Caller,
+        paging: Paging,
+        *,
+        tenant: str | None = None,
+        state: DataflowState | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        search: str | None = None,
+    ) -> Page[DataflowAnswer]:
+        """The caller's dataflows, oldest first; an operator sees all. Removed ones only if that state is asked for."""
+        if caller.tenant is not None and tenant not in {None, caller.tenant}:
+            return Page(items=())
+        # States are seen and not stored, and documents are long: parts are read without, until enough of them fit.
+        wanted = select(DataflowRow).order_by(col(DataflowRow.number)).options(_SHORT)
+        removed = col(DataflowRow.removed)
+        wanted = wanted.where(removed.is_not(None) if state is DataflowState.REMOVED else removed.is_(None))
+        if (owner := caller.tenant or tenant) is not None:
+            wanted = wanted.where(col(DataflowRow.tenant) == owner)
+        if name is not None:
+            wanted = wanted.where(col(DataflowRow.name) == name)
+        if search is not None:
+            in_name = col(DataflowRow.name).icontains(search, autoescape=True)
+            wanted = wanted.where(in_name | (col(DataflowRow.id) == search))
+        if source is not None and caller.tenant is not None:
+            source = full_name(caller.tenant, source)
+        found: list[tuple[DataflowRow, DataflowAnswer]] = []
+        after = paging.after_number
+        while len(found) <= paging.limit:
+            with self._store.read() as session:
+                rows = session.scalars(wanted.where(col(DataflowRow.number) > after).limit(paging.limit + 1)).all()
+            reading = [row for row in rows if source is None or source in row.sources]
+            for row, answer in zip(reading, self._answers(reading), strict=True):
+                if state in {None, answer.state}:
+                    found.append((row, answer))
+            if len(rows) <= paging.limit:
+                break
+            after = rows[-1].number or 0
+        return paged(found, paging.limit, cursor=lambda each: each[0].number, answer=lambda each: each[1])
+
+    def get(self, caller: Caller, dataflow: str) -> DataflowDetail:
+        """One dataflow with its document and tasks."""
+        row = self._own_row(caller, dataflow)
+        with self._committer.looking() as state:
+            standing = standing_of(state, row)
+        return DataflowDetail(
+            **self._answer(row, standing).model_dump(),
+            tasks=task_answers(row, standing, self._seeing),
+            document=json.loads(row.document),
+            pipeline=None if row.pipeline is None else json.loads(row.pipeline),
+            dynamic=None if row.dynamic is None else json.loads(row.dynamic),
+            given_up=tuple(map(GivenUpModule.model_validate, row.given_up or ())),
+            unplanned=row.unplanned,
+        )
+
+    def _made(self, tenant: str, raw: bytes, dataflow: str | None = None) -> Composed | Resolved | None:
+        """The plan of a pipeline, or what a dynamic document begins with; None for a plain document."""
+        if dynamic_in(raw):
+            resolver = Resolver(self._committer, self._store, self._tools.catalogue)
+            return resolver.resolved(tenant, raw, dataflow or "resolved")
+        if not pipeline_in(raw):
+            return None
+        return self._composer().composed(tenant, raw, present=None if dataflow is None else Present(dataflow=dataflow))
+
+    def _previewed(self, tenant: str, composed: Composed) -> PlanAnswer:
+        fallbacks = fallbacks_of(self._composer(), tenant, composed)
+        return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
+
+    def _composer(self) -> PipelineComposer:
+        return PipelineComposer(self._committer, self._store, self._tools.catalogue)
+
+    def _own_row(self, caller: Caller, dataflow: str) -> DataflowRow:
+        with self._store.read() as session:
+            row = session.scalar(_DATAFLOW, {"dataflow": dataflow})
+        if row is None or caller.tenant not in {None, row.tenant}:
+            raise NotFound("dataflow", dataflow)
+        return row
+
+    def submitted(self, row: DataflowRow, made: Composed | Resolved | None = None) -> SubmitAnswer:
+        """The answer to what was submitted."""
+        standing = None
+        # It is committed, so it is answered, even by a manager that does not lead any more.
+        with suppress(StateNotReady), self._committer.looking() as state:
+            standing = standing_of(state, row)
+        tasks = task_answers(row, standing or Standing(), self._seeing)
+        return SubmitAnswer(
+            **self._answer(row, standing).model_dump(),
+            reused=tuple(task for task in tasks if task.reused),
+            started=tuple(task for task in tasks if not task.reused),
+            plan=plan_answer(made.planned) if isinstance(made, Composed) else None,
+        )
+
+    def _answers(self, rows: Iterable[DataflowRow]) -> list[DataflowAnswer]:
+        with self._committer.looking() as state:
+            standings = [(row, standing_of(state, row)) for row in rows]
+        hosts = self._hosts()
+        return [dataflow_answer(row, standing, self._seeing, hosts) for row, standing in standings]
+
+    def _answer(self, row: DataflowRow, standing: Standing | None) -> DataflowAnswer:
+        return dataflow_answer(row, standing, self._seeing, self._hosts())
+
+    def _hosts(self) -> Mapping[str, HostSeen]:
+        return {host.host: host for host in self._seeing.hosts()}
+
+
+class Bundles(Base):
+    """Documents submitted and explained together."""
+
+    def submit(
+        self,
+        caller: Caller,
+        sent: bytes,
+        *,
+        tenant: str | None = None,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,
+    ) -> BundleAnswer:
+        """Submit all documents, or none. The same key and bundle get the same dataflows again."""
+        owner = tenant_of(caller, tenant)
+        dataflows = Dataflows(self._tools)
+        documents = documents_in(sent)
+        if idempotency_key is not None:
+            # They are not planned again: there may be no plan by now.
+            before = self._changes.bundles.submitted_before(owner, sent, idempotency_key, start)
+            if before:
+                return BundleAnswer(dataflows=tuple(map(dataflows.submitted, before)))
+        made = self._made(owner, documents)
+        rows = self._changes.bundles.submit(
+            Bundle(
+                tenant=owner,
+                documents=tuple(map(_kept, documents, made)),
+                sent=sent,
+                who=caller.who,
+                idempotency_key=idempotency_key,
+                start=start,
+            )
+        )
+        return BundleAnswer(dataflows=tuple(map(dataflows.submitted, rows, made)))
+
+    def explain(
+        self, caller: Caller, sent: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
+    ) -> BundleExplainAnswer:
+        """A preview of what submitting the documents together would do; nothing is changed."""
+        owner = tenant_of(caller, tenant)
+        with self._store.read() as session:
+            if session.get(TenantRow, owner) is None:
+                raise NotFound("tenant", owner)
+        documents = documents_in(sent)
+        made = self._made(owner, documents)
+        plain = [_kept(raw, each).document for raw, each in zip(documents, made, strict=True)]
+        dataflows = Dataflows(self._tools)
+        # First, since it refuses what is wrong with all of them.
+        started = self._changes.bundles.started(owner, plain, start)
+        explained: list[ExplainAnswer] = []
+        for at, (document, each) in enumerate(zip(plain, made, strict=True)):
+            with of_document(at):
+                plan = plan_answer(each.planned) if isinstance(each, Composed) else None
+                explained.append(dataflows.explained(owner, document, start, plan))
+        return BundleExplainAnswer(documents=tuple(explained), started=started)
+
+    def _made(self, owner: str, documents: tuple[bytes, ...]) -> tuple[Composed | Resolved | None, ...]:
+        """The documents that do not run as they are written; None for those that do."""
+        resolver = Resolver(self._committer, self._store, self._tools.catalogue)
+        resolved: dict[int, Resolved] = {}
+        for at, raw in enumerate(documents):
+            with of_document(at):
+                if dynamic_in(raw):
+                    resolved[at] = resolver.resolved(owner, raw)
+        plain = tuple(resolved[at].document if at in resolved else raw for at, raw in enumerate(documents))
+        composed: tuple[Composed | None, ...] = (None,) * len(documents)
+        if any(map(pipeline_in, plain)):
+            composed = PipelineComposer(self._committer, self._store, self._tools.catalogue).together(owner, plain)
+        return tuple(resolved.get(at, each) for at, each in enumerate(composed))
+
+
+def _kept(raw: bytes, made: Composed | Resolved | None) -> BundleDocument:
+    return BundleDocument(raw) if made is None else BundleDocument(made.document, made.origin)

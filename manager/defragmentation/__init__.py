@@ -1,1 +1,0 @@
-"""Defragmentation: when to start one, what it gains and costs, and where tasks should run."""

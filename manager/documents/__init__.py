@@ -1,0 +1,1 @@
+"""Documents before they are committed: made canonical, checked, and previewed."""

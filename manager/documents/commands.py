@@ -1,0 +1,157 @@
+"""The commands that need neither service nor settings: `braid check`, `braid schema`, `braid version`."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
+
+from adaptation.documents.dynamic_reader import dynamic_in, read_dynamic
+from adaptation.documents.resolution import resolve
+from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Problem, Schema, Source, Visibility, canonicalise
+from engine import BrokenTaskTypes, installed_catalogue
+from manager.answers.base import FieldProblem
+from manager.cli import AsJson, Shown, WrongUsage, complain, counted, exit_on_error
+from manager.exit_codes import ExitCode
+from merge import RunningGraph, explain, merge
+
+
+class _SourceForm(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    owner: Annotated[str, Field(min_length=1)]
+    fields: Annotated[dict[str, Kind], Field(alias="schema")]
+    visibility: Visibility = Visibility.PRIVATE
+    readers: frozenset[str] = frozenset()
+
+
+class _SourceFile(RootModel[dict[str, _SourceForm]]):
+    """Sources by name."""
+
+
+class UnreadableSources(ValueError):
+    """A file of sources is wrong; the message says where and why."""
+
+
+def read_sources(path: Path) -> dict[str, Source]:
+    """Read sources from a JSON file: `{"name": {"owner": …, "schema": {field: kind}, "visibility": …}}`."""
+    try:
+        forms = _SourceFile.model_validate_json(path.read_bytes()).root
+    except OSError as error:
+        raise UnreadableSources(f"{path}: {error.strerror}; name a file of sources") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = "/".join(map(str, first["loc"]))
+        raise UnreadableSources(f"{path}: at /{place}: {first['msg']}; correct the file there") from error
+    return {
+        name: Source(
+            name=name,
+            owner=form.owner,
+            schema=Schema.of(form.fields),
+            visibility=form.visibility,
+            readers=form.readers,
+        )
+        for name, form in forms.items()
+    }
+
+
+_UNREADABLE = "unreadable"
+
+
+class CheckedFile(BaseModel):
+    """The result of checking a document."""
+
+    file: str
+    good: bool
+    distinct: int = 0
+    """The number of its tasks, counting equivalent ones once."""
+    shared: int = 0
+    """The number of those that an earlier document has too."""
+    problems: tuple[FieldProblem, ...] = ()
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Documents, each with one dataflow.")],
+    sources: Annotated[Path, typer.Option(help="A JSON file that describes the sources.")],
+    tenant: Annotated[str, typer.Option(help="The tenant that submits them.")] = "me",
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A Python file or module with more task types, such as tasks.py or tasks:NAME; without a NAME it is "
+            "TYPES. May be repeated."
+        ),
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
+) -> None:
+    """Check documents, and count the tasks that each would share with earlier ones."""
+    with exit_on_error(as_json=as_json):
+        try:
+            if types:
+                # Modules are looked for in the current folder too, as by `python -m`.
+                sys.path.insert(0, str(Path.cwd()))
+            registered, catalogue = read_sources(sources), installed_catalogue(types or ())
+        except (UnreadableSources, BrokenTaskTypes) as error:
+            raise WrongUsage(str(error)) from None
+        found: list[CheckedFile] = []
+        for checked in _checked(files, registered, catalogue, tenant):
+            found.append(checked)
+            for problem in checked.problems:
+                place = "" if problem.code == _UNREADABLE else f"{problem.pointer or '(document)'}: "
+                complain(f"{checked.file}: {place}{problem.message}; {problem.remedy}")
+            if checked.good and not as_json:
+                shared = f", {checked.shared} shared with earlier documents" if checked.shared else ""
+                typer.echo(f"{checked.file}: valid; {counted(checked.distinct, 'distinct task')}{shared}")
+        if as_json:
+            Shown(data=found, text="").print(as_json=True)
+        if not all(checked.good for checked in found):
+            raise typer.Exit(ExitCode.PROBLEMS)
+
+
+def schema() -> None:
+    """Print the JSON Schema of documents."""
+    typer.echo(json.dumps(Document.model_json_schema(), indent=2, ensure_ascii=False))
+
+
+def show_version(as_json: AsJson = False) -> None:  # noqa: FBT002 - a flag
+    """Print the version of Braid."""
+    installed = version("braid")
+    Shown(data={"version": installed}, text=installed).print(as_json=as_json)
+
+
+def _checked(files: list[Path], sources: dict[str, Source], catalogue: Catalogue, tenant: str) -> Iterator[CheckedFile]:
+    running = RunningGraph()
+    now = datetime.now(UTC)
+    for number, file in enumerate(files):
+        try:
+            canonical = partial(canonicalise, dataflow=f"{number}", tenant=tenant, catalogue=catalogue, sources=sources)
+            dataflow = canonical(_plain(file.read_bytes(), canonical))
+        except OSError as error:
+            unreadable = FieldProblem(
+                pointer="", code=_UNREADABLE, message=error.strerror or "", remedy="name a readable file"
+            )
+            yield CheckedFile(file=str(file), good=False, problems=(unreadable,))
+        except InvalidDocument as error:
+            yield CheckedFile(file=str(file), good=False, problems=tuple(map(_field_problem, error.problems)))
+        else:
+            explanation = explain(running, dataflow, now)
+            running.advance(merge(running, dataflow, now))
+            shared = explanation.distinct - explanation.residue
+            yield CheckedFile(file=str(file), good=True, distinct=explanation.distinct, shared=shared)
+
+
+def _plain(raw: bytes, canonical: Callable[[bytes], Dataflow]) -> bytes:
+    """The document that runs: a dynamic one as it begins, once all that it may become is checked."""
+    if not dynamic_in(raw):
+        return raw
+    dynamic = read_dynamic(raw, canonical=canonical)
+    return json.dumps(resolve(dynamic, dynamic.first), ensure_ascii=False).encode()
+
+
+def _field_problem(problem: Problem) -> FieldProblem:
+    return FieldProblem(pointer=problem.pointer, code=problem.code, message=problem.message, remedy=problem.remedy)

@@ -1,0 +1,291 @@
+"""Previews of submissions and removals, and what keeps tasks from being shared or submitted; nothing is changed.
+
+Confinement: tasks of a dataflow that are not shared although equal ones run, because of when those began. A
+dataflow that begins at the earliest events that are kept shares nothing, since running tasks are further on.
+State from before a tenant could read a source is not shared with it: instead of a task that holds such state it
+gets a younger one, which starts fresh. Younger ones are named by the moment of the grant, so tenants to which a
+source was opened at the same time share theirs.
+
+The check that no event comes back to where it was published: each round would make more of them, without end. A
+task publishes only on topics of its tenant's sources, so every way back leads over registered sources and
+dataflows that run. What a client outside publishes again is bounded by the client.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bridge.emitted import Stream
+from dags import Dataflow, Key, Problem, Scope, confine
+from dags import State as Remembers
+from dags.problems import listed, pointer, quoted
+from engine.plan import Plan
+from engine.tasks.outside import MQTT_PUBLISH
+from manager.answers.dataflows import Start
+from manager.kernel.registered_sources import Registered
+from manager.kernel.state import CommittedState
+from manager.planner import Supplied, public_id
+from manager.problem import InvalidDataflow
+from merge import (
+    BATCH_SECONDS,
+    Conditions,
+    Explanation,
+    Instance,
+    NoHost,
+    RootsApart,
+    RunningGraph,
+    Submit,
+    TooManyStreams,
+    decide,
+    explain,
+    explained,
+    release,
+    unmerge,
+)
+
+
+def confined(dataflow: Dataflow, state: CommittedState, start: Start) -> Dataflow:
+    """A dataflow as it may be merged into what runs."""
+    if start is Start.EARLIEST:
+        ids = {place: task for task, place in sorted(dataflow.places.items(), reverse=True)}
+        # What follows a source inherits its scope.
+        return confine(dataflow, lambda at: None if dataflow.tasks[at].inputs else Scope(dataflow.id, ids[at]))
+    since = _since(dataflow, state)
+    if not any(since):
+        return dataflow
+    return confine(dataflow, _younger(dataflow, state.running, since))
+
+
+def _since(dataflow: Dataflow, state: CommittedState) -> list[float]:
+    """For each task the time since which the tenant may read all sources above it."""
+    found: list[float] = []
+    for task in dataflow.tasks:
+        above = (found[edge.parent] for edge in task.inputs)
+        found.append(max(above) if task.inputs else state.sources[task.config["source"]].since(dataflow.tenant))
+    return found
+
+
+def _younger(dataflow: Dataflow, running: RunningGraph, since: list[float]) -> Callable[[int], Scope | None]:
+    def scope_of(at: int) -> Scope | None:
+        task = dataflow.tasks[at]
+        if task.type.state is Remembers.NONE or not since[at]:
+            return None
+        younger = Scope("", f"granted at {since[at]!r}")
+        # That one first: a dataflow whose document is replaced keeps the one that it has.
+        if Key(task.key.signature, younger) in running.index:
+            return younger
+        known = running.index.get(task.key)
+        return younger if known is not None and running.tasks[known].since.timestamp() < since[at] else None
+
+    return scope_of
+
+
+_Ways = dict[str, set[str]]
+"""For each source those into which its events are published."""
+
+
+def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> None:
+    """Refuse a dataflow, of whose document these are the bytes, if events that it publishes would come back to it."""
+    own = {
+        id_: (dataflow.tasks[place].config["topic"], _read_by(dataflow, place))
+        for id_, place in dataflow.places.items()
+        if dataflow.tasks[place].type.name == MQTT_PUBLISH.name
+    }
+    if not own:
+        # What it only reads was there before.
+        return
+    named = _by_topic(state.sources)
+    ways = _ways(state.running, named, without=dataflow.id)
+    for topic, read in own.values():
+        for source in read:
+            ways[source] |= named[topic]
+    problems = []
+    for at, task in enumerate(json.loads(raw)["tasks"]):
+        topic, read = own.get(task["id"], ("", set()))
+        if back := sorted(read & _reached(ways, named[topic])):
+            problems.append(
+                Problem(
+                    pointer=pointer("tasks", at, "config", "topic"),
+                    code="publish-loop",
+                    message=f"what is published on {quoted(topic)} comes back to {quoted(back[0])}, its source",
+                    remedy="publish on the topic of a source that leads back to none of those above this task",
+                )
+            )
+    if problems:
+        raise InvalidDataflow(problems)
+
+
+def _by_topic(sources: Mapping[str, Registered]) -> Mapping[str, set[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for name, each in sources.items():
+        if each.topic is not None:
+            found[each.topic].add(name)
+    return found
+
+
+def _ways(running: RunningGraph, named: Mapping[str, set[str]], *, without: str) -> _Ways:
+    found: _Ways = defaultdict(set)
+    for instance, task in running.tasks.items():
+        if task.type.name == MQTT_PUBLISH.name and any(public_id(each) != without for each in running.serves(instance)):
+            for source in _above(running, instance):
+                found[source] |= named[task.config["topic"]]
+    return found
+
+
+def _above(running: RunningGraph, instance: Instance) -> Iterator[str]:
+    """The sources that a running task reads."""
+    seen, waiting = {instance}, [instance]
+    while waiting:
+        task = running.tasks[waiting.pop()]
+        if not task.inputs:
+            yield task.config["source"]
+        new = {Instance(edge.parent) for edge in task.inputs} - seen
+        seen |= new
+        waiting += new
+
+
+def _read_by(dataflow: Dataflow, place: int) -> set[str]:
+    """The sources that a task of a dataflow reads."""
+    found, seen, waiting = set[str](), {place}, [place]
+    while waiting:
+        task = dataflow.tasks[waiting.pop()]
+        if not task.inputs:
+            found.add(task.config["source"])
+        new = {edge.parent for edge in task.inputs} - seen
+        seen |= new
+        waiting += new
+    return found
+
+
+def _reached(ways: Mapping[str, set[str]], begin: set[str]) -> set[str]:
+    """The sources into which the events of some sources come sooner or later, with these."""
+    seen, waiting = set(begin), list(begin)
+    while waiting:
+        new = ways.get(waiting.pop(), set()) - seen
+        seen |= new
+        waiting += new
+    return seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionPreview:
+    """The outcome of a submission; made by `preview`."""
+
+    explanation: Explanation
+    dataflow: Dataflow
+    instances: tuple[Instance | None, ...]
+    """For each of its distinct tasks where it runs; None where it would start."""
+    opened: int
+    """The number of jobs that would be opened for the rest."""
+    job_cores: float
+    """The cores that the batches of a job are assumed to cost, whatever they hold."""
+    plans: tuple[Plan, ...]
+    """Those of all jobs that run."""
+    sources: dict[str, Supplied]
+    """The supply of each source that it reads."""
+
+
+def preview(
+    state: CommittedState, conditions: Conditions, dataflow: Dataflow, raw: bytes, start: Start
+) -> SubmissionPreview:
+    """The outcome of submitting a dataflow now, by the same decision; refused where no host could run it."""
+    asked = Submit(dataflow=dataflow, from_earliest=start is Start.EARLIEST)
+    try:
+        with unhosted_refused(dataflow, raw, conditions):
+            step = decide(state.running, state.jobs, asked, conditions)
+    except NoHost:
+        # There is no host at all for now: it would open a job once there is.
+        explanation, opened = explain(state.running, dataflow, conditions.now), 1
+    else:
+        explanation, opened = explained(state.running, step.change), len(step.opens)
+    sources = {task.config["source"] for task in dataflow.tasks if task.type.reads_source}
+    return SubmissionPreview(
+        explanation=explanation,
+        dataflow=dataflow,
+        instances=tuple(state.running.index.get(task.key) for task in dataflow.tasks),
+        opened=opened,
+        job_cores=BATCH_SECONDS / conditions.pace,
+        plans=tuple(state.plans.values()),
+        sources={source: state.sources[source].supplied for source in sources},
+    )
+
+
+@contextmanager
+def unhosted_refused(dataflow: Dataflow, raw: bytes, conditions: Conditions) -> Iterator[None]:
+    """Refuse a document that cannot be placed, for each of its tasks because of which it cannot.
+
+    Such a task needs what no host offers, or reads streams that cannot come to one host.
+    """
+    try:
+        yield
+    except TooManyStreams as error:
+        problem = Problem(pointer="/tasks", code="too-many-streams", message=str(error), remedy=error.remedy)
+        raise InvalidDataflow([problem]) from error
+    except RootsApart as error:
+        raise InvalidDataflow(list(_apart(dataflow, raw, error))) from error
+    except NoHost as error:
+        problems = list(_unhosted(dataflow, raw, conditions))
+        if problems:
+            raise InvalidDataflow(problems) from error
+        raise
+
+
+def _unhosted(dataflow: Dataflow, raw: bytes, conditions: Conditions) -> Iterator[Problem]:
+    offered = [host.tags for host in conditions.hosts if not host.away]
+    # Where there is no host at all, one may come that offers everything.
+    for number, task in enumerate(json.loads(raw)["tasks"] if offered else ()):
+        found = dataflow.tasks[dataflow.places[task["id"]]]
+        if not found.tags or any(found.tags <= tags for tags in offered):
+            continue
+        nowhere = found.tags.difference(*offered)
+        lacking = listed(sorted(nowhere)) if nowhere else "all of it"
+        missing = "no host does" if nowhere == found.tags else f"no host offers {lacking}"
+        image = next((each.name for each in conditions.images if found.tags <= each.tags), None)
+        yield Problem(
+            pointer=pointer("tasks", number, "tags" if found.tags - found.type.tags and "tags" in task else "type"),
+            code="no-host",
+            message=f"the task needs a host that offers {listed(sorted(found.tags))}, and {missing}",
+            remedy=_OTHER_HOST if image is None else f"have an operator start one, with `braid host --image {image}`",
+        )
+
+
+_OTHER_HOST = "leave it out, or have an operator start such a host, with `braid host --tag`, or of a registered image"
+
+
+def _apart(dataflow: Dataflow, raw: bytes, error: RootsApart) -> Iterator[Problem]:
+    for number, task in enumerate(json.loads(raw)["tasks"]):
+        if dataflow.tasks[dataflow.places[task["id"]]].key in error.keys:
+            yield Problem(
+                pointer=pointer("tasks", number),
+                code="roots-apart",
+                message="the streams that this task and those below it read are on hosts that share no files, and one "
+                "is sent to such a host already; a stream can be sent to one only",
+                remedy='set "fresh": true at the tasks that feed it, so that they run beside it for this dataflow',
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalPreview:
+    """The outcome of a removal; made by `preview_removal`."""
+
+    stops: frozenset[Instance]
+    """The tasks that nobody else needs."""
+    streams: tuple[Stream, ...]
+    """The streams that would not be forwarded between jobs any more."""
+
+
+def preview_removal(state: CommittedState, dataflow: str) -> RemovalPreview:
+    """The tasks and streams that end with a dataflow, given by the running graph's id."""
+    stops = unmerge(state.running, dataflow).stops
+    released = release(stops, state.jobs)
+    after = state.jobs.apply(released).leaving
+    fewer = {bridge for bridge, _ in released.crossings}
+    left = {bridge for parent in {bridge.parent for bridge in fewer} for bridge in after.get(parent, ())}
+    ending = {bridge[:2] for bridge in fewer} - {bridge[:2] for bridge in left}
+    return RemovalPreview(
+        stops=frozenset(task.instance for task in stops),
+        # Raw events come to every job that reads them; nobody forwards them.
+        streams=tuple(sorted(Stream(*each) for each in ending if state.running.tasks[Instance(each[0])].inputs)),
+    )

@@ -1,0 +1,170 @@
+"""The use cases of placements: where a dataflow runs and why, and what plans of other planners would make of it."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dags import Problem
+from manager.answers.jobs import (
+    OtherPlaceAnswer,
+    PlacedTaskAnswer,
+    PlacementAnswer,
+    PlacementPddlAnswer,
+    PlacementPlanAnswer,
+    PlacementPlanForm,
+    PlannedGroupAnswer,
+    WorthOfMoreAnswer,
+)
+from manager.kernel.dataflow_rows import running_dataflow
+from manager.kernel.state import CommittedState, running_id
+from manager.problem import Conflict, InvalidRequest, NotFound
+from manager.use_case import Base, Caller, operators_only
+from merge import BATCH_SECONDS, Costs, Host, Instance
+from merge.grouping.pddl.pddl_texts import PddlError
+from merge.placement.explained import (
+    PlacementQuestion,
+    placement_places,
+    placement_question,
+    placement_reason,
+    placement_verdict,
+)
+from merge.placement.planned_elsewhere import placement_pddl, placement_plan, present_cost
+
+_SECONDS = 1.0
+"""How long each search may take."""
+
+
+class _Asked(NamedTuple):
+    """A dataflow about whose placement something is asked."""
+
+    dataflow: str
+    tasks: tuple[PlacedTaskAnswer, ...]
+    question: PlacementQuestion
+
+
+class Placements(Base):
+    """Placements of dataflows; operators only."""
+
+    def explain(self, caller: Caller, dataflow: str, task: str | None = None) -> PlacementAnswer:
+        """Where each task runs and why, what that costs, and what would cost less; and where else one task could be."""
+        asked = self._asked(caller, dataflow)
+        elsewhere = () if task is None else _elsewhere(asked, task)
+        found = placement_verdict(asked.question, seconds=_SECONDS)
+        return PlacementAnswer(
+            dataflow=asked.dataflow,
+            tasks=asked.tasks,
+            cost=round(found.cost, 6),
+            cheapest=round(found.cheapest, 6),
+            second=None if found.second is None else round(found.second, 6),
+            bound=None if found.bound is None else round(found.bound, 6),
+            saves={name: round(saved, 6) for name, saved in found.saves.items()},
+            more=tuple(
+                WorthOfMoreAnswer(tags=each.image, host=round(each.host, 6), core=round(each.core, 6))
+                for each in found.more
+            ),
+            elsewhere=elsewhere,
+        )
+
+    def export(self, caller: Caller, dataflow: str) -> PlacementPddlAnswer:
+        """The tasks that no other dataflow uses, as a planning problem in PDDL."""
+        asked = self._asked(caller, dataflow)
+        try:
+            pddl = placement_pddl(asked.question)
+        except PddlError as error:
+            raise Conflict(f"PDDL cannot say where {dataflow!r} runs: {error}") from error
+        return PlacementPddlAnswer(dataflow=asked.dataflow, domain=pddl.domain, problem=pddl.problem)
+
+    def check_plan(self, caller: Caller, dataflow: str, form: PlacementPlanForm) -> PlacementPlanAnswer:
+        """What a planner's plan for that problem makes of the dataflow; nothing is moved."""
+        asked = self._asked(caller, dataflow)
+        try:
+            found = placement_plan(asked.question, form.plan)
+        except PddlError as error:
+            wrong = Problem(
+                pointer="/plan",
+                code="invalid-plan",
+                message=str(error),
+                remedy="plan the problem of this dataflow as it is exported now",
+            )
+            raise InvalidRequest([wrong]) from error
+        names = _names(asked)
+        return PlacementPlanAnswer(
+            dataflow=asked.dataflow,
+            groups=tuple(
+                PlannedGroupAnswer(
+                    tags=group.image, tasks=tuple(sorted(name for each in group.tasks for name in names[int(each)]))
+                )
+                for group in found.groups
+            ),
+            cost=round(found.cost.total, 6),
+            now=round(present_cost(asked.question), 6),
+        )
+
+    def _asked(self, caller: Caller, dataflow: str) -> _Asked:
+        operators_only(caller)
+        with self._committer.looking() as state:
+            with self._store.read() as session:
+                row = running_dataflow(session, dataflow)
+            places = state.running.dataflow(running_id(row.id, row.revision)).places
+            hosts = {host.name: host for host in self._committer.ground.offering(state)}
+            own = frozenset(i for i in places.values() if len(state.running.users[i]) == 1)
+            tasks = tuple(_placed(state, hosts, name, instance, own) for name, instance in places.items())
+            return _Asked(row.id, tasks, self._question(state, hosts, own))
+
+    def _question(
+        self, state: CommittedState, hosts: Mapping[str, Host], own: frozenset[Instance]
+    ) -> PlacementQuestion:
+        there = {host.image for host in hosts.values() if not host.away}
+        busy = {instance: state.jobs.homes[instance].busy for instance in own}
+        return placement_question(
+            state.running.tasks,
+            state.jobs,
+            hosts.values(),
+            Costs(pace=self._committer.ground.pace, batch=BATCH_SECONDS, busy=busy),
+            own,
+            [image for name, image in sorted(state.images.items()) if name not in there],
+        )
+
+
+def _elsewhere(asked: _Asked, name: str) -> tuple[OtherPlaceAnswer, ...]:
+    task = next((each for each in asked.tasks if each.task == name), None)
+    if task is None:
+        raise NotFound("task", name)
+    if not task.own:
+        raise Conflict(f"task {name!r} is shared with other dataflows; ask about one that only this dataflow uses")
+    names = _names(asked)
+    return tuple(
+        OtherPlaceAnswer(
+            tags=place.image,
+            job="" if place.present is None else str(place.present),
+            joins=tuple(sorted(joined for each in place.with_tasks for joined in names[int(each)])),
+            more=None if place.more is None else round(place.more, 6),
+            why_not=place.why_not,
+        )
+        for place in placement_places(asked.question, Instance(task.instance))
+    )
+
+
+def _names(asked: _Asked) -> Mapping[int, list[str]]:
+    """The tasks of the dataflow by their instances."""
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for task in asked.tasks:
+        names[task.instance].append(task.task)
+    return names
+
+
+def _placed(
+    state: CommittedState, hosts: Mapping[str, Host], name: str, instance: Instance, own: frozenset[Instance]
+) -> PlacedTaskAnswer:
+    task, job = state.running.tasks[instance], state.jobs.homes[instance].job
+    host = state.jobs.jobs[job].host
+    return PlacedTaskAnswer(
+        task=name,
+        instance=instance,
+        job=str(job),
+        host=host,
+        image=hosts[host].image if host in hosts else "",
+        tags=tuple(sorted(task.tags)),
+        own=instance in own,
+        why=placement_reason(state.running.tasks, state.jobs, task),
+    )

@@ -1,0 +1,183 @@
+"""Routes of what runs, for operators: running tasks and DAGs, jobs, derived streams, hosts, machines, images."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from manager.answers.base import ImageName, Page
+from manager.answers.jobs import (
+    HostAnswer,
+    ImageAnswer,
+    ImageForm,
+    JobAnswer,
+    MachineAnswer,
+    PlacementAnswer,
+    PlacementPddlAnswer,
+    PlacementPlanAnswer,
+    PlacementPlanForm,
+    RunningDagAnswer,
+    RunningTaskAnswer,
+    StreamAnswer,
+)
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
+from manager.rest import examples
+from manager.rest import examples as machine_examples
+from manager.rest.dependencies import Named, Text, TheCaller, TheId, ThePage, TheService, form
+from manager.rest.openapi import documented
+
+router = APIRouter(prefix="/v1", tags=["running"])
+_NamedImage = Annotated[ImageName, Path(description="The name by which hosts are made from it.")]
+
+
+@router.get("/running/tasks", **documented(examples.RUNNING_TASK_PAGE, Forbidden, StateNotReady))
+def running_tasks(
+    service: TheService,
+    caller: TheCaller,
+    page: ThePage,
+    job: Annotated[Text | None, Query(description="Only those of this job.")] = None,
+) -> Page[RunningTaskAnswer]:
+    """List the running tasks, by instance; operators only."""
+    return service.running.tasks(caller, page, job=job)
+
+
+@router.get("/running/dags", **documented(examples.RUNNING_DAG_PAGE, Forbidden, StateNotReady))
+def running_dags(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningDagAnswer]:
+    """List the running DAGs; operators only."""
+    return service.running.dags(caller, page)
+
+
+@router.get("/jobs", **documented(examples.JOB_PAGE, Forbidden, StateNotReady))
+def jobs(service: TheService, caller: TheCaller, page: ThePage) -> Page[JobAnswer]:
+    """List the jobs, each with its plan and the status that its host reports; operators only."""
+    return service.running.jobs(caller, page)
+
+
+@router.get("/jobs/{job}", **documented(examples.JOB, Forbidden, NotFound, StateNotReady))
+def job(service: TheService, caller: TheCaller, job: TheId) -> JobAnswer:
+    """Show a job; operators only."""
+    return service.running.job(caller, job)
+
+
+@router.get("/streams", **documented(examples.STREAM_PAGE, Forbidden, StateNotReady))
+def streams(service: TheService, caller: TheCaller, page: ThePage) -> Page[StreamAnswer]:
+    """List the derived streams between jobs; operators only."""
+    return service.running.streams(caller, page)
+
+
+@router.get("/hosts", **documented(examples.HOST_PAGE, Forbidden))
+def hosts(service: TheService, caller: TheCaller, page: ThePage) -> Page[HostAnswer]:
+    """List the hosts; operators only."""
+    return service.running.hosts(caller, page)
+
+
+@router.get("/machines", **documented(machine_examples.MACHINE_PAGE, Forbidden, StateNotReady))
+def machines(service: TheService, caller: TheCaller, page: ThePage) -> Page[MachineAnswer]:
+    """List the machines with the hosts that they carry, and who has copies of these; operators only."""
+    return service.machines.page(caller, page)
+
+
+@router.post(
+    "/machines/{machine}/admit", **documented(machine_examples.MACHINE, Conflict, Forbidden, NotFound, StateNotReady)
+)
+def admit_machine(
+    service: TheService,
+    caller: TheCaller,
+    machine: Named,
+    key: Annotated[Text | None, Query(description="The public key that it must have.")] = None,
+) -> MachineAnswer:
+    """Admit a machine that waits, so that it carries hosts and gets copies; operators only.
+
+    It is known by its public key from now on. With `key`, it is refused unless the machine has that one.
+    """
+    return service.machines.admit(caller, machine, key)
+
+
+@router.post("/machines/{machine}/drain", **documented(machine_examples.DRAINING, Forbidden, NotFound, StateNotReady))
+def drain_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
+    """Have a machine give up all hosts that it carries, and take none; operators only.
+
+    Each host is stopped once another machine has all its files, and goes on there. `stays` says why one cannot.
+    """
+    return service.machines.drain(caller, machine)
+
+
+@router.delete("/machines/{machine}/drain", **documented(machine_examples.MACHINE, Forbidden, NotFound, StateNotReady))
+def undrain_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
+    """Let a machine take hosts again; operators only. Its own host is handed back to it after a minute."""
+    return service.machines.undrain(caller, machine)
+
+
+@router.delete("/machines/{machine}", **documented(machine_examples.GONE, Conflict, Forbidden, NotFound, StateNotReady))
+def forget_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
+    """Forget a machine that is gone for good; operators only.
+
+    Hosts that it carried alone and that run no job go with it. It is refused while the machine is alive, or has what
+    nobody else has. One that comes back is new.
+    """
+    return service.machines.forget(caller, machine)
+
+
+@router.get("/images", **documented(machine_examples.IMAGE_PAGE, Forbidden))
+def images(service: TheService, caller: TheCaller, page: ThePage) -> Page[ImageAnswer]:
+    """List the registered images, each with its hosts; operators only."""
+    return service.images.page(caller, page)
+
+
+@router.put(
+    "/images/{name}",
+    **documented(machine_examples.IMAGE, Forbidden, StateNotReady, TooLarge, UnsupportedMediaType, body=ImageForm),
+)
+def put_image(
+    service: TheService, caller: TheCaller, name: _NamedImage, sent: Annotated[ImageForm, Depends(form(ImageForm))]
+) -> ImageAnswer:
+    """Register an image, or change it; operators only. What is placed from then on goes by it."""
+    return service.images.put(caller, name, sent)
+
+
+@router.delete("/images/{name}", **documented(machine_examples.IMAGE, Forbidden, NotFound, StateNotReady))
+def remove_image(service: TheService, caller: TheCaller, name: _NamedImage) -> ImageAnswer:
+    """Remove an image; operators only. Its hosts run on, and offer nothing but tags of their own."""
+    return service.images.remove(caller, name)
+
+
+@router.get(
+    "/dataflows/{dataflow}/placement",
+    **documented(machine_examples.PLACEMENT, Conflict, Forbidden, NotFound, StateNotReady),
+)
+def explain_placement(
+    service: TheService,
+    caller: TheCaller,
+    dataflow: TheId,
+    task: Annotated[
+        Text | None, Query(description="Also say where else this task could be, which no other dataflow uses.")
+    ] = None,
+) -> PlacementAnswer:
+    """Explain where each task of a dataflow runs, what that costs, and what would cost less; operators only."""
+    return service.placements.explain(caller, dataflow, task)
+
+
+@router.get(
+    "/dataflows/{dataflow}/placement/pddl",
+    **documented(machine_examples.PLACEMENT_PDDL, Conflict, Forbidden, NotFound, StateNotReady),
+)
+def export_placement(service: TheService, caller: TheCaller, dataflow: TheId) -> PlacementPddlAnswer:
+    """Show the tasks that no other dataflow uses as a planning problem in PDDL; operators only."""
+    return service.placements.export(caller, dataflow)
+
+
+@router.post(
+    "/dataflows/{dataflow}/placement/plan",
+    **documented(
+        machine_examples.PLACEMENT_PLAN,
+        *(Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType),
+        body=PlacementPlanForm,
+    ),
+)
+def check_placement_plan(
+    service: TheService,
+    caller: TheCaller,
+    dataflow: TheId,
+    sent: Annotated[PlacementPlanForm, Depends(form(PlacementPlanForm))],
+) -> PlacementPlanAnswer:
+    """Say what a planner's plan for that problem makes of the dataflow, and what it costs; operators only."""
+    return service.placements.check_plan(caller, dataflow, sent)

@@ -1,0 +1,201 @@
+"""Looking: what runs, where, how it is, and what was done."""
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from datetime import UTC
+from typing import Any, Literal
+
+from engine.plan import Plan, SlotState
+from manager.answers.base import Page
+from manager.answers.jobs import HostAnswer, JobAnswer, RunningDagAnswer, RunningTaskAnswer, StreamAnswer
+from manager.kernel.state import CommittedState
+from manager.machines.use_cases import registered_images
+from manager.observations.figures import figures_of, shard_figures
+from manager.observations.reports import Measured
+from manager.problem import NotFound
+from manager.use_case import Base, Caller, Paging, number_in, operators_only, paged
+from merge import DagId, Instance, JobId
+from merge.task_order import downwards
+
+
+class RunningJobs(Base):
+    """Jobs, hosts, running tasks, running DAGs and streams, as they are."""
+
+    def tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
+        """The running graph, or what of it a job has, by instance; operators only."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            running = state.running.tasks if job is None else _active(state, job)
+            instances = sorted(instance for instance in running if instance > paging.after_number)
+            return paged(
+                instances[: paging.limit + 1],
+                paging.limit,
+                cursor=lambda instance: instance,
+                answer=lambda instance: self._running_task(state, instance),
+            )
+
+    def dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
+        """The running DAGs; operators only."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            answers = [each for each in _dags(state) if each.id > paging.after_number]
+        return paged(answers[: paging.limit + 1], paging.limit, cursor=lambda each: each.id, answer=lambda each: each)
+
+    def jobs(self, caller: Caller, paging: Paging) -> Page[JobAnswer]:
+        """The jobs; operators only."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            plans = sorted((job, plan) for job, plan in state.plans.items() if job > paging.after_number)
+        return paged(
+            plans[: paging.limit + 1],
+            paging.limit,
+            cursor=lambda each: each[0],
+            answer=lambda each: self._job(each[1]),
+        )
+
+    def job(self, caller: Caller, job: str) -> JobAnswer:
+        """One job; operators only."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            plan = state.plans.get(JobId(number_in(job) or 0))
+        if plan is None:
+            raise NotFound("job", job)
+        return self._job(plan)
+
+    def streams(self, caller: Caller, paging: Paging) -> Page[StreamAnswer]:
+        """The derived streams that cross jobs; operators only."""
+        operators_only(caller)
+        consumers: dict[tuple[Instance, str], list[str]] = {}
+        with self._committer.looking() as state:
+            for bridge in sorted(state.jobs.bridges):
+                if state.running.tasks[bridge.parent].inputs and bridge.parent > paging.after_number:
+                    consumers.setdefault((bridge.parent, bridge.port), []).append(str(bridge.to))
+            answers = [
+                StreamAnswer(
+                    instance=instance,
+                    port=port,
+                    producer=str(state.jobs.homes[instance].job),
+                    consumers=tuple(jobs),
+                )
+                for (instance, port), jobs in consumers.items()
+            ]
+        end = _whole_instances(answers, paging.limit)
+        return paged(answers[: end + 1], end, cursor=lambda each: each.instance, answer=lambda each: each)
+
+    def hosts(self, caller: Caller, paging: Paging) -> Page[HostAnswer]:
+        """The hosts; operators only."""
+        operators_only(caller)
+        seen = [host for host in self._seeing.hosts() if host.host > (paging.after or "")]
+        images = registered_images(self._store)
+        return paged(
+            sorted(seen, key=lambda host: host.host)[: paging.limit + 1],
+            paging.limit,
+            cursor=lambda host: host.host,
+            answer=lambda host: HostAnswer(
+                name=host.host,
+                alive=host.alive,
+                jobs=host.jobs,
+                spools=dict(host.spools),
+                dropped=host.dropped,
+                cpu=dict(host.cpu),
+                cores=host.cores,
+                tags=tuple(sorted(host.tags.union(images[host.image].tags if host.image in images else ()))),
+                image=host.image,
+                trouble=_UNKNOWN_IMAGE.format(host.image) if host.image and host.image not in images else "",
+                release=host.release,
+                seen=host.seen.astimezone(UTC),
+            ),
+        )
+
+    def _running_task(self, state: CommittedState, instance: Instance) -> RunningTaskAnswer:
+        task, job = state.running.tasks[instance], str(state.jobs.homes[instance].job)
+        seen = self._seeing.job(job)
+        reason = seen.failed.get(instance) if seen is not None else None
+        how: Literal["active", "failed"] = "active" if reason is None else "failed"
+        last = seen.measured[-1] if seen is not None and seen.measured else Measured()
+        did = last.instances.get(instance)
+        return RunningTaskAnswer(
+            instance=instance,
+            type=task.type.name,
+            job=job,
+            state=how,
+            inputs=tuple(edge.parent for edge in task.inputs),
+            dataflows=len(state.running.users[instance]),
+            since=task.since,
+            dag=state.running.dag_of(instance),
+            failed=reason or "",
+            cpu_seconds=did and round(did.cpu_ns / 1e9, 6),
+            events_in=did and did.taken,
+            events_out=did and did.emitted,
+            events_dead=did and did.dead,
+            state_bytes=None if last.states is None else last.states.get(instance, 0),
+        )
+
+    def _job(self, plan: Plan) -> JobAnswer:
+        states = [slot.state for slot in plan.slots]
+        wanted: dict[str, Any] = {
+            "job": plan.job,
+            "host": plan.host,
+            "version": plan.version,
+            "active": states.count(SlotState.ACTIVE),
+            "paused": states.count(SlotState.PAUSED),
+            "pace": plan.pace,
+            "shards": plan.shards,
+            "workers": plan.workers,
+        }
+        seen = self._seeing.job(plan.job)
+        if seen is None:
+            return JobAnswer(**wanted, in_effect=0, state="awaited", trouble="", batch=-1)
+        return JobAnswer(
+            **wanted,
+            in_effect=seen.in_effect,
+            state=seen.state,
+            trouble=seen.trouble or seen.refused,
+            batch=seen.batch,
+            **asdict(figures_of(seen.measured, time.monotonic())),
+            **asdict(shard_figures(seen.measured, plan.shards, time.monotonic())),
+            restarts=seen.restarts,
+            seen=seen.seen,
+        )
+
+
+_UNKNOWN_IMAGE = (
+    "its image {0!r} is not registered, so it offers nothing but tags of its own; register it, with "
+    "`braid images add {0}`, or start the host with another one"
+)
+
+
+def _active(state: CommittedState, job: str) -> Collection[Instance]:
+    """The tasks of a job; nothing where there is no job of that name."""
+    found = state.jobs.jobs.get(JobId(number_in(job) or 0))
+    return () if found is None else found.active
+
+
+def _dags(state: CommittedState) -> list[RunningDagAnswer]:
+    tasks: dict[DagId, int] = {}
+    jobs: dict[DagId, set[JobId]] = {}
+    dataflows: dict[DagId, set[str]] = {}
+    of: dict[Instance, DagId] = {}
+    for task in downwards(state.running.tasks.values()):
+        instance = task.instance
+        dag = of[Instance(task.inputs[0].parent)] if task.inputs else state.running.running_dags.of_source[instance]
+        of[instance] = dag
+        tasks[dag] = tasks.get(dag, 0) + 1
+        jobs.setdefault(dag, set()).add(state.jobs.homes[instance].job)
+        if not task.inputs:
+            dataflows.setdefault(dag, set()).update(state.running.users[instance])
+    return [
+        RunningDagAnswer(
+            id=dag, tasks=count, dataflows=len(dataflows[dag]), jobs=tuple(str(job) for job in sorted(jobs[dag]))
+        )
+        for dag, count in sorted(tasks.items())
+    ]
+
+
+def _whole_instances(answers: Sequence[StreamAnswer], limit: int) -> int:
+    """The end of a part of the streams: between two instances, since one may have several ports."""
+    end = min(limit, len(answers))
+    while 0 < end < len(answers) and answers[end].instance == answers[end - 1].instance:
+        end += 1
+    return end

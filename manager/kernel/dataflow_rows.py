@@ -1,0 +1,167 @@
+"""The rows of dataflows: looked up, taken away, and kept otherwise while nothing that runs changes."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import bindparam, select
+from sqlmodel import Session, col
+
+from dags import Scope
+from manager.answers.overview import OperationKind
+from manager.kernel.committer import Committer
+from manager.kernel.draft import Draft, write_down
+from manager.kernel.state import CommittedState, running_id
+from manager.kernel.transitions import TransitionScope
+from manager.problem import Conflict, NotFound
+from manager.store.database import Store
+from manager.store.tables import DataflowRow
+
+
+class WrittenKind(StrEnum):
+    """How the document that runs was made."""
+
+    PIPELINE = "pipeline"
+    """Planned, since it has open places."""
+    DYNAMIC = "dynamic"
+    """Resolved, since it has alternates, guarded streams or a policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenDocument:
+    """A document that does not run as it was written; made where one is planned or resolved."""
+
+    kind: WrittenKind
+    written: bytes
+
+
+_DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
+
+
+def take_away(session: Session, draft: Draft, row: DataflowRow) -> None:
+    """Remove a dataflow, and have its row say so."""
+    draft.state.earliest.pop(row.id, None)
+    draft.remove(running_id(row.id, row.revision))
+    row.removed = draft.now.timestamp()
+    session.add(row)
+
+
+def take_origin(row: DataflowRow, origin: WrittenDocument | None) -> None:
+    """Have a row keep of what its document was made. What failed in another pipeline says nothing about this one."""
+    pipeline, dynamic = (
+        origin.written.decode() if origin is not None and origin.kind is kind else None for kind in WrittenKind
+    )
+    if pipeline != row.pipeline:
+        row.given_up, row.unplanned = None, ""
+    if dynamic != row.dynamic:
+        row.policy = None
+    row.pipeline, row.dynamic = pipeline, dynamic
+
+
+def dataflow_of(session: Session, dataflow: str) -> DataflowRow:
+    """The row of a dataflow, removed or not."""
+    row = session.scalar(_DATAFLOW, {"dataflow": dataflow})
+    if row is None:
+        raise NotFound("dataflow", dataflow)
+    return row
+
+
+def running_dataflow(session: Session, dataflow: str) -> DataflowRow:
+    """The row of a dataflow that is there to be changed."""
+    row = dataflow_of(session, dataflow)
+    if row.removed is not None:
+        raise Conflict(f"the dataflow {dataflow!r} was removed; submit it anew")
+    return row
+
+
+def histories_of(row: DataflowRow) -> dict[str, Scope]:
+    """The scopes of those tasks of a dataflow that were reconfigured while they ran, by id."""
+    return {task: Scope(*scope) for task, scope in (row.histories or {}).items()}
+
+
+class RowKeeper:
+    """Keeps what is beside a running dataflow."""
+
+    def __init__(self, committer: Committer, store: Store) -> None:
+        self._committer = committer
+        self._store = store
+
+    def keep(
+        self, dataflow: str, change: Callable[[DataflowRow], None], kind: OperationKind, *, who: str, note: str = ""
+    ) -> DataflowRow:
+        """Have its row changed; the row as it is then."""
+        begun = time.monotonic()
+
+        def read(_state: CommittedState, _now: datetime) -> DataflowRow:
+            with self._store.read() as session:
+                return running_dataflow(session, dataflow)
+
+        def write(session: Session, draft: Draft, _row: DataflowRow) -> DataflowRow:
+            row = running_dataflow(session, dataflow)
+            change(row)
+            session.add(row)
+            write_down(session, draft, kind, who=who, subject=dataflow, begun=begun, note=note)
+            return row
+
+        return self._committer.commit(read, write, scope=lambda _state, _row: TransitionScope())
+
+
+class AdaptationChanges:
+    """All that is kept of dynamic dataflows. Nothing that runs changes by it."""
+
+    def __init__(self, committer: Committer, store: Store) -> None:
+        self._rows = RowKeeper(committer, store)
+
+    def keep_policy(self, dataflow: str, policy: bytes, *, who: str) -> DataflowRow:
+        """Keep another policy in the place of the document's own."""
+
+        def keep(row: DataflowRow) -> None:
+            row.policy = policy.decode()
+
+        return self._rows.keep(dataflow, keep, OperationKind.SET_POLICY, who=who)
+
+    def keep_pinned(self, dataflow: str, pinned: Mapping[str, str | bool], *, who: str) -> DataflowRow:
+        """Keep what is chosen by hand."""
+
+        def keep(row: DataflowRow) -> None:
+            row.pinned = dict(pinned) or None
+
+        words = {True: "open", False: "closed"}
+        chosen = (f"{name}: {words[each] if isinstance(each, bool) else each}" for name, each in sorted(pinned.items()))
+        note = ", ".join(chosen) or "nothing"
+        return self._rows.keep(dataflow, keep, OperationKind.CHOOSE, who=who, note=note)
+
+    def note(self, dataflow: str, why: str, *, who: str) -> None:
+        """Note in the journal why a dataflow adapts."""
+        self._rows.keep(dataflow, lambda _row: None, OperationKind.ADAPT, who=who, note=why)
+
+
+class PipelineChanges:
+    """All that is kept of pipelines. Nothing that runs changes by it."""
+
+    def __init__(self, committer: Committer, store: Store) -> None:
+        self._rows = RowKeeper(committer, store)
+
+    def keep(self, dataflow: str, pipeline: WrittenDocument, *, who: str) -> DataflowRow:
+        """Keep other goals and places for a dataflow whose document has been planned of them, or soon is."""
+        return self._rows.keep(dataflow, lambda row: take_origin(row, pipeline), OperationKind.REPLAN, who=who)
+
+    def keep_given_up(self, dataflow: str, modules: Sequence[Mapping[str, Any]], *, who: str, note: str) -> DataflowRow:
+        """Keep which modules failed in a pipeline, and what came of it."""
+
+        def keep(row: DataflowRow) -> None:
+            row.given_up = [dict(each) for each in modules]
+
+        return self._rows.keep(dataflow, keep, OperationKind.REPLAN, who=who, note=note)
+
+    def keep_unplanned(self, dataflow: str, why: str, *, who: str) -> DataflowRow:
+        """Keep the reason why a pipeline stays as it is, though it was planned anew."""
+
+        def keep(row: DataflowRow) -> None:
+            row.unplanned = why
+
+        note = f"stays as it is: {why}" if why else "can be planned again"
+        return self._rows.keep(dataflow, keep, OperationKind.REPLAN, who=who, note=note)

@@ -1,0 +1,469 @@
+"""A draft: one change of the committed state while it is made, and the rows that are written of it.
+
+It moves the state on in place, because a copy would cost as much as all that runs. If the change is not
+committed in the end, the committer drops the state and loads it anew.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from sqlalchemy import bindparam, delete, insert, update
+from sqlmodel import Session
+
+from dags import Dataflow
+from engine.plan import Feed, Limits, Plan
+from engine.plan_messages import written_plan
+from manager.answers.overview import OperationKind
+from manager.kernel.registered_sources import Registered
+from manager.kernel.state import CommittedState, stands_apart
+from manager.kernel.transitions import Drain, Phase
+from manager.planner import NO_OTHER_LIMITS, Delivered, Made, Planner, Supplied, public_id
+from manager.store.dead_letters import given_back
+from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, OperationRow, TaskRow, table_of
+from merge import (
+    Change,
+    Conditions,
+    Home,
+    Host,
+    Instance,
+    JobId,
+    Jobs,
+    MeasuredCosts,
+    Remove,
+    Repace,
+    Rescale,
+    RunningGraph,
+    RunningTask,
+    Step,
+    as_registered,
+    decide,
+)
+from merge.reconfiguration.alteration import Alteration, alter, altered
+from merge.step import Settled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionGround:
+    """The ground that decisions stand on: hosts, settings, and what was measured."""
+
+    hosts: Callable[[], tuple[Host, ...]]
+    """Those that were seen, with their own tags."""
+    strategy: str = "pack"
+    pace: float = 1.0
+    limits: Limits = NO_OTHER_LIMITS
+    measured: Callable[[], MeasuredCosts] = MeasuredCosts
+
+    def conditions(self, state: CommittedState, now: datetime) -> Conditions:
+        """The conditions of a decision now. Jobs in which tasks stand still, or soon will, take no others."""
+        still = (move.concerned for move in state.moves.values() if move.phase is not Phase.PREPARING)
+        return Conditions(
+            now=now,
+            hosts=self.offering(state),
+            images=tuple(state.images[name] for name in sorted(state.images)),
+            strategy=self.strategy,
+            pace=self.pace,
+            apart=frozenset(state.apart.union(*still)),
+            quarantined=state.own_jobs(now.timestamp()),
+            measured=self.measured(),
+        )
+
+    def offering(self, state: CommittedState) -> tuple[Host, ...]:
+        """The hosts with all that they offer, as their images are registered."""
+        return as_registered(self.hosts(), state.images)
+
+
+@dataclass(kw_only=True)
+class Draft:
+    """Made by the committer for one change."""
+
+    state: CommittedState
+    ground: DecisionGround
+    term: int
+    now: datetime
+    moved: bool = False
+    """Whether the state is ahead of what is committed."""
+    added: dict[Instance, RunningTask] = field(default_factory=dict)
+    altered: dict[Instance, RunningTask] = field(default_factory=dict)
+    """The tasks that keep their instances and change otherwise."""
+    gone: set[Instance] = field(default_factory=set)
+    reused: int = 0
+    touched: set[JobId] = field(default_factory=set)
+    """The jobs that may get a new plan."""
+    opened: list[JobId] = field(default_factory=list)
+    closed: list[JobId] = field(default_factory=list)
+    submitted: list[str] = field(default_factory=list)
+    paces: dict[JobId, float] = field(default_factory=dict)
+    """The paces of jobs, where the decision has chosen one."""
+    fed: dict[JobId, tuple[Feed, ...]] = field(default_factory=dict)
+    """The events that jobs get with their next plans, beside those of before that they have not taken yet."""
+    taken: set[JobId] = field(default_factory=set)
+    """The jobs that have taken all that they were fed."""
+    state_bounds: Mapping[JobId, Mapping[int, int]] = field(default_factory=dict)
+    """The bounds of states in jobs where they change."""
+
+    def take(self, step: Step, *, from_earliest: bool = False) -> None:
+        """Go on by a decision."""
+        state, change = self.state, step.change
+        self.moved = True
+        if (removed := change.removed) is not None:
+            self._stop_reading(removed.id)
+            state.needed.pop(removed.id, None)
+            state.drains.pop(removed.id, None)
+            for sink in removed.sinks:
+                state.epochs.pop(Delivered(removed.id, sink), None)
+        state.running.advance(change)
+        state.jobs = step.jobs
+        if (submitted := change.submitted) is not None:
+            if from_earliest:
+                state.earliest[public_id(submitted.id)] = submitted.tenant
+            for source in state.read_by(submitted.id):
+                state.readers.setdefault(source, set()).add(submitted.id)
+            self.submitted.append(submitted.id)
+        self.added |= {task.instance: task for task in change.starts}
+        for task in change.stops:
+            state.slots.pop(task.instance, None)
+            state.moved.pop(task.instance, None)
+            if self.added.pop(task.instance, None) is None:
+                self.gone.add(task.instance)
+        self.reused += len(change.reuses)
+        self.touched |= step.touches
+        self.paces |= step.paces
+        self.opened += step.opens
+        self.closed += step.released.stops
+
+    def alter(self, by: Alteration, settled: Settled) -> None:
+        """Go on by a reconfiguration. The plans of the jobs that switch are its own."""
+        state = self.state
+        self.moved = True
+        for old, new in by.swaps:
+            self._stop_reading(old.id)
+            state.needed.pop(old.id, None)
+            renamed = {sink: state.epochs.pop(Delivered(old.id, sink), None) for sink in old.sinks}
+            state.epochs |= {Delivered(new.id, sink): epoch for sink, epoch in renamed.items() if epoch is not None}
+        alter(state.running, by)
+        state.jobs = settled.jobs
+        for _, new in by.swaps:
+            for source in state.read_by(new.id):
+                state.readers.setdefault(source, set()).add(new.id)
+            self.submitted.append(new.id)
+        self.added |= {fork.task.instance: fork.task for fork in by.forks}
+        self.altered |= {task.instance: task for task in by.alters}
+        for task in by.stops:
+            state.slots.pop(task.instance, None)
+            state.moved.pop(task.instance, None)
+            self.gone.add(task.instance)
+        self.touched |= settled.touches
+        self.closed += settled.released.stops
+
+    def rescale(self, by: Rescale) -> None:
+        """Give a job another number of shards."""
+        self.moved = True
+        self.state.jobs = self.state.jobs.apply(by.assignment(self.state.jobs))
+        self.touched.add(by.job)
+
+    def repace(self, by: Repace) -> None:
+        """Give a job another pace."""
+        self.moved = True
+        self.paces[by.job] = by.pace
+        self.touched.add(by.job)
+
+    def remove(self, dataflow: str) -> None:
+        """Decide that a dataflow stops, and go on by that."""
+        state = self.state
+        self.take(decide(state.running, state.jobs, Remove(dataflow=dataflow), self.ground.conditions(state, self.now)))
+
+    def plans(self) -> dict[JobId, Plan]:
+        """Make the new plans, the state's from now on; a job whose plan would be as it was keeps that."""
+        state = self.state
+        for job in self.closed:
+            if (last := state.plans.pop(job, None)) is not None:
+                state.stopped[job] = last
+        planner = self.planner(state.jobs)
+        made: dict[JobId, Plan] = {}
+        for job in sorted(self.touched - set(self.closed)):
+            before = state.plans.get(job)
+            version = before.version + 1 if before else 1
+            waiting = before.feeds if before and job not in self.taken else ()
+            found = planner.plan(job, version=version, term=self.term, before=before)
+            plan = replace(
+                found,
+                pace=self.paces.get(job, before.pace if before else self.ground.pace),
+                feeds=(*waiting, *self.fed.get(job, ())),
+                state_bounds=self.state_bounds.get(job, found.state_bounds),
+            )
+            if before is None or plan != replace(before, version=version, term=self.term):
+                made[job] = state.plans[job] = plan
+                if stands_apart(plan):
+                    state.apart.add(job)
+        for dataflow in self.submitted:
+            state.needed[dataflow] = {job: state.plans[job].version for job in state.jobs_of(dataflow)}
+        return made
+
+    def planner(self, jobs: Jobs) -> Planner:
+        """The maker of plans for jobs as they are, or as they would be."""
+        return self._planner(self.state.running, jobs, self.state.epochs, self.state.slots)
+
+    def planner_after(self, by: Alteration, jobs: Jobs) -> Planner:
+        """The maker of plans for what runs after a reconfiguration."""
+        state = self.state
+        renamed = {
+            Delivered(new.id, sink): state.epochs[Delivered(old.id, sink)]
+            for old, new in by.swaps
+            for sink in old.sinks
+            if Delivered(old.id, sink) in state.epochs
+        }
+        return self._planner(altered(state.running, by), jobs, state.epochs | renamed, {})
+
+    def _planner(
+        self, running: RunningGraph, jobs: Jobs, epochs: Mapping[Delivered, int], slots: dict[Instance, Made]
+    ) -> Planner:
+        state = self.state
+        return Planner(
+            running,
+            jobs,
+            _Supplies(state.sources),
+            epochs,
+            slots,
+            begins=state.begins,
+            moves=state.moved,
+            limits=self.ground.limits,
+            quarantined=state.in_quarantine(self.now.timestamp()),
+        )
+
+    def feed(self, feeds: Mapping[JobId, Sequence[Feed]]) -> None:
+        """Have jobs take events again that tasks of theirs could not take."""
+        self.moved = True
+        self.fed = {job: tuple(each) for job, each in feeds.items()}
+        self.touched |= feeds.keys()
+
+    def feed_no_more(self, job: JobId) -> None:
+        """Note that a job has taken all that its plan feeds it."""
+        self.moved = True
+        self.taken.add(job)
+        self.touched.add(job)
+
+    def end(self, job: JobId) -> None:
+        """Forget a job that was stopped."""
+        self.moved = True
+        del self.state.stopped[job]
+
+    def know(self, source: Registered) -> None:
+        """Take up a source, new or changed."""
+        self.moved = True
+        self.state.sources = self.state.sources.insert(source.source.name, source)
+
+    def forget(self, source: str) -> None:
+        """Let a source go that nothing reads any more."""
+        self.moved = True
+        self.state.sources = self.state.sources.remove(source)
+
+    def drain(self, drain: Drain) -> None:
+        """Begin a drain."""
+        self.moved = True
+        self.state.drains[drain.dataflow] = drain
+
+    def number_anew(self, epochs: Iterable[tuple[Delivered, int]]) -> None:
+        """Set the epochs in which sinks number their events."""
+        self.state.epochs |= dict(epochs)
+
+    def _stop_reading(self, dataflow: str) -> None:
+        readers = self.state.readers
+        for source in self.state.read_by(dataflow):
+            readers[source].remove(dataflow)
+            if not readers[source]:
+                del readers[source]
+
+
+class _Supplies(Mapping[str, Supplied]):
+    """The supply of each source, looked up on demand: a plan has few of all that are registered."""
+
+    def __init__(self, sources: Mapping[str, Registered]) -> None:
+        self._sources = sources
+
+    def __getitem__(self, name: str) -> Supplied:
+        return self._sources[name].supplied
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+
+OPERATOR = "operator"
+"""The name of an operator in the journal; no tenant may have it."""
+SERVICE = "the service"
+"""The name in the journal of what Braid does by itself; no tenant's name has a space."""
+UNBOUNDED = frozenset({OPERATOR, SERVICE})
+"""Those whose changes no tenant's rate or quota holds back."""
+_MOST_AT_ONCE = 10_000
+"""Values in one statement; databases take some tens of thousands."""
+IDEMPOTENCY_KEPT = 86_400.0
+"""Seconds that an idempotency key is known, at least."""
+_TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
+_ADD_TASKS, _ADD_JOBS = insert(_TASKS), insert(_JOBS)
+_DROP_TASKS = delete(_TASKS).where(_TASKS.c.instance.in_(bindparam("instances", expanding=True)))
+_SET_TASKS = update(_TASKS).where(_TASKS.c.instance == bindparam("altered"))
+_SET_LOADS = update(_TASKS).where(_TASKS.c.instance == bindparam("loaded"))
+_SET_JOBS = update(_JOBS).where(_JOBS.c.id == bindparam("job"))
+_ADD_OPERATION = insert(table_of(OperationRow))
+_ADD_DATAFLOW = insert(table_of(DataflowRow))
+_IDEMPOTENCY = table_of(IdempotencyRow)
+_ADD_IDEMPOTENCY = insert(_IDEMPOTENCY)
+_FORGET_IDEMPOTENCY = delete(_IDEMPOTENCY).where(
+    _IDEMPOTENCY.c.tenant == bindparam("of"), _IDEMPOTENCY.c.at < bindparam("before")
+)
+
+
+def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
+    session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float, note: str = ""
+) -> None:
+    """Write down the running tasks and jobs after a change, and the change in the journal.
+
+    `begun` is when the request came, by the monotonic clock.
+    """
+    write_running(session, draft)
+    write_operation(
+        session,
+        draft,
+        kind,
+        who=who,
+        subject=subject,
+        begun=begun,
+        started=len(draft.added),
+        reused=draft.reused,
+        paused=len(draft.gone),
+        jobs_started=[str(job) for job in draft.opened],
+        jobs_stopped=[str(job) for job in draft.closed],
+        note=note,
+    )
+
+
+def write_running(session: Session, draft: Draft) -> None:
+    """Write down the running tasks and jobs after a change."""
+    plans = draft.plans()
+    homes = draft.state.jobs.homes
+    for part in _parts(sorted(draft.gone)):
+        session.execute(_DROP_TASKS, {"instances": part})
+    if draft.added:
+        session.execute(_ADD_TASKS, [_task(task, homes[task.instance]) for task in draft.added.values()])
+    if draft.altered:
+        rows = [{"altered": task.instance, **_task(task, homes[task.instance])} for task in draft.altered.values()]
+        session.execute(_SET_TASKS, rows)
+    write_jobs(session, draft, plans)
+    _give_back(session, draft)
+
+
+def write_operation(  # noqa: PLR0913 - who did what, when, and what came of it
+    session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float, **outcome: object
+) -> None:
+    """Write an entry into the journal."""
+    entry = {"at": draft.now.timestamp(), "kind": kind, "who": who, "subject": subject}
+    nothing = {"started": 0, "reused": 0, "paused": 0, "jobs_started": [], "jobs_stopped": [], "note": ""}
+    session.execute(_ADD_OPERATION, {**entry, **nothing, **outcome, "seconds": time.monotonic() - begun})
+
+
+def write_loads(session: Session, loads: Mapping[Instance, float]) -> None:
+    """Write down how busy running tasks are."""
+    session.execute(_SET_LOADS, [{"loaded": instance, "busy": busy} for instance, busy in loads.items()])
+
+
+def write_plans(session: Session, draft: Draft) -> None:
+    """Write down new plans, of a change that nobody asked for."""
+    write_jobs(session, draft, draft.plans())
+
+
+def write_dataflow(session: Session, row: DataflowRow) -> None:
+    """Write down a dataflow that was submitted."""
+    session.execute(_ADD_DATAFLOW, row.model_dump(exclude={"number"}))
+
+
+def write_idempotency(  # noqa: PLR0913, PLR0917 - what was sent, and what came of it
+    session: Session, draft: Draft, row: DataflowRow, key: str, digest: str, reconfiguration: int | None = None
+) -> None:
+    """Write down what came of a request under an idempotency key, and forget the tenant's oldest ones."""
+    oldest = {"of": row.tenant, "before": draft.now.timestamp() - IDEMPOTENCY_KEPT}
+    session.execute(_FORGET_IDEMPOTENCY, oldest)
+    known = {
+        "tenant": row.tenant,
+        "key": key,
+        "digest": digest,
+        "dataflow": row.id,
+        "reconfiguration": reconfiguration,
+        "at": draft.now.timestamp(),
+    }
+    session.execute(_ADD_IDEMPOTENCY, known)
+
+
+def dataflow_row(draft: Draft, dataflow: Dataflow, change: Change, raw: bytes) -> DataflowRow:
+    """A dataflow that was submitted, as the first revision of a row."""
+    submitted = change.submitted
+    assert submitted is not None  # noqa: S101 - a merge always submits
+    return DataflowRow(
+        id=dataflow.id,
+        tenant=dataflow.tenant,
+        name=submitted.name,
+        submitted=draft.now.timestamp(),
+        document=raw.decode(),
+        tasks=len(dataflow.tasks),
+        streams=dataflow.streams,
+        task_ids=list(submitted.task_ids),
+        instances=list(submitted.instances),
+        started=list(change.residue),
+        sinks=list(submitted.sinks),
+        parts=[list(part) for part in submitted.parts],
+        sources=sorted(draft.state.read_by(submitted.id)),
+        epochs={},
+    )
+
+
+def _task(task: RunningTask, home: Home) -> dict[str, object]:
+    return {
+        "instance": task.instance,
+        "signature": task.key.signature,
+        "scope_dataflow": task.key.scope.dataflow if task.key.scope else None,
+        "scope_task": task.key.scope.task if task.key.scope else None,
+        "text": task.text,
+        "type": task.type.name,
+        "version": task.type.version,
+        "inputs": [list(each) for each in task.inputs],
+        "json_fields": [list(each) for each in task.json_fields],
+        "since": task.since.timestamp(),
+        "tags": sorted(task.tags),
+        "job": home.job,
+        "busy": home.busy,
+    }
+
+
+def write_jobs(session: Session, draft: Draft, plans: Mapping[JobId, Plan]) -> None:
+    """Write down plans that were made, of jobs that were opened or not, and which jobs are to stop."""
+    opened = draft.opened
+    if made := [{"id": job, **_job(plan)} for job, plan in plans.items() if job in opened]:
+        session.execute(_ADD_JOBS, made)
+    if changed := [{"job": job, **_job(plan)} for job, plan in plans.items() if job not in opened]:
+        session.execute(_SET_JOBS, changed)
+    if closed := [{"job": job, "stopped": True} for job in draft.closed]:
+        session.execute(_SET_JOBS, closed)
+
+
+def _give_back(session: Session, draft: Draft) -> None:
+    """Make dead letters again of what a job that is to stop was fed and is not known to have taken."""
+    ended = (plan for job in draft.closed if (plan := draft.state.stopped.get(job)) is not None)
+    if feeds := [each.id for plan in ended for each in plan.feeds]:
+        given_back(session, feeds)
+
+
+def _job(plan: Plan) -> dict[str, object]:
+    return {
+        "host": plan.host,
+        "version": plan.version,
+        "plan": written_plan(plan).decode(),
+        "stopped": False,
+    }
+
+
+def _parts(instances: list[Instance]) -> Iterator[list[Instance]]:
+    for start in range(0, len(instances), _MOST_AT_ONCE):
+        yield instances[start : start + _MOST_AT_ONCE]

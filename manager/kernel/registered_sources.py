@@ -1,0 +1,169 @@
+"""Registered sources: their owners, their supplies, and the tenants that may read them.
+
+A source's full name is its owner's and its own, as `owner:name`. Its owner may leave itself out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pydantic import TypeAdapter
+from rpds import HashTrieMap
+
+from dags import Kind, Schema, Source, Visibility, fields_in
+from engine.supply import Rated, ReplayedFile, Subscribed, Timed
+from manager.answers.sources import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
+from manager.planner import Supplied
+from manager.store.tables import SourceRow
+from merge import RunningTask
+
+# rpds's classes take no parameters at run time.
+
+
+_CONNECTION: TypeAdapter[Connection] = TypeAdapter(Connection)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """The times since which tenants may read a source, in seconds since 1970; its owner always may."""
+
+    named: Mapping[str, float] = field(default_factory=dict)
+    public: float | None = None
+
+    def of(self, tenant: str) -> float | None:
+        """The time since which a tenant may read it without a break; None where it may not.
+
+        >>> Grants(named={"ann": 3.0}, public=5.0).of("ann"), Grants(public=5.0).of("bob"), Grants().of("bob")
+        (3.0, 5.0, None)
+        """
+        return min((each for each in (self.named.get(tenant), self.public) if each is not None), default=None)
+
+    def then(self, visibility: Visibility, readers: Iterable[str], now: float) -> Grants:
+        """The grants after a change of who may read it; those who still may keep their time."""
+        match visibility:
+            case Visibility.PRIVATE:
+                return Grants()
+            case Visibility.NAMED:
+                known = {reader: self.of(reader) for reader in readers}
+                return Grants(named={reader: now if at is None else at for reader, at in known.items()})
+            case Visibility.PUBLIC:
+                return Grants(named=self.named, public=now if self.public is None else self.public)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """One source; made from its row."""
+
+    source: Source
+    connection: Connection
+    supplied: Supplied
+    grants: Grants = Grants()
+
+    @property
+    def topic(self) -> str | None:
+        """The MQTT topic of its events, if they are published."""
+        return self.connection.topic if isinstance(self.connection, TopicConnection) else None
+
+    def since(self, tenant: str) -> float:
+        """The time since which a tenant may read it; the beginning for its owner."""
+        return 0.0 if tenant == self.source.owner else self.grants.of(tenant) or 0.0
+
+
+def full_name(owner: str, name: str) -> str:
+    """The full name of a source.
+
+    >>> full_name("ann", "weather"), full_name("bob", "ann:weather")
+    ('ann:weather', 'ann:weather')
+    """
+    return name if ":" in name else f"{owner}:{name}"
+
+
+def registered(row: SourceRow) -> Registered:
+    """The source in a row."""
+    connection = _CONNECTION.validate_python(row.connection)
+    fields = {name: Kind(kind) for name, kind in row.fields.items()}
+    return Registered(
+        source=Source(
+            name=row.name,
+            owner=row.owner,
+            schema=Schema.of(fields),
+            visibility=Visibility(row.visibility),
+            readers=frozenset(row.readers),
+        ),
+        connection=connection,
+        supplied=Supplied(f"source/{row.id}", supply_of(connection, fields)),
+        grants=grants_in(row),
+    )
+
+
+def grants_in(row: SourceRow) -> Grants:
+    """The grants in a row."""
+    return Grants(named=row.granted or {}, public=row.opened)
+
+
+def grant(row: SourceRow, grants: Grants, visibility: str, readers: Sequence[str], *, now: float) -> None:
+    """Set in a row who may read its source from now on; `grants` are the present ones."""
+    then = grants.then(Visibility(visibility), readers, now)
+    row.visibility, row.readers = visibility, list(readers)
+    row.granted, row.opened = dict(then.named), then.public
+
+
+def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed | Rated | Timed | ReplayedFile:
+    """The supply of a source."""
+    match connection:
+        case TopicConnection():
+            return Subscribed(topic=connection.topic, fields=fields, retained=connection.retained)
+        case RateConnection():
+            return Rated(per_second=connection.per_second)
+        case TimerConnection():
+            return Timed(seconds=connection.seconds)
+        case ReplayConnection():
+            return ReplayedFile(
+                path=connection.path,
+                fields=fields,
+                time_field=connection.time_field,
+                speed=connection.speed,
+                per_second=connection.per_second,
+                repeat=connection.repeat,
+            )
+
+
+def as_submitted(sources: HashTrieMap[str, Registered], tasks: Iterable[RunningTask]) -> HashTrieMap[str, Registered]:
+    """The sources with the schemas that running tasks were submitted with, which may be others by now."""
+    for task in tasks:
+        if task.type.reads_source:
+            found, fields = sources[task.config["source"]], fields_in(task.text)
+            if dict(found.source.schema.fields) != fields:
+                source = replace(found.source, schema=Schema.of(fields))
+                sources = sources.insert(source.name, replace(found, source=source))
+    return sources
+
+
+class Readable(Mapping[str, Source]):
+    """The sources that a tenant may read, under every name that it may use.
+
+    Looked up on demand: a submission names few of all that are registered.
+    """
+
+    def __init__(self, tenant: str, sources: Mapping[str, Registered]) -> None:
+        """`sources` has each by its full name."""
+        self._tenant = tenant
+        self._sources = sources
+
+    def __getitem__(self, name: str) -> Source:
+        source = self._sources[full_name(self._tenant, name)].source
+        if not source.visible_to(self._tenant):
+            raise KeyError(name)
+        return source
+
+    def __iter__(self) -> Iterator[str]:
+        own = f"{self._tenant}:"
+        for name, each in self._sources.items():
+            if each.source.visible_to(self._tenant):
+                yield name
+                if name.startswith(own):
+                    yield name.removeprefix(own)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,444 @@
+"""Carriages: which machine carries which host, as it is committed; and how safe each host is."""
+
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Protocol
+
+from pydantic import TypeAdapter
+from sqlalchemy import delete, select
+from sqlmodel import Session, col
+
+from manager.answers.overview import OperationKind
+from manager.kernel.committer import Committer
+from manager.kernel.draft import SERVICE
+from manager.problem import StateNotReady
+from manager.store.database import Store
+from manager.store.tables import CarriageRow, MachineRow, OperationRow
+from ring.balance import joined, next_ring
+from ring.carriage import STORE, Carriage, MachineSeen
+from ring.decision import decide
+from ring.fleet import SETTLED_AFTER, CarriageTurn, Fleet
+from ring.tokens import Ring
+
+_CARRIAGE = TypeAdapter(Carriage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedFleet:
+    """All that is committed about machines and the hosts that they carry."""
+
+    carriages: Mapping[str, Carriage] = field(default_factory=dict)
+    """By host."""
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    """The places of machines on the ring; admitted ones have one."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """The keys of these, as far as they are known."""
+    draining: frozenset[str] = frozenset()
+    """The machines that are to give up all hosts."""
+    added: Mapping[str, float] = field(default_factory=dict)
+    """When the service added machines by itself, by their names; they may never report, as workers of Spark do not."""
+    ended: Mapping[str, Carriage] = field(default_factory=dict)
+    """The hosts that were forgotten with their machines, by their last terms; no machine carries them."""
+
+    @property
+    def known(self) -> frozenset[str]:
+        """All machines that anything is committed of."""
+        return self.named | self.tokens.keys() | self.draining | self.added.keys()
+
+    @property
+    def named(self) -> frozenset[str]:
+        """All machines that carriages name."""
+        return frozenset().union(*({each.machine, each.heir, *each.peers} for each in self.carriages.values())) - {""}
+
+
+class CommittedCarriages:
+    """One manager's; only the leader reads and commits. Any thread may call it."""
+
+    def __init__(self, committer: Committer, store: Store) -> None:
+        self._committer = committer
+        self._store = store
+        self._lock = threading.RLock()
+        self._term = 0
+        """The term in which `_fleet` was read. Nobody else has committed anything in it."""
+        self._fleet: CommittedFleet | None = None
+        self.carried = frozenset[str]()
+        """The hosts that machines carry, as of the last reading or commit; read without a lock, from any thread."""
+
+    def fleet(self) -> CommittedFleet:
+        """What is committed now."""
+        with self._lock:
+            term = self._committer.term
+            if not term:
+                raise StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads")
+            if self._fleet is None or self._term != term:
+                with self._store.read() as session:
+                    fleet = self._keep(_read(session))
+                self._term = term
+                return fleet
+            return self._fleet
+
+    def commit(
+        self,
+        base: CommittedFleet,
+        turns: Iterable[CarriageTurn],
+        tokens: Mapping[str, int],
+        keys: Mapping[str, str] | None = None,
+        *,
+        balance: str = "",
+    ) -> None:
+        """Commit the turns of carriages, and the places of all machines, as decided on a fleet that is still the one.
+
+        `keys` are those of all machines, if they changed.
+
+        Take-overs and hand-overs go into the journal, and so does `balance`, the reason why tokens were moved.
+        """
+        turns, begun = tuple(turns), time.monotonic()
+        carriages = {turn.carriage.host: turn.carriage for turn in turns}
+        with self._lock:
+            if self.fleet() is not base:
+                raise StateNotReady("the committed carriages are not those that this was decided on")
+            noted = [note for turn in turns if (note := _note(base.carriages.get(turn.carriage.host), turn))]
+            noted += [(OperationKind.BALANCE, "machines", balance)] if balance else []
+            after = replace(
+                base,
+                carriages={**base.carriages, **carriages},
+                tokens=dict(tokens),
+                keys=dict(base.keys if keys is None else keys),
+                ended={host: each for host, each in base.ended.items() if host not in carriages},
+            )
+            with self._changing(after) as session:
+                for each in carriages.values():
+                    session.merge(_row(each))
+                for name in {*base.tokens, *tokens}:
+                    _machine(session, name).token = tokens.get(name)
+                    _machine(session, name).key = after.keys.get(name, "")
+                for kind, subject, why in noted:
+                    _write(session, kind, subject, who=SERVICE, begun=begun, note=why)
+        if noted:
+            self._committer.notify()
+
+    def admit(self, machine: str, key: str, *, who: str, loads: Mapping[str, float] = MappingProxyType({})) -> None:
+        """Give a machine a place on the ring, and know it by its key from now on; idempotent.
+
+        `loads` are those of the hosts. A new machine is placed where it can soon take over a part of the most.
+        One without a key, of an earlier release, is known by the first that it shows.
+        """
+        begun = time.monotonic()
+        with self._lock:
+            base = self.fleet()
+            if machine in base.tokens and base.keys.get(machine, "") == key:
+                return
+            is_new = machine not in base.tokens
+            tokens = joined(machine, Ring(base.tokens), base.carriages, loads).tokens if is_new else base.tokens
+            known = {name: each for name, each in base.keys.items() if name != machine}
+            after = replace(base, tokens=tokens, keys=known | ({machine: key} if key else {}))
+            with self._changing(after) as session:
+                for name, token in tokens.items():
+                    _machine(session, name).token = token
+                _machine(session, machine).key = key
+                _write(session, OperationKind.ADMIT_MACHINE, machine, who=who, begun=begun, note=f"its key is {key}")
+        self._committer.notify()
+
+    def note(self, kind: OperationKind, machine: str, why: str) -> None:
+        """Write something about a machine into the journal."""
+        with self._lock:
+            self.fleet()
+            with self._committer.beside(self._term) as session:
+                _write(session, kind, machine, who=SERVICE, begun=time.monotonic(), note=why)
+        self._committer.notify()
+
+    def add(self, machine: str, why: str) -> None:
+        """Have a machine that the service starts by itself."""
+        self._scale(OperationKind.ADD_MACHINE, machine, why, added=time.time(), draining=False)
+
+    def take_back(self, machine: str, why: str) -> None:
+        """Have a machine that was added give up all hosts, to be stopped then."""
+        added = self.fleet().added.get(machine, time.time())
+        self._scale(OperationKind.REMOVE_MACHINE, machine, why, added=added, draining=True)
+
+    def _scale(self, kind: OperationKind, machine: str, why: str, *, added: float, draining: bool) -> None:
+        begun = time.monotonic()
+        with self._lock:
+            base = self.fleet()
+            left = base.draining - {machine}
+            after = replace(base, added={**base.added, machine: added}, draining=left | {machine} if draining else left)
+            with self._changing(after) as session:
+                _machine(session, machine).added = added
+                _machine(session, machine).draining = draining
+                _write(session, kind, machine, who=SERVICE, begun=begun, note=why)
+        self._committer.notify()
+
+    def drain(self, machine: str, *, draining: bool, who: str) -> None:
+        """Have a machine give up all hosts, or let it have some again; idempotent."""
+        begun = time.monotonic()
+        with self._lock:
+            base = self.fleet()
+            if (machine in base.draining) is draining:
+                return
+            kind = OperationKind.DRAIN_MACHINE if draining else OperationKind.UNDRAIN_MACHINE
+            after = base.draining | {machine} if draining else base.draining - {machine}
+            with self._changing(replace(base, draining=after)) as session:
+                _machine(session, machine).draining = draining
+                _write(session, kind, machine, who=who, begun=begun)
+        self._committer.notify()
+
+    def forget(self, machine: str, *, ending: Collection[str], who: str) -> None:
+        """Forget a machine, and the hosts that end with it; idempotent. Its neighbour takes its place on the ring.
+
+        Who calls it notifies the committer's listeners, without its lock.
+        """
+        begun = time.monotonic()
+        with self._lock:
+            base = self.fleet()
+            ended = {host: _ended(base.carriages[host]) for host in sorted(ending)}
+            if machine not in base.tokens.keys() | base.draining | base.added.keys() and not ended:
+                return
+            tokens = Ring(base.tokens).left(machine).tokens
+            after = replace(
+                base,
+                carriages={host: each for host, each in base.carriages.items() if host not in ended},
+                tokens=tokens,
+                keys={name: key for name, key in base.keys.items() if name != machine},
+                draining=base.draining - {machine},
+                added={name: at for name, at in base.added.items() if name != machine},
+                ended={**base.ended, **ended},
+            )
+            with self._changing(after) as session:
+                for each in ended.values():
+                    session.merge(_row(each))
+                for name, token in tokens.items():
+                    _machine(session, name).token = token
+                session.execute(delete(MachineRow).where(col(MachineRow.name) == machine))
+                note = f"host {', '.join(ended)} ended with it" if ended else ""
+                _write(session, OperationKind.FORGET_MACHINE, machine, who=who, begun=begun, note=note)
+
+    @contextmanager
+    def _changing(self, after: CommittedFleet) -> Iterator[Session]:
+        # Read anew after a failure, since it is unknown then what was committed.
+        self._fleet = None
+        with self._committer.beside(self._term) as session:
+            yield session
+        self._keep(after)
+
+    def _keep(self, fleet: CommittedFleet) -> CommittedFleet:
+        self._fleet, self.carried = fleet, frozenset(fleet.carriages)
+        return fleet
+
+
+def _write(  # noqa: PLR0913 - what was done, by whom, and why
+    session: Session, kind: OperationKind, subject: str, *, who: str, begun: float, note: str = ""
+) -> None:
+    """Write an entry into the journal."""
+    seconds = time.monotonic() - begun
+    session.add(OperationRow(at=time.time(), kind=kind, who=who, subject=subject, seconds=seconds, note=note))
+
+
+def _note(before: Carriage | None, turn: CarriageTurn) -> tuple[OperationKind, str, str] | None:
+    """The entry in the journal for a turn that changes the carrier: its kind, its subject, and the reason."""
+    after = turn.carriage
+    if before is None or before.machine == after.machine:
+        return None
+    kind = OperationKind.HAND_OVER if before.heir == after.machine else OperationKind.TAKE_OVER
+    return kind, after.host, f"from {before.machine} to {after.machine}: {turn.why}"
+
+
+def _read(session: Session) -> CommittedFleet:
+    machines = session.scalars(select(MachineRow)).all()
+    carriages = {row.host: _carriage(row) for row in session.scalars(select(CarriageRow))}
+    return CommittedFleet(
+        carriages={host: each for host, each in carriages.items() if each.machine},
+        ended={host: each for host, each in carriages.items() if not each.machine},
+        tokens={row.name: row.token for row in machines if row.token is not None},
+        keys={row.name: row.key for row in machines if row.key},
+        draining=frozenset(row.name for row in machines if row.draining),
+        added={row.name: row.added for row in machines if row.added is not None},
+    )
+
+
+def _ended(carriage: Carriage) -> Carriage:
+    """What is kept of a forgotten host: what its next carrier has to count on from."""
+    return Carriage(host=carriage.host, machine="", term=carriage.term, version=carriage.version)
+
+
+def _machine(session: Session, name: str) -> MachineRow:
+    row = session.get(MachineRow, name)
+    if row is None:
+        row = MachineRow(name=name)
+        session.add(row)
+    return row
+
+
+def _carriage(row: CarriageRow) -> Carriage:
+    return _CARRIAGE.validate_python(row.model_dump())
+
+
+def _row(carriage: Carriage) -> CarriageRow:
+    return CarriageRow.model_validate(_CARRIAGE.dump_python(carriage) | {"kept_by": sorted(carriage.kept_by)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinesSeen:
+    """The machines as they are seen at one moment; made by `MachineWatch`."""
+
+    now: float
+    machines: Mapping[str, MachineSeen] = field(default_factory=dict)
+    lost_since: Mapping[str, float] = field(default_factory=dict)
+    """The moment since which each machine that is not alive counts as lost; it may be to come."""
+    alive_since: Mapping[str, float] = field(default_factory=dict)
+    loads: Mapping[str, float] = field(default_factory=dict)
+    """The cores that each host takes."""
+    uneven_since: float | None = None
+    """Since when loads are uneven, by the last decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetDecision:
+    """What is to be committed next."""
+
+    turns: tuple[CarriageTurn, ...]
+    tokens: Mapping[str, int]
+    """The places of all machines on the ring."""
+    balance: str = ""
+    """Why tokens were moved, if they were."""
+    uneven_since: float | None = None
+    """For the next decision."""
+
+
+class DecideCarriages(Protocol):
+    """Decides who carries which host; `decide_with`, or a test."""
+
+    def __call__(self, fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
+        """Decide on what is committed and seen. A pure function."""
+
+
+def decide_with(replicas: int, settled_after: float = SETTLED_AFTER) -> DecideCarriages:
+    """The decision of `ring`, with as many copies of each host."""
+
+    def decided(fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
+        before = Fleet(
+            machines=seen.machines,
+            ring=Ring(fleet.tokens),
+            replicas=replicas,
+            draining=fleet.draining,
+            now=seen.now,
+            lost_since=seen.lost_since,
+            alive_since=seen.alive_since,
+            settled_after=settled_after,
+            loads=seen.loads,
+        )
+        turned = next_ring(fleet.carriages, before, seen.uneven_since)
+        turns = decide(fleet.carriages, replace(before, ring=turned.ring))
+        return FleetDecision(
+            turns=tuple(_begun_again(turn, fleet.ended) for turn in turns),
+            tokens=turned.ring.tokens,
+            balance=turned.why,
+            uneven_since=turned.uneven_since,
+        )
+
+    return decided
+
+
+def _begun_again(turn: CarriageTurn, ended: Mapping[str, Carriage]) -> CarriageTurn:
+    """The turn, after the term in which its host was forgotten, if it was: machines ignore orders of older terms."""
+    before = ended.get(turn.carriage.host)
+    if before is None:
+        return turn
+    return replace(turn, carriage=replace(turn.carriage, term=before.term + 1, version=before.version + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStanding:
+    """How safe a host is."""
+
+    carriage: Carriage
+    standby: tuple[str, ...]
+    """The machines that could go on with it at once."""
+    behind_bytes: int | None
+    """The bytes that its slowest peer does not have yet."""
+    troubles: Mapping[str, str]
+    """What is wrong with its copies, by peer."""
+    under_replicated: bool
+    """Whether fewer machines have everything than are wanted."""
+    stays: str
+    """Why it cannot leave its machine although it should."""
+
+
+def standings(
+    committed: CommittedFleet, machines: Mapping[str, MachineSeen], *, replicas: int
+) -> tuple[HostStanding, ...]:
+    """The standing of each host, ordered by name."""
+    fleet = Fleet(
+        machines=machines,
+        ring=Ring(committed.tokens),
+        replicas=replicas,
+        draining=committed.draining,
+        now=0.0,
+        lost_since={},
+        alive_since={},
+    )
+    return tuple(_standing(carriage, fleet) for _, carriage in sorted(committed.carriages.items()))
+
+
+def _standing(carriage: Carriage, fleet: Fleet) -> HostStanding:
+    others = [name for name in sorted(fleet.machines) if name != carriage.machine]
+    carrier = fleet.machines.get(carriage.machine)
+    report = carrier.hosts.get(carriage.host) if carrier is not None and carrier.alive else None
+    standby = tuple(name for name in others if fleet.has_files(name, carriage))
+    copies = sum(name in standby for name in carriage.kept_by)
+    return HostStanding(
+        carriage=carriage,
+        standby=standby,
+        behind_bytes=None if report is None else report.behind_bytes,
+        troubles={} if report is None else report.troubles,
+        under_replicated=copies < fleet.replicas,
+        stays=_stays(carriage, fleet, others, standby),
+    )
+
+
+def _stays(carriage: Carriage, fleet: Fleet, others: list[str], standby: tuple[str, ...]) -> str:
+    host, machine = carriage.host, carriage.machine
+    if not fleet.alive(machine, carriage.root):
+        if standby:
+            return ""
+        remedies = [f"start {machine} again with its root"]
+        remedies += (
+            [f"a machine that has a copy: {', '.join(sorted(machines))}"]
+            if (machines := carriage.kept_by - {STORE})
+            else []
+        )
+        remedies += [_restoring(carriage, fleet)] if STORE in carriage.kept_by or _offers(carriage, fleet) else []
+        return (
+            f"machine {machine} is away, and no machine that is there has everything of host {host}; "
+            f"{', or '.join(remedies)}"
+        )
+    if machine not in fleet.draining:
+        return ""
+    takers = [name for name in others if name in standby or fleet.takes_copies(name, carriage)]
+    if any(name not in fleet.draining for name in takers):
+        return ""
+    drained = f"; {', '.join(takers)} could, but drains too" if takers else ""
+    return (
+        f"no other machine takes copies of host {host} or shares its root{drained}; start another machine with: "
+        f"braid host NAME, or keep this one with: braid machines undrain {machine}"
+    )
+
+
+def _offers(carriage: Carriage, fleet: Fleet) -> bool:
+    seen = fleet.machines.get(carriage.host)
+    return seen is not None and seen.alive and bool(seen.restores)
+
+
+def _restoring(carriage: Carriage, fleet: Fleet) -> str:
+    """What brings a host back from its store."""
+    host = carriage.host
+    if _offers(carriage, fleet):
+        # It was not taken up.
+        return (
+            f"restore it although its store may lack what others have seen with: braid host {host} --restore "
+            "--accept-loss"
+        )
+    return f"restore it on an empty folder with: braid host {host} --restore"

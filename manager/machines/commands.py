@@ -1,0 +1,191 @@
+"""The commands about machines, which carry hosts, and about the images of these: `braid machines`, `braid images`."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from manager.answers.jobs import CarriedHostAnswer, ImageForm, MachineAnswer
+from manager.cli import AsJson, SettingsFile, Shown, Url, client_command, complain, counted, fill_form, table
+from manager.client.client import Client
+from manager.exit_codes import ExitCode
+
+_LOOK_EVERY = 1.0
+"""Seconds between two looks at a machine that drains."""
+_PATIENCE = 15.0
+"""Seconds after which the command gives up on hosts that cannot leave."""
+
+machines_app = typer.Typer(add_completion=False, help="List machines, admit, drain and forget them.")
+Machine = Annotated[str, typer.Argument(help="The machine.", metavar="NAME")]
+
+
+@machines_app.callback(invoke_without_command=True)
+def machines(
+    context: typer.Context,
+    *,
+    url: Url = None,
+    settings: SettingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List machines, admit them, drain them, and forget them. Without a command they are listed."""
+    if context.invoked_subcommand is None:
+        list_machines(url=url, settings=settings, as_json=as_json)
+
+
+@machines_app.command("list")
+@client_command
+def list_machines(client: Client) -> Shown:
+    """List the machines with the hosts that they carry, and the machines that have copies of these."""
+    found = tuple(client.machines())
+    rows = (
+        (
+            each.name,
+            each.alive,
+            _state(each),
+            each.zone,
+            each.cores,
+            None if each.load is None else round(each.load, 2),
+            None if each.share is None else f"{each.share:.0%}",
+            each.shares_root_with,
+            [_host(host) for host in each.hosts],
+            each.keeps,
+            _behind(each),
+            _troubles(each),
+        )
+        for each in found
+    )
+    columns = (
+        *("machine", "alive", "state", "zone", "cores", "load", "of the ring"),
+        *("shares root with", "carries", "keeps", "behind bytes", "trouble"),
+    )
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no machines"))
+
+
+@machines_app.command()
+@client_command
+def admit(
+    client: Client,
+    name: Machine,
+    *,
+    key: Annotated[str | None, typer.Option("--key", help="Its public key; refused if it has another.")] = None,
+) -> Shown:
+    """Admit a machine that waits: it carries hosts and gets copies from now on, and is known by its key."""
+    return Shown(data=client.admit_machine(name, key=key), text=f"{name} is admitted")
+
+
+@machines_app.command()
+@client_command
+def drain(
+    client: Client,
+    name: Machine,
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it carries no host.")] = False,
+) -> Shown:
+    """Have a machine give up all hosts that it carries, and take none. No event and no state is lost."""
+    machine = client.drain_machine(name)
+    if wait:
+        machine = _waited(client, machine)
+    count = counted(len(machine.hosts), "host")
+    text = f"{name} drains and carries {count}" if machine.hosts else f"{name} carries no host, and may be stopped"
+    return Shown(data=machine, text=text)
+
+
+@machines_app.command()
+@client_command
+def undrain(client: Client, name: Machine) -> Shown:
+    """Let a machine take hosts again; those that are at home there are handed back to it after a minute."""
+    return Shown(data=client.undrain_machine(name), text=f"{name} takes hosts again")
+
+
+@machines_app.command()
+@client_command
+def forget(client: Client, name: Machine) -> Shown:
+    """Forget a machine that is gone for good. Hosts without jobs that nobody else carries go with it."""
+    return Shown(data=client.forget_machine(name), text=f"{name} is forgotten")
+
+
+def _waited(client: Client, machine: MachineAnswer) -> MachineAnswer:
+    """The machine once it carries no host; ends the command if the hosts that are left cannot leave."""
+    stuck_since: float | None = None
+    while machine.hosts and machine.draining:
+        stays = [f"host {host.name} stays: {host.stays}" for host in machine.hosts if host.stays]
+        if len(stays) < len(machine.hosts):
+            stuck_since = None
+        elif stuck_since is None:
+            stuck_since = time.monotonic()
+        elif time.monotonic() - stuck_since >= _PATIENCE:
+            complain("\n".join(stays))
+            raise typer.Exit(ExitCode.CONFLICT)
+        time.sleep(_LOOK_EVERY)
+        machine = next((each for each in client.machines() if each.name == machine.name), machine)
+    return machine
+
+
+def _host(host: CarriedHostAnswer) -> str:
+    copies = f" ({', '.join(host.kept_by)})" if host.kept_by else ""
+    heir = f" to {host.heir}" if host.heir else ""
+    load = "" if host.load is None else f" at {host.load:.2f}"
+    return f"{host.name}{load}{copies}{heir}{' under-replicated' if host.under_replicated else ''}"
+
+
+def _state(machine: MachineAnswer) -> str:
+    states = {"waits": bool(machine.waits), "drains": machine.draining}
+    return ", ".join(state for state, is_so in states.items() if is_so)
+
+
+def _troubles(machine: MachineAnswer) -> list[str]:
+    waits = [f"{machine.waits} (its key is {machine.key})"] if machine.waits else []
+    full = [f"copies leave it: {machine.full}"] if machine.full else []
+    hosts = [f"{host.name}: {host.stays}" for host in machine.hosts if host.stays]
+    copies = [f"copy of {host.name} at {peer}: {why}" for host in machine.hosts for peer, why in host.troubles.items()]
+    return waits + full + hosts + copies
+
+
+def _behind(machine: MachineAnswer) -> int | None:
+    known = [host.behind_bytes for host in machine.hosts if host.behind_bytes is not None]
+    return max(known, default=None)
+
+
+images_app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="List the images that hosts are made from, add and remove them."
+)
+Image = Annotated[str, typer.Argument(help="The image.", metavar="NAME")]
+
+
+@images_app.command("list")
+@client_command
+def list_images(client: Client) -> Shown:
+    """List the registered images with their hosts."""
+    found = tuple(client.images())
+    rows = ((each.name, each.tags, each.cores, each.start, each.price, each.most, each.hosts) for each in found)
+    columns = ("image", "tags", "cores", "start s", "price/h", "most", "hosts")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no images"))
+
+
+@images_app.command()
+@client_command
+def add(  # noqa: PLR0913, PLR0917 - one for each argument and option
+    client: Client,
+    name: Image,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="What each of its hosts offers, such as gpu; may be repeated.")
+    ] = None,
+    cores: Annotated[float, typer.Option(help="The cores of each host.")] = 1.0,
+    start: Annotated[float, typer.Option(help="Seconds until a new host is there.")] = 0.0,
+    price: Annotated[float, typer.Option(help="What a host costs for an hour.")] = 0.0,
+    most: Annotated[int | None, typer.Option(help="How many hosts there may be; any number if left out.")] = None,
+) -> Shown:
+    """Register an image, or change it. Start hosts of it with `braid host --image NAME`."""
+    form = fill_form(ImageForm, tags=tag or None, cores=cores, start=start, price=price, most=most)
+    answer = client.put_image(name, form)
+    offers = f"offers {', '.join(answer.tags)}" if answer.tags else "offers no tags"
+    return Shown(data=answer, text=f"{answer.name} is registered: it {offers}, and has {answer.cores:g} cores a host")
+
+
+@images_app.command()
+@client_command
+def remove(client: Client, name: Image) -> Shown:
+    """Remove an image. Its hosts run on, and offer nothing but tags of their own."""
+    answer = client.remove_image(name)
+    left = f"; {counted(len(answer.hosts), 'host')} of it left" if answer.hosts else ""
+    return Shown(data=answer, text=f"{answer.name} is removed{left}")

@@ -1,0 +1,345 @@
+"""The scaler: has machines added and removed by the leading manager, and sees to those that were.
+
+The hook: a command of the operator's that starts and stops machines elsewhere. It is called as `COMMAND add NAME
+WHY` and `COMMAND remove NAME WHY`. A manager calls it once for each, and again after a failure. Another manager
+calls it again for what is there, so it has to be idempotent.
+
+Processes on this computer, as machines that share the manager's root: `braid host NAME`, each with its record.
+They outlive a manager that is killed, and the next one finds them by their records. One that ends in order stops
+them.
+
+What is decided is committed first, with its reason. Then each look does what is still to be done for the added
+machines: start those that should run, stop those that are empty, forget those that are gone. So whatever is
+interrupted goes on at the next look, or with the next manager.
+"""
+
+import logging
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, Protocol
+
+import psutil
+from pydantic import TypeAdapter, ValidationError
+
+from bridge.machine.files import make_folder, write_whole
+from bridge.machine.process_end import end_process
+from bridge.machine.process_identity import began, running
+from bridge.transport.address import Address
+from manager.answers.overview import OperationKind
+from manager.kernel.draft import SERVICE
+from manager.machines.admission import MachineWatch
+from manager.machines.carriages import CommittedFleet
+from manager.machines.use_cases import Machines
+from manager.observations.figures import figures_of, host_loads
+from manager.observations.reports import MachineStatus
+from manager.observations.sight import Sight
+from manager.problem import Conflict, StateNotReady
+from manager.settings import Autoscale
+from manager.use_case import Tools
+from ring.fleet import SETTLED_AFTER, Fleet
+from ring.scale import FleetUse, HostScale, ScaleAct, ScaleState, scaled
+from ring.tokens import Ring
+
+
+class SupplyFailed(RuntimeError):
+    """A machine could not be started or stopped; says why, and where more is said."""
+
+
+class MachineSupply(Protocol):
+    """Starts and stops machines by name; one thread's. All of it is idempotent, and raises `SupplyFailed`."""
+
+    def start(self, machine: str, why: str) -> None:
+        """Have a machine that should run."""
+
+    def stop(self, machine: str, why: str) -> None:
+        """Have a machine no more, which carries nothing any more."""
+
+    def end(self) -> None:
+        """Stop what cannot run without this service, because it ends in order."""
+
+
+HOOK_PATIENCE = 120.0
+"""Seconds that the command may take; what takes longer it should begin, and not wait for."""
+_TAIL = 500
+
+
+class ScaleHook:
+    """Calls the command."""
+
+    def __init__(self, command: str, *, patience: float = HOOK_PATIENCE) -> None:
+        self._command = command
+        self._patience = patience
+        self._done: dict[str, str] = {}
+        """What was done last for each machine."""
+
+    def start(self, machine: str, why: str) -> None:
+        """Have it add a machine."""
+        self._call("add", machine, why)
+
+    def stop(self, machine: str, why: str) -> None:
+        """Have it remove one."""
+        self._call("remove", machine, why)
+
+    def end(self) -> None:
+        """Leave all of them: they do not depend on this process."""
+
+    def _call(self, act: Literal["add", "remove"], machine: str, why: str) -> None:
+        if self._done.get(machine) == act:
+            return
+        # Not a pipe: what the command leaves running may keep it open.
+        with tempfile.TemporaryFile() as output:
+            try:
+                code = subprocess.run(  # noqa: S603 - the operator's own command, which no shell reads
+                    [*shlex.split(self._command), act, machine, why],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    timeout=self._patience,
+                    check=False,
+                ).returncode
+            except subprocess.TimeoutExpired:
+                raise SupplyFailed(
+                    f"the command of scale_hook took more than {self._patience:g} s to {act} {machine} and was "
+                    "killed; have it begin what takes long, and return"
+                ) from None
+            except OSError as error:
+                raise SupplyFailed(
+                    f"the command of scale_hook cannot be run: {error}; correct the setting, or make it executable"
+                ) from None
+            if code:
+                output.seek(0)
+                said = output.read().decode(errors="replace").strip()[-_TAIL:]
+                raise SupplyFailed(
+                    f"the command of scale_hook ended with {code} on {act} {machine}: {said or 'silently'}"
+                )
+        self._done[machine] = act
+
+
+_BRAID = "from manager.command import app; app()"
+"""What the console script `braid` does, wherever that lies."""
+_END_PATIENCE = 75.0
+"""Seconds that a process may take to end its jobs and itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRecord:
+    """The record of the process of an added machine."""
+
+    pid: int
+    began: str
+    """Tells it from another process that gets its id."""
+    order: str
+    """The digest of how it was started; one that was started otherwise is replaced."""
+
+
+_RECORD = TypeAdapter(ProcessRecord)
+
+
+class HostProcesses:
+    """Runs machines as processes on this computer."""
+
+    def __init__(
+        self, root: Path, broker: Callable[[], Address], *, master: str | None = None, tags: Iterable[str] = ()
+    ) -> None:
+        self._root = root
+        self._broker = broker
+        self._options = (*(["--master", master] if master else []), *(f"--tag={tag}" for tag in tags))
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, machine: str, why: str) -> None:  # noqa: ARG002 - a hook is given the reason
+        """Start its process, unless it runs."""
+        broker = self._broker().url
+        command = [sys.executable, "-c", _BRAID, "host", machine, "--root", str(self._root), *self._options]
+        order = sha256("\0".join([*command, broker]).encode()).hexdigest()
+        record = self._read(machine)
+        if record is not None and (process := running(record.pid, record.began)) is not None:
+            if record.order == order:
+                return
+            end_process(process, _END_PATIENCE)
+        child = self._children.pop(machine, None)
+        if child is not None and child.poll() is not None:
+            raise SupplyFailed(f"the process of {machine} ended with {child.returncode}; see {self._log(machine)}")
+        make_folder(self._folder)
+        with self._log(machine).open("ab") as output:
+            child = subprocess.Popen(  # noqa: S603 - our own command, with arguments that no shell reads
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                # Arguments would show its password to everybody.
+                env={**os.environ, "BRAID_BROKER": broker},
+                # Neither the end of the manager nor an interrupt from its keyboard is meant for it.
+                start_new_session=True,
+            )
+        self._children[machine] = child
+        with suppress(psutil.NoSuchProcess):
+            made = ProcessRecord(pid=child.pid, began=began(psutil.Process(child.pid)), order=order)
+            write_whole(self._record(machine), _RECORD.dump_json(made), mode=0o600)
+
+    def stop(self, machine: str, why: str) -> None:  # noqa: ARG002 - as above
+        """Stop its process, if there is one."""
+        record = self._read(machine)
+        if record is not None and (process := running(record.pid, record.began)) is not None:
+            end_process(process, _END_PATIENCE)
+        if (child := self._children.pop(machine, None)) is not None:
+            child.wait()
+        self._record(machine).unlink(missing_ok=True)
+
+    def end(self) -> None:
+        """Stop all of them: their broker ends too."""
+        for machine in sorted({*self._children, *(record.stem for record in self._folder.glob("*.json"))}):
+            self.stop(machine, "")
+
+    @property
+    def _folder(self) -> Path:
+        return self._root / "added"
+
+    def _record(self, machine: str) -> Path:
+        return self._folder / f"{machine}.json"
+
+    def _log(self, machine: str) -> Path:
+        return self._folder / f"{machine}.log"
+
+    def _read(self, machine: str) -> ProcessRecord | None:
+        try:
+            return _RECORD.validate_json(self._record(machine).read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
+
+
+FALLEN_BEHIND = 10.0
+"""Seconds that events may wait for a job, besides its pace, before it has fallen behind."""
+_PACES = 1.5
+"""Paces that an event waits for its batch at most, besides."""
+_AGAIN_AFTER = 300.0
+"""Seconds after which what failed is tried again."""
+log = logging.getLogger("braid.fleet")
+
+
+class Scaler:
+    """One manager's; one thread looks."""
+
+    def __init__(  # noqa: PLR0913 - what is committed and heard, what starts machines, and three settings
+        self,
+        tools: Tools,
+        sight: Callable[[], Sight],
+        supply: MachineSupply,
+        *,
+        autoscale: Autoscale,
+        most: int,
+        settled_after: float = SETTLED_AFTER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`sight` is what was heard so far. `most` is how many machines may be added."""
+        self._tools = tools
+        self._sight = sight
+        self._supply = supply
+        self._autoscale = autoscale
+        self._most = most
+        self._settled_after = settled_after
+        self._clock = clock
+        self._machines = Machines(tools)
+        self._watch = MachineWatch()
+        self._state = ScaleState()
+        self._said: HostScale | None = None
+        """What was only said, as long as it is still found."""
+        self._again: dict[str, float] = {}
+        """When what failed is tried again, by machine."""
+
+    def look(self) -> None:
+        """Decide, commit, and do what is due."""
+        sight = self._sight()
+        if not sight.complete or not self._tools.committer.leads:
+            self._state = ScaleState()
+            return
+        now, fleet = self._clock(), self._tools.carriages.fleet()
+        machines = self._tools.admission.admitted(sight.machines, fleet)
+        if self._autoscale is not Autoscale.OFF:
+            self._decide(self._use(fleet, machines, sight, now))
+            fleet = self._tools.carriages.fleet()
+        for name in sorted(fleet.added):
+            self._see_to(name, fleet, machines, now)
+
+    def _use(self, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], sight: Sight, now: float) -> FleetUse:
+        seen = self._watch.take(machines, sight.connection, fleet.named, now)
+        jobs = [each.seen for each in sight.jobs.values() if each.seen is not None]
+        with self._tools.committer.looking() as state:
+            paces = {str(job): plan.pace for job, plan in state.plans.items()}
+        behind = [
+            each.job
+            for each in jobs
+            if each.job in paces
+            and (figures_of(each.measured, now).lag_seconds or 0.0) > FALLEN_BEHIND + _PACES * paces[each.job]
+        ]
+        return FleetUse(
+            carriages=fleet.carriages,
+            fleet=Fleet(
+                machines=seen.machines,
+                ring=Ring(fleet.tokens),
+                replicas=self._tools.replicas,
+                draining=fleet.draining,
+                now=now,
+                lost_since=seen.lost_since,
+                alive_since=seen.alive_since,
+                settled_after=self._settled_after,
+                loads=host_loads(jobs, now),
+            ),
+            added=fleet.added,
+            most=self._most,
+            behind=tuple(sorted(behind, key=int)),
+        )
+
+    def _decide(self, use: FleetUse) -> None:
+        self._state, found = scaled(self._state, use)
+        if self._state.short_since is self._state.spare_since is None:
+            self._said = None
+        if found is None:
+            return
+        if self._autoscale is Autoscale.PREVIEW:
+            # Nothing changes by that, so the same is found again after each rest.
+            if self._said is None or (self._said.act, self._said.machine) != (found.act, found.machine):
+                self._tools.carriages.note(_PREVIEWED[found.act], found.machine, found.why)
+                log.info("would %s machine %s: %s", found.act, found.machine, found.why)
+            self._said = found
+        elif found.act is ScaleAct.ADD:
+            self._tools.carriages.add(found.machine, found.why)
+            log.info("machine %s is added: %s", found.machine, found.why)
+        else:
+            self._tools.carriages.take_back(found.machine, found.why)
+            log.info("machine %s is removed: %s", found.machine, found.why)
+
+    def _see_to(self, name: str, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], now: float) -> None:
+        if now < self._again.get(name, now):
+            return
+        is_alive = name in machines and machines[name].seen.alive
+        try:
+            if name not in fleet.draining:
+                self._supply.start(name, "jobs need more cores")
+            elif name in fleet.named:
+                # Until others have its hosts, and the copies that it keeps, it has to run.
+                self._supply.start(name, "others do not have its hosts yet")
+            else:
+                self._supply.stop(name, "jobs need fewer cores")
+                if not is_alive:
+                    self._machines.leave(name, who=SERVICE)
+        except SupplyFailed as error:
+            self._again[name] = now + _AGAIN_AFTER
+            log.warning("machine %s: %s; tried again in %g s", name, error, _AGAIN_AFTER)
+            self._tools.carriages.note(OperationKind.SCALING_FAILS, name, str(error))
+        except (Conflict, StateNotReady) as error:
+            log.debug("machine %s is not forgotten yet: %s", name, error)
+
+
+_PREVIEWED = {
+    ScaleAct.ADD: OperationKind.WOULD_ADD_MACHINE,
+    ScaleAct.REMOVE: OperationKind.WOULD_REMOVE_MACHINE,
+}

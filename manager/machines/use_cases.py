@@ -1,0 +1,209 @@
+"""Use cases of machines and images: listed with their hosts, admitted, drained and forgotten."""
+
+import time
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import select
+
+from manager.answers.base import Page
+from manager.answers.jobs import CarriedHostAnswer, ImageAnswer, ImageForm, MachineAnswer
+from manager.kernel.state import image_of
+from manager.machines.admission import departure, why_it_waits
+from manager.machines.carriages import CommittedFleet, HostStanding, standings
+from manager.observations.figures import host_loads
+from manager.observations.reports import HostSeen, MachineStatus
+from manager.problem import Conflict, NotFound, StateNotReady
+from manager.store.database import Store
+from manager.store.tables import ImageRow
+from manager.use_case import Base, Caller, Paging, operators_only, paged
+from merge import Image
+from ring.carriage import MachineSeen
+from ring.tokens import RING_SIZE, Ring
+
+
+class Images(Base):
+    """Images, which hosts are made from; operators only."""
+
+    def page(self, caller: Caller, paging: Paging) -> Page[ImageAnswer]:
+        """The images, by name."""
+        operators_only(caller)
+        images = registered_images(self._store)
+        names = sorted(name for name in images if name > (paging.after or ""))
+        seen = self._seeing.hosts()
+        return paged(
+            names[: paging.limit + 1],
+            paging.limit,
+            cursor=lambda name: name,
+            answer=lambda name: _image_answer(images[name], seen),
+        )
+
+    def put(self, caller: Caller, name: str, form: ImageForm) -> ImageAnswer:
+        """Register an image, or change it; what is placed from then on goes by it."""
+        operators_only(caller)
+        row = ImageRow(
+            name=name,
+            tags=sorted(form.tags),
+            cores=form.cores,
+            start=form.start,
+            price=form.price,
+            most=form.most,
+        )
+        return _image_answer(self._changes.images.put(row, who=caller.who), self._seeing.hosts())
+
+    def remove(self, caller: Caller, name: str) -> ImageAnswer:
+        """Remove an image, as it was; its hosts run on, and offer nothing but tags of their own."""
+        operators_only(caller)
+        return _image_answer(self._changes.images.remove(name, who=caller.who), self._seeing.hosts())
+
+
+def registered_images(store: Store) -> dict[str, Image]:
+    """The images by name, whichever manager leads."""
+    with store.read() as session:
+        return {row.name: image_of(row) for row in session.scalars(select(ImageRow))}
+
+
+def _image_answer(image: Image, seen: Iterable[HostSeen]) -> ImageAnswer:
+    return ImageAnswer(
+        name=image.name,
+        tags=tuple(sorted(image.tags)),
+        cores=image.cores,
+        start=image.start,
+        price=image.price,
+        most=image.most,
+        hosts=tuple(sorted(host.host for host in seen if host.alive and host.image == image.name)),
+    )
+
+
+class Machines(Base):
+    """Machines; operators only."""
+
+    def page(self, caller: Caller, paging: Paging) -> Page[MachineAnswer]:
+        """The machines, by name."""
+        operators_only(caller)
+        found = [each for each in self._all() if each.name > (paging.after or "")]
+        return paged(found[: paging.limit + 1], paging.limit, cursor=lambda each: each.name, answer=lambda each: each)
+
+    def admit(self, caller: Caller, machine: str, key: str | None = None) -> MachineAnswer:
+        """Admit a machine that waits, if it has this key; idempotent."""
+        operators_only(caller)
+        found = self._found(machine)
+        if key not in {None, found.key}:
+            raise Conflict(
+                f"machine {machine} has the key {found.key}, and not {key}; compare it with the machine's log"
+            )
+        if found.waits:
+            self._tools.carriages.admit(machine, found.key, who=caller.who, loads=self._loads())
+        return self._found(machine)
+
+    def drain(self, caller: Caller, machine: str) -> MachineAnswer:
+        """Have a machine give up all hosts that it carries, and take none; idempotent."""
+        return self._drain(caller, machine, draining=True)
+
+    def undrain(self, caller: Caller, machine: str) -> MachineAnswer:
+        """Let a machine take hosts again; idempotent."""
+        return self._drain(caller, machine, draining=False)
+
+    def forget(self, caller: Caller, machine: str) -> MachineAnswer:
+        """Forget a machine that is gone for good, with the hosts that nobody needs; the machine as it was."""
+        operators_only(caller)
+        return self.leave(machine, who=caller.who)
+
+    def leave(self, machine: str, *, who: str) -> MachineAnswer:
+        """The same, by the service itself for one that it added."""
+        found = self._found(machine)
+        if self._seeing.misses_machines():
+            raise StateNotReady("not all machines have been heard yet that may be alive; ask again in a moment", 5.0)
+        fleet = self._tools.carriages.fleet()
+        seen = {
+            name: each.seen for name, each in self._tools.admission.admitted(self._seeing.machines(), fleet).items()
+        }
+        # As long as this is looked at, no job begins on any host.
+        with self._committer.looking() as state:
+            jobs: dict[str, list[str]] = {}
+            for job, plan in state.plans.items():
+                jobs.setdefault(plan.host, []).append(str(job))
+            leaving = departure(machine, self._tools.carriages.fleet(), seen, jobs)
+            if leaving.refusal:
+                raise Conflict(leaving.refusal)
+            self._tools.carriages.forget(machine, ending=leaving.ending, who=who)
+        self._committer.notify()
+        return found
+
+    def _drain(self, caller: Caller, machine: str, *, draining: bool) -> MachineAnswer:
+        operators_only(caller)
+        self._found(machine)
+        self._tools.carriages.drain(machine, draining=draining, who=caller.who)
+        return self._found(machine)
+
+    def _found(self, machine: str) -> MachineAnswer:
+        found = next((each for each in self._all() if each.name == machine), None)
+        if found is None:
+            raise NotFound("machine", machine)
+        return found
+
+    def _all(self) -> list[MachineAnswer]:
+        committed = self._tools.carriages.fleet()
+        claims, admission = self._seeing.machines(), self._tools.admission
+        admitted, waiting = admission.admitted(claims, committed), admission.waiting(claims, committed)
+        machines = {name: each.seen for name, each in admitted.items()}
+        safe = standings(committed, machines, replicas=self._tools.replicas)
+        names, loads = waiting.keys() | machines.keys() | committed.known, self._loads()
+        return [_machine_answer(name, committed, admitted, waiting, safe, loads) for name in sorted(names)]
+
+    def _loads(self) -> dict[str, float]:
+        with self._committer.looking() as state:
+            jobs = [str(job) for job in state.plans]
+        return host_loads(filter(None, map(self._seeing.job, jobs)), time.monotonic())
+
+
+def _machine_answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there, what is safe, and what there is to do
+    name: str,
+    committed: CommittedFleet,
+    admitted: Mapping[str, MachineStatus],
+    waiting: Mapping[str, MachineStatus],
+    safe: tuple[HostStanding, ...],
+    loads: Mapping[str, float],
+) -> MachineAnswer:
+    ring, machines = Ring(committed.tokens), {each: status.seen for each, status in admitted.items()}
+    here = [each.carriage.host for each in safe if each.carriage.machine == name]
+    waits = waiting.get(name)
+    nothing = MachineStatus(seen=MachineSeen(name=name, alive=False))
+    status = admitted.get(name) or (waits if name not in committed.known else None) or nothing
+    known, seen = status is not nothing, status.seen
+    same = [each.name for each in machines.values() if each.name != name and seen.root and each.root == seen.root]
+    return MachineAnswer(
+        name=name,
+        alive=seen.alive,
+        waits="" if waits is None else why_it_waits(name, committed),
+        key=(waits or status).key,
+        draining=name in committed.draining,
+        zone=seen.zone,
+        shares_root_with=tuple(sorted(same)),
+        takes_copies=seen.alive and bool(seen.at),
+        at=seen.at,
+        full=seen.full if seen.alive else "",
+        cores=seen.cores if known else None,
+        share=ring.arc(name) / RING_SIZE if name in ring.tokens else None,
+        load=sum(found) if (found := [loads[host] for host in here if host in loads]) else None,
+        tags=tuple(sorted(seen.tags)),
+        image=seen.image,
+        hosts=tuple(_carried(each, ring, loads) for each in safe if each.carriage.host in here),
+        keeps=tuple(each.carriage.host for each in safe if name in each.carriage.kept_by),
+    )
+
+
+def _carried(standing: HostStanding, ring: Ring, loads: Mapping[str, float]) -> CarriedHostAnswer:
+    carriage = standing.carriage
+    return CarriedHostAnswer(
+        name=carriage.host,
+        home=ring.owner(carriage.point),
+        load=loads.get(carriage.host),
+        heir=carriage.heir,
+        peers=carriage.peers,
+        kept_by=tuple(sorted(carriage.kept_by)),
+        standby=standing.standby,
+        behind_bytes=standing.behind_bytes,
+        troubles=dict(standing.troubles),
+        under_replicated=standing.under_replicated,
+        stays=standing.stays,
+    )

@@ -1,0 +1,1 @@
+"""Outputs: samples and tails of what leaves dataflows; and dead letters."""

@@ -1,0 +1,341 @@
+"""Readers of outputs: samples for a look, all events for a tail, and the watcher that connects them to the broker.
+
+A look at an output: samples of what leaves it, a few times a second, for one reader. Of all messages between two
+samples only the newest is parsed. The numbers of its events show how many others there were, so a busy output
+costs little more than an idle one.
+
+A tail: all events that leave outputs of one dataflow, for a reader that may be too slow for them. The queue is
+bounded; when it is full, the oldest messages are dropped. Events are numbered, so the reader learns how many it
+missed, and an event that is sent again, or was read from records before, is not shown twice.
+
+The output watcher: connects readers to the topics of outputs, and limits how many there are. Each reader has a
+client of its own, whose session ends with the connection.
+"""
+
+import json
+import logging
+import threading
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol
+
+from bridge import Message, NotConnected
+from engine.delivery.publisher import RUNS
+from manager.answers.dataflows import OutputEvent, SampleAnswer
+from manager.problem import QuotaExceeded, StateNotReady
+
+
+class OutputReader:
+    """A reader that is open until the watcher ends it."""
+
+    def __init__(self) -> None:
+        self._notify: Callable[[], object] = lambda: None
+        self._over = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the reader has ended, so that nothing more comes."""
+        return self._over
+
+    def on_news(self, notify: Callable[[], object]) -> None:
+        """Call back whenever there is something to take. Any thread may call back, so the callback must not block."""
+        self._notify = notify
+        notify()
+
+    def end(self) -> None:
+        """End the reader."""
+        self._over = True
+        self._notify()
+
+
+MOST_SAMPLE_EVENTS = 20
+"""Events that a sample shows at most."""
+MOST_SAMPLE_CHARACTERS = 50_000
+"""Characters of JSON that the events of a sample have at most."""
+log = logging.getLogger("braid.watching")
+
+
+class OutputLook(OutputReader):
+    """A look at one output; made by `manager.outputs.readers.OutputWatcher`. Thread-safe."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self.topic = topic
+        self._guard = threading.Lock()
+        self._newest: bytes | None = None
+        """The latest message, if it was not taken yet."""
+        self._last: tuple[int, int] | None = None
+        """The epoch of the last sample, and the number after its last event."""
+
+    def receive(self, payload: bytes) -> None:
+        """Keep a message of the output instead of the one before."""
+        with self._guard:
+            known, self._newest = self._newest is not None, payload
+        if not known:
+            self._notify()
+
+    def take(self) -> SampleAnswer | None:
+        """Take a sample of the latest message, if there is a new one; for one thread at a time."""
+        with self._guard:
+            payload, self._newest = self._newest, None
+        if payload is None:
+            return None
+        try:
+            return self._sample(json.loads(payload))
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+            log.warning("topic %s: passed over, because it is no output: %s", self.topic, error)
+            return None
+
+    def _sample(self, content: Mapping[str, Any]) -> SampleAnswer:
+        epoch, first, events = int(content["epoch"]), int(content["first"]), tuple(content["events"])
+        # A message that is sent again after a broken connection has numbers that were sampled before.
+        unseen = max(0, first - self._last[1]) if self._last is not None and self._last[0] == epoch else 0
+        self._last = epoch, first + len(events)
+        sizes = accumulate(len(json.dumps(event)) for event in events[:MOST_SAMPLE_EVENTS])
+        shown = events[: sum(size <= MOST_SAMPLE_CHARACTERS for size in sizes)]
+        return SampleAnswer(
+            at=datetime.now(UTC), epoch=epoch, first=first, events=shown, others=unseen + len(events) - len(shown)
+        )
+
+
+_MOST_WAITING = 4_000_000
+"""Bytes of messages in the queue at most."""
+tail_log = logging.getLogger("braid.tailing")
+
+
+class _Place(NamedTuple):
+    """A position in the output of a sink."""
+
+    epoch: int
+    next: int
+
+
+class _Message(NamedTuple):
+    """A message of an output."""
+
+    epoch: int
+    first: int
+    events: list[Any]
+
+
+class Tail(OutputReader):
+    """A tail of some outputs; made by `manager.outputs.readers.OutputWatcher`. Thread-safe."""
+
+    def __init__(self, sinks: Mapping[str, str], *, most_waiting: int = _MOST_WAITING) -> None:
+        """`sinks` has the sink of each topic."""
+        super().__init__()
+        self.topics = frozenset(sinks)
+        self._sinks = sinks
+        self._most_waiting = most_waiting
+        self._guard = threading.Lock()
+        self._waiting: deque[tuple[str, bytes]] = deque()
+        self._bytes = 0
+        self._recalled: list[OutputEvent] = []
+        """Earlier events, which are shown first."""
+        self._places: dict[str, _Place] = {}
+        """The position up to which each sink was read."""
+        self._lost: dict[str, _Place] = {}
+        """The position of the first dropped message of each sink, if none of its messages was read before."""
+
+    def receive(self, topic: str, payload: bytes) -> None:
+        """Queue a message of an output."""
+        with self._guard:
+            self._waiting.append((topic, payload))
+            self._bytes += len(payload)
+            while self._bytes > self._most_waiting and len(self._waiting) > 1:
+                self._lose(*self._waiting.popleft())
+        self._notify()
+
+    def prepend(self, topic: str, messages: Iterable[bytes], last: int) -> None:
+        """Put the last events of earlier messages before those that have arrived meanwhile."""
+        sink = self._sinks[topic]
+        recalled = deque((each for payload in messages for each in self.read(sink, payload)), maxlen=last)
+        with self._guard:
+            self._recalled += recalled
+
+    def take(self) -> Iterator[OutputEvent]:
+        """Yield all events that have arrived; for one thread at a time."""
+        with self._guard:
+            recalled, self._recalled = self._recalled, []
+        yield from recalled
+        while True:
+            with self._guard:
+                if not self._waiting:
+                    return
+                topic, payload = self._waiting.popleft()
+                self._bytes -= len(payload)
+            yield from self.read(self._sinks[topic], payload)
+
+    def read(self, sink: str, payload: bytes) -> Iterator[OutputEvent]:
+        """Yield the events of a message that were not read before, and the number missed before them."""
+        if (message := _read(sink, payload)) is not None:
+            yield from self._new(sink, *message)
+
+    def _lose(self, topic: str, payload: bytes) -> None:
+        self._bytes -= len(payload)
+        sink = self._sinks[topic]
+        # Once a message was read, the gap shows in the numbers of the next.
+        if sink not in self._places and sink not in self._lost and (message := _read(sink, payload)) is not None:
+            self._lost[sink] = _Place(message.epoch, message.first)
+
+    def _new(self, sink: str, epoch: int, first: int, events: list[Any]) -> Iterator[OutputEvent]:
+        known = self._places.get(sink)
+        if known is None and (lost := self._lost.get(sink)) is not None and lost.next < first:
+            known = lost
+        if known is not None and epoch < known.epoch:
+            return
+        following = first if known is None or known.epoch < epoch else known.next
+        if first > following:
+            yield OutputEvent(sink=sink, epoch=epoch, number=following, missed=first - following)
+        for number, event in enumerate(events, first):
+            if number >= following:
+                yield OutputEvent(sink=sink, epoch=epoch, number=number, event=event)
+        self._places[sink] = _Place(epoch, max(following, first + len(events)))
+
+
+def _read(sink: str, payload: bytes) -> _Message | None:
+    """Parse a message of an output; None if it cannot be read."""
+    try:
+        content = json.loads(payload)
+        # Every start of a job raises the epoch, but the numbers continue.
+        return _Message(int(content["epoch"]) // RUNS, int(content["first"]), list(content["events"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        tail_log.warning("an output of %r is passed over, because it cannot be read: %s", sink, error)
+        return None
+
+
+MOST_LOOKS = 24
+"""Open readers at once, of all callers."""
+MOST_LOOKS_OF_ONE = 6
+"""Open readers at once of a tenant, or of the operators."""
+_RETRY_AFTER = 10.0
+"""Seconds after which a refused caller should try again."""
+
+
+class WatcherLine(Protocol):
+    """The broker's client, as a reader uses it."""
+
+    def stop(self) -> None:
+        """Disconnect."""
+
+    def acknowledge(self, tokens: Iterable[int]) -> None:
+        """Acknowledge these messages to the broker."""
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Subscribe to topics; returns once the broker has confirmed it, or raises `NotConnected`."""
+
+
+class WatcherConnector(Protocol):
+    """Makes and starts a client without waiting for a broker."""
+
+    def __call__(self, client_id: str, *, on_message: Callable[[Message], None]) -> WatcherLine:
+        """Return a client without topics."""
+
+
+class OutputWatcher:
+    """Lets callers read outputs from `start` to `stop`; only the leading manager runs it. Thread-safe."""
+
+    def __init__(
+        self, connect: WatcherConnector, *, most: int = MOST_LOOKS, most_of_one: int = MOST_LOOKS_OF_ONE
+    ) -> None:
+        self._connect = connect
+        self._most = most
+        self._most_of_one = most_of_one
+        # Guards the fields below.
+        self._guard = threading.Lock()
+        self._started = False
+        self._readers: dict[OutputReader, str] = {}
+        """The open readers, each with its caller."""
+
+    def start(self) -> None:
+        """Admit readers from now on. It can be started again after a stop."""
+        with self._guard:
+            self._started = True
+
+    def stop(self) -> None:
+        """End every reader; idempotent."""
+        with self._guard:
+            self._started = False
+            readers = tuple(self._readers)
+        for reader in readers:
+            reader.end()
+
+    @property
+    def looks(self) -> int:
+        """The number of open readers."""
+        with self._guard:
+            return len(self._readers)
+
+    @contextmanager
+    def look(self, who: str, topic: str) -> Iterator[OutputLook]:
+        """Open a look at a topic; refused if there are too many readers."""
+        look = OutputLook(topic)
+        with (
+            self._admitted(look, who),
+            closing(self._connected([topic], lambda _topic, payload: look.receive(payload))),
+        ):
+            yield look
+
+    @contextmanager
+    def tail(self, who: str, sinks: Mapping[str, str]) -> Iterator[Tail]:
+        """Open a tail of topics, given the sink of each; refused if there are too many readers."""
+        tail = Tail(sinks)
+        with self._admitted(tail, who), closing(self._connected(sinks, tail.receive)):
+            yield tail
+
+    @contextmanager
+    def _admitted(self, reader: OutputReader, who: str) -> Iterator[None]:
+        self._admit(reader, who)
+        try:
+            yield
+        finally:
+            with self._guard:
+                del self._readers[reader]
+
+    def _admit(self, reader: OutputReader, who: str) -> None:
+        with self._guard:
+            if not self._started:
+                raise StateNotReady(
+                    "nobody can look at outputs here: this manager has no broker, because it does not lead; ask the "
+                    "one that leads"
+                )
+            of_one = Counter(self._readers.values())[who]
+            if of_one >= self._most_of_one or len(self._readers) >= self._most:
+                raise QuotaExceeded(
+                    f"{of_one} looks at outputs are open for {who}, and {len(self._readers)} in all; close one, or ask "
+                    "again later",
+                    retry_after=_RETRY_AFTER,
+                )
+            self._readers[reader] = who
+
+    def _connected(self, topics: Iterable[str], receive: Callable[[str, bytes], None]) -> "_Connection":
+        wanted = frozenset(topics)
+
+        def take(message: Message) -> None:
+            receive(message.topic, message.payload)
+            # A broker limits the messages that are not acknowledged.
+            line.acknowledge([message.token])
+
+        line = self._connect(f"braid-watches-{uuid.uuid4().hex[:12]}", on_message=take)
+        try:
+            # Subscribe after the line is assigned, because messages are acknowledged over it.
+            line.subscribe(wanted)
+        except NotConnected as error:
+            line.stop()
+            raise StateNotReady(f"nobody can look at outputs now: {error}") from error
+        return _Connection(line)
+
+
+class _Connection:
+    """Adapts a line to `contextlib.closing`."""
+
+    def __init__(self, line: WatcherLine) -> None:
+        self._line = line
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._line.stop()

@@ -1,0 +1,254 @@
+"""The overview, the journal, the task types, and metrics, as callers may read them."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+
+from prometheus_client import Metric as Family
+from sqlalchemy import and_, func, or_, select
+from sqlmodel import col
+
+from bridge.transport.dispatch import passed_over
+from dags import AnyTaskType
+from engine.job.lifecycle import JobState
+from manager.answers.base import Page
+from manager.answers.dataflows import DataflowState
+from manager.answers.overview import (
+    JobsOverview,
+    KindsAnswer,
+    OperationAnswer,
+    OperationKind,
+    OverviewAnswer,
+    TaskTypeAnswer,
+    TroubledJobAnswer,
+)
+from manager.answers.savings import WholeAnswer
+from manager.kernel.dataflow_life import CommittedDataflowLookup, find
+from manager.machines.carriages import HostStanding, standings
+from manager.observations.figures import figures_of
+from manager.observations.reports import JobSeen
+from manager.overview.metrics import CommittedSnapshot, MetricsSnapshot, SumAccumulator, families, samples, types_of
+from manager.problem import StateNotReady
+from manager.savings import ledger
+from manager.savings.ledger import MINUTE, AmountScale, whole_answer
+from manager.store.tables import DataflowRow, OperationRow, TenantRow
+from manager.use_case import Base, Caller, Paging, moment, operators_only, paged
+from merge import counted
+
+MOST_TROUBLED = 20
+"""Jobs in trouble that are named."""
+_WELL = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING, JobState.STOPPED})
+
+
+class Overview(Base):
+    """Counts for the first page of the console."""
+
+    def counts(self, caller: Caller) -> OverviewAnswer:
+        """The counts: of all tenants for an operator, of its own for a tenant."""
+        with self._committer.looking() as state:
+            own = [each for each in state.running.dataflows.values() if caller.tenant in {None, each.tenant}]
+            jobs = {str(job): None for job in state.plans}
+            tasks = state.running.tasks
+            uses = Counter(instance for each in own for instance in each.instances)
+            types = {instance: tasks[instance].type for instance in uses}
+            bridges = len({(bridge.parent, bridge.port) for bridge in state.jobs.bridges})
+        seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
+        driven = self._tools.activity() if caller.is_operator else None
+        if driven is not None:
+            # The reconciler keeps count: to find the states of ten thousand takes 0.4 s.
+            states = {DataflowState(state): count for state, count in driven.dataflows.items() if count}
+        else:
+            states = self._states([each.id for each in own], seen)
+        return OverviewAnswer(
+            dataflows=states,
+            tasks_submitted=sum(len(each.task_ids) for each in own),
+            tasks_running=len(uses),
+            submitted_by_kind=_by_kind(types[instance] for instance in uses.elements()),
+            running_by_kind=_by_kind(types.values()),
+            jobs=_jobs(jobs, seen, bridges) if caller.is_operator else None,
+        )
+
+    def _states(self, dataflows: Iterable[str], seen: dict[str, JobSeen]) -> dict[DataflowState, int]:
+        hosts = {host.host: host for host in self._seeing.hosts()}
+        counted: Counter[DataflowState] = Counter()
+        for each in CommittedDataflowLookup(self._committer).needs(tuple(dataflows)).values():
+            needed = {need.job: seen[need.job] for need in each.needs if need.job in seen}
+            counted[DataflowState.DRAINING if each.drains else find(each.needs, needed, hosts).state] += 1
+        return {state: counted[state] for state in DataflowState if counted[state]}
+
+
+def _by_kind(types: Iterable[AnyTaskType]) -> KindsAnswer:
+    found = counted(types)
+    return KindsAnswer(sources=found.sources, steps=found.steps, outputs=found.outputs)
+
+
+def _jobs(jobs: Iterable[str], seen: dict[str, JobSeen], bridges: int) -> JobsOverview:
+    states = Counter(seen[job].state if job in seen else "awaited" for job in jobs)
+    troubled = [
+        TroubledJobAnswer(job=job, state=each.state, trouble=each.trouble or each.refused)
+        for job, each in seen.items()
+        if each.trouble or each.refused or each.state not in _WELL
+    ]
+    figures = [figures_of(each.measured, time.monotonic()) for each in seen.values()]
+    events = [each.lag_events for each in figures if each.lag_events is not None]
+    seconds = [each.lag_seconds for each in figures if each.lag_seconds is not None]
+    return JobsOverview(
+        states=dict(sorted(states.items())),
+        troubled=tuple(troubled[:MOST_TROUBLED]),
+        in_trouble=len(troubled),
+        bridges=bridges,
+        lag_events=sum(events) if events else None,
+        lag_seconds=max(seconds, default=None),
+    )
+
+
+class Operations(Base):
+    """The journal."""
+
+    def page(
+        self, caller: Caller, paging: Paging, *, kind: OperationKind | None = None, subject: str | None = None
+    ) -> Page[OperationAnswer]:
+        """The journal, newest first: of a tenant what it did and why its dataflows adapt, all for an operator."""
+        wanted = select(OperationRow).order_by(col(OperationRow.id).desc())
+        if paging.after is not None:
+            wanted = wanted.where(col(OperationRow.id) < paging.after_number)
+        if caller.tenant is not None:
+            own = select(col(DataflowRow.id)).where(col(DataflowRow.tenant) == caller.tenant)
+            # The service adapts a dataflow, so who did it is not its tenant.
+            adapts = and_(col(OperationRow.kind) == OperationKind.ADAPT, col(OperationRow.subject).in_(own))
+            wanted = wanted.where(or_(col(OperationRow.who) == caller.tenant, adapts))
+        for column, value in (("kind", kind), ("subject", subject)):
+            if value is not None:
+                wanted = wanted.where(col(getattr(OperationRow, column)) == value)
+        with self._store.read() as session:
+            rows = session.scalars(wanted.limit(paging.limit + 1)).all()
+        return paged(
+            rows,
+            paging.limit,
+            cursor=lambda row: row.id,
+            answer=lambda row: OperationAnswer.model_validate(
+                row.model_dump() | {"at": moment(row.at), "kind": OperationKind(row.kind)}
+            ),
+        )
+
+
+class TaskTypes(Base):
+    """The task types that documents may name; they are the same for every caller."""
+
+    def page(self, paging: Paging, *, name: str | None = None) -> Page[TaskTypeAnswer]:
+        """The installed types, by name, or the one of that name, which may be in a namespace."""
+        catalogue = self._tools.catalogue
+        if name is not None:
+            found = catalogue.find(name)
+            return Page(items=() if found is None else (_answer(found),))
+        names = sorted(each for each in catalogue.types if each > (paging.after or ""))
+        return paged(
+            names[: paging.limit + 1],
+            paging.limit,
+            cursor=lambda each: each,
+            answer=lambda each: _answer(catalogue.types[each]),
+        )
+
+
+def _answer(found: AnyTaskType) -> TaskTypeAnswer:
+    fixed = found.ports is None
+    return TaskTypeAnswer(
+        name=found.name,
+        version=found.version,
+        summary=found.summary,
+        inputs=found.inputs if fixed else None,
+        outputs=found.outputs if fixed else None,
+        state=found.state,
+        config=found.config.model_json_schema(),
+    )
+
+
+_METERED = 5 * MINUTE
+"""Seconds that the means of cores cover; a minute is written once it is over."""
+
+
+class Metrics(Base):
+    """The use case that collects metrics."""
+
+    _typed: tuple[int, dict[int, str]] = (-1, {})
+    """The types of running tasks, with the version of the committed state that they are from."""
+
+    def collect(self, caller: Caller) -> Iterable[Family]:
+        """Everything that a manager knows but what REST counts; operators only."""
+        operators_only(caller)
+        committed = self._committed()
+        plans = map(str, committed.plans) if committed is not None else ()
+        jobs = {job: seen for job in plans if (seen := self._seeing.job(job)) is not None}
+        types = self._types(committed) if committed is not None else {}
+        # Only the leading manager has the metrics common to all, so that sums over managers count nothing twice.
+        metered, tenants = self._stored() if committed is not None else (None, 0)
+        machines, waiting, carried = self._carried() if committed is not None else ({}, 0, ())
+        with self._looks:
+            if committed is not None:
+                self._adding.look(jobs, types, time.monotonic())
+            known = MetricsSnapshot(
+                leads=self._committer.leads,
+                committed=committed,
+                types=types,
+                driven=self._tools.activity(),
+                hosts=self._seeing.hosts() if committed is not None else (),
+                machines=machines,
+                waiting=waiting,
+                carried=carried,
+                jobs=jobs,
+                sums=self._adding.sums,
+                metered=metered,
+                tenants=tenants,
+                passed_over=passed_over(),
+                now=time.monotonic(),
+            )
+            return families(samples(known))
+
+    @cached_property
+    def _adding(self) -> SumAccumulator:
+        return SumAccumulator()
+
+    @cached_property
+    def _looks(self) -> threading.Lock:
+        return threading.Lock()
+
+    def _types(self, committed: CommittedSnapshot) -> dict[int, str]:
+        # Cached, because a look at a hundred thousand tasks takes longer than everything else.
+        version, types = self._typed
+        if version != committed.version:
+            version, types = self._typed = committed.version, types_of(committed.tasks.values())
+        return types
+
+    def _committed(self) -> CommittedSnapshot | None:
+        with suppress(StateNotReady), self._committer.looking() as state:
+            # Only copied here, because commits have to wait meanwhile.
+            return CommittedSnapshot(
+                version=state.version,
+                tasks=dict(state.running.tasks),
+                dataflows=tuple(state.running.dataflows.values()),
+                plans=dict(state.plans),
+                jobs=state.jobs,
+                sources=len(state.sources),
+                moving=bool(state.moves),
+            )
+        return None
+
+    def _carried(self) -> tuple[Mapping[str, bool], int, Sequence[HostStanding]]:
+        with suppress(StateNotReady):
+            fleet = self._tools.carriages.fleet()
+            claims, admission = self._seeing.machines(), self._tools.admission
+            admitted, waiting = admission.admitted(claims, fleet), len(admission.waiting(claims, fleet))
+            seen = {name: status.seen for name, status in admitted.items()}
+            alive = {name: name in seen and seen[name].alive for name in sorted(seen.keys() | fleet.named)}
+            return alive, waiting, standings(fleet, seen, replicas=self._tools.replicas)
+        return {}, 0, ()
+
+    def _stored(self) -> tuple[WholeAnswer | None, int]:
+        now = int(time.time())
+        with self._store.read() as session:
+            whole = ledger.whole(session, MINUTE, now - _METERED - now % MINUTE, now)
+            tenants = session.scalar(select(func.count()).select_from(TenantRow)) or 0
+        return whole_answer(whole, (), AmountScale(seconds=whole.seconds)) if whole.seconds else None, tenants

@@ -1,0 +1,1 @@
+"""Pipelines, planned from modules; and the modules and wheels that tenants publish."""

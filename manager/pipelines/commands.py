@@ -1,0 +1,253 @@
+"""The commands about modules, and the one that plans a running pipeline anew: `braid modules`, `braid replan`."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from packaging.utils import parse_wheel_filename
+from packaging.version import Version as PackageVersion
+from rich.console import RenderableType
+
+from manager.answers.pipelines import (
+    FallbackAnswer,
+    ModuleAnswer,
+    ModuleDetail,
+    PlanAnswer,
+    ReplanAnswer,
+    ReplanForm,
+    ReplanKind,
+)
+from manager.cli import File, Id, Shown, WrongUsage, client_command, fill_form, lines, moment, read_file, table
+from manager.client.client import Client
+from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE
+from planning.pipelines.requirement import pinned
+from planning.shape import ModuleShape
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Publish modules, list, show, deprecate and vouch for them; and their wheels.",
+)
+Version = Annotated[str, typer.Argument(help="A version of a module, such as clean@2.")]
+OfTenant = Annotated[str | None, typer.Option(help="The tenant whose module it is; for operators.")]
+
+
+@app.command()
+@client_command
+def publish(
+    client: Client,
+    file: File,
+    wheels: Annotated[Path | None, typer.Option(help="A folder with the wheels that the module requires.")] = None,
+) -> Shown:
+    """Publish a version of a module from a JSON file; it never changes."""
+    form = read_file(file)
+    for each in _required(form, wheels):
+        client.put_wheel(read_file(each))
+    answer = client.publish_module(form)
+    whom = f"{answer.owner} alone" if answer.owner else "everybody"
+    return Shown(data=answer, text=f"{_named(answer)} is published, for {whom}")
+
+
+@app.command("list")
+@client_command
+def list_modules(  # noqa: PLR0913 - each is a filter
+    client: Client,
+    *,
+    name: Annotated[str | None, typer.Option(help="Only those with this name.")] = None,
+    shape: Annotated[ModuleShape | None, typer.Option(help="Only those of this shape.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
+    deprecated: Annotated[
+        bool | None, typer.Option("--deprecated/--current", help="Only those that are deprecated, or only the others.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's; for operators.")] = None,
+) -> Shown:
+    """List the versions of modules that you may use."""
+    found = tuple(client.modules(tenant=tenant, name=name, shape=shape, tag=tag, deprecated=deprecated))
+    return Shown(data=found, text=_table(found))
+
+
+@app.command()
+@client_command
+def show(
+    client: Client,
+    module: Annotated[str, typer.Argument(help="A module, such as clean, or one of its versions, such as clean@2.")],
+    tenant: OfTenant = None,
+) -> Shown:
+    """Show the versions of a module, or one version with its form."""
+    if "@" not in module:
+        found = tuple(client.module_versions(module, tenant=tenant))
+        return Shown(data=found, text=_table(found))
+    answer = client.module(*_parsed(module), tenant=tenant)
+    return Shown(data=answer, text=lines(_described(answer), json.dumps(answer.form, ensure_ascii=False, indent=2)))
+
+
+@app.command()
+@client_command
+def deprecate(client: Client, version: Version, tenant: OfTenant = None) -> Shown:
+    """Deprecate a version: from now on only pipelines that name it or hold it use it."""
+    answer = client.deprecate_module(*_parsed(version), tenant=tenant)
+    return Shown(data=answer, text=f"{_named(answer)} is deprecated since {moment(answer.deprecated)}")
+
+
+@app.command()
+@client_command
+def wheels(client: Client, tenant: OfTenant = None) -> Shown:
+    """List the wheels that were sent with modules."""
+    found = tuple(client.wheels(tenant=tenant))
+    rows = ((each.name, each.version, each.owner or "operators", each.bytes, each.sent, each.digest) for each in found)
+    columns = ("package", "version", "owner", "bytes", "sent", "digest")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no wheels"))
+
+
+@app.command("remove-wheel")
+@client_command
+def remove_wheel(
+    client: Client,
+    digest: Annotated[str, typer.Argument(help="Its digest, as lists show it.")],
+    tenant: OfTenant = None,
+) -> Shown:
+    """Remove a wheel that no module requires."""
+    answer = client.remove_wheel(digest, tenant=tenant)
+    return Shown(data=answer, text=f"{answer.name} {answer.version} is removed")
+
+
+@app.command()
+@client_command
+def vouch(
+    client: Client,
+    version: Version,
+    tenant: Annotated[str, typer.Option(help="The tenant whose code it is.")],
+    *,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Vouch for it no longer.")] = False,
+) -> Shown:
+    """Vouch for a version of a tenant's code, so that it may run beside other tasks; for operators."""
+    change = client.withdraw_vouch if withdraw else client.vouch_for_module
+    answer = change(*_parsed(version), tenant=tenant)
+    trust = "an operator vouches" if answer.vouched else "no operator vouches"
+    return Shown(data=answer, text=f"{trust} for {_named(answer)} of {answer.owner}")
+
+
+def _parsed(module: str) -> tuple[str, int]:
+    """Name and version in a text such as `clean@2`."""
+    name, _, version = module.rpartition("@")
+    if not name or not version.isdecimal() or not version.isascii():
+        raise WrongUsage(f"{module}: this names no version; write it as in clean@2")
+    return name, int(version)
+
+
+def _required(form: bytes, folder: Path | None) -> Iterator[Path]:
+    """The wheels in a folder that a form requires. What is not there may have been sent before."""
+    if folder is None:
+        return
+    if not folder.is_dir():
+        raise WrongUsage(f"{folder}: this is no folder; name one with wheels")
+    try:
+        texts = json.loads(form)["code"]["requirements"]
+        pins = {pinned(text) for text in texts}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # The service says what is wrong with the form.
+        return
+    for path in sorted(folder.glob("*.whl")):
+        try:
+            name, version, _, _ = parse_wheel_filename(path.name)
+        except ValueError as error:
+            raise WrongUsage(f"{path}: {error}; leave the name of a wheel as it was built") from None
+        if any((name, version) == (each, PackageVersion(number)) for each, number in pins):
+            yield path
+
+
+def _named(module: ModuleAnswer) -> str:
+    return f"{module.name}@{module.version}"
+
+
+def _described(module: ModuleDetail) -> str:
+    whose = module.owner or "an operator"
+    ended = f", deprecated {moment(module.deprecated)}" if module.deprecated else ""
+    return f"{_named(module)} of {whose}, published {moment(module.published)}{ended}"
+
+
+def _table(modules: Iterable[ModuleAnswer]) -> RenderableType:
+    rows = (
+        (
+            _named(each),
+            each.owner or "operators",
+            each.shape,
+            each.type,
+            each.tags,
+            each.cost,
+            each.quality,
+            each.published,
+            each.deprecated,
+            each.vouched if each.type in {CODE_TYPE, CONNECTING_TYPE} else None,
+        )
+        for each in modules
+    )
+    columns = ("module", "owner", "shape", "type", "tags", "cost", "quality", "published", "deprecated", "vouched")
+    return table(*columns, rows=rows, empty="no modules")
+
+
+_HOW = {
+    ReplanKind.NOTHING: "nothing changes",
+    ReplanKind.RECONFIGURATION: "one reconfiguration; tasks keep their states",
+    ReplanKind.REPLACEMENT: "a new document; tasks below what changes begin anew",
+}
+
+
+@client_command
+def replan(  # noqa: PLR0913 - each is an option
+    client: Client,
+    dataflow: Id,
+    file: Annotated[Path | None, typer.Argument(help="The pipeline with other goals; - is standard input.")] = None,
+    *,
+    prefer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CRITERION", help="What to optimise, the most important first; may be repeated."),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="A module not to use, such as one that fails; may be repeated."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+) -> Iterator[Shown]:
+    """Plan a running pipeline anew, with the modules that there are now, and apply the difference."""
+    form = fill_form(ReplanForm, pipeline=None if file is None else _pipeline(file), prefer=prefer, without=without)
+    answer = client.replan(dataflow, form, dry_run=dry_run)
+    yield Shown(data=answer, text=_text(answer))
+
+
+def _text(answer: ReplanAnswer) -> RenderableType:
+    changed = f"changed: {', '.join(answer.changed)}" if answer.changed else ""
+    why = f", because {answer.why}" if answer.why else ""
+    return lines(plan_text(answer.plan), f"{answer.dataflow}: {_HOW[answer.how]}{why}", changed)
+
+
+def _pipeline(file: Path) -> Any:
+    try:
+        return json.loads(read_file(file))
+    except ValueError as error:
+        raise WrongUsage(f"{file}: it is not JSON: {error}; name a file with a pipeline") from None
+
+
+def plan_text(plan: PlanAnswer) -> RenderableType:
+    """A plan as a table of its places, and where it is known what would happen if a module failed."""
+    others = any(place.alternatives for place in plan.places)
+    places = table(
+        "place",
+        "module",
+        *(["as good"] if others else []),
+        rows=[
+            (place.id, place.module or "nothing", *([", ".join(place.alternatives)] if others else []))
+            for place in plan.places
+        ],
+        empty="The pipeline has no open places.",
+    )
+    fallbacks = [(each.module, _instead(each)) for each in plan.fallbacks]
+    return lines(places, table("if this fails", "then", rows=fallbacks, empty="") if fallbacks else None)
+
+
+def _instead(fallback: FallbackAnswer) -> str:
+    if fallback.no_plan:
+        return f"everything stays: {fallback.no_plan}"
+    return ", ".join(f"{place.id}: {place.module or 'nothing'}" for place in fallback.places)

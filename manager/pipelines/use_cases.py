@@ -1,0 +1,136 @@
+"""Pipelines of running dataflows: planned anew, so that the difference takes effect while they run."""
+
+import json
+from collections.abc import Sequence
+
+from dags.form_reader import read_form
+from manager.answers.pipelines import PlanAnswer, ReplanAnswer, ReplanForm, ReplanKind
+from manager.answers.reconfigurations import ReconfigurationForm
+from manager.documents.edited import rerouted, shape_problems
+from manager.kernel.dataflow_rows import running_dataflow
+from manager.kernel.registered_sources import as_submitted
+from manager.pipelines.composer import (
+    Composed,
+    PipelineComposer,
+    Present,
+    changed_places,
+    fallbacks_of,
+    fillings_in,
+    plan_answer,
+    steady,
+)
+from manager.problem import Conflict, InvalidDataflow, NotFound
+from manager.reconfigurations.use_cases import Reconfigurations
+from manager.store.tables import DataflowRow
+from manager.use_case import Base, Caller
+from merge import Instance
+from planning.forms.pipeline_form import PipelineForm
+from planning.planning_problem import Criterion
+
+_PLACED_ANEW = frozenset({"no-host", "other-code", "other-jobs"})
+"""The problems with a reconfiguration that a replacement does not have, because it places tasks anew."""
+
+
+class Pipelines(Base):
+    """Pipelines, for the tenants of their dataflows and for operators."""
+
+    def replan(self, caller: Caller, dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> ReplanAnswer:
+        """Plan a running pipeline anew, and apply the difference; without a better plan everything stays as it is.
+
+        The difference is one reconfiguration, in which tasks keep their states, also if places begin or cease to hold
+        something. Only what cannot be reconfigured is replaced: tasks above go on, and those below begin anew.
+        """
+        row = self._own(caller, dataflow)
+        if row.pipeline is None:
+            raise Conflict(f"the dataflow {dataflow!r} has no open places; submit a pipeline to have it planned")
+        before = fillings_in(row.document, row.pipeline)
+        composed = self._composed(row, form)
+        after = composed.planned.fillings
+        changed = tuple(place.id for place in changed_places(before, after))
+        kind, why = self._kind(row, composed)
+        answer = ReplanAnswer(
+            dataflow=dataflow,
+            how=kind,
+            why=why,
+            plan=self._previewed(row, composed) if dry_run else plan_answer(composed.planned),
+            changed=changed,
+        )
+        return self._apply(caller, row, composed, answer, dry_run=dry_run)
+
+    def _previewed(self, row: DataflowRow, composed: Composed) -> PlanAnswer:
+        fallbacks = fallbacks_of(self._composer(), row.tenant, composed, dataflow=row.id)
+        return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
+
+    def _composed(self, row: DataflowRow, form: ReplanForm) -> Composed:
+        pipeline = row.pipeline or ""
+        raw = (pipeline if form.pipeline is None else json.dumps(form.pipeline, ensure_ascii=False)).encode()
+        criteria: Sequence[Criterion] | None = form.prefer
+        if criteria is None:
+            criteria = steady(read_form(pipeline, PipelineForm).prefer)
+        present = Present(
+            dataflow=row.id, fillings=fillings_in(row.document, pipeline), without=frozenset(form.without)
+        )
+        return self._composer().composed(row.tenant, raw, present=present, criteria=criteria)
+
+    def _composer(self) -> PipelineComposer:
+        return PipelineComposer(self._committer, self._store, self._tools.catalogue)
+
+    def _apply(
+        self, caller: Caller, row: DataflowRow, composed: Composed, answer: ReplanAnswer, *, dry_run: bool
+    ) -> ReplanAnswer:
+        if answer.how is ReplanKind.RECONFIGURATION:
+            answer = self._reconfigured(caller, row, composed, answer, dry_run=dry_run)
+        if answer.how is ReplanKind.REPLACEMENT and not dry_run:
+            self._changes.dataflows.replace(row.id, composed.document, who=caller.who, origin=composed.origin)
+        elif not dry_run and composed.pipeline.decode() != row.pipeline:
+            # Only now, because the reconfiguration may have been refused.
+            self._changes.pipelines.keep(row.id, composed.origin, who=caller.who)
+        return answer
+
+    def _reconfigured(
+        self, caller: Caller, row: DataflowRow, composed: Composed, answer: ReplanAnswer, *, dry_run: bool
+    ) -> ReplanAnswer:
+        changes = Reconfigurations(self._tools)
+        form = ReconfigurationForm(document=dict(composed.planned.assembled.document))
+        reshaped = bool(rerouted(row.document, composed.document.decode()))
+        try:
+            # A replacement would drop all states below; this drops those that do not go with the events from now on.
+            if dry_run:
+                begun = changes.preview(caller, row.id, form, lenient=reshaped)
+            else:
+                begun = changes.fill(caller, row.id, form, revision=row.revision, lenient=reshaped)
+        except InvalidDataflow as refused:
+            if not reshaped or not {each.code for each in refused.errors} <= _PLACED_ANEW:
+                raise
+            why = refused.errors[0].message
+            return answer.model_copy(update={"how": ReplanKind.REPLACEMENT, "why": why})
+        return answer.model_copy(update={"reconfiguration": begun})
+
+    def _kind(self, row: DataflowRow, composed: Composed) -> tuple[ReplanKind, str]:
+        """How a plan takes effect, as far as the documents say, and why it is a replacement."""
+        document = composed.document.decode()
+        if (problem := next(shape_problems(row.document, document), None)) is not None:
+            return ReplanKind.REPLACEMENT, problem.message
+        if _tasks(row.document) == _tasks(document) and not rerouted(row.document, document):
+            return ReplanKind.NOTHING, ""
+        if self._is_outdated(row):
+            # A reconfiguration goes by the schemas that it was submitted with, and this was planned by those of now.
+            return ReplanKind.REPLACEMENT, "a source has another schema than when the pipeline was submitted"
+        return ReplanKind.RECONFIGURATION, ""
+
+    def _is_outdated(self, row: DataflowRow) -> bool:
+        """Whether a source of a dataflow has another schema by now."""
+        with self._committer.looking() as state:
+            tasks = [task for each in row.instances if (task := state.running.tasks.get(Instance(each))) is not None]
+            return as_submitted(state.sources, tasks) is not state.sources
+
+    def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
+        with self._store.read() as session:
+            row = running_dataflow(session, dataflow)
+        if caller.tenant not in {None, row.tenant}:
+            raise NotFound("dataflow", dataflow)
+        return row
+
+
+def _tasks(document: str) -> dict[str, tuple[object, object]]:
+    return {task["id"]: (task["type"], task.get("config", {})) for task in json.loads(document)["tasks"]}

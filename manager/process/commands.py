@@ -1,0 +1,240 @@
+"""The commands of this machine: `braid serve`, `entrance`, `backup`, `restore` and `doctor`."""
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from manager.cli import AsJson, SettingsFile, Shown, WrongUsage, counted, exit_on_error, table
+from manager.exit_codes import ExitCode
+from manager.settings import (
+    AdmissionMode,
+    Autoscale,
+    Placement,
+    Settings,
+    read_client_settings,
+    read_settings,
+    settings_file,
+)
+
+
+def serve(  # noqa: PLR0913 - an option for each setting that is not secret
+    *,
+    root: Annotated[Path | None, typer.Option(help="The folder for all data.")] = None,
+    listen: Annotated[str | None, typer.Option(help="The address to serve on. Default: 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to serve on. Default: 8642.")] = None,
+    master: Annotated[str | None, typer.Option(help="The Spark master. Default: all cores of this machine.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The name of the host that runs here too; none for no host. Default: local.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(help="A tag of that host, such as gpu, for tasks that need it; may be repeated."),
+    ] = None,
+    pace: Annotated[float | None, typer.Option(help="The seconds from one batch to the next. Default: 1.")] = None,
+    placement: Annotated[
+        Placement | None,
+        typer.Option(help="Where new tasks run: in new jobs, with their inputs, or packed together. Default: pack."),
+    ] = None,
+    defragment: Annotated[
+        bool | None,
+        typer.Option(help="Consolidate scattered jobs once it pays. Default: yes."),
+    ] = None,
+    defragment_every: Annotated[
+        float | None, typer.Option(help="Consolidate them every so many seconds too. Default: no schedule.")
+    ] = None,
+    task_state_mb: Annotated[
+        int | None, typer.Option(help="The most MB of state that one task may keep. Default: 256.")
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(help="The machines that keep a copy of each host, at most 3. Default: 0."),
+    ] = None,
+    settled_after: Annotated[
+        float | None,
+        typer.Option(help="Seconds a machine is there, or loads are uneven, before hosts are moved. Default: 60."),
+    ] = None,
+    admission: Annotated[
+        AdmissionMode | None,
+        typer.Option(help="Who admits a new machine. Default: an operator where hosts have copies, else nobody."),
+    ] = None,
+    autoscale: Annotated[
+        Autoscale | None,
+        typer.Option(help="Save and add cores by slower jobs and more machines, or only say so. Default: off."),
+    ] = None,
+    added_machines: Annotated[
+        int | None, typer.Option(help="The most machines that autoscaling adds by itself. Default: none.")
+    ] = None,
+    scale_hook: Annotated[
+        str | None,
+        typer.Option(help="The command that adds and removes them elsewhere. Default: they are processes here."),
+    ] = None,
+    replan_failed: Annotated[
+        bool | None,
+        typer.Option(help="Plan a pipeline without a module that does nothing but fail. Default: no."),
+    ] = None,
+    price_per_core_hour: Annotated[
+        float | None, typer.Option(help="The price of a core for an hour. Default: reports without prices.")
+    ] = None,
+    currency: Annotated[str | None, typer.Option(help="The currency of the price, such as EUR.")] = None,
+    settings: SettingsFile = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the log as JSON on standard output, an object for each line.")
+    ] = False,
+) -> None:
+    """Run the service until it is stopped: broker, database, host and REST.
+
+    Each option can be set as BRAID_<NAME> too, or in the settings file. The URLs of the broker and the database hold
+    secrets, so they can be set only there: as BRAID_BROKER and BRAID_DATABASE, or as broker and database.
+    """
+    flags = {
+        "root": root,
+        "listen": listen,
+        "port": port,
+        "master": master,
+        "host": host,
+        "pace": pace,
+        "placement": placement,
+        "defragment": defragment,
+        "defragment_every": defragment_every,
+        "task_state_mb": task_state_mb,
+        "replicas": replicas,
+        "settled_after": settled_after,
+        "admission": admission,
+        "autoscale": autoscale,
+        "added_machines": added_machines,
+        "scale_hook": scale_hook,
+        "replan_failed": replan_failed,
+        "price_per_core_hour": price_per_core_hour,
+        "currency": currency,
+    }
+    with exit_on_error(as_json=as_json):
+        values = read_settings({**flags, "tag": tag or None}, settings)
+        from bridge.machine.descriptors import allow_many_descriptors  # noqa: PLC0415 - it imports the bridge
+        from manager.process.manager import serve as run  # noqa: PLC0415 - it imports the whole service
+
+        allow_many_descriptors()
+        run(values, as_json=as_json)
+
+
+def entrance(  # noqa: PLR0913 - an option for each of its settings
+    access: Annotated[Path, typer.Option(help="The folder of the access lists, which the manager keeps.")],
+    socket: Annotated[Path, typer.Option(help="The socket at which mosquitto listens for it.")],
+    listen: Annotated[str, typer.Option(help="Where tenants connect, as host:port.")],
+    certificate: Annotated[Path | None, typer.Option(help="The certificate, for TLS; with --key.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The certificate's key.")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print why it cannot begin as JSON.")] = False,
+) -> None:
+    """Let tenants into a mosquitto of your own.
+
+    It refuses what mosquitto does not: the client ids of other users, and subscriptions to their outputs.
+    """
+    with exit_on_error(as_json=as_json):
+        host, _, port = listen.rpartition(":")
+        if not host or not port.isdecimal():
+            raise WrongUsage(f"--listen {listen}: give it as host:port, such as 0.0.0.0:8883")
+        if (certificate is None) != (key is None):
+            raise WrongUsage("--certificate and --key go together; give both, or neither")
+        from bridge.brokers.entrance import Entrance  # noqa: PLC0415 - it imports much of the bridge
+        from bridge.brokers.mosquitto_setup import relay_command  # noqa: PLC0415 - as above
+        from bridge.machine.descriptors import allow_many_descriptors  # noqa: PLC0415 - as above
+
+        tls = () if certificate is None or key is None else (certificate, key)
+        command = relay_command(Entrance(folder=access, host=host.strip("[]"), port=int(port)), str(socket), *tls)
+        allow_many_descriptors()
+        os.execv(command[0], command)  # noqa: S606 - the command is our own
+
+
+Root = Annotated[Path | None, typer.Option(help="The root folder. Default: from the settings.")]
+
+
+def backup(  # noqa: PLR0913 - each is an option
+    file: Annotated[Path, typer.Argument(help="The archive to make; it must not exist.")],
+    *,
+    root: Root = None,
+    with_spools: Annotated[
+        bool, typer.Option("--with-spools", help="Include the events that wait in the spools.")
+    ] = False,
+    with_key: Annotated[
+        bool, typer.Option("--with-key", help="Include the first operator's API key, and the key to secrets.")
+    ] = False,
+    settings: SettingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Back up the service of this machine into one archive, even while it runs."""
+    with exit_on_error(as_json=as_json):
+        values = read_settings({"root": root}, settings)
+        from manager.backup import BackupRefused, back_up  # noqa: PLC0415 - it imports much of the service
+        from manager.store.database import DatabaseDown  # noqa: PLC0415 - as above
+
+        try:
+            made = back_up(values.root.absolute(), _url(values), file, with_spools=with_spools, with_key=with_key)
+        except (BackupRefused, DatabaseDown) as error:
+            raise WrongUsage(str(error)) from None
+        held = f"{counted(made.counts['dataflow'], 'dataflow')} and {counted(made.jobs, 'job')}"
+        text = f"{file} holds {held}; keep it where others cannot read it"
+        Shown(data=made.model_dump(mode="json", exclude={"files"}), text=text).print(as_json=as_json)
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="The archive that `braid backup` made.")],
+    *,
+    root: Root = None,
+    settings: SettingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restore a backup into an empty root and an empty database, before the service is started there."""
+    with exit_on_error(as_json=as_json):
+        values = read_settings({"root": root}, settings)
+        from manager.backup import BackupRefused  # noqa: PLC0415 - it imports much of the service
+        from manager.backup import restore as fill  # noqa: PLC0415 - as above
+        from manager.store.database import DatabaseDown  # noqa: PLC0415 - as above
+
+        try:
+            made = fill(file, values.root.absolute(), _url(values))
+        except (BackupRefused, DatabaseDown) as error:
+            raise WrongUsage(str(error)) from None
+        text = f"{values.root} is restored to {made.made:%Y-%m-%d %H:%M:%S} UTC; start it with `braid serve`"
+        Shown(data=made.model_dump(mode="json", exclude={"files"}), text=text).print(as_json=as_json)
+
+
+def _url(settings: Settings) -> str:
+    """The URL of the service's database."""
+    from manager.store.database import sqlite_url  # noqa: PLC0415 - as above
+
+    if settings.database is not None:
+        return settings.database.get_secret_value()
+    return sqlite_url(settings.root.absolute() / "braid.db")
+
+
+def doctor(
+    *,
+    root: Annotated[Path | None, typer.Option(help="The root folder to examine. Default: from the settings.")] = None,
+    settings: SettingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for problems on this machine, with a remedy for each."""
+    with exit_on_error(as_json=as_json):
+        values, client = read_settings({"root": root}, settings), read_client_settings({"root": root}, settings)
+        from manager.process.doctor import (  # noqa: PLC0415 - it imports much of the service
+            DOCTOR_CHECKS,
+            FindingState,
+            certificates,
+            copies_reach,
+            examine,
+            private,
+            published_code,
+            service_clock,
+        )
+
+        of_machine = (partial(each, client) for each in (service_clock, copies_reach, certificates))
+        of_settings = partial(private, settings_file(settings))
+        findings = tuple(examine(values, (*DOCTOR_CHECKS, *of_machine, published_code, of_settings)))
+        rows = ((each.what, each.state, each.told, each.remedy) for each in findings)
+        Shown(data=findings, text=table("what", "state", "found", "remedy", rows=rows, empty="")).print(as_json=as_json)
+        raise typer.Exit(
+            ExitCode.UNWELL if any(each.state is FindingState.WRONG for each in findings) else ExitCode.WELL
+        )

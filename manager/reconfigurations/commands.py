@@ -1,0 +1,283 @@
+"""The command that changes tasks of a dataflow while they run: `braid reconfigure`."""
+
+import json
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import RenderableType
+
+from manager.answers.reconfigurations import (
+    ChangedTaskAnswer,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
+    ReconfigurationState,
+    TaskPresence,
+)
+from manager.cli import (
+    Id,
+    Shown,
+    WrongUsage,
+    client_command,
+    complain,
+    counted,
+    fill_form,
+    lines,
+    number,
+    read_file,
+    table,
+)
+from manager.client.client import Client
+from manager.exit_codes import ExitCode
+
+WAIT_SECONDS = 120.0
+"""Seconds for which the command waits."""
+_POLL_SECONDS = 0.2
+_GOING = frozenset({ReconfigurationState.WAITING, ReconfigurationState.PREPARING, ReconfigurationState.SWITCHING})
+
+
+class Until(StrEnum):
+    """The moments that the command can wait for."""
+
+    SWITCHED = "switched"
+    DONE = "done"
+
+
+_NOT_YET = {Until.SWITCHED: _GOING, Until.DONE: _GOING | {ReconfigurationState.SWITCHED}}
+"""The states before each moment."""
+
+
+@client_command
+def reconfigure(  # noqa: PLR0913 - each is an option
+    client: Client,
+    dataflow: Id,
+    file: Annotated[Path | None, typer.Argument(help="The whole edited document; - is standard input.")] = None,
+    *,
+    set_field: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="TASK.FIELD=VALUE", help="A field of a task's config; the value is JSON or text."
+        ),
+    ] = None,
+    set_type: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TASK=TYPE", help="Another type for a task.")
+    ] = None,
+    fresh: Annotated[
+        list[str] | None, typer.Option(metavar="TASK", help="Begin this changed task without state.")
+    ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option(metavar="DATAFLOW", help="Change this dataflow in the same way; for operators.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Go back to the configs before the latest one, or --id.")
+    ] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Cancel the latest one, or --id, while it waits or prepares.")
+    ] = False,
+    history: Annotated[bool, typer.Option("--history", help="List the reconfigurations of the dataflow.")] = False,
+    id: Annotated[str | None, typer.Option(help="The reconfiguration to undo or cancel.")] = None,  # noqa: A002 - the option's name
+    wait: Annotated[bool, typer.Option(help="Wait until all jobs have switched, or --until.")] = True,
+    until: Annotated[
+        Until,
+        typer.Option(help="Wait until every job runs the new version, or until the events from before are gone too."),
+    ] = Until.SWITCHED,
+) -> Iterator[Shown]:
+    """Change tasks of a dataflow while they run. They keep their states; what others share is copied."""
+    changes = _patches(set_field or (), set_type or ())
+    if sum((bool(changes), file is not None, undo, cancel, history)) != 1:
+        raise WrongUsage("give either changes, a document, --undo, --cancel or --history")
+    if (fresh or also) and (undo or cancel or history):
+        raise WrongUsage("--fresh and --also are for changes; leave them out, or give --set, --type or a document")
+    if id is not None and not (undo or cancel):
+        raise WrongUsage("--id is for --undo and --cancel; give one of them too")
+    if dry_run and (cancel or history):
+        raise WrongUsage("--dry-run is for changes and --undo; leave it out")
+    if history:
+        yield _history(client, dataflow)
+        return
+    if cancel:
+        answer = client.cancel_reconfiguration(dataflow, id or _latest(client, dataflow))
+    elif undo:
+        answer = client.undo_reconfiguration(dataflow, id or _latest_undoable(client, dataflow), dry_run=dry_run)
+    else:
+        document = None if file is None else _document(file)
+        form = fill_form(ReconfigurationForm, tasks=changes or None, document=document, fresh=fresh, dataflows=also)
+        answer = client.reconfigure(dataflow, form, dry_run=dry_run)
+    if wait:
+        answer = _waited(client, dataflow, answer, _NOT_YET[until])
+    yield Shown(data=answer, text=_text(answer))
+    if not cancel and (code := _code(answer, _NOT_YET[until] if wait else ())):
+        raise typer.Exit(code)
+
+
+def _code(answer: ReconfigurationAnswer, not_yet: Collection[ReconfigurationState]) -> ExitCode:
+    """The exit code: a script must not take for done what is not."""
+    if answer.state in {ReconfigurationState.ABANDONED, ReconfigurationState.REVERTED}:
+        return ExitCode.CONFLICT
+    return ExitCode.LATER if answer.state in not_yet else ExitCode.WELL
+
+
+def _patches(fields: Sequence[str], types: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The patches of tasks that options ask for.
+
+    >>> _patches(["a.window=20", "a.names.x=y"], ["b=count"])
+    {'a': {'config': {'window': 20, 'names': {'x': 'y'}}}, 'b': {'type': 'count'}}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for each in fields:
+        path, equals, text = each.partition("=")
+        task, *keys = path.split(".")
+        if not (equals and task and keys and all(keys)):
+            raise WrongUsage(f"--set {each}: it has no field; write TASK.FIELD=VALUE")
+        config = found.setdefault(task, {}).setdefault("config", {})
+        for key in keys[:-1]:
+            config = config.setdefault(key, {})
+            if not isinstance(config, dict):
+                raise WrongUsage(f"--set {each}: {key} got a value before; set it as a whole, or only its fields")
+        if keys[-1] in config:
+            raise WrongUsage(f"--set {each}: {path} got a value before; set it once")
+        config[keys[-1]] = _value(text)
+    for each in types:
+        task, equals, name = each.partition("=")
+        if not (equals and task and name):
+            raise WrongUsage(f"--type {each}: it has no type; write TASK=TYPE")
+        found.setdefault(task, {})["type"] = name
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_not_json)
+    except ValueError:
+        return text
+
+
+def _not_json(constant: str) -> NoReturn:
+    """Refuse NaN and infinities, which Python reads and JSON does not have."""
+    raise ValueError(constant)
+
+
+def _document(file: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(read_file(file))
+    except ValueError as error:
+        raise WrongUsage(f"{file}: it is not JSON: {error}; name a file with a document") from None
+    if not isinstance(found, dict):
+        raise WrongUsage(f"{file}: it is not a JSON object; name a file with a document")
+    return found
+
+
+def _history(client: Client, dataflow: str) -> Shown:
+    found = tuple(client.reconfigurations(dataflow))
+    rows = (
+        (each.id, each.state, each.begun, each.switched or "", each.ended or "", each.undoes or "", _note(each))
+        for each in found
+    )
+    columns = ("id", "state", "asked for", "switched", "over", "undoes", "note")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no reconfigurations"))
+
+
+def _latest(client: Client, dataflow: str) -> str:
+    found = next(iter(client.reconfigurations(dataflow)), None)
+    if found is None:
+        raise WrongUsage(f"{dataflow} was never reconfigured; there is nothing to cancel")
+    return found.id
+
+
+def _latest_undoable(client: Client, dataflow: str) -> str:
+    """The latest reconfiguration that was not abandoned, since an abandoned one changed nothing."""
+    made = (each for each in client.reconfigurations(dataflow) if each.state is not ReconfigurationState.ABANDONED)
+    if (latest := next(made, None)) is None:
+        raise WrongUsage(f"no reconfiguration of {dataflow} has taken effect; there is nothing to undo")
+    undone = latest.undoes
+    if undone is not None and client.reconfiguration(dataflow, undone).state is ReconfigurationState.REVERTED:
+        raise WrongUsage(
+            f"reconfiguration {undone} failed and went back by itself; there is nothing to undo. "
+            f"Give --id {latest.id} to make it once more"
+        )
+    return latest.id
+
+
+def _waited(
+    client: Client, dataflow: str, answer: ReconfigurationAnswer, not_yet: Collection[ReconfigurationState]
+) -> ReconfigurationAnswer:
+    deadline = time.monotonic() + WAIT_SECONDS
+    printed = ""
+    while answer.state in not_yet and time.monotonic() < deadline:
+        if (queued := _queued(answer)) and queued != printed:
+            # Not on standard output, where programs read one answer.
+            complain(f"reconfiguration {answer.id} {queued}")
+            printed = queued
+        time.sleep(_POLL_SECONDS)
+        answer = client.reconfiguration(dataflow, answer.id)
+    return answer
+
+
+def _queued(answer: ReconfigurationAnswer) -> str:
+    """What one that waits waits for, in words."""
+    queue = answer.queue
+    if answer.state is not ReconfigurationState.WAITING or queue is None:
+        return ""
+    names = [f"reconfiguration {number}" for number in queue.behind]
+    if queue.behind_others:
+        names.append(f"{counted(queue.behind_others, 'reconfiguration')} of others")
+    if queue.behind_moves:
+        names.append("tasks that are being moved")
+    # Nothing is in its way any more where nothing is named.
+    return f"waits for {', '.join(names)}, at place {queue.place} of the queue" if names else "is about to begin"
+
+
+def _text(answer: ReconfigurationAnswer) -> RenderableType:
+    scope = answer.scope
+    tasks = None
+    if scope is not None:
+        rows = ((each.dataflow, each.task, _how(each), each.changed, each.state, each.job) for each in scope.tasks)
+        tasks = table("dataflow", "task", "how", "changed", "state", "job", rows=rows, empty="no task")
+    return lines(
+        _heading(answer),
+        tasks,
+        None if scope is None or not scope.waiting else f"jobs that wait for a marker: {', '.join(scope.waiting)}",
+    )
+
+
+def _how(task: ChangedTaskAnswer) -> str:
+    if task.presence is not TaskPresence.STAYS:
+        return task.presence
+    return "in place" if task.in_place else "copied"
+
+
+def _heading(answer: ReconfigurationAnswer) -> str:
+    why = f": {answer.outcome}" if answer.outcome else ""
+    if answer.state is ReconfigurationState.PREVIEW:
+        scope = answer.scope
+        jobs = "" if scope is None else f" in {counted(len(scope.jobs), 'job')}, within {number(scope.delay_seconds)} s"
+        return f"it would take effect{jobs}"
+    return f"reconfiguration {answer.id} {_standing(answer)}{why}"
+
+
+def _standing(answer: ReconfigurationAnswer) -> str:
+    """The state of a reconfiguration in words, with its moments."""
+    switched = "" if answer.switched is None else f" after {_seconds(answer.begun, answer.switched)}"
+    match answer.state:
+        case ReconfigurationState.WAITING:
+            return _queued(answer) or "is waiting"
+        case ReconfigurationState.SWITCHED:
+            return f"has switched{switched}; events from before may still be under way"
+        case ReconfigurationState.DONE:
+            gone = "" if answer.ended is None else f" after {_seconds(answer.begun, answer.ended)}"
+            return f"is done: it switched{switched}, and the events from before were gone{gone}"
+        case _:
+            return f"is {answer.state}{switched}"
+
+
+def _seconds(begun: datetime, then: datetime) -> str:
+    return f"{number((then - begun).total_seconds())} s"
+
+
+def _note(answer: ReconfigurationAnswer) -> str:
+    return answer.outcome or _queued(answer)

@@ -1,0 +1,378 @@
+"""The decision of a reconfiguration: what is altered and forked, where it runs, and what becomes of states. Pure."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from dags import Problem, StateFate, fate
+from dags.problems import listed, pointer
+from engine.state_change import FormerTask, StateChange
+from manager.kernel.transitions import TransitionScope
+from manager.planner import public_id
+from merge import (
+    ASSUMED_BUSY,
+    Assignment,
+    Bridge,
+    Home,
+    Host,
+    Instance,
+    JobId,
+    Jobs,
+    RunningGraph,
+    RunningTask,
+    TooManyStreams,
+)
+from merge.jobs import crossings
+from merge.placement.trust import owner_of, owners_of, trusted
+from merge.reconfiguration.alteration import Alteration, Edit, alteration, is_changed
+from merge.reconfiguration.switches import Scheduler, Switches, switches
+from merge.step import Settled, check_streams, settle
+
+
+class ReconfiguredTask(NamedTuple):
+    """A task that changes, is forked or fed otherwise, and the fate of its state; made by `reconfigured_tasks`."""
+
+    was: RunningTask
+    becomes: RunningTask
+    fate: StateFate | None
+    """None if its type does not declare it. An undo drops such a state."""
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether it gets an instance of its own."""
+        return self.was.instance != self.becomes.instance
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether its type, version or config changes."""
+        return is_changed(self.was, self.becomes)
+
+
+def reconfigured_tasks(
+    running: RunningGraph, by: Alteration, fresh: AbstractSet[Instance]
+) -> tuple[ReconfiguredTask, ...]:
+    """The tasks that change, are forked or fed otherwise; `running` is the graph before.
+
+    Tasks in `fresh` lose their states.
+    """
+    pairs = [(running.tasks[task.instance], task) for task in by.alters]
+    pairs += [(running.tasks[fork.origin], fork.task) for fork in by.forks if fork.origin is not None]
+
+    def fate_of(was: RunningTask, becomes: RunningTask) -> StateFate | None:
+        if becomes.instance in fresh:
+            return StateFate.FRESH
+        return None if becomes.instance in by.unfit else _fate(was, becomes)
+
+    return tuple(
+        ReconfiguredTask(was, becomes, fate_of(was, becomes))
+        for was, becomes in pairs
+        if was.instance != becomes.instance or becomes.instance in by.unfit | by.rewired or is_changed(was, becomes)
+    )
+
+
+def undeclared(tasks: Iterable[ReconfiguredTask], by: Alteration) -> Iterator[Problem]:
+    """A problem for each task of which its type does not declare what becomes of its state."""
+    _, new = by.swaps[0]
+    for each in tasks:
+        if each.fate is None:
+            name = next((task for task, instance in new.places.items() if instance == each.becomes.instance), "")
+            unfit = each.becomes.instance in by.unfit
+            yield Problem(
+                pointer=pointer("tasks", name),
+                code="undeclared-state",
+                message=f"the state of {name!r} was made from events with other fields"
+                if unfit
+                else f"type {each.becomes.type.name!r} does not declare what becomes of the state by this change",
+                remedy=f'begin without state: send {{"fresh": ["{name}"]}} along',
+            )
+
+
+def unchanged(tasks: Iterable[ReconfiguredTask], by: Alteration, fresh: AbstractSet[str]) -> Iterator[Problem]:
+    """A problem for each task that is to begin without state and does not change."""
+    _, new = by.swaps[0]
+    changed = {each.becomes.instance for each in tasks}
+    for name in sorted(fresh):
+        if new.places.get(name) not in changed:
+            yield Problem(
+                pointer=pointer("fresh"),
+                code="unchanged-task",
+                message=f"the task {name!r} does not change",
+                remedy="name changed tasks only; to begin others anew, replace the document",
+            )
+
+
+def state_changes(tasks: Iterable[ReconfiguredTask]) -> Mapping[Instance, StateChange]:
+    """For each task whose state is not simply kept what its plan says of it."""
+    return {
+        each.becomes.instance: StateChange(
+            instance=each.becomes.instance,
+            source=each.was.instance if each.is_forked else None,
+            former=_former(each.was) if each.fate is StateFate.TRANSFORMED else None,
+            fresh=each.fate is StateFate.FRESH or each.fate is None,
+        )
+        for each in tasks
+        if each.is_forked or each.fate is not StateFate.KEPT
+    }
+
+
+def _fate(was: RunningTask, becomes: RunningTask) -> StateFate | None:
+    return fate(was.type, was.config, becomes.type, becomes.config)
+
+
+def _former(task: RunningTask) -> FormerTask:
+    config = json.dumps(task.config, separators=(",", ":"))
+    return FormerTask(type=task.type.name, version=task.type.version, config=config)
+
+
+def placed(running: RunningGraph, jobs: Jobs, by: Alteration) -> Assignment:
+    """The assignment of an alteration; `running` and `jobs` are those before it.
+
+    Each fork is placed where its origin runs, a new source where it is read, and an inserted task with those it feeds.
+    """
+    homes = {fork.task.instance: jobs.homes[fork.origin] for fork in by.forks if fork.origin is not None}
+    after = (*by.alters, *(fork.task for fork in by.forks))
+    feeds: dict[Instance, list[Instance]] = {}
+    for task in after:
+        for edge in task.inputs:
+            feeds.setdefault(Instance(edge.parent), []).append(task.instance)
+
+    def home(instance: Instance) -> Home:
+        return homes.get(instance) or jobs.homes[instance]
+
+    for task in reversed(by.inserted):
+        homes[task.instance] = Home(min(home(child).job for child in feeds[task.instance]), ASSUMED_BUSY)
+    for task in after:
+        for edge in task.inputs:
+            parent = Instance(edge.parent)
+            if parent not in homes and parent not in jobs.homes:
+                homes[parent] = Home(home(task.instance).job, 0.0)
+    return Assignment(
+        base=jobs.version,
+        places=tuple(sorted(homes.items())),
+        crossings=_crossed(running, by, {instance: each.job for instance, each in homes.items()}, jobs),
+    )
+
+
+def scattered(running: RunningGraph, between: Jobs, by: Alteration) -> frozenset[Instance]:
+    """The tasks that stay and of which another job would begin or cease to read, because others come or go below them.
+
+    A job would have to begin where the marker lies in the stream, and nobody knows that beforehand. One that ceased
+    would have to begin if this were undone.
+    """
+    found: set[Instance] = set()
+    after = {task.instance: task for task in (*by.alters, *(fork.task for fork in by.forks))}
+    for old, new in by.swaps:
+        if old.task_ids != new.task_ids:
+            was = old.places
+            stays = {instance for task, instance in new.places.items() if was.get(task) == instance}
+            one = _entering((running.tasks[each] for each in old.instances), stays, running, between)
+            other = _entering(
+                (after.get(each) or running.tasks[each] for each in new.instances), stays, running, between
+            )
+            found |= {bridge.parent for bridge in one ^ other}
+    return frozenset(found)
+
+
+def mixed(running: RunningGraph, after: Jobs, by: Alteration) -> frozenset[Instance]:
+    """The tasks that would bring code of an owner into a job with code of another."""
+    changed = {task.instance: task for task in (*by.alters, *(fork.task for fork in by.forks))}
+    bring = [
+        instance
+        for instance, task in changed.items()
+        if owner_of(task) and (instance not in running.tasks or owner_of(running.tasks[instance]) != owner_of(task))
+    ]
+    members: dict[JobId, list[RunningTask]] = {after.homes[instance].job: [] for instance in bring}
+    for instance, home in after.homes.items() if members else ():
+        if home.job in members:
+            members[home.job].append(changed.get(instance) or running.tasks[instance])
+    return frozenset(instance for instance in bring if not trusted(owners_of(members[after.homes[instance].job])))
+
+
+def _entering(
+    tasks: Iterable[RunningTask], stays: AbstractSet[Instance], running: RunningGraph, jobs: Jobs
+) -> frozenset[Bridge]:
+    """The streams from tasks that stay into other jobs; raw ones enter wherever they are read."""
+    found = (
+        Bridge(Instance(edge.parent), edge.parent_port, jobs.homes[task.instance].job)
+        for task in tasks
+        for edge in task.inputs
+        if edge.parent in stays
+    )
+    return frozenset(
+        bridge
+        for bridge in found
+        if not running.tasks[bridge.parent].inputs or jobs.homes[bridge.parent].job != bridge.to
+    )
+
+
+def _crossed(
+    running: RunningGraph, by: Alteration, new: Mapping[Instance, JobId], jobs: Jobs
+) -> tuple[tuple[Bridge, int], ...]:
+    """The bridges of what starts, and the difference where a task that goes on is fed otherwise."""
+    forks = [fork.task for fork in by.forks]
+    alters = [task for task in by.alters if task.instance in by.rewired]
+    before = [running.tasks[task.instance] for task in alters]
+    known = _homes((*forks, *alters, *before), new, jobs)
+    found: Counter[Bridge] = Counter()
+    for each, sign in ((forks, 1), (alters, 1), (before, -1)):
+        found.update(dict(crossings(each, known, sign)))
+    return tuple(sorted((bridge, more) for bridge, more in found.items() if more))
+
+
+def _homes(tasks: Iterable[RunningTask], new: Mapping[Instance, JobId], jobs: Jobs) -> Mapping[Instance, JobId]:
+    named = {each for task in tasks for each in (task.instance, *(Instance(edge.parent) for edge in task.inputs))}
+    return {instance: new[instance] if instance in new else jobs.homes[instance].job for instance in named}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconfigurationDecision:
+    """All that a reconfiguration does; made by `decide_reconfiguration`."""
+
+    edits: tuple[Edit, ...]
+    alteration: Alteration
+    settled: Settled
+    """The jobs after it."""
+    switches: Switches
+    tasks: tuple[ReconfiguredTask, ...]
+    """The tasks that change, are forked or are fed otherwise."""
+    first: Instance
+    """The first instance of its forks."""
+    earlier: frozenset[Instance]
+    """The tasks that were changed a moment ago."""
+    scheduler: Scheduler
+    scattered: frozenset[Instance]
+    """The tasks below which none can come or go, because another job would begin or cease to read their streams."""
+    mixed: frozenset[Instance]
+    """The tasks that would bring code of an owner into a job with code of another."""
+
+    @property
+    def scope(self) -> TransitionScope:
+        """The jobs whose plans change, and all tasks of its dataflows."""
+        pairs = self.alteration.swaps
+        return TransitionScope(
+            jobs=self.settled.touches | self.switches.jobs.keys(),
+            instances=frozenset(each for pair in pairs for dataflow in pair for each in dataflow.instances),
+            dataflows=frozenset(public_id(old.id) for old, _ in pairs),
+        )
+
+    @property
+    def watched(self) -> frozenset[Instance]:
+        """The changed and copied tasks, and all below them, as they are after the switch."""
+        by = self.alteration
+        return frozenset(task.instance for task in by.alters) | {fork.task.instance for fork in by.forks}
+
+    @property
+    def changed(self) -> frozenset[Instance]:
+        """The instances that change, are inserted or fed otherwise, as they are after the switch."""
+        by = self.alteration
+        changed = frozenset(each.becomes.instance for each in self.tasks if each.is_changed)
+        return changed | by.rewired | {task.instance for task in by.inserted}
+
+
+def decide_reconfiguration(  # noqa: PLR0913 - what runs, what is to change, and what is known already
+    running: RunningGraph,
+    jobs: Jobs,
+    edits: Sequence[Edit],
+    now: datetime,
+    *,
+    fresh: AbstractSet[str],
+    earlier: AbstractSet[Instance],
+    scheduler: Scheduler = Scheduler.FRIES,
+    first: Instance | None = None,
+) -> ReconfigurationDecision:
+    """Decide a reconfiguration. The states of the tasks in `fresh` are dropped, `first` is reserved for its forks.
+
+    `earlier` are the tasks that were changed a moment ago.
+    """
+    by = alteration(running, edits, now, first=first)
+    settled = settle(jobs, placed(running, jobs, by), by.stops)
+    anew = frozenset(new.places[task] for _, new in by.swaps for task in fresh if task in new.places)
+    return ReconfigurationDecision(
+        edits=tuple(edits),
+        alteration=by,
+        settled=settled,
+        switches=switches(running, jobs, by, earlier=earlier, scheduler=scheduler),
+        tasks=reconfigured_tasks(running, by, anew),
+        first=running.next_instance if first is None else first,
+        earlier=frozenset(earlier),
+        scheduler=scheduler,
+        scattered=scattered(running, settled.between, by),
+        mixed=mixed(running, settled.jobs, by),
+    )
+
+
+_SMALLER = "change fewer tasks at once, or have an operator add a host and replace the document instead"
+
+
+def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterator[Problem]:
+    """A problem for each task that the host of its job cannot run with its new type or tags.
+
+    A host that is away may offer anything.
+    """
+    known = {host.name: host for host in hosts if not host.away}
+    jobs = decided.settled.jobs
+    _, new = decided.alteration.swaps[0]
+    names = {instance: task for task, instance in new.places.items()}
+    changed = (
+        each.becomes
+        for each in decided.tasks
+        if each.becomes.type.name != each.was.type.name or not each.becomes.tags <= each.was.tags
+    )
+    for task in (*changed, *decided.alteration.inserted):
+        kind = task.type
+        host = known.get(jobs.jobs[jobs.homes[task.instance].job].host)
+        if host is None:
+            continue
+        at = pointer("tasks", names.get(task.instance, ""), "type")
+        if lacking := task.tags - host.tags:
+            yield Problem(
+                pointer=at,
+                code="no-host",
+                message=f"it needs a host that offers {listed(sorted(lacking))}; this one runs on "
+                f"{host.name!r}, which does not",
+                remedy="replace the document instead; the task is then placed anew",
+            )
+        elif not host.has(kind.name):
+            yield Problem(
+                pointer=at,
+                code="no-host",
+                message=f"the task runs on host {host.name!r}, which has no implementation of the type {kind.name!r}",
+                remedy="install it there, or replace the document instead; the task is then placed anew",
+            )
+
+
+def overfilled(decided: ReconfigurationDecision, before: Jobs) -> Iterator[Problem]:
+    """A problem if a host would receive too many streams between jobs, because shared tasks are copied."""
+    try:
+        check_streams(before, decided.settled)
+    except TooManyStreams as error:
+        yield Problem(pointer="/tasks", code="too-many-streams", message=str(error), remedy=_SMALLER)
+
+
+def untrusted(decided: ReconfigurationDecision) -> Iterator[Problem]:
+    """A problem for each task that would bring code into a job in which that of others runs."""
+    names = {instance: task for _, new in decided.alteration.swaps for task, instance in new.places.items()}
+    for task in sorted(names.get(instance, "") for instance in decided.mixed):
+        yield Problem(
+            pointer=pointer("tasks", task, "type"),
+            code="other-code",
+            message=f"{task!r} would run your code in a job with code of another tenant",
+            remedy="replace the document instead; the task is then placed anew",
+        )
+
+
+def unplaceable(decided: ReconfigurationDecision) -> Iterator[Problem]:
+    """A problem for each task below which others come or go, but not within one job."""
+    _, new = decided.alteration.swaps[0]
+    names = {instance: task for task, instance in new.places.items()}
+    for task in sorted(names.get(instance, "") for instance in decided.scattered):
+        yield Problem(
+            pointer=pointer("tasks", task),
+            code="other-jobs",
+            message=f"another job would begin or cease to read what {task!r} emits, which it cannot while tasks run",
+            remedy="replace the document instead; tasks below then begin anew. Or defragment first",
+        )

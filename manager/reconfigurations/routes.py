@@ -1,0 +1,148 @@
+"""Routes of reconfigurations: preview, begin, list, show, cancel and undo; and the one that plans a pipeline anew."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Response
+
+from manager.answers.base import Page
+from manager.answers.pipelines import ReplanAnswer, ReplanForm
+from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
+from manager.problem import (
+    Conflict,
+    Forbidden,
+    InvalidDataflow,
+    NotFound,
+    QuotaExceeded,
+    StateNotReady,
+    TooLarge,
+    UnsupportedMediaType,
+)
+from manager.rest import examples
+from manager.rest.dependencies import (
+    DryRun,
+    IdempotencyKey,
+    TheCaller,
+    TheId,
+    TheNumber,
+    ThePage,
+    TheService,
+    form,
+    in_turn,
+)
+from manager.rest.examples import REPLANNED
+from manager.rest.openapi import documented
+
+router = APIRouter(prefix="/v1/dataflows/{id}", tags=["dataflows"])
+_TROUBLES = (Conflict, Forbidden, InvalidDataflow, NotFound, QuotaExceeded, StateNotReady, TooLarge)
+
+
+_LATER = 202
+"""The status of what waits for others."""
+_Form = Annotated[ReconfigurationForm, in_turn(form(ReconfigurationForm))]
+
+
+@router.post(
+    "/replan",
+    **documented(
+        REPLANNED,
+        *(Conflict, InvalidDataflow, NotFound, QuotaExceeded, StateNotReady, TooLarge, UnsupportedMediaType),
+        body=ReplanForm,
+    ),
+)
+def replan(
+    service: TheService,
+    caller: TheCaller,
+    id: TheId,  # noqa: A002 - its public name
+    sent: Annotated[ReplanForm, in_turn(form(ReplanForm))],
+    dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+) -> ReplanAnswer:
+    """Plan a running pipeline anew and apply the difference. Without a plan everything stays as it is."""
+    return service.pipelines.replan(caller, id, sent, dry_run=dry_run)
+
+
+@router.post(
+    "/reconfigurations",
+    **documented(
+        examples.RECONFIGURATION, *_TROUBLES, UnsupportedMediaType, body=ReconfigurationForm, later=examples.WAITING
+    ),
+)
+def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
+    service: TheService,
+    caller: TheCaller,
+    id: TheId,  # noqa: A002 - its public name
+    sent: _Form,
+    response: Response,
+    dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+    idempotency_key: IdempotencyKey = None,
+) -> ReconfigurationAnswer:
+    """Change tasks while they run, with their states. Tasks that others share are copied; theirs run on unchanged.
+
+    The answer is 202 if it waits for others, with its place in the queue; it begins by itself.
+    """
+    if dry_run:
+        return service.reconfigurations.preview(caller, id, sent)
+    answer = service.reconfigurations.begin(caller, id, sent, idempotency_key=idempotency_key)
+    _mark_begun(response, id, answer)
+    return answer
+
+
+@router.get("/reconfigurations", **documented(examples.RECONFIGURATION_PAGE, NotFound))
+def reconfigurations(
+    service: TheService,
+    caller: TheCaller,
+    id: TheId,  # noqa: A002 - as above
+    page: ThePage,
+) -> Page[ReconfigurationAnswer]:
+    """List the reconfigurations of a dataflow, newest first."""
+    return service.reconfigurations.page(caller, id, page)
+
+
+@router.get("/reconfigurations/{number}", **documented(examples.RECONFIGURATION, NotFound))
+def reconfiguration(
+    service: TheService,
+    caller: TheCaller,
+    id: TheId,  # noqa: A002 - as above
+    number: TheNumber,
+) -> ReconfigurationAnswer:
+    """Show a reconfiguration."""
+    return service.reconfigurations.get(caller, id, number)
+
+
+@router.delete("/reconfigurations/{number}", **documented(examples.RECONFIGURATION, Conflict, NotFound, StateNotReady))
+def cancel_reconfiguration(
+    service: TheService,
+    caller: TheCaller,
+    id: TheId,  # noqa: A002 - as above
+    number: TheNumber,
+) -> ReconfigurationAnswer:
+    """Cancel a reconfiguration, also one that waits. This is possible until its first task has switched."""
+    return service.reconfigurations.cancel(caller, id, number)
+
+
+@router.post(
+    "/reconfigurations/{number}/undo",
+    **documented(examples.RECONFIGURATION, Conflict, NotFound, QuotaExceeded, StateNotReady, later=examples.WAITING),
+)
+def undo_reconfiguration(  # noqa: PLR0913, PLR0917 - each is a part of the request
+    service: TheService,
+    caller: TheCaller,
+    id: TheId,  # noqa: A002 - as above
+    number: TheNumber,
+    response: Response,
+    dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+    idempotency_key: IdempotencyKey = None,
+) -> ReconfigurationAnswer:
+    """Undo a reconfiguration: back to the configs before it, with the states as they are by now.
+
+    The answer is 202 if it waits for others.
+    """
+    answer = service.reconfigurations.undo(caller, id, number, dry_run=dry_run, idempotency_key=idempotency_key)
+    if not dry_run:
+        _mark_begun(response, id, answer)
+    return answer
+
+
+def _mark_begun(response: Response, dataflow: str, answer: ReconfigurationAnswer) -> None:
+    response.headers["Location"] = f"/v1/dataflows/{dataflow}/reconfigurations/{answer.id}"
+    if answer.state is ReconfigurationState.WAITING:
+        response.status_code = _LATER

@@ -1,0 +1,281 @@
+"""Reconfigurations of running dataflows: previewed, begun, watched, cancelled and undone."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+from sqlmodel import col, select
+from sqlmodel.sql.expression import SelectOfScalar
+
+from dags import Problem
+from dags.problems import pointer
+from manager.answers.base import Page
+from manager.answers.reconfigurations import (
+    QueueAnswer,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
+    ReconfigurationScope,
+    ReconfigurationState,
+)
+from manager.kernel.dataflow_rows import dataflow_of
+from manager.kernel.transitions import Phase
+from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
+from manager.reconfigurations.request import QueuePlace, ReconfigurationRequest, request_key
+from manager.reconfigurations.steps import reconfiguration_scope
+from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
+from manager.use_case import Base, Caller, Paging, moment, number_in, operators_only, paged
+from merge.reconfiguration.switches import Scheduler
+
+
+class Reconfigurations(Base):
+    """Reconfigurations, for the tenants of the dataflows and for operators."""
+
+    def preview(
+        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool = False
+    ) -> ReconfigurationAnswer:
+        """A preview of a reconfiguration; nothing changes."""
+        return self._previewed(caller, self._wanted(caller, dataflow, form, lenient=lenient))
+
+    def begin(
+        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, idempotency_key: str | None = None
+    ) -> ReconfigurationAnswer:
+        """Begin a reconfiguration, or have it wait for those in its way.
+
+        The same key and form get the same reconfiguration again.
+        """
+        tenant = self._own(caller, dataflow).tenant
+        key = request_key(tenant, idempotency_key, dataflow, form.model_dump(mode="json"))
+        if key is not None and (known := self._changes.reconfigurations.asked_before(key)) is not None:
+            return self._answer(caller, known)
+        wanted = self._wanted(caller, dataflow, form)
+        return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who, key=key))
+
+    def fill(
+        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, revision: int, lenient: bool
+    ) -> ReconfigurationAnswer:
+        """Begin one that was planned for a revision of a dataflow, and fits no other.
+
+        If it is lenient, states of which nobody knows what becomes are dropped.
+        """
+        wanted = replace(self._wanted(caller, dataflow, form, lenient=lenient), revisions={dataflow: revision})
+        return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who))
+
+    def adapt(self, documents: Mapping[str, str], *, apart: Mapping[str, frozenset[str]], who: str) -> None:
+        """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait.
+
+        The tasks in `apart` may switch before or after the others.
+        """
+        wanted = ReconfigurationRequest(dataflows=tuple(documents), documents=documents, apart=apart, lenient=True)
+        self._changes.reconfigurations.begin(wanted, who=who, waits=False)
+
+    def undo(
+        self,
+        caller: Caller,
+        dataflow: str,
+        reconfiguration: str,
+        *,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> ReconfigurationAnswer:
+        """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
+        row = self._row(caller, dataflow, reconfiguration)
+        key = request_key(self._own(caller, dataflow).tenant, idempotency_key, dataflow, "undo", row.id)
+        if key is not None and not dry_run and (known := self._changes.reconfigurations.asked_before(key)) is not None:
+            return self._answer(caller, known)
+        wanted = self._changes.reconfigurations.undoing(row.id or 0)
+        self._check_alone(caller, wanted.dataflows)
+        try:
+            if dry_run:
+                return self._previewed(caller, wanted)
+            return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who, key=key))
+        except InvalidDataflow as error:
+            # Its types or sources have changed since.
+            raise Conflict(f"the dataflow cannot go back: {error}") from error
+
+    def cancel(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
+        """Cancel a reconfiguration, which is possible until its first head switches; idempotent."""
+        row = self._row(caller, dataflow, reconfiguration)
+        self._check_alone(caller, self._dataflows(row))
+        if row.phase != Phase.ABANDONED:
+            try:
+                self._changes.reconfigurations.give_up(row.id or 0, why=f"{caller.who} cancelled it")
+            except Conflict as error:
+                if (why := _too_late(self._row(caller, dataflow, reconfiguration))) is not None:
+                    raise Conflict(why) from error
+        return self.get(caller, dataflow, reconfiguration)
+
+    def get(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
+        """One reconfiguration of a dataflow."""
+        return self._answer(caller, self._row(caller, dataflow, reconfiguration))
+
+    def page(self, caller: Caller, dataflow: str, paging: Paging) -> Page[ReconfigurationAnswer]:
+        """The reconfigurations of a dataflow, newest first."""
+        self._own(caller, dataflow)
+        wanted = _of(dataflow).order_by(col(ReconfigurationRow.id).desc())
+        if paging.after is not None:
+            wanted = wanted.where(col(ReconfigurationRow.id) < paging.after_number)
+        with self._store.read() as session:
+            rows = session.exec(wanted.limit(paging.limit + 1)).all()
+        return paged(rows, paging.limit, cursor=lambda row: row.id, answer=partial(self._answer, caller))
+
+    def _previewed(self, caller: Caller, wanted: ReconfigurationRequest) -> ReconfigurationAnswer:
+        return ReconfigurationAnswer(
+            id="",
+            state=ReconfigurationState.PREVIEW,
+            dataflows=wanted.dataflows,
+            who=caller.who,
+            begun=datetime.now(UTC),
+            undoes=None if wanted.undoes is None else str(wanted.undoes),
+            scope=self._changes.reconfigurations.preview(wanted, reconfiguration_scope),
+        )
+
+    def _wanted(
+        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool = False
+    ) -> ReconfigurationRequest:
+        row = self._own(caller, dataflow)
+        if form.dataflows or form.scheduler is not Scheduler.FRIES:
+            operators_only(caller)
+        if bool(form.tasks) == (form.document is not None):
+            raise InvalidRequest([_both(form)])
+        if form.document is not None and form.dataflows:
+            raise InvalidRequest(
+                [
+                    Problem(
+                        pointer=pointer("dataflows"),
+                        code="whole-document",
+                        message="a whole document is one dataflow's",
+                        remedy="send patches in `tasks` to change several dataflows",
+                    )
+                ]
+            )
+        if unknown := sorted(set(form.fresh) - set(row.task_ids)):
+            raise InvalidRequest(
+                [
+                    Problem(
+                        pointer=pointer("fresh", form.fresh.index(unknown[0])),
+                        code="unknown-task",
+                        message=f"the dataflow has no task {unknown[0]!r}",
+                        remedy="name a task of its document",
+                    )
+                ]
+            )
+        names = tuple(dict.fromkeys([dataflow, *form.dataflows]))
+        for name in names:
+            self._own(caller, name)
+        document = None if form.document is None else json.dumps(form.document, ensure_ascii=False)
+        return ReconfigurationRequest(
+            dataflows=names,
+            patches=form.tasks,
+            documents={} if document is None else {dataflow: document},
+            fresh=frozenset(form.fresh),
+            scheduler=form.scheduler,
+            lenient=lenient,
+        )
+
+    def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
+        with self._store.read() as session:
+            row = dataflow_of(session, dataflow)
+        if caller.tenant is not None and row.tenant != caller.tenant:
+            raise NotFound("dataflow", dataflow)
+        return row
+
+    def _row(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationRow:
+        self._own(caller, dataflow)
+        number = number_in(reconfiguration)
+        with self._store.read() as session:
+            row = session.exec(_of(dataflow).where(col(ReconfigurationRow.id) == (number or 0))).one_or_none()
+        if row is None:
+            raise NotFound("reconfiguration", reconfiguration)
+        return row
+
+    def _answer(self, caller: Caller, row: ReconfigurationRow) -> ReconfigurationAnswer:
+        every = self._dataflows(row)
+        dataflows = self._owned(caller, every)
+        scope = ReconfigurationScope.model_validate(row.report) if row.report else None
+        if scope is not None and len(dataflows) < len(every):
+            # Nobody learns with whom it shares.
+            tasks = tuple(each for each in scope.tasks if each.dataflow in dataflows)
+            scope = scope.model_copy(update={"tasks": tasks, "components": ()})
+        return ReconfigurationAnswer(
+            id=str(row.id),
+            state=_STATES.get(Phase(row.phase)) or ReconfigurationState(row.phase),
+            dataflows=dataflows,
+            who=row.who,
+            begun=moment(row.begun),
+            queue=self._queue(caller, row),
+            switched=None if row.switched is None else moment(row.switched),
+            ended=None if row.ended is None else moment(row.ended),
+            undoes=None if row.undoes is None else str(row.undoes),
+            outcome=row.outcome,
+            scope=scope,
+        )
+
+    def _queue(self, caller: Caller, row: ReconfigurationRow) -> QueueAnswer | None:
+        """The place of one that waits."""
+        if row.phase != Phase.WAITING:
+            return None
+        place: QueuePlace | None = self._changes.reconfigurations.queue_places().get(row.id or 0)
+        if place is None:
+            return None
+        # Nobody learns with whom it shares.
+        seen = [str(each.id) for each in place.behind if self._owned(caller, each.dataflows)]
+        return QueueAnswer(
+            place=place.place,
+            behind=tuple(seen),
+            behind_others=len(place.behind) - len(seen),
+            behind_moves=place.behind_moves,
+        )
+
+    def _dataflows(self, row: ReconfigurationRow) -> tuple[str, ...]:
+        """The dataflows that a reconfiguration changes."""
+        named = select(ReconfiguredRow.dataflow).where(col(ReconfiguredRow.reconfiguration) == row.id)
+        with self._store.read() as session:
+            return tuple(session.exec(named.order_by(col(ReconfiguredRow.dataflow))).all())
+
+    def _owned(self, caller: Caller, dataflows: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of some dataflows that the caller may see."""
+        if caller.tenant is None:
+            return dataflows
+        owned = select(DataflowRow.id).where(col(DataflowRow.id).in_(dataflows), DataflowRow.tenant == caller.tenant)
+        with self._store.read() as session:
+            return tuple(sorted(session.exec(owned).all()))
+
+    def _check_alone(self, caller: Caller, dataflows: tuple[str, ...]) -> None:
+        """Refuse to change what others would feel."""
+        if len(self._owned(caller, dataflows)) < len(dataflows):
+            raise Conflict("it changed other dataflows too, as one; reconfigure this one alone instead")
+
+
+def _of(dataflow: str) -> SelectOfScalar[ReconfigurationRow]:
+    """The reconfigurations of a dataflow."""
+    join = col(ReconfiguredRow.reconfiguration) == col(ReconfigurationRow.id)
+    return select(ReconfigurationRow).join(ReconfiguredRow, join).where(col(ReconfiguredRow.dataflow) == dataflow)
+
+
+def _both(form: ReconfigurationForm) -> Problem:
+    given = form.document is not None
+    return Problem(
+        pointer=pointer("document") if given else pointer("tasks"),
+        code="document-and-tasks" if given else "missing",
+        message="both patches and a whole document are given" if given else "nothing to change is given",
+        remedy="send patches in `tasks`, or the edited `document`",
+    )
+
+
+def _too_late(row: ReconfigurationRow) -> str | None:
+    """Why a reconfiguration can't be cancelled any more; None if it changes nothing anyway."""
+    match Phase(row.phase):
+        case Phase.SWITCHING:
+            return f"reconfiguration {row.id} is switching already, which has to end; undo it after that"
+        case Phase.PROVING | Phase.DONE:
+            return f"reconfiguration {row.id} has switched already; undo it instead, at .../{row.id}/undo"
+        case Phase.REVERTED:
+            return f"reconfiguration {row.id} is over: it was {row.outcome}"
+        case _:
+            return None
+
+
+_STATES = {Phase.PROVING: ReconfigurationState.SWITCHED}
+"""The states of phases that have another name."""

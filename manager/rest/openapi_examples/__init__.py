@@ -1,1 +1,0 @@
-"""Examples of requests, answers and problems for the OpenAPI description."""

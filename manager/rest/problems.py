@@ -1,0 +1,191 @@
+"""Problem+json for all troubles, and the middleware that counts and logs requests and hides the details of failures.
+
+The middleware around all requests: gives each an id, counts and logs it, and hides the details of failures.
+Everything that is logged for a request carries its id. A caller may choose the id, so that both logs match.
+"""
+
+import logging
+import math
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic_core import ErrorDetails
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dags.problems import pointer
+from dags.pydantic_errors import describe_error
+from engine.log_lines import about, named, note
+from manager.answers.base import FieldProblem, ProblemAnswer
+from manager.problem import FieldError, InvalidRequest, MethodNotAllowed, NotFound, Trouble, Unauthenticated, Unexpected
+from manager.rest.metrics import RequestCounts
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+_NOT_FOUND = 404
+_METHOD_NOT_ALLOWED = 405
+
+
+def problem(trouble: Trouble) -> ProblemAnswer:
+    """The body that describes a trouble."""
+    return ProblemAnswer(
+        type=f"/problems/{trouble.code}",
+        title=trouble.title,
+        status=trouble.status,
+        detail=trouble.detail,
+        errors=tuple(
+            FieldProblem(pointer=error.pointer, code=error.code, message=error.message, remedy=error.remedy)
+            for error in trouble.errors
+        ),
+    )
+
+
+def answer(trouble: Trouble) -> Response:
+    """The response to a trouble."""
+    headers: dict[str, str] = {}
+    if trouble.retry_after is not None:
+        # The header has whole seconds, rounded up: an earlier attempt would be in vain.
+        headers["Retry-After"] = str(max(1, math.ceil(trouble.retry_after)))
+    if isinstance(trouble, Unauthenticated):
+        headers["WWW-Authenticate"] = 'Bearer realm="braid"'
+    if isinstance(trouble, MethodNotAllowed):
+        headers["Allow"] = ", ".join(trouble.allowed)
+    # A message may quote half a surrogate pair, which cannot be encoded.
+    content = problem(trouble).model_dump(mode="python")
+    return JSONResponse(_encodable(content), status_code=trouble.status, headers=headers, media_type=PROBLEM_MEDIA_TYPE)
+
+
+def answer_troubles(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Make an app answer every refusal as a problem; the routers tell which methods there are."""
+    every = tuple(routers)
+
+    async def trouble(_request: Request, error: Exception) -> Response:
+        if not isinstance(error, Trouble):
+            raise error
+        return answer(error)
+
+    async def invalid(_request: Request, error: Exception) -> Response:
+        if not isinstance(error, RequestValidationError):
+            raise error
+        return answer(InvalidRequest(_field_error(found) for found in error.errors()))
+
+    async def refused(request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            raise error
+        allowed = set(_methods(every, request))
+        if error.status_code == _METHOD_NOT_ALLOWED and allowed:
+            return answer(MethodNotAllowed(request.method, allowed))
+        if error.status_code == _NOT_FOUND:
+            return answer(NotFound("path", request.url.path))
+        whole = FieldError(
+            pointer="", code="not-http", message=str(error.detail), remedy="send it as the API describes"
+        )
+        return answer(InvalidRequest([whole]))
+
+    app.add_exception_handler(Trouble, trouble)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, refused)
+
+
+def _methods(routers: Iterable[APIRouter], request: Request) -> Iterator[str]:
+    """The methods of all routes at a path. Starlette names only those of the first match."""
+    for router in routers:
+        for route in router.routes:
+            if route.matches(request.scope)[0] is not Match.NONE:
+                yield from getattr(route, "methods", None) or ()
+
+
+def _field_error(found: ErrorDetails) -> FieldError:
+    code, message, remedy = describe_error(found, ())
+    return FieldError(pointer=pointer(*found["loc"]), code=code, message=message, remedy=remedy)
+
+
+def _encodable(value: object) -> object:
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode("utf-8")
+        case dict():
+            return {key: _encodable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_encodable(item) for item in value]
+        case _:
+            return value
+
+
+_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+"""An id that a caller may choose: it is returned in a header, and logged."""
+_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
+"""An id of a dataflow or a job that is safe to log; a request may name anything."""
+_LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing; browsers and monitoring send them all the time."""
+_FAILED = 500
+_log = logging.getLogger(__name__)
+
+
+class RequestLog:
+    """The middleware."""
+
+    def __init__(self, app: ASGIApp, counts: RequestCounts) -> None:
+        self._app = app
+        self._counts = counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = _id(scope)
+        with about(request=request):
+            await self._serve(request, scope, receive, send)
+
+    async def _serve(self, request: str, scope: Scope, receive: Receive, send: Send) -> None:
+        came, begun = time.monotonic(), False
+
+        async def mark_and_send(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                self._report(scope, message["status"], time.monotonic() - came)
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request
+                # Answers are for one caller alone, and may hold secrets; the console's files override this.
+                headers.setdefault("Cache-Control", "no-store")
+                headers["X-Content-Type-Options"] = "nosniff"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, mark_and_send)
+        except ClientDisconnect:
+            _log.debug("request %s: the client went away", request)
+        except Exception:
+            # Without query and headers, which may hold secrets.
+            _log.exception("request %s: %s %r failed", request, scope["method"], scope["path"])
+            if begun:
+                raise
+            await answer(Unexpected(request))(scope, receive, mark_and_send)
+
+    def _report(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count and log an answer when it begins."""
+        method, route = scope["method"], getattr(scope.get("route"), "path_format", None)
+        self._counts.count(method, route, status, seconds)
+        for kind, parameter in (("dataflow", "/v1/dataflows/{id}"), ("job", "/v1/jobs/{job}")):
+            if route is not None and route.startswith(parameter):
+                name = scope["path_params"][parameter.rpartition("{")[2].rstrip("}")]
+                note(**({kind: name} if _NAME.fullmatch(name) else {}))
+        fields = named("request", method=method, route=route, status=status, seconds=round(seconds, 6))
+        # Not the path: it may be anything if there is no route.
+        level = logging.DEBUG if method in _LOOKS and status < _FAILED else logging.INFO
+        _log.log(level, "%s %s is answered with %d after %.3f s", method, route, status, seconds, extra=fields)
+
+
+def _id(scope: Scope) -> str:
+    """The id that the caller chose, else a new one."""
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return given.decode() if _ID.fullmatch(given) else secrets.token_hex(8)

@@ -1,1 +1,0 @@
-"""The routes of REST, a router for each family of use cases."""

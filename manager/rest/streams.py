@@ -1,0 +1,216 @@
+"""Streams over REST: signs of life while they are quiet, readers of outputs, and the live events."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import Annotated, Protocol
+
+from fastapi import APIRouter, Header, Request
+from fastapi.responses import StreamingResponse
+from pydantic import StringConstraints
+from starlette.types import Receive, Scope, Send
+
+from manager.answers.overview import EventAnswer
+from manager.rest import examples
+from manager.rest.dependencies import StillLetIn, TheCaller
+from manager.rest.openapi import OF_EVERY_CALLER, problems
+from manager.use_case import Caller
+
+QUIET = 15.0
+"""Seconds between two signs of life."""
+LONGEST_WAIT = 1.0
+"""Seconds that a stream waits for news at most, so that it soon notices that the manager ends."""
+
+
+class SignsOfLife:
+    """When a stream is due to send a sign of life, and whether its caller is still let in."""
+
+    def __init__(self, still_let_in: Callable[[], bool]) -> None:
+        self._still_let_in = still_let_in
+        self._last = asyncio.get_running_loop().time()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last sign was long ago."""
+        return asyncio.get_running_loop().time() - self._last >= QUIET
+
+    async def renew(self) -> bool:
+        """Look the caller up again; False if it is no longer let in, so that the stream has to end."""
+        if not await asyncio.to_thread(self._still_let_in):
+            return False
+        self._last = asyncio.get_running_loop().time()
+        return True
+
+
+class _Reader(Protocol):
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes."""
+
+    def on_news(self, notify: Callable[[], object], /) -> None:
+        """Call back, from any thread, whenever there is something to take."""
+
+
+class ClosingStreamResponse(StreamingResponse):
+    """A stream whose reader is closed in any case, even if nobody reads the beginning of the answer."""
+
+    def __init__(self, content: AsyncIterator[str], reader: ExitStack, *, media_type: str) -> None:
+        super().__init__(content, media_type=media_type)
+        self._reader = reader
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and have a thread close the reader, because that waits for the broker."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            asyncio.get_running_loop().run_in_executor(None, self._reader.close)
+
+
+async def read_until_over(  # noqa: PLR0913 - each is a part of the stream
+    reader: _Reader,
+    pieces: Callable[[], Iterable[str]],
+    *,
+    ends: Callable[[], bool],
+    still_let_in: Callable[[], bool],
+    greeting: str,
+    sign: str,
+    pace: float = 0.0,
+) -> AsyncIterator[str]:
+    """Send the greeting, then the pieces of each news, at least `pace` seconds apart, and signs of life."""
+    loop, news, signs = asyncio.get_running_loop(), asyncio.Event(), SignsOfLife(still_let_in)
+    reader.on_news(lambda: loop.call_soon_threadsafe(news.set))
+    yield greeting
+    while not reader.over and not ends():
+        try:
+            await asyncio.wait_for(news.wait(), LONGEST_WAIT)
+        except TimeoutError:
+            pass
+        else:
+            news.clear()
+            for piece in pieces():
+                yield piece
+                await asyncio.sleep(pace)
+        if signs.is_due:
+            if not await signs.renew():
+                return
+            yield sign
+
+
+EVENT_STREAM_MEDIA_TYPE = "text/event-stream"
+
+router = APIRouter(prefix="/v1", tags=["events"])
+
+
+class EventBuffer(Protocol):
+    """The newest events. Thread-safe."""
+
+    @property
+    def last(self) -> int:
+        """The number of the newest event."""
+
+    @property
+    def closed(self) -> bool:
+        """True once nothing more comes."""
+
+    def since(self, event: int) -> Sequence[EventAnswer]:
+        """The events after this one that are still kept, oldest first."""
+
+    def wait(self, event: int, timeout: float) -> Sequence[EventAnswer]:
+        """Wait for events after this one; none after the timeout, or once the buffer is closed."""
+
+
+class EventFeed:
+    """Events for any number of listeners. One thread waits for all of them."""
+
+    def __init__(self, events: EventBuffer) -> None:
+        self._events = events
+        self._turn: asyncio.Future[Sequence[EventAnswer]] | None = None
+
+    @property
+    def last(self) -> int:
+        """The number of the newest event."""
+        return self._events.last
+
+    @property
+    def closed(self) -> bool:
+        """True once nothing more comes."""
+        return self._events.closed
+
+    async def since(self, event: int) -> Sequence[EventAnswer]:
+        """The events after this one; waits for a while if there are none."""
+        if not (found := self._events.since(event)) and not self._events.closed:
+            await asyncio.wait([self._waited(event)])
+            found = self._events.since(event)
+        return found
+
+    def _waited(self, event: int) -> asyncio.Future[Sequence[EventAnswer]]:
+        turn = self._turn
+        if turn is None or turn.done() or turn.get_loop() is not asyncio.get_running_loop():
+            turn = asyncio.ensure_future(asyncio.to_thread(self._events.wait, event, LONGEST_WAIT))
+            self._turn = turn
+        return turn
+
+
+def may_see(caller: Caller, event: EventAnswer) -> bool:
+    """True if a caller may see an event: its own operations and dataflows, or anything for an operator.
+
+    >>> from manager.answers import Role
+    >>> ann = Caller(key="k", role=Role.TENANT, tenant="ann")
+    >>> events = {"operation": {"who": "ann"}, "dataflow": {"tenant": "bob"}, "job": {"job": "1"}}
+    >>> [may_see(ann, EventAnswer(id=1, kind=kind, told=about)) for kind, about in events.items()]
+    [True, False, False]
+    """
+    if caller.tenant is None:
+        return True
+    whose = {"operation": "who", "dataflow": "tenant"}.get(event.kind)
+    return whose is not None and event.told.get(whose) == caller.tenant
+
+
+@router.get(
+    "/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Events as they happen, each with `id`, `event`, and an EventAnswer as `data`.",
+            "content": {
+                EVENT_STREAM_MEDIA_TYPE: {
+                    "schema": {"type": "string"},
+                    "example": f"data: {examples.EVENT_ANSWER.model_dump_json()}\n\n",
+                }
+            },
+        },
+        **problems(*OF_EVERY_CALLER),
+    },
+)
+async def events(
+    request: Request,
+    caller: TheCaller,
+    still_let_in: StillLetIn,
+    last_event_id: Annotated[
+        Annotated[str, StringConstraints(pattern=r"^[0-9]{1,18}$")] | None,
+        Header(
+            alias="Last-Event-ID", description="The last event that was received. Without it the stream begins now."
+        ),
+    ] = None,
+) -> StreamingResponse:
+    """Listen to live events: operations, and new states of jobs and dataflows. A tenant sees only its own."""
+    feed: EventFeed = request.app.state.feed
+    after = feed.last if last_event_id is None else int(last_event_id)
+    return StreamingResponse(_lines(feed, after, caller, still_let_in), media_type=EVENT_STREAM_MEDIA_TYPE)
+
+
+async def _lines(feed: EventFeed, after: int, caller: Caller, still_let_in: Callable[[], bool]) -> AsyncIterator[str]:
+    signs = SignsOfLife(still_let_in)
+    yield ": listening\n\n"
+    ends = False
+    while not ends:
+        # Read before the events, so that the last ones before the end are sent.
+        ends = feed.closed
+        for event in await feed.since(after):
+            after = event.id
+            if may_see(caller, event):
+                yield f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
+        if signs.is_due:
+            if not await signs.renew():
+                return
+            yield ": alive\n\n"

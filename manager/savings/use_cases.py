@@ -1,0 +1,258 @@
+"""Savings and bills: what sharing saves, who pays for what, and what a dataflow would save if it were submitted.
+
+The forecast of a dataflow's saving: the cores that its reused tasks, and a job of its own, would take. Every
+batch of a job has a cost independent of its events; a dataflow that opens no job saves it by packing. The work
+saved by sharing is the part of all its tasks' work that is done by the reused ones.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlmodel import Session
+
+from dags import Dataflow, Problem
+from manager.answers.dataflows import Saving
+from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
+from manager.problem import InvalidRequest, NotFound
+from manager.savings import ledger
+from manager.savings.bill import LONGEST_BILL, Bill, period
+from manager.savings.ledger import (
+    MOST_POINTS,
+    AmountScale,
+    Interval,
+    dataflow_shares,
+    interval,
+    moment,
+    points,
+    shares,
+    steps,
+    whole_answer,
+)
+from manager.store.tables import DataflowRow, TenantRow, table_of
+from manager.use_case import Base, Caller
+from merge import Basis, Instance, MeasuredCosts, estimated
+
+
+def saving(
+    dataflow: Dataflow,
+    instances: Sequence[Instance | None],
+    measured: MeasuredCosts,
+    *,
+    opened: int,
+    job: float,
+) -> Saving:
+    """Forecast the saving of a dataflow; `instances` has the running instance of each distinct task, None for new ones.
+
+    `opened` is the number of jobs that it opens, `job` the cores for the empty batches of a job. A source does no work.
+    """
+    reused, every = Counter[Basis](), Counter[Basis]()
+    saved = whole = 0.0
+    tasks = zip(dataflow.tasks, instances, estimated(dataflow, instances, measured), strict=True)
+    for task, instance, estimate in tasks:
+        if task.type.is_source:
+            continue
+        whole += estimate.busy
+        every[estimate.basis] += 1
+        if instance is not None:
+            saved += estimate.busy
+            reused[estimate.basis] += 1
+    shares = saved > 0.0
+    return Saving(
+        tasks=sum(each is not None for each in instances),
+        of_tasks=len(instances),
+        work_by_sharing=round(saved / whole, 6) if shares else None,
+        cores_by_sharing=round(saved, 6) if shares else None,
+        cores_by_packing=round(job * max(0, 1 - opened), 6),
+        rests_on={basis: reused[basis] for basis in Basis},
+        work_rests_on={basis: every[basis] for basis in Basis},
+    )
+
+
+class Savings(Base):
+    """Savings and shares; any manager has them, because all of it is in the database."""
+
+    def report(
+        self,
+        caller: Caller,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tenant: str | None = None,
+        dataflow: str | None = None,
+    ) -> SavingsAnswer:
+        """The savings in an interval, by default the last hour; a tenant gets its own only."""
+        wanted = interval(since, until, time.time())
+        refuse_empty(wanted)
+        with self._store.read() as session:
+            if dataflow is None:
+                whose = whose_numbers(session, caller, tenant)
+            else:
+                whose = _owner(session, dataflow, _asked_for(caller, tenant))
+            return self._savings_answer(session, caller, wanted, whose, dataflow)
+
+    def series(
+        self,
+        caller: Caller,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step: int | None = None,
+        tenant: str | None = None,
+    ) -> SeriesAnswer:
+        """The savings in each step of an interval, by default of the last hour; a tenant gets its own."""
+        wanted = steps(since, until, step, time.time())
+        refuse_empty(wanted.interval)
+        if wanted.count > MOST_POINTS:
+            raise InvalidRequest([_TOO_MANY])
+        span = wanted.interval
+        where = (span.span, span.since, span.until)
+        with self._store.read() as session:
+            whose = whose_numbers(session, caller, tenant)
+            wholes = ledger.whole_series(session, *where)
+            took = [] if whose is None else ledger.tenant_series(session, *where, whose)
+        return SeriesAnswer(
+            since=moment(span.since),
+            until=moment(span.until),
+            step=wanted.step,
+            tenant=whose,
+            points=points(
+                wanted,
+                wholes,
+                took if whose is not None else None,
+                whole_too=caller.is_operator,
+                price_per_core_hour=self._tools.pricing.per_core_hour,
+            ),
+        )
+
+    def _savings_answer(
+        self, session: Session, caller: Caller, wanted: Interval, whose: str | None, dataflow: str | None
+    ) -> SavingsAnswer:
+        where = (wanted.span, wanted.since, wanted.until)
+        whole, tenants = ledger.whole(session, *where), ledger.of_tenants(session, *where)
+        scale = AmountScale(seconds=whole.seconds, price_per_core_hour=self._tools.pricing.per_core_hour)
+        shown = tenants if whose is None else {name: took for name, took in tenants.items() if name == whose}
+        own = {} if whose is None else ledger.of_dataflows(session, *where, whose)
+        if dataflow is not None:
+            own = {name: took for name, took in own.items() if name == dataflow}
+        return SavingsAnswer(
+            since=moment(wanted.since),
+            until=moment(wanted.until),
+            metered_seconds=round(whole.seconds, 3),
+            tenants=len(tenants),
+            whole=whole_answer(whole, shown.values(), scale) if caller.is_operator else None,
+            shares=shares(shown, scale),
+            dataflows=() if whose is None else dataflow_shares(whose, own, scale),
+            price_per_core_hour=self._tools.pricing.per_core_hour,
+            currency=self._tools.pricing.currency,
+        )
+
+
+_EMPTY = Problem(
+    pointer="/query/to",
+    code="empty-interval",
+    message="the interval ends before it begins, or begins in the future",
+    remedy="let `to` be later than `from`, and `from` be in the past",
+)
+_TOO_MANY = Problem(
+    pointer="/query/step",
+    code="too-many-points",
+    message=f"the interval falls into more than {MOST_POINTS} steps",
+    remedy="ask for longer steps, or for a shorter interval",
+)
+
+
+def refuse_empty(wanted: Interval) -> None:
+    """Refuse an interval that has no time in it."""
+    if wanted.since >= wanted.until:
+        raise InvalidRequest([_EMPTY])
+
+
+def whose_numbers(session: Session, caller: Caller, tenant: str | None) -> str | None:
+    """Whose numbers are wanted; None for everybody's. Refused where there is no such tenant for the caller."""
+    whose = _asked_for(caller, tenant)
+    if tenant is not None and session.get(TenantRow, tenant) is None:
+        raise NotFound("tenant", tenant)
+    return whose
+
+
+def _asked_for(caller: Caller, tenant: str | None) -> str | None:
+    if caller.tenant is not None and tenant not in {None, caller.tenant}:
+        raise NotFound("tenant", tenant or "")
+    return caller.tenant or tenant
+
+
+def _owner(session: Session, dataflow: str, tenant: str | None) -> str:
+    """Whose a dataflow is, which may be removed; refused where it is not that tenant's."""
+    of = table_of(DataflowRow).c
+    owner = session.scalar(select(of.tenant).where(of.id == dataflow))
+    if owner is None or tenant not in {None, owner}:
+        raise NotFound("dataflow", dataflow)
+    return str(owner)
+
+
+_AT_ONCE = 500
+"""Of so many dataflows the names are read at once."""
+
+
+class Bills(Base):
+    """Bills of tenants; any manager has them."""
+
+    def bill(
+        self,
+        caller: Caller,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tenant: str | None = None,
+    ) -> BillAnswer:
+        """The bill of some hours; of this month so far if none are given. A tenant gets its own."""
+        wanted = period(since, until, time.time())
+        refuse_empty(wanted)
+        if wanted.until - wanted.since > LONGEST_BILL:
+            raise InvalidRequest([_TOO_LONG])
+        with self._store.read() as session:
+            whose = whose_numbers(session, caller, tenant)
+            where = (wanted.span, wanted.since, wanted.until)
+            # First, so that nothing comes between it and what is read.
+            complete = ledger.metered_since(session, wanted.until)
+            whole, everybody = ledger.whole(session, *where), ledger.of_everybody(session, *where)
+            shown = {line: took for line, took in everybody.items() if whose in {None, line[0]}}
+            names = _names(session, [dataflow for _, dataflow in shown])
+        billed = Bill(
+            whole=whole,
+            everybody=everybody,
+            shown=shown,
+            names=names,
+            price_per_core_hour=self._tools.pricing.per_core_hour,
+        )
+        return BillAnswer(
+            since=moment(wanted.since),
+            until=moment(wanted.until),
+            complete=complete,
+            metered_seconds=round(whole.seconds, 3),
+            tenants=billed.tenants(),
+            dataflows=billed.dataflows(),
+            whole=billed.totals() if caller.is_operator else None,
+            price_per_core_hour=self._tools.pricing.exactly,
+            currency=self._tools.pricing.currency,
+        )
+
+
+_TOO_LONG = Problem(
+    pointer="/query/from",
+    code="interval-too-long",
+    message="a bill is of three months at most",
+    remedy="ask for each month by itself; bills of one after the other add up",
+)
+
+
+def _names(session: Session, dataflows: list[str]) -> dict[str, str]:
+    of = table_of(DataflowRow).c
+    found: dict[str, str] = {}
+    for begin in range(0, len(dataflows), _AT_ONCE):
+        some = select(of.id, of.name).where(of.id.in_(dataflows[begin : begin + _AT_ONCE]))
+        found.update((dataflow, name) for dataflow, name in session.execute(some))
+    return found

@@ -1,0 +1,309 @@
+"""Settings of `braid serve` and of the client: from flags, then the environment, then one file.
+
+The file is `braid.toml` in the working directory, or the one that `--settings` or `BRAID_SETTINGS` names.
+Secrets have no flag, since everybody on a machine can see the arguments of its processes.
+"""
+
+import os
+import re
+import shlex
+import stat
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from dags.problems import listed, suggestion
+from dags.pydantic_errors import describe_error
+
+
+class Autoscale(StrEnum):
+    """The setting of operators."""
+
+    OFF = "off"
+    PREVIEW = "preview"
+    """The journal says what would be done."""
+    ON = "on"
+
+    @property
+    def verb(self) -> str:
+        """What becomes of a change, for the log."""
+        return "would get a pace of" if self is Autoscale.PREVIEW else "gets a pace of"
+
+
+FILE = "braid.toml"
+SETTINGS_PREFIX = "BRAID_"
+NAMED_BY = f"{SETTINGS_PREFIX}SETTINGS"
+SECRET_SETTINGS = frozenset({"broker", "database", "key"})
+"""The settings that are never shown, and have no flag."""
+KEY_FILE = "key"
+"""In the root: the first operator's API key, for its owner only."""
+_HERE = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+Placement = Literal["launch", "graft", "pack", "plan"]
+"""The strategies of `merge.place`."""
+AdmissionMode = Literal["operator", "open"]
+"""Who admits a new machine: an operator, or nobody has to."""
+
+
+class WrongSettings(ValueError):
+    """Settings cannot be used; one line for each, with its name, where it came from, and the remedy."""
+
+
+def data_folder(environment: Mapping[str, str]) -> Path:
+    """The folder for data that programs must not lose."""
+    home = environment.get("XDG_DATA_HOME") or Path(environment.get("HOME") or "/nonexistent") / ".local" / "share"
+    return Path(home) / "braid"
+
+
+def _broker(value: SecretStr) -> SecretStr:
+    from bridge.transport.address import Address  # noqa: PLC0415 - its package brings pyarrow, which clients do without
+
+    Address.parse(value.get_secret_value())
+    return value
+
+
+def _database(value: SecretStr) -> SecretStr:
+    if not re.match(r"(postgresql|sqlite)://", value.get_secret_value()):
+        raise ValueError("a database's URL begins with postgresql:// or sqlite:///")
+    return value
+
+
+def _hook(value: str, info: ValidationInfo) -> str:
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words, as a shell would: {error}") from None
+    if not words and info.data.get("added_machines") and info.data.get("replicas"):
+        raise ValueError("machines that keep copies are not added as processes here; name the command that adds them")
+    return value
+
+
+def _service(value: str) -> str:
+    if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#@\s]*)?", value):
+        raise ValueError("the service's URL is http://host:port or https://host:port, without a user")
+    return value.rstrip("/")
+
+
+class _Kept(BaseSettings):
+    """The settings by which both sides of the service find each other on one machine."""
+
+    model_config = SettingsConfigDict(env_prefix=SETTINGS_PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
+
+    root: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
+        default_factory=lambda: data_folder(os.environ), validate_default=True
+    )
+    """The folder for everything that is kept: database, spools, records."""
+    listen: Annotated[str, StringConstraints(min_length=1)] = "127.0.0.1"
+    """The address that REST is served on."""
+    port: Annotated[int, Field(ge=1, le=65_535)] = 8642
+    """The port that REST is served on."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic-settings calls with these five
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """No source of its own: `_read` joins them, so that it knows where each value came from."""
+        return (init_settings,)
+
+    @property
+    def here(self) -> str:
+        """The URL of the service on this machine."""
+        reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.listen, self.listen)  # noqa: S104 - nothing listens
+        return f"http://[{reached}]:{self.port}" if ":" in reached else f"http://{reached}:{self.port}"
+
+
+class Settings(_Kept):
+    """The settings of `braid serve`; made by `read_settings`."""
+
+    broker: Annotated[SecretStr, AfterValidator(_broker)] | None = None
+    """The broker, as mqtt://user:password@host:port; one is started in the root if not given."""
+    database: Annotated[SecretStr, AfterValidator(_database)] | None = None
+    """The database, as postgresql://user:password@host/name; SQLite in the root if not given."""
+    master: Annotated[str, StringConstraints(min_length=1)] | None = None
+    """Spark's master; all cores of this machine if not given."""
+    host: Annotated[str, StringConstraints(max_length=63, pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$")] = "local"
+    """The name of the host that is run besides; `none` runs none, and leaves the jobs to those started elsewhere."""
+    tag: Annotated[
+        tuple[Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$")], ...],
+        NoDecode,
+        BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given),
+    ] = ()
+    """What that host offers to tasks that need it, such as gpu."""
+    pace: Annotated[float, Field(gt=0, le=3_600)] = 1.0
+    """Seconds from one batch of a job to the next."""
+    placement: Placement = "pack"
+    """Where new tasks run: in new jobs, in those of their inputs, or packed together as far as they fit."""
+    defragment: bool = True
+    """Whether scattered jobs are consolidated by themselves once that has been worth it for a while."""
+    defragment_every: Annotated[float, Field(ge=60, le=31_536_000)] | None = None
+    """Seconds after which they are consolidated besides, as far as that is worth it; no schedule if not given."""
+    task_state_mb: Annotated[int, Field(ge=1, le=1_000_000)] = 256
+    """The MB of state that one task may keep; what would let it grow beyond that becomes dead letters."""
+    replicas: Annotated[int, Field(ge=0, le=3)] = 0
+    """The machines that keep a copy of each host's files, so that another one can go on when its machine is lost."""
+    settled_after: Annotated[float, Field(ge=1, le=86_400)] = 60.0
+    """Seconds that a machine has to be there, and loads have to be uneven, before hosts are moved for that."""
+    admission: AdmissionMode | None = None
+    """Who admits a new machine; if not given, an operator where hosts have copies."""
+    autoscale: Autoscale = Autoscale.OFF
+    """Whether jobs beat slower by themselves where policies allow it, and machines come and go; `preview` only says
+    what would be done."""
+    added_machines: Annotated[int, Field(ge=0, le=64)] = 0
+    """The machines that may be added by themselves at most."""
+    scale_hook: Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_hook)] = Field(
+        default="", validate_default=True
+    )
+    """The command that adds and removes machines elsewhere; without it they are processes here."""
+    replan_failed: bool = False
+    """Whether a pipeline is planned by itself without a module that does nothing but fail."""
+    price_per_core_hour: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    """What an hour of a core costs, for reports; they tell no prices if not given."""
+    currency: Annotated[str, StringConstraints(max_length=16, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    """In what that is, as reports call it."""
+
+    @property
+    def asks_operators(self) -> bool:
+        """Whether a new machine waits until an operator admits it."""
+        return self.admission == "operator" if self.admission else self.replicas > 0
+
+
+class ClientSettings(_Kept):
+    """Whom the client asks, and as whom; made by `read_client_settings`."""
+
+    url: Annotated[str, AfterValidator(_service)] | None = None
+    """The service; the one on this machine if not given."""
+    key: Annotated[SecretStr, Field(min_length=1)] | None = None
+    """The API key; for the service on this machine, what it wrote into its root if not given."""
+
+    @property
+    def service(self) -> str:
+        """The URL of the service."""
+        return self.url or self.here
+
+
+_S = TypeVar("_S", bound=_Kept)
+
+
+def read_settings(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
+    """The settings of the service; of the flags those that are None were not given."""
+    return _read(Settings, flags or {}, file)
+
+
+def read_client_settings(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> ClientSettings:
+    """The settings of the client, with the key that a service on this machine wrote for its first operator.
+
+    That key is shown to nobody but the service of this machine.
+    """
+    settings = _read(ClientSettings, flags or {}, file)
+    if settings.key is None and settings.service in _local(settings):
+        key = read_key(settings.root)
+        return settings.model_copy(update={"key": key})
+    return settings
+
+
+def read_key(root: Path) -> SecretStr | None:
+    """The key of the first operator, where there is one that this user may read."""
+    path = root / KEY_FILE
+    try:
+        others = stat.S_IMODE(path.stat().st_mode) & 0o077
+        key = path.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongSettings(
+            f"{path}: holds no API key: {error}; remove it, and name one in {SETTINGS_PREFIX}KEY"
+        ) from None
+    if others:
+        raise WrongSettings(f"{path}: others may read this API key; revoke it, or say: chmod 600 {path}")
+    return SecretStr(key) if key else None
+
+
+def write_key(root: Path, key: str) -> Path:
+    """Keep the first operator's API key in the root, for its owner only; says where."""
+    path = root / KEY_FILE
+    path.unlink(missing_ok=True)
+    # Nobody else may read it, not even for a moment.
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(f"{key}\n")
+    return path
+
+
+def settings_file(named: Path | None = None) -> Path | None:
+    """The file of settings that is read, if there is one."""
+    if named is not None:
+        return named
+    if path := os.environ.get(NAMED_BY):
+        return Path(path)
+    return Path(FILE) if Path(FILE).exists() else None
+
+
+def _read(kind: type[_S], flags: Mapping[str, Any], named: Path | None) -> _S:
+    path = settings_file(named)
+    filed = _filed(path) if path is not None else {}
+    environment = dict(EnvSettingsSource(kind)())
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return kind(**(filed | environment | given))
+    except ValidationError as error:
+        raise WrongSettings(
+            "\n".join(_wrong(problem, given, environment, path) for problem in error.errors(include_url=False))
+        ) from None
+
+
+_KNOWN = f"known are {listed(Settings.model_fields | ClientSettings.model_fields, most=20)}"
+
+
+def _filed(path: Path) -> dict[str, Any]:
+    """The settings in the file. It serves both sides, so each finds settings of the other in it."""
+    known = Settings.model_fields | ClientSettings.model_fields
+    try:
+        filed = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongSettings(f"{path}: {error.strerror}; name a file of settings that can be read") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        # The line itself is not repeated, since it may hold a secret.
+        raise WrongSettings(f"{path}: is not TOML: {error}; correct it there") from None
+    if unknown := sorted(filed.keys() - known.keys()):
+        raise WrongSettings(
+            "\n".join(f"{path}, {name}: unknown setting; {suggestion(name, known, _KNOWN)}" for name in unknown)
+        )
+    return filed
+
+
+def _wrong(problem: Any, given: Mapping[str, Any], environment: Mapping[str, Any], path: Path | None) -> str:
+    """One line on a setting that cannot be used. Its value is not repeated, since it may be a secret."""
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    if name in given:
+        place = f"--{name}"
+    elif name in environment:
+        place = f"{SETTINGS_PREFIX}{name.upper()}"
+    else:
+        place = f"{path}, {name}"
+    if problem["type"] == "value_error":
+        return f"{place}: {problem['ctx']['error']}; correct it there"
+    _, message, remedy = describe_error(problem, ())
+    return f"{place}: {message}; {remedy}"
+
+
+def _local(settings: _Kept) -> set[str]:
+    return {settings.here} | {f"http://{name}:{settings.port}" for name in _HERE if settings.listen in _HERE}

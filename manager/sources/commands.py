@@ -1,0 +1,116 @@
+"""The commands about sources: list, show, register, set their visibility, revoke."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from dags import Visibility
+from manager.answers.sources import SchemaForm, SourceAnswer, VisibilityForm
+from manager.cli import File, Shown, WrongUsage, client_command, counted, fill_form, lines, moment, read_file, table
+from manager.client.client import Client
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="List, show and register sources, set their visibility, revoke them.",
+)
+Name = Annotated[str, typer.Argument(help="The name of a source.")]
+
+
+@app.command("list")
+@client_command
+def list_sources(client: Client) -> Shown:
+    """List the sources that you may read."""
+    found = tuple(client.sources())
+    rows = (
+        (
+            each.name,
+            each.owner,
+            each.visibility,
+            each.readers,
+            [f"{name} {kind}" for name, kind in each.fields.items()],
+            each.dataflows,
+            each.connection.kind if each.connection else None,
+            each.received.accepted if each.received else None,
+            each.received.rejected if each.received else None,
+        )
+        for each in found
+    )
+    columns = ("name", "owner", "visibility", "readers", "schema", "dataflows", "connection", "accepted", "rejected")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no sources"))
+
+
+@app.command()
+@client_command
+def show(client: Client, name: Name) -> Shown:
+    """Show a source: its schema, and for its owner what was accepted and rejected, with the newest rejected events."""
+    answer = client.source(name)
+    fields = ", ".join(f"{field} {kind}" for field, kind in answer.fields.items()) or "no fields"
+    heading = f"{answer.name} of {answer.owner}, {answer.visibility}, declares {fields}"
+    return Shown(data=answer, text=lines(heading, *_received(answer)))
+
+
+def _received(answer: SourceAnswer) -> Iterator[RenderableType]:
+    if (received := answer.received) is None:
+        yield "no dataflow reads it, so nothing is received" if answer.dataflows == 0 else ""
+        return
+    since = f"since {moment(received.since)}, when its host began to receive it"
+    yield f"{counted(received.accepted, 'event')} accepted and {received.rejected:,} rejected {since}"
+    if received.newest:
+        rows = ((each.at, each.reason, each.event) for each in received.newest)
+        yield table("rejected at", "reason", "event", rows=rows, empty="")
+
+
+@app.command()
+@client_command
+def register(client: Client, file: File) -> Shown:
+    """Register a source from a JSON file: name, connection, schema, visibility."""
+    answer = client.register_source(read_file(file))
+    return Shown(data=answer, text=f"{answer.name} of {answer.owner} is registered, {answer.visibility}")
+
+
+@app.command()
+@client_command
+def visibility(
+    client: Client,
+    name: Name,
+    visibility: Annotated[Visibility, typer.Argument(help="Who may read it from now on.")],
+    reader: Annotated[list[str] | None, typer.Option(help="A tenant that may read it; may be repeated.")] = None,
+) -> Shown:
+    """Set who may read a source; the dataflows of tenants that may no longer read it are removed."""
+    stopped = client.set_visibility(name, fill_form(VisibilityForm, visibility=visibility, readers=reader))
+    return Shown(data=stopped, text=f"{name} is {visibility}; {counted(stopped.dataflows, 'dataflow')} removed")
+
+
+@app.command()
+@client_command
+def schema(
+    client: Client,
+    name: Name,
+    file: File,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which dataflows depend on what goes.")] = False,
+) -> Iterator[Shown]:
+    """Change the schema of a source, to the JSON object of fields in a file; what runs keeps the one before."""
+    try:
+        fields = json.loads(read_file(file))
+    except ValueError as error:
+        raise WrongUsage(f'{file}: it is not JSON: {error}; name a file such as {{"temperature": "float"}}') from None
+    answer = client.declare_fields(name, fill_form(SchemaForm, schema=fields), dry_run=dry_run)
+    declared = ", ".join(f"{field} {kind}" for field, kind in answer.source.fields.items()) or "no fields"
+    heading = f"{answer.source.name} {'would declare' if dry_run else 'declares'} {declared}"
+    keeps = "keeps" if answer.going_on == 1 else "keep"
+    going_on = f"{counted(answer.going_on, 'dataflow')} {keeps} the schema before" if answer.going_on else ""
+    dependent = [f"{each.dataflow} depends on it: {'; '.join(each.why)}" for each in answer.dependent]
+    yield Shown(data=answer, text=lines(heading, going_on, *dependent))
+
+
+@app.command()
+@client_command
+def revoke(client: Client, name: Name) -> Shown:
+    """Revoke a source, and remove every dataflow that reads it."""
+    stopped = client.revoke_source(name)
+    return Shown(data=stopped, text=f"{name} is revoked; {counted(stopped.dataflows, 'dataflow')} removed")

@@ -1,0 +1,149 @@
+"""Routes of sources: register, list, show, open to others, revoke; and of events that callers send to them."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from manager.answers.base import Page
+from manager.answers.sources import (
+    ProducerAnswer,
+    ProducerName,
+    SchemaAnswer,
+    SchemaForm,
+    SentAnswer,
+    SourceAnswer,
+    SourceForm,
+    Stopped,
+    VisibilityForm,
+)
+from manager.problem import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    NotTaken,
+    QuotaExceeded,
+    StateNotReady,
+    TooLarge,
+    UnsupportedMediaType,
+)
+from manager.rest import examples
+from manager.rest.dependencies import DryRun, Named, SentEvents, TheCaller, ThePage, TheService, events, form
+from manager.rest.openapi import documented
+
+router = APIRouter(prefix="/v1", tags=["sources"])
+_BODY = (StateNotReady, TooLarge, UnsupportedMediaType)
+
+
+@router.post(
+    "/sources",
+    **documented(
+        examples.SOURCE_ANSWER,
+        *(Conflict, Forbidden, NotFound, *_BODY),
+        body=SourceForm,
+        status=201,
+        leads_to={"name": ("source", "set_visibility", "revoke_source")},
+    ),
+)
+def register_source(
+    service: TheService,
+    caller: TheCaller,
+    sent: Annotated[SourceForm, Depends(form(SourceForm))],
+    response: Response,
+) -> SourceAnswer:
+    """Register a source. Documents refer to it by its name."""
+    answer = service.sources.register(caller, sent)
+    response.headers["Location"] = f"/v1/sources/{answer.name}"
+    return answer
+
+
+@router.get("/sources", **documented(examples.SOURCE_PAGE, StateNotReady))
+def sources(service: TheService, caller: TheCaller, page: ThePage) -> Page[SourceAnswer]:
+    """List the sources that the caller may read, by name."""
+    return service.sources.page(caller, page)
+
+
+@router.get("/sources/{name}", **documented(examples.SOURCE_ANSWER, NotFound, StateNotReady))
+def source(service: TheService, caller: TheCaller, name: Named) -> SourceAnswer:
+    """Show a source."""
+    return service.sources.get(caller, name)
+
+
+@router.put(
+    "/sources/{name}/visibility", **documented(examples.STOPPED, Forbidden, NotFound, *_BODY, body=VisibilityForm)
+)
+def set_visibility(
+    service: TheService,
+    caller: TheCaller,
+    name: Named,
+    sent: Annotated[VisibilityForm, Depends(form(VisibilityForm))],
+) -> Stopped:
+    """Set who may read a source. Dataflows of tenants that no longer may are removed."""
+    return service.sources.set_visibility(caller, name, sent)
+
+
+@router.put(
+    "/sources/{name}/schema",
+    **documented(examples.SCHEMA_ANSWER, Conflict, Forbidden, NotFound, *_BODY, body=SchemaForm),
+)
+def declare_fields(
+    service: TheService,
+    caller: TheCaller,
+    name: Named,
+    sent: Annotated[SchemaForm, Depends(form(SchemaForm))],
+    dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+) -> SchemaAnswer:
+    """Change the schema of a source. Running dataflows keep the one that they were submitted with."""
+    return service.sources.declare(caller, name, sent, dry_run=dry_run)
+
+
+@router.delete("/sources/{name}", **documented(examples.STOPPED, Forbidden, NotFound, StateNotReady))
+def revoke_source(service: TheService, caller: TheCaller, name: Named) -> Stopped:
+    """Remove a source, and every dataflow that reads it."""
+    return service.sources.revoke(caller, name)
+
+
+events_router = APIRouter(prefix="/v1", tags=["sources"])
+_TROUBLES = (Conflict, Forbidden, NotFound, NotTaken, QuotaExceeded, StateNotReady)
+_EVENTS = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/x-ndjson": {"schema": {"type": "string"}, "example": examples.EVENT_LINES},
+            "application/json": {
+                "schema": {"type": "array", "items": {"type": "object"}},
+                "example": examples.SENT_EVENTS,
+            },
+        },
+    }
+}
+
+
+@events_router.post(
+    "/sources/{name}/events",
+    **documented(examples.SENT, *_TROUBLES, TooLarge, UnsupportedMediaType),
+    openapi_extra=_EVENTS,
+)
+def send_events(  # noqa: PLR0913, PLR0917 - each is a part of the request
+    service: TheService,
+    caller: TheCaller,
+    name: Named,
+    sent: Annotated[SentEvents, Depends(events)],
+    producer: Annotated[
+        ProducerName | None,
+        Query(description="A name for this numbering. Numbers that it has sent before are ignored."),
+    ] = None,
+    first: Annotated[int | None, Query(ge=0, lt=2**62, description="The number of the first event, from 0.")] = None,
+) -> SentAnswer:
+    """Send events to a source. Answered once they are in its spool. If one does not fit, none is taken."""
+    return service.source_events.send(caller, name, sent.body, as_lines=sent.as_lines, producer=producer, first=first)
+
+
+@events_router.get("/sources/{name}/producers/{producer}", **documented(examples.PRODUCER, *_TROUBLES))
+def producer(
+    service: TheService,
+    caller: TheCaller,
+    name: Named,
+    producer: Annotated[ProducerName, Path(description="The name of the numbering.")],
+) -> ProducerAnswer:
+    """Show the number that comes next from a producer."""
+    return service.source_events.producer(caller, name, producer)

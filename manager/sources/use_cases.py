@@ -1,0 +1,333 @@
+"""Sources: registered, shown, opened to others and revoked; and events that come to them over REST."""
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+import pyarrow as pa
+
+from bridge.events.numbered_events import ONE_TIME_PRODUCER
+from dags import Kind, Problem, Schema, fields_in
+from engine.supply import unfit
+from manager.answers.base import Page
+from manager.answers.dataflows import DataflowState
+from manager.answers.sources import (
+    DependentAnswer,
+    ProducerAnswer,
+    ReceivedAnswer,
+    RejectedAnswer,
+    ReplayConnection,
+    SchemaAnswer,
+    SchemaForm,
+    SentAnswer,
+    SourceAnswer,
+    SourceForm,
+    Stopped,
+    TopicConnection,
+    VisibilityForm,
+)
+from manager.documents.canonical import canonical, published_in
+from manager.kernel.committer import Committer
+from manager.kernel.dataflow_life import find, needs_of
+from manager.kernel.dataflow_rows import dataflow_of
+from manager.kernel.registered_sources import Registered, full_name, supply_of
+from manager.kernel.state import CommittedState
+from manager.observations.reports import HostSeen, received_of
+from manager.planner import public_id
+from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
+from manager.sources.events import EventSender, Gap, events_in
+from manager.store.tables import SourceRow, TenantRow
+from manager.tenants.broker_access import UnfitName, check_topic
+from manager.use_case import Base, Caller, Paging, moment, paged
+
+
+class Sources(Base):
+    """Sources: registered, opened to others, shown and revoked."""
+
+    def register(self, caller: Caller, form: SourceForm) -> SourceAnswer:
+        """Register a source."""
+        owner = self._owner(caller, form)
+        connection = form.connection
+        if isinstance(connection, ReplayConnection) and not caller.is_operator:
+            raise Forbidden("only operators register files of the hosts as sources; ask one, or publish on a topic")
+        supply = supply_of(connection, form.fields)
+        if why := unfit(supply):
+            raise InvalidRequest([_problem("/connection", "unfit-connection", why, "correct the connection")])
+        generated = dict(supply.schema.fields)
+        if form.fields and generated != dict(form.fields):
+            raise InvalidRequest(
+                [_problem("/schema", "fixed-schema", "a generated source has its own schema", "leave the schema out")]
+            )
+        if isinstance(connection, TopicConnection):
+            _check_topic(connection.topic)
+        row = SourceRow(
+            name=full_name(owner, form.name),
+            owner=owner,
+            connection=connection.model_dump(mode="json"),
+            fields={name: str(kind) for name, kind in generated.items()},
+            visibility=form.visibility,
+            readers=sorted(form.readers),
+            registered=0.0,
+        )
+        made = self._changes.sources.register(row, who=caller.who)
+        self._tools.access_changed()
+        # Nobody can have read it yet.
+        return _answer(made, caller, dataflows=0, hosts=())
+
+    def page(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
+        """The sources that the caller may read, by name."""
+        hosts = self._seeing.hosts()
+        with self._committer.looking() as state:
+            after = paging.after or ""
+            names = sorted(name for name, each in state.sources.items() if name > after and _visible(each, caller))
+            return paged(
+                names[: paging.limit + 1],
+                paging.limit,
+                cursor=lambda name: name,
+                answer=lambda name: _answer_in(state, caller, name, hosts),
+            )
+
+    def get(self, caller: Caller, name: str) -> SourceAnswer:
+        """One source."""
+        full, hosts = _full(caller, name), self._seeing.hosts()
+        with self._committer.looking() as state:
+            found = state.sources.get(full)
+            if found is None or not _visible(found, caller):
+                raise NotFound("source", name)
+            return _answer_in(state, caller, full, hosts)
+
+    def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
+        """Say who may read a source; dataflows of those who may not any more are removed."""
+        source = owned_source(self._committer, caller, name)
+        stopped = self._changes.sources.set_visibility(source, form.visibility, sorted(form.readers), who=caller.who)
+        return Stopped(dataflows=stopped)
+
+    def declare(self, caller: Caller, name: str, form: SchemaForm, *, dry_run: bool = False) -> SchemaAnswer:
+        """Declare other fields, or preview that. Dataflows that run go on by those that they were submitted with."""
+        full = owned_source(self._committer, caller, name)
+        with self._committer.looking() as state:
+            found = state.sources[full]
+            if not isinstance(found.connection, TopicConnection):
+                raise Conflict(f"the source {full!r} has the schema of what it generates; register another one")
+            schema = Schema.of(form.fields)
+            after = replace(found, source=replace(found.source, schema=schema))
+            readers = {each: state.running.dataflows[each].tenant for each in state.readers.get(full, ())}
+            sources = state.sources.insert(full, after)
+            going_on = sum(_declares(state, each, full) != dict(schema.fields) for each in readers)
+        mine = sorted(each for each, tenant in readers.items() if caller.tenant in {None, tenant})
+        dependent = tuple(each for reader in mine if (each := self._dependent(reader, sources)) is not None)
+        if not dry_run and dict(found.source.schema.fields) != dict(schema.fields):
+            after = self._changes.sources.declare(full, form.fields, who=caller.who)
+        answer = _answer(after, caller, dataflows=len(readers), hosts=self._seeing.hosts())
+        return SchemaAnswer(source=answer, going_on=going_on, dependent=dependent)
+
+    def _dependent(self, reader: str, sources: Mapping[str, Registered]) -> DependentAnswer | None:
+        """A dataflow that could not be submitted by these sources; None if it could, or is gone."""
+        with self._store.read() as session:
+            row = dataflow_of(session, public_id(reader))
+        try:
+            canonical(
+                row.document.encode(),
+                dataflow=row.id,
+                tenant=row.tenant,
+                catalogue=self._tools.catalogue,
+                sources=sources,
+                published=published_in(self._store),
+            )
+        except InvalidDataflow as refused:
+            return DependentAnswer(
+                dataflow=row.id, why=tuple(f"{each.pointer}: {each.message}" for each in refused.errors)
+            )
+        return None
+
+    def revoke(self, caller: Caller, name: str) -> Stopped:
+        """Take a source away, and remove every dataflow that reads it."""
+        stopped = self._changes.sources.revoke(owned_source(self._committer, caller, name), who=caller.who)
+        self._tools.access_changed()
+        return Stopped(dataflows=stopped)
+
+    def _owner(self, caller: Caller, form: SourceForm) -> str:
+        owner = caller.tenant or form.owner
+        if owner is None:
+            raise InvalidRequest(
+                [_problem("/owner", "missing", "an operator owns no sources", "name the tenant that shall own it")]
+            )
+        if form.owner not in {None, owner}:
+            raise Forbidden("a tenant registers sources for itself only; leave the owner out")
+        with self._store.read() as session:
+            if session.get(TenantRow, owner) is None:
+                raise NotFound("tenant", owner)
+        return owner
+
+
+def _declares(state: CommittedState, dataflow: str, source: str) -> Mapping[str, Kind]:
+    """The fields of a source that a dataflow was submitted by."""
+    tasks = (state.running.tasks[each] for part in state.running.dataflows[dataflow].parts for each in part)
+    return next(fields_in(task.text) for task in tasks if task.config["source"] == source)
+
+
+def owned_source(committer: Committer, caller: Caller, name: str) -> str:
+    """The full name of a source that the caller owns, or of any for an operator."""
+    full = _full(caller, name)
+    with committer.looking() as state:
+        found = state.sources.get(full)
+    if found is None or not _visible(found, caller):
+        raise NotFound("source", name)
+    if caller.tenant not in {None, found.source.owner}:
+        raise Forbidden(f"the source {full!r} belongs to another tenant; ask its owner")
+    return full
+
+
+def _full(caller: Caller, name: str) -> str:
+    return name if caller.tenant is None else full_name(caller.tenant, name)
+
+
+def _answer_in(state: CommittedState, caller: Caller, name: str, hosts: Sequence[HostSeen]) -> SourceAnswer:
+    """A source with how many dataflows of those that the caller may know of read it."""
+    found, readers = state.sources[name], state.readers.get(name, set())
+    if caller.tenant not in {None, found.source.owner}:
+        readers = {each for each in readers if state.running.dataflows[each].tenant == caller.tenant}
+    return _answer(found, caller, dataflows=len(readers), hosts=hosts)
+
+
+def _answer(found: Registered, caller: Caller, *, dataflows: int, hosts: Sequence[HostSeen]) -> SourceAnswer:
+    source = found.source
+    mine = caller.tenant in {None, source.owner}
+    return SourceAnswer(
+        name=source.name,
+        owner=source.owner,
+        fields=dict(source.schema.fields),
+        visibility=source.visibility,
+        connection=found.connection if mine else None,
+        readers=tuple(sorted(source.readers)) if mine else None,
+        dataflows=dataflows,
+        received=_received(found, hosts) if mine else None,
+    )
+
+
+def _received(found: Registered, hosts: Sequence[HostSeen]) -> ReceivedAnswer | None:
+    if (received := received_of(found.supplied.stream, hosts)) is None:
+        return None
+    return ReceivedAnswer(
+        since=moment(received.since),
+        accepted=received.accepted,
+        rejected=received.rejected,
+        newest=tuple(
+            RejectedAnswer(at=moment(each.at), event=each.event, reason=each.reason) for each in received.newest
+        ),
+    )
+
+
+def _visible(found: Registered, caller: Caller) -> bool:
+    return caller.tenant is None or found.source.visible_to(caller.tenant)
+
+
+def _check_topic(topic: str) -> None:
+    try:
+        check_topic(topic)
+    except UnfitName as error:
+        raise InvalidRequest(
+            [_problem("/connection/topic", "unfit-topic", str(error), "choose another topic")]
+        ) from error
+
+
+def _problem(pointer: str, code: str, message: str, remedy: str) -> Problem:
+    return Problem(pointer=pointer, code=code, message=message, remedy=remedy)
+
+
+_LOOKING = 0.05
+
+
+class SourceEvents(Base):
+    """Sources, and the events that callers send to them."""
+
+    _deployed: frozenset[str] = frozenset()
+    """Dataflows that were seen to run: what was sent from then on is theirs."""
+
+    def send(  # noqa: PLR0913 - each is a part of the request
+        self, caller: Caller, name: str, body: bytes, *, as_lines: bool, producer: str | None, first: int | None
+    ) -> SentAnswer:
+        """Have events lie in a source's spool, once each; without a producer's name under one for this time only."""
+        if (producer is None) is not (first is None):
+            raise InvalidRequest([_half(producer)])
+        found = self._sendable(caller, name)
+        events = events_in(body, found.source.schema, as_lines=as_lines)
+        return self._sent(caller, found, events, producer or f"{ONE_TIME_PRODUCER}{secrets.token_hex(8)}", first or 0)
+
+    def producer(self, caller: Caller, name: str, producer: str) -> ProducerAnswer:
+        """The number that comes next from a producer of a source."""
+        found = self._sendable(caller, name)
+        with self._sends().admitted(caller.who) as until:
+            following = self._sends().next(found.supplied.stream, producer, until=until)
+        return ProducerAnswer(source=found.source.name, producer=producer, next=following)
+
+    def _sent(self, caller: Caller, found: Registered, events: pa.RecordBatch, producer: str, first: int) -> SentAnswer:
+        with self._sends().admitted(caller.who) as until:
+            self._await_readers(found.source.name)
+            try:
+                following = self._sends().send(found.supplied.stream, producer, first, events, until=until)
+            except Gap as gap:
+                raise Conflict(
+                    f"of the producer {producer!r} number {gap.expected} comes next, and these begin at {first}: send "
+                    "what lies between first; if it was sent before, the source has forgotten the producer meanwhile, "
+                    "so choose another name and count from 0"
+                ) from None
+        return SentAnswer(source=found.source.name, producer=producer, next=following)
+
+    def _sends(self) -> EventSender:
+        if (sender := self._tools.sender) is None or not self._committer.leads:
+            raise StateNotReady("events are taken only by a manager that leads and has a broker; ask that one")
+        return sender
+
+    def _sendable(self, caller: Caller, name: str) -> Registered:
+        """A source that takes events from a caller, and that somebody reads."""
+        full = owned_source(self._committer, caller, name)
+        with self._committer.looking() as state:
+            found = state.sources[full]
+            read = bool(state.readers.get(full))
+        if found.topic is None:
+            raise Conflict(
+                f"the events of {full!r} are generated ({found.connection.kind}), so it takes no others; register a "
+                "source whose connection is of kind topic"
+            )
+        if not read:
+            raise Conflict(
+                f"no dataflow reads {full!r}, so nobody would get these events; submit a dataflow that does first"
+            )
+        return found
+
+    def _await_readers(self, name: str) -> None:
+        """Wait for dataflows that were submitted and do not run yet, because they are to get what is sent now."""
+        deadline = time.monotonic() + self._tools.deploying_seconds
+        while (deploying := self._deploying(name)) and time.monotonic() < deadline:
+            time.sleep(_LOOKING)
+        if deploying:
+            # They begin with what is sent later, and hold up nobody else.
+            self._deployed |= deploying
+
+    def _deploying(self, name: str) -> AbstractSet[str]:
+        with self._committer.looking() as state:
+            readers = state.readers.get(name, set())
+            # Those that were seen to run need not be looked at again, and of those that ended nothing is kept.
+            self._deployed &= state.running.dataflows.keys()
+            needs = {each: tuple(needs_of(state, state.running.dataflows[each])) for each in readers - self._deployed}
+        hosts = {host.host: host for host in self._seeing.hosts()}
+        deploying: set[str] = set()
+        for each, needed in needs.items():
+            jobs = {need.job: seen for need in needed if (seen := self._seeing.job(need.job)) is not None}
+            if find(needed, jobs, hosts).state is DataflowState.DEPLOYING:
+                deploying.add(each)
+        self._deployed |= needs.keys() - deploying
+        return deploying
+
+
+def _half(producer: str | None) -> Problem:
+    missing, there = ("producer", "first") if producer is None else ("first", "producer")
+    return Problem(
+        pointer=f"/query/{missing}",
+        code="missing",
+        message=f"there is {there!r} without {missing!r}",
+        remedy="say both, so that the same events can be sent again; or neither, and they are sent once",
+    )

@@ -1,1 +1,0 @@
-"""Submissions before they are committed: documents made canonical, checked and previewed."""

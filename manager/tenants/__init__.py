@@ -1,0 +1,1 @@
+"""Tenants: keys and sessions, quotas, secrets, and what each may do on the broker."""

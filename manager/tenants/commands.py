@@ -1,0 +1,213 @@
+"""The commands about tenants, API keys and secrets: `braid tenants`, `braid keys`, `braid secrets`."""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from manager.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantAnswer, TenantForm
+from manager.cli import Shown, Tenant, client_command, fill_form, lines, moment, table
+from manager.client.client import Client
+from manager.client.errors import Refused
+
+tenants_app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="List tenants, admit them, set their quotas and what they may publish, make broker credentials.",
+)
+Name = Annotated[str, typer.Argument(help="The name of a tenant.")]
+Names = Annotated[list[str], typer.Argument(help="The names of tenants.")]
+_LIMITS = {
+    "dataflows": "The most dataflows it may have.",
+    "tasks": "The most tasks its dataflows may have in all.",
+    "streams": "The most streams between the tasks of its dataflows in all.",
+    "submits_per_minute": "The most submissions in a minute.",
+    "wheel_bytes": "The most bytes that its wheels may have in all.",
+    "sources": "The most sources it may have.",
+    "secrets": "The most secrets it may keep.",
+    "modules": "The most versions of modules it may publish.",
+    "keys": "The most valid API keys it may have.",
+    "requests_per_minute": "The most requests in a minute.",
+    "from_earliest": "The most dataflows that began at the earliest events.",
+    "state_mb": "The most MB that the states of its tasks may have in all.",
+}
+"""What the option of each limit of a quota says."""
+
+
+def _with_limits(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command an option for each limit; its parameter `limits` has those that are given."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> Any:
+        limits = {name: value for name in _LIMITS if (value := options.pop(name)) is not None}
+        return command(*args, limits=limits, **options)
+
+    signature = inspect.signature(command)
+    own = [each for name, each in signature.parameters.items() if name != "limits"]
+    added = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[int | None, typer.Option(help=text)],
+        )
+        for name, text in _LIMITS.items()
+    ]
+    setattr(run, "__signature__", signature.replace(parameters=[*own, *added]))  # noqa: B010 - functions have it, and their type does not
+    return run
+
+
+@tenants_app.command("list")
+@client_command
+def list_tenants(client: Client) -> Shown:
+    """List the tenants, with their usage and quotas."""
+    found = tuple(client.tenants())
+    rows = (
+        (
+            each.name,
+            f"{each.uses.dataflows:,} of {each.quota.dataflows:,}",
+            f"{each.uses.tasks:,} of {each.quota.tasks:,}",
+            _fullest(each),
+            each.publishes_code,
+            each.quarantined_until,
+            each.created,
+        )
+        for each in found
+    )
+    columns = ("name", "dataflows", "tasks", "nearest to its quota", "publishes code", "in quarantine until", "since")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no tenants"))
+
+
+def _fullest(tenant: TenantAnswer) -> str:
+    """The limit of which a tenant uses the largest part."""
+    most = tenant.quota.model_dump()
+    used = {name: number for name, number in tenant.uses.model_dump().items() if number}
+    fullest = max(used, key=lambda name: used[name] / max(1, most[name]), default="")
+    return f"{fullest.replace('_', ' ')}: {used[fullest]:,} of {most[fullest]:,}" if fullest else ""
+
+
+@tenants_app.command()
+@client_command
+@_with_limits
+def admit(client: Client, name: Names, *, limits: Mapping[str, int]) -> Iterator[Shown]:
+    """Admit tenants. Their API keys and broker credentials are made by other commands."""
+    own = fill_form(Quota, **limits) if limits else None
+    for answer in map(client.admit, [fill_form(TenantForm, name=each, quota=own) for each in name]):
+        text = f"{answer.name} is admitted; make a key for it: braid keys make --tenant {answer.name}"
+        yield Shown(data=answer, text=text)
+
+
+@tenants_app.command()
+@client_command
+@_with_limits
+def quota(client: Client, name: Name, *, limits: Mapping[str, int]) -> Shown:
+    """Set a tenant's quota; limits that are not given stay as they are."""
+    before = next((tenant.quota for tenant in client.tenants() if tenant.name == name), None)
+    if before is None:
+        raise Refused(
+            status=404, code="not-found", detail=f"There is no tenant '{name}'; list them: braid tenants list"
+        )
+    answer = client.set_quota(name, fill_form(Quota, **{**before.model_dump(), **limits}))
+    text = ", ".join(f"{what.replace('_', ' ')} {number:,}" for what, number in answer.quota.model_dump().items())
+    return Shown(data=answer, text=f"{answer.name} may use: {text}")
+
+
+@tenants_app.command()
+@client_command
+def publishing(
+    client: Client,
+    name: Name,
+    *,
+    code: Annotated[bool, typer.Option("--code/--no-code", help="Whether it may publish modules that are code.")],
+) -> Shown:
+    """Set whether a tenant may publish code; what it has published stays."""
+    answer = client.set_publishing(name, PublishingForm(code=code))
+    return Shown(data=answer, text=f"{answer.name} may {'publish' if answer.publishes_code else 'not publish'} code")
+
+
+@tenants_app.command()
+@client_command
+def credentials(client: Client, name: Name) -> Shown:
+    """Make a tenant's broker credentials, shown only this once; its earlier ones become invalid."""
+    answer = client.make_credentials(name)
+    topics = [("reads", topic) for topic in answer.reads] + [("writes", topic) for topic in answer.writes]
+    return Shown(
+        data=answer,
+        text=lines(
+            f"broker {answer.url}\nuser {answer.user}\npassword {answer.password} (shown only this once)",
+            table("may", "topic", rows=topics, empty="no topics yet"),
+        ),
+    )
+
+
+keys_app = typer.Typer(no_args_is_help=True, add_completion=False, help="List, make and revoke API keys.")
+
+
+@keys_app.command("list")
+@client_command
+def list_keys(client: Client) -> Shown:
+    """List API keys, without their secrets."""
+    found = tuple(client.keys())
+    rows = ((each.id, each.role, each.tenant, each.note, each.created, moment(each.revoked) or "no") for each in found)
+    return Shown(
+        data=found, text=table("id", "role", "tenant", "note", "created", "revoked", rows=rows, empty="no keys")
+    )
+
+
+@keys_app.command()
+@client_command
+def make(
+    client: Client,
+    tenant: Annotated[str | None, typer.Option(help="The tenant that it is for. Default: operators.")] = None,
+    note: Annotated[str | None, typer.Option(help="A note on what it is used for.")] = None,
+) -> Shown:
+    """Make an API key; it is shown only this once."""
+    answer = client.make_key(fill_form(KeyForm, tenant=tenant, note=note))
+    whose = f"tenant {answer.tenant}" if answer.tenant else f"an {answer.role}"
+    return Shown(data=answer, text=lines(f"key {answer.id} of {whose}, shown only this once:", answer.key))
+
+
+@keys_app.command()
+@client_command
+def revoke(client: Client, key: Annotated[str, typer.Argument(help="The id of a key, not the key itself.")]) -> Shown:
+    """Revoke an API key."""
+    answer = client.revoke_key(key)
+    return Shown(data=answer, text=f"key {answer.id} is revoked")
+
+
+secrets_app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="List the names of secrets, put and remove secrets."
+)
+SecretName = Annotated[str, typer.Argument(help="Its name in documents.")]
+
+
+@secrets_app.command("list")
+@client_command
+def list_secrets(client: Client, tenant: Tenant = None) -> Shown:
+    """List the names of secrets; their values are never shown."""
+    found = tuple(client.secrets(tenant=tenant))
+    return Shown(data=found, text=table("tenant", "name", rows=((e.tenant, e.name) for e in found), empty="no secrets"))
+
+
+@secrets_app.command()
+@client_command
+def put(client: Client, name: SecretName, tenant: Tenant = None) -> Shown:
+    """Store a secret, read from standard input or from a prompt."""
+    # Not an argument, which every user of the machine could see.
+    if sys.stdin.isatty():
+        secret = typer.prompt("secret", hide_input=True, err=True)
+    else:
+        secret = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+    answer = client.put_secret(name, fill_form(SecretForm, secret=secret), tenant=tenant)
+    return Shown(data=answer, text=f"the secret {answer.name} of {answer.tenant} is stored")
+
+
+@secrets_app.command()
+@client_command
+def remove(client: Client, name: SecretName, tenant: Tenant = None) -> Shown:
+    """Remove a secret; tasks that name it fail."""
+    answer = client.remove_secret(name, tenant=tenant)
+    return Shown(data=answer, text=f"the secret {answer.name} of {answer.tenant} is removed")

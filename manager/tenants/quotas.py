@@ -1,0 +1,175 @@
+"""Quotas of tenants: checked within the transaction of a change, and what is used of them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Integer, Row, String, bindparam, func, select
+from sqlmodel import Session, col
+
+from manager.answers.dataflows import Start
+from manager.answers.overview import OperationKind
+from manager.answers.tenants import QuotaUse
+from manager.problem import NotFound, QuotaExceeded
+from manager.store.tables import DataflowRow, KeyRow, ModuleRow, OperationRow, SourceRow, TenantRow, WheelRow, table_of
+
+MINUTE = 60.0
+MOST_GENERATED_PER_SECOND = 100_000
+"""Of all generated sources of a tenant together: they are made on the hosts, at everybody's cost."""
+COUNTED = (OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.RECONFIGURE)
+"""What counts as a submission."""
+_TENANT, _DATAFLOW, _OPERATION = (table_of(rows).c for rows in (TenantRow, DataflowRow, OperationRow))
+_QUOTA = select(_TENANT.dataflows, _TENANT.tasks, _TENANT.streams, _TENANT.submits_per_minute).where(
+    _TENANT.name == bindparam("tenant")
+)
+_USED = select(
+    func.count(), func.coalesce(func.sum(_DATAFLOW.tasks), 0), func.coalesce(func.sum(_DATAFLOW.streams), 0)
+).where(_DATAFLOW.tenant == bindparam("tenant"), _DATAFLOW.removed.is_(None))
+_FROM_EARLIEST = select(_TENANT.from_earliest).where(_TENANT.name == bindparam("tenant"))
+_BEGUN_AT_EARLIEST = select(func.count()).where(
+    _DATAFLOW.tenant == bindparam("tenant"), _DATAFLOW.removed.is_(None), _DATAFLOW.start == Start.EARLIEST.value
+)
+_RECENT = (
+    select(_OPERATION.at)
+    .where(
+        _OPERATION.who == bindparam("tenant"),
+        _OPERATION.kind.in_(COUNTED),
+        _OPERATION.at > bindparam("since"),
+    )
+    .order_by(_OPERATION.at.desc())
+    .offset(bindparam("later", type_=Integer))
+    .limit(1)
+)
+"""The last but so many."""
+
+
+class Holding(StrEnum):
+    """What a tenant keeps by number; each is a field of its quota."""
+
+    SOURCES = "sources"
+    SECRETS = "secrets"
+    MODULES = "modules"
+    KEYS = "keys"
+
+
+_REMEDIES = {
+    Holding.SOURCES: "revoke one",
+    Holding.SECRETS: "remove one",
+    # What was published stays.
+    Holding.MODULES: "publish no more",
+    Holding.KEYS: "revoke one",
+}
+
+
+def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int, streams: int) -> None:
+    """Refuse so many more dataflows, and tasks and streams of them, where a tenant may not have them.
+
+    Fewer are always taken.
+    """
+    quota = _quota(session, tenant)
+    has, *sizes = session.execute(_USED, {"tenant": tenant}).one()
+    if dataflows > 0 and has + dataflows > quota.dataflows:
+        raise QuotaExceeded(
+            f"tenant {tenant!r} has {has} dataflows, and may have {quota.dataflows}; remove one, or ask for more"
+        )
+    parts = zip(("tasks", "streams"), sizes, (tasks, streams), (quota.tasks, quota.streams), strict=True)
+    for what, runs, more, most in parts:
+        if more > 0 and runs + more > most:
+            raise QuotaExceeded(
+                f"tenant {tenant!r} has dataflows of {runs} {what}, and may have {most}; this one would make it "
+                f"{runs + more}: remove one, or ask for more"
+            )
+
+
+def check_from_earliest(session: Session, tenant: str, dataflows: int = 1) -> None:
+    """Refuse so many more dataflows that begin at the earliest events where a tenant may not have them."""
+    quota = session.scalar(_FROM_EARLIEST, {"tenant": tenant})
+    if quota is None:
+        raise NotFound("tenant", tenant)
+    has = session.scalar(_BEGUN_AT_EARLIEST, {"tenant": tenant}) or 0
+    if has + dataflows > quota:
+        raise QuotaExceeded(
+            f"tenant {tenant!r} has {has} dataflows that began at the earliest events, and may have {quota}; "
+            "start this one at new events, remove one, or ask for more"
+        )
+
+
+def check_generated(session: Session, tenant: str, connection: Mapping[str, Any]) -> None:
+    """Refuse one more generated source where all of the tenant's together would make too many events a second."""
+    made = session.scalars(select(col(SourceRow.connection)).where(col(SourceRow.owner) == tenant))
+    has = sum(map(_generated_per_second, made))
+    if has + _generated_per_second(connection) > MOST_GENERATED_PER_SECOND:
+        raise QuotaExceeded(
+            f"the sources of tenant {tenant!r} generate {has:,g} events a second, and may generate "
+            f"{MOST_GENERATED_PER_SECOND:,}; lower the rate, revoke one, or have an operator register it"
+        )
+
+
+def _generated_per_second(connection: Mapping[str, Any]) -> float:
+    """The events that a source makes in a second by itself; those of files are for operators alone."""
+    match connection["kind"]:
+        case "rate":
+            return float(connection["per_second"])
+        case "timer":
+            return 1.0 / float(connection["seconds"])
+        case _:
+            return 0.0
+
+
+def check_another(session: Session, tenant: str, what: Holding, has: int) -> None:
+    """Refuse one more of what a tenant keeps by number where it has as many as it may."""
+    quota = session.scalar(select(getattr(TenantRow, what)).where(col(TenantRow.name) == tenant))
+    if quota is None:
+        raise NotFound("tenant", tenant)
+    if has >= quota:
+        raise QuotaExceeded(
+            f"tenant {tenant!r} has {has} {what}, and may have {quota}; {_REMEDIES[what]}, or ask for more"
+        )
+
+
+def check_rate(session: Session, tenant: str, now: datetime, *, submits: int = 1) -> None:
+    """Refuse a request, or so many at once, that come sooner than a tenant's rate allows."""
+    allowed = _quota(session, tenant).submits_per_minute
+    if allowed == 0:
+        raise QuotaExceeded(f"tenant {tenant!r} may submit nothing; ask for more")
+    if submits > allowed:
+        raise QuotaExceeded(f"tenant {tenant!r} may submit {allowed} times a minute, and not {submits} at once")
+    # If the one so many before the next lies within the last minute, the next has to wait until it does not.
+    asked = {"tenant": tenant, "since": now.timestamp() - MINUTE, "later": allowed - submits}
+    if (at := session.scalar(_RECENT, asked)) is not None:
+        wait = max(1.0, at + MINUTE - now.timestamp())
+        raise QuotaExceeded(
+            f"tenant {tenant!r} may submit {allowed} times a minute; wait {wait:.0f} s", retry_after=wait
+        )
+
+
+def _quota(session: Session, tenant: str) -> Row[tuple[int, int, int, int]]:
+    quota = session.execute(_QUOTA, {"tenant": tenant}).one_or_none()
+    if quota is None:
+        raise NotFound("tenant", tenant)
+    return quota
+
+
+_KEY, _MODULE, _SOURCE, _WHEEL = (table_of(rows).c for rows in (KeyRow, ModuleRow, SourceRow, WheelRow))
+_ASKED_TENANT = bindparam("tenant", type_=String())
+_RUNS = (_DATAFLOW.tenant == _ASKED_TENANT, _DATAFLOW.removed.is_(None))
+_SUBMITTED = (_OPERATION.who == _ASKED_TENANT, _OPERATION.kind.in_(COUNTED), _OPERATION.at > bindparam("since"))
+_COUNTS = {
+    "dataflows": select(func.count()).where(*_RUNS),
+    "tasks": select(func.coalesce(func.sum(_DATAFLOW.tasks), 0)).where(*_RUNS),
+    "streams": select(func.coalesce(func.sum(_DATAFLOW.streams), 0)).where(*_RUNS),
+    "submits_per_minute": select(func.count()).where(*_SUBMITTED),
+    "wheel_bytes": select(func.coalesce(func.sum(_WHEEL.bytes), 0)).where(_WHEEL.owner == _ASKED_TENANT),
+    "sources": select(func.count()).where(_SOURCE.owner == _ASKED_TENANT),
+    "modules": select(func.count()).where(_MODULE.owner == _ASKED_TENANT),
+    "keys": select(func.count()).where(_KEY.tenant == _ASKED_TENANT, _KEY.revoked.is_(None)),
+    "from_earliest": select(func.count()).where(*_RUNS, _DATAFLOW.start == Start.EARLIEST.value),
+}
+_USE = select(*(each.scalar_subquery().label(name) for name, each in _COUNTS.items()))
+
+
+def quota_use(session: Session, tenant: str, now: datetime, *, secrets: int, state_mb: int | None) -> QuotaUse:
+    """What a tenant uses; its secrets and states are not in the database."""
+    found = session.execute(_USE, {"tenant": tenant, "since": now.timestamp() - MINUTE}).one()
+    return QuotaUse(secrets=secrets, state_mb=state_mb, **{name: int(count) for name, count in found._mapping.items()})  # noqa: SLF001 - the public name for it

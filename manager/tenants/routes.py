@@ -1,0 +1,190 @@
+"""Routes of tenants: quotas, API keys, broker credentials, secrets, and sessions of the console.
+
+The console trades an API key for a cookie, so that browsers do not keep the key.
+"""
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+
+from manager.answers.base import Page, SecretName
+from manager.answers.tenants import (
+    BrokerCredentials,
+    KeyAnswer,
+    KeyForm,
+    NewKeyAnswer,
+    PublishingForm,
+    Quota,
+    SecretAnswer,
+    SecretForm,
+    SessionAnswer,
+    SessionEnded,
+    SessionForm,
+    TenantAnswer,
+    TenantForm,
+)
+from manager.problem import Conflict, Forbidden, ForeignPage, NotFound, TooLarge, UnsupportedMediaType
+from manager.rest import examples
+from manager.rest.dependencies import (
+    SESSION_LIFE,
+    ForTenant,
+    NamedTenant,
+    TheCaller,
+    TheId,
+    ThePage,
+    TheService,
+    forget_token,
+    form,
+    keep_token,
+    let_in,
+    open_form,
+    refuse_foreign_page,
+    token_in,
+)
+from manager.rest.openapi import documented
+
+router = APIRouter(prefix="/v1", tags=["administration"])
+_BODY = (TooLarge, UnsupportedMediaType)
+
+
+@router.post("/tenants", **documented(examples.TENANT, Conflict, Forbidden, *_BODY, body=TenantForm, status=201))
+def admit(
+    service: TheService, caller: TheCaller, sent: Annotated[TenantForm, Depends(form(TenantForm))]
+) -> TenantAnswer:
+    """Admit a tenant; operators only."""
+    return service.administration.admit(caller, sent)
+
+
+@router.get("/tenants", **documented(examples.TENANT_PAGE))
+def tenants(service: TheService, caller: TheCaller, page: ThePage) -> Page[TenantAnswer]:
+    """List tenants. A tenant sees only itself."""
+    return service.administration.tenants(caller, page)
+
+
+@router.put("/tenants/{tenant}/quota", **documented(examples.TENANT, Forbidden, NotFound, *_BODY, body=Quota))
+def set_quota(
+    service: TheService, caller: TheCaller, tenant: NamedTenant, sent: Annotated[Quota, Depends(form(Quota))]
+) -> TenantAnswer:
+    """Set a tenant's quota; operators only."""
+    return service.administration.set_quota(caller, tenant, sent)
+
+
+@router.put(
+    "/tenants/{tenant}/publishing", **documented(examples.TENANT, Forbidden, NotFound, *_BODY, body=PublishingForm)
+)
+def set_publishing(
+    service: TheService,
+    caller: TheCaller,
+    tenant: NamedTenant,
+    sent: Annotated[PublishingForm, Depends(form(PublishingForm))],
+) -> TenantAnswer:
+    """Set whether a tenant may publish modules that are code; operators only. What it has published stays."""
+    return service.administration.set_publishing(caller, tenant, sent)
+
+
+@router.post("/tenants/{tenant}/credentials", **documented(examples.CREDENTIALS, NotFound, status=201))
+def make_credentials(service: TheService, caller: TheCaller, tenant: NamedTenant) -> BrokerCredentials:
+    """Make new broker credentials for a tenant. They are shown only once, and replace those it had."""
+    return service.administration.make_credentials(caller, tenant)
+
+
+@router.post(
+    "/keys",
+    **documented(
+        examples.NEW_KEY,
+        *(Forbidden, NotFound, *_BODY),
+        body=KeyForm,
+        status=201,
+        leads_to={"id": ("revoke_key",)},
+    ),
+)
+def make_key(service: TheService, caller: TheCaller, sent: Annotated[KeyForm, Depends(form(KeyForm))]) -> NewKeyAnswer:
+    """Make an API key: an operator for anyone, a tenant for itself. It is shown only once."""
+    return service.administration.make_key(caller, sent)
+
+
+@router.get("/keys", **documented(examples.KEY_PAGE))
+def keys(service: TheService, caller: TheCaller, page: ThePage) -> Page[KeyAnswer]:
+    """List API keys without their secrets. A tenant sees only its own."""
+    return service.administration.keys(caller, page)
+
+
+@router.delete("/keys/{id}", **documented(examples.KEY_ANSWER, Conflict, NotFound))
+def revoke_key(service: TheService, caller: TheCaller, id: TheId) -> KeyAnswer:  # noqa: A002 - its public name
+    """Revoke an API key."""
+    return service.administration.revoke_key(caller, id)
+
+
+sessions_router = APIRouter(prefix="/v1", tags=["session"])
+
+
+async def _own_page(request: Request) -> None:
+    refuse_foreign_page(request)
+
+
+# No lock-out: nobody guesses a key of 256 random bits, and it could be used to keep others out. Right keys are taken
+# from every address.
+@sessions_router.post(
+    "/session",
+    dependencies=[Depends(_own_page)],
+    **documented(examples.SESSION_ANSWER, ForeignPage, TooLarge, UnsupportedMediaType, body=SessionForm, status=201),
+)
+def begin_session(
+    service: TheService,
+    request: Request,
+    response: Response,
+    sent: Annotated[SessionForm, Depends(open_form(SessionForm))],
+) -> SessionAnswer:
+    """Sign in to the console: trade an API key for a cookie that is valid for eight hours."""
+    caller = let_in(request, partial(service.administration.caller, sent.key))
+    token, caller = service.sessions.begin(caller, SESSION_LIFE)
+    keep_token(request, response, token)
+    return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
+
+
+@sessions_router.get("/session", **documented(examples.SESSION_ANSWER))
+def session(caller: TheCaller) -> SessionAnswer:
+    """Show the caller: its role, its tenant, and the end of its session if it has one."""
+    return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
+
+
+@sessions_router.delete("/session", **documented(examples.SESSION_ENDED))
+def end_session(service: TheService, caller: TheCaller, request: Request, response: Response) -> SessionEnded:
+    """Sign out of the console. A caller with an API key has no session to end."""
+    token = token_in(request)
+    if caller.until is None or token is None:
+        return SessionEnded(ended=False)
+    service.sessions.end(token)
+    forget_token(request, response)
+    return SessionEnded(ended=True)
+
+
+secrets_router = APIRouter(prefix="/v1", tags=["secrets"])
+_Named = Annotated[SecretName, Path(description="Its name in documents.")]
+
+
+@secrets_router.put(
+    "/secrets/{name}", **documented(examples.SECRET, NotFound, TooLarge, UnsupportedMediaType, body=SecretForm)
+)
+def put_secret(
+    service: TheService,
+    caller: TheCaller,
+    name: _Named,
+    sent: Annotated[SecretForm, Depends(form(SecretForm))],
+    tenant: ForTenant = None,
+) -> SecretAnswer:
+    """Store a secret. Tasks that name it get it with their next batch."""
+    return service.secrets.put(caller, name, sent, tenant=tenant)
+
+
+@secrets_router.get("/secrets", **documented(examples.SECRET_PAGE, NotFound))
+def secrets(service: TheService, caller: TheCaller, page: ThePage, tenant: ForTenant = None) -> Page[SecretAnswer]:
+    """List the names of secrets. Their values are never shown."""
+    return service.secrets.page(caller, page, tenant=tenant)
+
+
+@secrets_router.delete("/secrets/{name}", **documented(examples.SECRET, NotFound))
+def remove_secret(service: TheService, caller: TheCaller, name: _Named, tenant: ForTenant = None) -> SecretAnswer:
+    """Delete a secret. Tasks that name it fail."""
+    return service.secrets.remove(caller, name, tenant=tenant)

@@ -1,0 +1,374 @@
+"""Administration: tenants, API keys, sessions, quotas, and with what tenants connect to the broker."""
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, func, select
+from sqlmodel import Session, col
+
+from bridge.embedded import hashed
+from manager.answers.base import Page
+from manager.answers.overview import OperationKind
+from manager.answers.tenants import (
+    BrokerCredentials,
+    KeyAnswer,
+    KeyForm,
+    NewKeyAnswer,
+    PublishingForm,
+    Quota,
+    Role,
+    TenantAnswer,
+    TenantForm,
+)
+from manager.kernel.draft import OPERATOR
+from manager.observations.figures import tenant_states
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Unauthenticated
+from manager.store.tables import CredentialRow, KeyRow, OperationRow, SessionRow, SourceRow, TenantRow, table_of
+from manager.tenants.broker_access import Grant, OwnedTopic, grant, user_of
+from manager.tenants.quotas import Holding, check_another, quota_use
+from manager.use_case import Base, Caller, Paging, moment, operators_only, paged
+
+_ID_BYTES = 8
+_SECRET_BYTES = 32
+"""256 bits."""
+# The id is hexadecimal, so the first underscore behind it ends it; the secret may hold underscores.
+_FORM = re.compile(r"braid_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
+
+
+class NewKey(NamedTuple):
+    """An API key when it is made; the text is shown once and kept nowhere."""
+
+    id: str
+    """Finds it; no secret."""
+    text: str
+    """What the caller sends."""
+    hash: str
+    """What is kept of the secret."""
+
+
+def new_key() -> NewKey:
+    """Make an API key."""
+    id = secrets.token_hex(_ID_BYTES)  # noqa: A001 - the word that callers know it by
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    return NewKey(id=id, text=f"braid_{id}_{secret}", hash=hash_secret(secret))
+
+
+def parse_key(text: str) -> tuple[str, str] | None:
+    """The id and the secret of what a caller sent; None if it is no API key.
+
+    >>> parse_key("braid_00112233aabbccdd_" + "s" * 43) == ("00112233aabbccdd", "s" * 43)
+    True
+    >>> parse_key("braid_00112233aabbccdd_short"), parse_key("")
+    (None, None)
+    """
+    found = _FORM.fullmatch(text)
+    return (found[1], found[2]) if found else None
+
+
+def matches(secret: str, hash: str) -> bool:  # noqa: A002 - the field's name
+    """Compare a secret with a hash, in a time that reveals nothing about it.
+
+    >>> key = new_key()
+    >>> [matches(secret, key.hash) for secret in (parse_key(key.text)[1], "another")]
+    [True, False]
+    """
+    return hmac.compare_digest(hash_secret(secret).encode(), hash.encode())
+
+
+def new_token() -> str:
+    """The token that stands for a key in a session; as hard to guess."""
+    return secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def hash_secret(secret: str) -> str:
+    """The hash that is kept of a secret."""
+    # Slow, salted hashes are for passwords, which can be guessed. Nobody guesses 256 random bits, however fast the
+    # hash, and each request pays for it.
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+MOST_SESSIONS = 100
+"""Sessions of one key; with one more, the oldest ends."""
+_KEYS, _TENANTS = table_of(KeyRow).c, table_of(TenantRow).c
+_SESSIONS = table_of(SessionRow).c
+_SESSION = (
+    select(_SESSIONS.key, _SESSIONS.until, _KEYS.role, _KEYS.tenant, _TENANTS.requests_per_minute)
+    .join_from(table_of(SessionRow), table_of(KeyRow), _SESSIONS.key == _KEYS.id)
+    .outerjoin(table_of(TenantRow), _KEYS.tenant == _TENANTS.name)
+    .where(_SESSIONS.hash == bindparam("hash"), _SESSIONS.until > bindparam("now"), _KEYS.revoked.is_(None))
+)
+"""Asked for at every request by a cookie, with the key, so that a session ends with it."""
+
+
+class Sessions(Base):
+    """Sessions of the console."""
+
+    def begin(self, caller: Caller, seconds: float) -> tuple[str, Caller]:
+        """A token that stands for a caller's API key for so long, which is kept as a hash; and the caller with it."""
+        token, now = new_token(), time.time()
+        with self._store.write() as session:
+            session.execute(delete(SessionRow).where(col(SessionRow.until) <= now))
+            of_key = select(col(SessionRow.hash)).where(col(SessionRow.key) == caller.key)
+            older = of_key.order_by(col(SessionRow.until).desc()).offset(MOST_SESSIONS - 1)
+            session.execute(delete(SessionRow).where(col(SessionRow.hash).in_(session.scalars(older).all())))
+            session.add(SessionRow(hash=hash_secret(token), key=caller.key, until=now + seconds))
+        return token, self.caller(token)
+
+    def caller(self, token: str) -> Caller:
+        """Whose a session is; `Unauthenticated` where there is none, it is over, or its key was revoked."""
+        with self._store.read() as session:
+            row = session.execute(_SESSION, {"hash": hash_secret(token), "now": time.time()}).one_or_none()
+        if row is None:
+            raise Unauthenticated("the session is over, or its API key was revoked; sign in again")
+        return Caller(
+            key=row.key,
+            role=Role(row.role),
+            tenant=row.tenant,
+            until=moment(row.until),
+            requests_per_minute=row.requests_per_minute,
+        )
+
+    def end(self, token: str) -> None:
+        """Have a token let nobody in any more."""
+        with self._store.write() as session:
+            session.execute(delete(SessionRow).where(col(SessionRow.hash) == hash_secret(token)))
+
+
+_KEY = (
+    select(_KEYS.id, _KEYS.hash, _KEYS.role, _KEYS.tenant, _KEYS.revoked, _TENANTS.requests_per_minute)
+    .join_from(table_of(KeyRow), table_of(TenantRow), _KEYS.tenant == _TENANTS.name, isouter=True)
+    .where(_KEYS.id == bindparam("id"))
+)
+"""Asked for at every request."""
+
+
+class Administration(Base):
+    """Tenants, their API keys and their credentials."""
+
+    def caller(self, key: str) -> Caller:
+        """The caller with an API key; `Unauthenticated` where it is none, or revoked."""
+        if (parsed := parse_key(key)) is None:
+            raise Unauthenticated
+        with self._store.read() as session:
+            row = session.execute(_KEY, {"id": parsed[0]}).one_or_none()
+        if row is None or not matches(parsed[1], row.hash) or row.revoked is not None:
+            raise Unauthenticated
+        return Caller(key=row.id, role=Role(row.role), tenant=row.tenant, requests_per_minute=row.requests_per_minute)
+
+    def first_key(self) -> str | None:
+        """An operator's key where there is none at all, so that somebody can begin; else nothing."""
+        with self._store.write() as session:
+            if session.scalar(select(func.count()).select_from(KeyRow)):
+                return None
+            return self._made_key(session, None, "the first").text
+
+    def admit(self, caller: Caller, form: TenantForm) -> TenantAnswer:
+        """Admit a tenant; operators only."""
+        operators_only(caller)
+        if form.name == OPERATOR:
+            raise Conflict(f"the journal calls operators {OPERATOR!r}; choose another name")
+        begun = time.monotonic()
+        with self._store.write() as session:
+            if session.get(TenantRow, form.name) is not None:
+                raise Conflict(f"there is a tenant {form.name!r} already; choose another name")
+            _check_topics(session, form.name)
+            now = time.time()
+            session.add(TenantRow(name=form.name, **form.quota.model_dump(), created=now))
+            _note(session, OperationKind.ADMIT, caller, form.name, begun)
+        self._tools.access_changed()
+        return self._tenant(form.name)
+
+    def tenants(self, caller: Caller, paging: Paging) -> Page[TenantAnswer]:
+        """Every tenant for an operator, itself for a tenant."""
+        wanted = select(TenantRow).order_by(col(TenantRow.name)).where(col(TenantRow.name) > (paging.after or ""))
+        if caller.tenant is not None:
+            wanted = wanted.where(col(TenantRow.name) == caller.tenant)
+        with self._store.read() as session:
+            rows = session.scalars(wanted.limit(paging.limit + 1)).all()
+            answer = partial(self._answer, session, self._state_sizes())
+            return paged(rows, paging.limit, cursor=lambda row: row.name, answer=answer)
+
+    def set_quota(self, caller: Caller, tenant: str, quota: Quota) -> TenantAnswer:
+        """Set what a tenant may use; operators only."""
+        operators_only(caller)
+        begun = time.monotonic()
+        with self._store.write() as session:
+            row = session.get(TenantRow, tenant)
+            if row is None:
+                raise NotFound("tenant", tenant)
+            for name, most in quota.model_dump().items():
+                setattr(row, name, most)
+            session.add(row)
+            _note(session, OperationKind.QUOTA, caller, tenant, begun)
+        return self._tenant(tenant)
+
+    def set_publishing(self, caller: Caller, tenant: str, form: PublishingForm) -> TenantAnswer:
+        """Set whether a tenant may publish code; operators only. What it has published stays."""
+        operators_only(caller)
+        begun = time.monotonic()
+        with self._store.write() as session:
+            row = session.get(TenantRow, tenant)
+            if row is None:
+                raise NotFound("tenant", tenant)
+            row.publishes = form.code
+            session.add(row)
+            note = "may publish code" if form.code else "may not publish code"
+            _note(session, OperationKind.PUBLISHING, caller, tenant, begun, note)
+        return self._tenant(tenant)
+
+    def make_key(self, caller: Caller, form: KeyForm) -> NewKeyAnswer:
+        """Make an API key: an operator for anybody, a tenant for itself."""
+        if caller.tenant is not None and form.tenant not in {None, caller.tenant}:
+            raise Forbidden("a tenant makes keys for itself only; leave the tenant out")
+        tenant = caller.tenant or form.tenant
+        begun = time.monotonic()
+        with self._store.write() as session:
+            if tenant is not None and session.get(TenantRow, tenant) is None:
+                raise NotFound("tenant", tenant)
+            if tenant is not None:
+                check_another(session, tenant, Holding.KEYS, _valid_keys(session, tenant))
+            made = self._made_key(session, tenant, form.note)
+            _note(session, OperationKind.MAKE_KEY, caller, made.id, begun)
+            session.flush()
+            answer = _key(session.get_one(KeyRow, made.id))
+        return NewKeyAnswer(**answer.model_dump(), key=made.text)
+
+    def keys(self, caller: Caller, paging: Paging) -> Page[KeyAnswer]:
+        """The caller's API keys; all of them for an operator."""
+        wanted = select(KeyRow).order_by(col(KeyRow.id)).where(col(KeyRow.id) > (paging.after or ""))
+        if caller.tenant is not None:
+            wanted = wanted.where(col(KeyRow.tenant) == caller.tenant)
+        with self._store.read() as session:
+            rows = session.scalars(wanted.limit(paging.limit + 1)).all()
+        return paged(rows, paging.limit, cursor=lambda row: row.id, answer=_key)
+
+    def revoke_key(self, caller: Caller, key: str) -> KeyAnswer:
+        """Have an API key let nobody in any more."""
+        begun = time.monotonic()
+        with self._store.write() as session:
+            row = session.get(KeyRow, key)
+            if row is None or caller.tenant not in {None, row.tenant}:
+                raise NotFound("API key", key)
+            if row.revoked is None:
+                if row.role == Role.OPERATOR and _operators(session) == 1:
+                    raise Conflict("this is the last key of an operator; make another one first")
+                row.revoked = time.time()
+                session.add(row)
+                _note(session, OperationKind.REVOKE_KEY, caller, key, begun)
+        return _key(row)
+
+    def make_credentials(self, caller: Caller, tenant: str) -> BrokerCredentials:
+        """Make a tenant's broker credentials; those it had before let nobody in any more."""
+        if caller.tenant not in {None, tenant}:
+            raise NotFound("tenant", tenant)
+        begun = time.monotonic()
+        password = secrets.token_urlsafe(32)
+        with self._store.write() as session:
+            if session.get(TenantRow, tenant) is None:
+                raise NotFound("tenant", tenant)
+            session.merge(CredentialRow(tenant=tenant, hash=hashed(password), created=time.time()))
+            _note(session, OperationKind.CREDENTIALS, caller, tenant, begun)
+        self._tools.access_changed()
+        may = self.grants()[tenant]
+        broker = self._tools.broker()
+        url = "" if broker is None else str(broker)
+        return BrokerCredentials(url=url, user=user_of(tenant), password=password, reads=may.reads, writes=may.writes)
+
+    def grants(self) -> dict[str, Grant]:
+        """The grants of each tenant on the broker."""
+        with self._store.read() as session:
+            tenants = session.scalars(select(col(TenantRow.name))).all()
+            topics = [
+                OwnedTopic(owner=row.owner, topic=row.connection["topic"])
+                for row in session.scalars(select(SourceRow))
+                if "topic" in row.connection
+            ]
+        return grant(tenants, topics)
+
+    def broker_hashes(self) -> dict[str, str]:
+        """The hashes of the tenants' broker passwords, by user."""
+        with self._store.read() as session:
+            return {user_of(row.tenant): row.hash for row in session.scalars(select(CredentialRow))}
+
+    def _tenant(self, name: str) -> TenantAnswer:
+        with self._store.read() as session:
+            return self._answer(session, self._state_sizes(), session.get_one(TenantRow, name))
+
+    def _answer(self, session: Session, states: Mapping[str, int] | None, row: TenantRow) -> TenantAnswer:
+        state_mb = None if states is None else states.get(row.name, 0) // 1_000_000
+        kept = 0 if self._tools.vault is None else len(self._tools.vault.names(row.name))
+        return TenantAnswer(
+            name=row.name,
+            quota=Quota.model_validate({name: getattr(row, name) for name in Quota.model_fields}),
+            uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept, state_mb=state_mb),
+            created=moment(row.created),
+            publishes_code=row.publishes,
+            quarantined_until=_still(row.quarantined_until),
+        )
+
+    def _state_sizes(self) -> Mapping[str, int] | None:
+        """The sizes of the states of tenants, where this manager knows what runs for whom."""
+        with suppress(StateNotReady), self._committer.looking() as state:
+            return tenant_states(state.running, state.plans, self._seeing).by_tenant
+        return None
+
+    @staticmethod
+    def _made_key(session: Session, tenant: str | None, note: str) -> NewKey:
+        made = new_key()
+        role = Role.OPERATOR if tenant is None else Role.TENANT
+        session.add(KeyRow(id=made.id, hash=made.hash, role=role, tenant=tenant, note=note, created=time.time()))
+        return made
+
+
+def _still(until: float | None) -> datetime | None:
+    """The end of a quarantine that is not over."""
+    return moment(until) if until is not None and time.time() < until else None
+
+
+def _key(row: KeyRow) -> KeyAnswer:
+    return KeyAnswer(
+        id=row.id,
+        role=Role(row.role),
+        tenant=row.tenant,
+        note=row.note,
+        created=moment(row.created),
+        revoked=None if row.revoked is None else moment(row.revoked),
+    )
+
+
+def _check_topics(session: Session, tenant: str) -> None:
+    """Refuse a tenant by whose name a topic begins that feeds a source of another."""
+    of = table_of(SourceRow).c
+    for source, connection in session.execute(select(of.name, of.connection)):
+        topic = connection.get("topic", "")
+        if topic.partition("/")[0] == tenant:
+            raise Conflict(
+                f"the topic {topic!r} of the source {source!r} would be this tenant's; choose another name, or revoke "
+                "that source first"
+            )
+
+
+def _valid_keys(session: Session, tenant: str) -> int:
+    held = (col(KeyRow.tenant) == tenant, col(KeyRow.revoked).is_(None))
+    return session.scalar(select(func.count()).select_from(KeyRow).where(*held)) or 0
+
+
+def _operators(session: Session) -> int:
+    """The number of operators' keys that are valid."""
+    held = (col(KeyRow.role) == Role.OPERATOR, col(KeyRow.revoked).is_(None))
+    return session.scalar(select(func.count()).select_from(KeyRow).where(*held)) or 0
+
+
+def _note(  # noqa: PLR0913, PLR0917 - who did what, when, and what came of it
+    session: Session, kind: OperationKind, caller: Caller, subject: str, begun: float, note: str = ""
+) -> None:
+    seconds = time.monotonic() - begun
+    session.add(OperationRow(at=time.time(), kind=kind, who=caller.who, subject=subject, seconds=seconds, note=note))

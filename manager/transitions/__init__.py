@@ -1,1 +1,0 @@
-"""Transitions: coordinated changes of what runs that take several steps, as records, tables and pure decisions."""
