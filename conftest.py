@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import dags.canonical
-from merge.grouping import effort
+from merge.grouping import problem
 from tests import needs, notation
 
 pytest_plugins = ["tests.closing_line"]
@@ -42,7 +42,7 @@ def _needs_of_the_platform(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(autouse=True)
 def _no_clock_in_planning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside other tests the solver would run out of patience now and then, and find other groups than it else does."""
-    monkeypatch.setattr(effort, "PATIENCE", math.inf)
+    monkeypatch.setattr(problem, "PATIENCE", math.inf)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import psutil
 
 from benchmarks.engine_plans import HOST
 from bridge import Message, topics
-from bridge.brokers.broker import start_broker
+from bridge.broker import start_broker
 from bridge.sender import Sender
 from bridge.transport.mqtt_client import MqttClient
 from engine.host.cpu_meter import CpuMeter

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.engine_plans import SENSOR_FIELDS, Twelve, bare, event, events
 from bridge import Item, ItemKind, Spool, between, packed
-from bridge.events.raw_events import all_events_in
+from bridge.raw_events import all_events_in
 from dags import Schema
 from engine.host.cpu_meter import CpuMeter
 from engine.offset import Offset

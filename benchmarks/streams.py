@@ -25,13 +25,13 @@ import pyarrow as pa
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message, SystemClock, commit
-from bridge.brokers.broker import BrokerKind, start_broker
-from bridge.brokers.mosquitto_setup import executable
-from bridge.emitted import Emitted, Stream
-from bridge.machine.descriptors import allow_many_descriptors
+from bridge.broker import BrokerKind, start_broker
+from bridge.broker_setup import mosquitto_program
+from bridge.machine import allow_many_descriptors
 from bridge.sender import Sender
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
+from bridge.wire import Emitted, Stream
 from dags import Kind
 from engine.host.reception import Receptions
 from engine.host.spools import HostSpools
@@ -122,7 +122,7 @@ class _Host:
 
 def main(*, quick: bool) -> None:
     """Measure with every broker that is there."""
-    brokers: list[BrokerKind] = ["embedded"] if executable() is None else ["mosquitto", "embedded"]
+    brokers: list[BrokerKind] = ["embedded"] if mosquitto_program() is None else ["mosquitto", "embedded"]
     raw, count, seconds = (100, 200, 3.0) if quick else (1_000, 5_000, 20.0)
     allow_many_descriptors()
     print(json.dumps({kind: _raw(kind, raw, seconds) | _between_jobs(kind, count, seconds) for kind in brokers}))

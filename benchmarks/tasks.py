@@ -29,7 +29,7 @@ from benchmarks.task_configs import (
     VARIANTS,
     Config,
 )
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 from engine.behaviour import implementation_of, installed_behaviours
 from engine.code.store import digest_of

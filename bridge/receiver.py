@@ -1,44 +1,163 @@
-"""The receiver: moves messages from the broker into spools.
+"""The receiver: moves messages from the broker into spools, and tells producers what it has.
 
 The client's own thread only puts messages into a queue, in groups. A thread, which may work for many receivers, takes
-them out, appends each group to its stream's spool, and only then acknowledges it. While the spool of a raw stream is
+them out, appends each group to its stream's spool, and acknowledges it only then. While the spool of a raw stream is
 full, or the broker has not answered for what the stream rejected, nothing of it is acknowledged: the broker holds it
 back.
 
-What a raw topic retains is from before it was subscribed to, so it is acknowledged and not spooled, unless the feed
-asks for it.
+What a raw topic retains is from before the subscription, so it is acknowledged and not spooled, unless the feed asks
+for it.
 
 An acknowledgement holds only for the connection that its message came over. So everything that waits is dropped when a
 connection ends: it was not acknowledged and comes again. Raw messages that were spooled, but whose acknowledgement the
-broker did not take, come again too; `bridge.deliveries` recognizes them.
+broker did not take, come again too; `bridge.spools.deliveries` recognizes them.
 
-Streams between jobs need nothing of that: their producers keep all that no spool has reported. So their frames are
-acknowledged whatever becomes of them. Those that come early are held in memory, and those for a full spool are dropped.
-What a spool may have missed, because it was full or there was no connection, its producer is asked for.
+Streams between jobs need nothing of that, because their producers keep all that no spool has reported: a broker's
+acknowledgement promises them nothing. So their frames are acknowledged whatever becomes of them. Early ones are held in
+memory, and those for a full spool are dropped. What a spool may have missed, because it was full or there was no
+connection, its producer is asked for. Reports are retained messages, so that a producer that comes back gets the newest
+one.
 """
 
+import math
 import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from bridge.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
-from bridge.events.births import Birth
-from bridge.events.numbered_events import Receipt, Sent, next_of, taken
-from bridge.events.raw_events import all_events_in
-from bridge.intake import Counts, Expected, Intake, expire, offer
-from bridge.machine.clock import Clock, SystemClock
-from bridge.message import Message
-from bridge.message_transport import ReceiverTransport
-from bridge.producer_answers import REPORT_INTERVAL, ProducerAnswers
-from bridge.spool_feed import SpoolFeed, Unread
+from bridge.intake import Counts, Expected, Intake, Receipt, Sent, expire, next_of, offer, taken
+from bridge.machine import Clock, SystemClock
+from bridge.messages import Message, ReceiverTransport
+from bridge.raw_events import all_events_in
+from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Item, ItemKind, SpoolDamaged, packed
-from bridge.spools.spool import SpoolClosed, SpoolFull, SpoolState
-from bridge.wire import Frame, FrameKind, MalformedFrame, decode
+from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState
+from bridge.wire import Again, Birth, Frame, FrameKind, Have, MalformedFrame, decode
 from dags import Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolFeed:
+    """One topic that a receiver spools: raw events of a schema, numbered events, or frames of one producer."""
+
+    spool: Spool
+    schema: Schema | None = None
+    answers_at: str = ""
+    """For numbered events, the topic on which to answer each message."""
+    retained: bool = False
+    """Whether an empty spool begins with what the topic retains, if it has raw events."""
+    asks_at: str = ""
+    """The topic on which to ask the producer for missing events."""
+    has_at: str = ""
+    """The topic on which to report to the producer what the spool has."""
+
+    @property
+    def is_bridge(self) -> bool:
+        """True for frames of another job."""
+        return self.schema is None and not self.answers_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A message, or an event in one, that could not be spooled."""
+
+    topic: str
+    event: str
+    reason: str
+    count: int = 1
+    """The number of events that it stands for."""
+
+
+_PATIENCE = 60.0
+"""Seconds to ask a producer that is present for missing events. Then the stream goes on without them."""
+_SILENCE = 45.0
+"""Seconds of silence after which a producer counts as away; one that waits for an answer sends more often."""
+_ASK_INTERVAL = 1.0
+"""Seconds before missing events are asked for again."""
+_EVERYTHING = 1 << 62
+"""A number after any that a producer has sent."""
+REPORT_INTERVAL = 0.25
+"""Seconds between two reports on a stream, so that many small groups cost few messages."""
+
+
+class ProducerAnswers:
+    """Reports and questions to producers, by the topics of their streams; used by one receiver."""
+
+    def __init__(self, transport: ReceiverTransport) -> None:
+        self._transport = transport
+        self.due: set[str] = set()
+        """Streams of which there is something to report."""
+        self._reported: dict[str, float] = {}
+        """The times of the last reports."""
+        self._asked: dict[str, tuple[tuple[int, int], float]] = {}
+        """The missing numbers that were asked for last, and when."""
+        self._heard: dict[str, tuple[float, float]] = {}
+        """The time since which a producer has been present, and when its last message came."""
+
+    @property
+    def waiting(self) -> bool:
+        """True if a report was put off, because another one had just been sent."""
+        return any(topic in self._reported for topic in self.due)
+
+    def note_news(self, topic: str, *, urgent: bool = False) -> None:
+        """Report on a stream soon; if it is urgent, even if another report has just been sent."""
+        self.due.add(topic)
+        if urgent:
+            self._reported.pop(topic, None)
+
+    def repeat(self) -> None:
+        """Ask and report again: the broker may have lost the messages."""
+        self._asked.clear()
+        self.due.update(self._reported)
+        self._reported.clear()
+
+    def forget(self, topic: str) -> None:
+        """Report and ask nothing more on a stream."""
+        self.due.discard(topic)
+        for times in (self._reported, self._asked, self._heard):
+            times.pop(topic, None)
+
+    def patience(self, topic: str, now: float, *, heard: bool) -> float:
+        """Seconds to wait for missing events: no limit while the producer is away, because it still has them."""
+        since, last = self._heard.get(topic, (now, now))
+        if now - last > _SILENCE:
+            since = now
+        if heard:
+            self._heard[topic] = (since, now)
+        return _PATIENCE if now - since >= _PATIENCE else math.inf
+
+    def ask(self, topic: str, feed: SpoolFeed, epoch: int, missing: tuple[int, int], now: float) -> None:
+        """Ask for missing events, unless they have just been asked for."""
+        if not feed.asks_at:
+            return
+        asked, at = self._asked.get(topic, (None, 0.0))
+        if asked == missing and now - at < _ASK_INTERVAL:
+            return
+        self._asked[topic] = (missing, now)
+        self._transport.publish(feed.asks_at, Again(epoch=epoch, first=missing[0], end=missing[1]).encoded())
+
+    def ask_for_rest(self, feed: SpoolFeed, expected: Expected) -> None:
+        """Ask for all that a producer has sent and the spool does not have; it may be nothing."""
+        if feed.asks_at and expected.opened and not expected.closed and expected.next is not None:
+            again = Again(epoch=expected.epoch, first=expected.next, end=_EVERYTHING)
+            self._transport.publish(feed.asks_at, again.encoded())
+
+    def report(self, topic: str, feed: SpoolFeed, now: float) -> None:
+        """Report what the spool has of a stream, if there is news and the last report is old enough."""
+        reported = self._reported.get(topic)
+        if topic not in self.due or (reported is not None and now - reported < REPORT_INTERVAL):
+            return
+        self.due.discard(topic)
+        expected = feed.spool.producers.get(topic, Expected())
+        # Until the stream has opened in this epoch, its producer must not take the opening for received.
+        if feed.has_at and expected.opened and expected.next is not None:
+            self._reported[topic] = now
+            have = Have(epoch=expected.epoch, next=expected.next, closed=expected.closed)
+            self._transport.publish(feed.has_at, have.encoded(), retain=True)
+
 
 MOST_SPOOLED = 8_000_000
 """Bytes of messages that are spooled together, so that a spool grows little beyond its limit; a larger one alone."""
@@ -127,7 +246,7 @@ class Receiver:
         messages with it.
 
         `session` names the broker's session, whose raw messages are spooled once although the broker delivers them
-        again. It is empty if the broker's packet ids are not known to allow that, see `bridge.deliveries`.
+        again. It is empty if the broker's packet ids are not known to allow that, see `bridge.spools.deliveries`.
         """
         self.feeds: dict[str, SpoolFeed] = {}
         self.intakes: dict[str, Intake] = {}

@@ -1,11 +1,12 @@
-"""The sender: publishes the events that jobs emitted, from their records, until the consumers' spools have them.
+"""The sender: publishes what jobs emitted, from their records, until the consumers' spools have it.
 
 One thread does everything: `run`, or `work` step by step. Requests of jobs, answers of receivers and answers of the
-broker are put into a queue by whichever thread they come from. The decisions about each stream are in
-`bridge/outbox.py`; here frames are read, published and counted.
+broker are put into a queue by whichever thread they come from. `bridge/outbox.py` decides about each stream; here
+frames are read, published and counted. `ForwardedStreams`, which any thread may ask, has the epoch of each opening and
+the records that each stream still needs.
 
 Memory is bounded however far a consumer lags: only so many bytes of each stream are unconfirmed, and only so many of
-all streams together wait for the broker. The rest stays in the records, and is read when there is room.
+all streams together wait for the broker's answer. The rest stays in the records, and is read when there is room.
 """
 
 import threading
@@ -18,16 +19,13 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from bridge import topics
-from bridge.emitted import Emitted, Stream
-from bridge.forward_line import ForwardLine, ReadEmitted
-from bridge.forwarded_streams import OPENINGS, ForwardedStreams
-from bridge.message import Message
-from bridge.message_bounds import why_unsendable
-from bridge.message_transport import SenderTransport
+from bridge.messages import Message, SenderTransport, why_unsendable
 from bridge.outbox import (
     DueKind,
     Finished,
+    ForwardLine,
     Outbox,
+    ReadEmitted,
     Superseded,
     answered,
     asked,
@@ -37,9 +35,104 @@ from bridge.outbox import (
     reported,
     sent,
 )
-from bridge.publish_window import MOST_UNANSWERED_BYTES, PublishWindow
-from bridge.transport.dispatch import note_failed
-from bridge.wire import Again, Have, MalformedFrame, encode
+from bridge.transport.subscriptions import note_failed
+from bridge.wire import Again, Emitted, Have, MalformedFrame, Stream, encode
+
+NO_RECORD_NEEDED = 2**63 - 1
+"""The first record that a stream needs if it needs none: larger than any number."""
+OPENINGS = 1 << 16
+"""The number of times that a stream may open in one epoch of its host: each opening has its own epoch on the wire."""
+
+
+class ForwardedStreams:
+    """Openings and needs of a sender's streams; any thread may use it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._openings: dict[Stream, tuple[int, int]] = {}
+        """The host's epoch, and the openings in it."""
+        self._opening: dict[Stream, int] = {}
+        """The first numbers of streams that the sender was asked to open, and has not opened."""
+        self._confirmed: dict[Stream, int] = {}
+        """The first numbers that the consumers' spools are not known to have."""
+
+    def open(self, stream: Stream, epoch: int, first: int) -> int:
+        """Note that a stream is to open at a number; returns the epoch of this opening on the wire.
+
+        Each opening has its own epoch, so that the end of the one before, delivered twice, cannot end this one.
+        """
+        with self._guard:
+            before, openings = self._openings.get(stream, (epoch, -1))
+            if epoch < before:
+                raise ValueError(
+                    f"port {stream.port!r} of instance {stream.instance} was forwarded in epoch {before}; "
+                    f"forward it in that or a higher one, not in {epoch}"
+                )
+            openings = openings + 1 if epoch == before else 0
+            self._openings[stream] = epoch, openings
+            self._opening.setdefault(stream, first)
+            return epoch * OPENINGS + openings
+
+    def confirm(self, stream: Stream, number: int, *, opened: bool = False) -> None:
+        """Note that records before a number are not needed; `opened` if the sender has just opened the stream."""
+        with self._guard:
+            self._confirmed[stream] = number
+            if opened:
+                self._opening.pop(stream, None)
+
+    def finish(self, stream: Stream) -> None:
+        """Note that no records are needed: the consumer's spool has all of the stream."""
+        with self._guard:
+            self._confirmed.pop(stream, None)
+
+    def needed(self, stream: Stream) -> int:
+        """The first number that the consumer's spool is not known to have."""
+        with self._guard:
+            return min(each.get(stream, NO_RECORD_NEEDED) for each in (self._confirmed, self._opening))
+
+
+MOST_UNANSWERED_BYTES = 64_000_000
+_MOST_UNANSWERED_MESSAGES = 10_000  # message ids are few
+
+
+class PublishWindow:
+    """Publishes over a client, and counts what the broker has not answered; used by one sender, in its thread."""
+
+    def __init__(
+        self,
+        transport: SenderTransport,
+        *,
+        enqueue: Callable[[Callable[[], None]], None],
+        on_refusal: Callable[[str, str], None],
+        most_bytes: int = MOST_UNANSWERED_BYTES,
+    ) -> None:
+        """`enqueue` takes the answers from the client's thread to the sender's."""
+        self._transport = transport
+        self._enqueue = enqueue
+        self._on_refusal = on_refusal
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._messages = 0
+
+    @property
+    def has_room(self) -> bool:
+        """True if one more message may be published."""
+        return self._bytes < self._most_bytes and self._messages < _MOST_UNANSWERED_MESSAGES
+
+    def publish(self, topic: str, payload: bytes, then: Callable[[str], None]) -> None:
+        """Publish a message, and call `then` in the sender's thread with the broker's refusal; empty if it took it."""
+        self._bytes += len(payload)
+        self._messages += 1
+
+        def note(refusal: str) -> None:
+            self._bytes -= len(payload)
+            self._messages -= 1
+            if refusal:
+                self._on_refusal(topic, refusal)
+            then(refusal)
+
+        self._transport.publish(topic, payload, answered=lambda refusal: self._enqueue(partial(note, refusal)))
+
 
 MOST_UNCONFIRMED = 16_000_000
 """Bytes of one stream that may be on their way to its consumer's spool."""

@@ -1,20 +1,83 @@
-"""The wire format of streams between jobs: frames of numbered events as Arrow IPC, with everything else as metadata.
+"""The wire format of streams between jobs: births, frames of numbered events, and what a job has emitted.
 
-Numbers count events, not frames, so they do not depend on how a producer cuts its batches. They belong to the
-producer, which is an instance and a port, and to its epoch. A frame is small enough for any broker. A receiver's
-answers are JSON: what it has, and what it wants again.
+A frame holds events as Arrow IPC, with everything else as metadata, and is small enough for any broker. Numbers count
+events, not frames, so they do not depend on how a producer cuts its batches. They belong to the producer, which is an
+instance and a port, and to its epoch. A receiver answers in JSON: what it has, and what it wants again.
+
+Births are the times at which the raw events behind an event were received, so that the age of an output is known.
+Consecutive events that were born together share one birth. Births stay the same over a bridge, while a stamp is the
+time at which a spool received something. What was spooled or recorded without births has an unknown birth.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 
+import msgspec
 import pyarrow as pa
 
-from bridge.events.births import Birth, births_in, births_text, part_of
+UNKNOWN_BIRTH = 0
+"""The time of an unknown birth; earlier than all known ones."""
+
+
+class Birth(NamedTuple):
+    """The birth of consecutive events; made by receivers, by generators, and by the kernel for emitted events."""
+
+    many: int
+    """The number of events."""
+    at: int
+    """The time when Braid's first spool received their raw events, in milliseconds."""
+
+
+def part_of(births: Sequence[Birth], first: int, end: int) -> tuple[Birth, ...]:
+    """The births of a slice of the events.
+
+    >>> part_of([Birth(3, 100), Birth(2, 200)], 2, 4)
+    (Birth(many=1, at=100), Birth(many=1, at=200))
+    """
+    found, place = [], 0
+    for many, at in births:
+        if (left := min(end, place + many) - max(first, place)) > 0:
+            found.append(Birth(left, at))
+        place += many
+    return tuple(found)
+
+
+def births_text(births: Sequence[Birth]) -> str:
+    """Births as text; empty if there are none.
+
+    >>> births_text([Birth(3, 100), Birth(2, 200)])
+    '[[3,100],[2,200]]'
+    """
+    return msgspec.json.encode(births).decode() if births else ""
+
+
+def births_in(text: str | None, count: int) -> tuple[Birth, ...]:
+    """The births of `count` events from their text, which may be absent; raises ValueError if it does not fit.
+
+    >>> births_in("[[3,100],[2,200]]", 5)
+    (Birth(many=3, at=100), Birth(many=2, at=200))
+    """
+    if not text:
+        return ()
+    try:
+        births = tuple(Birth(_whole(many), _whole(at)) for many, at in json.loads(text))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{text[:100]!r} has no births: {error}") from error
+    if sum(birth.many for birth in births) != count:
+        raise ValueError(f"{text[:100]!r} has the births of another number of events than {count}")
+    return births
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise TypeError(f"{value!r} is neither a count nor a time")
+    return value
+
 
 _VERSION = b"1"
 MOST_MESSAGE_BYTES = 1_000_000
@@ -193,3 +256,44 @@ def cut(events: pa.RecordBatch, most: int = MOST_MESSAGE_BYTES) -> Iterator[pa.R
     half = events.num_rows // 2
     yield from cut(events.slice(0, half), most)
     yield from cut(events.slice(half), most)
+
+
+class Stream(NamedTuple):
+    """A stream between jobs, named by the instance and port that it leaves."""
+
+    instance: int
+    port: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emitted:
+    """Events that left a port together, or a marker; made by a job from its records."""
+
+    first: int
+    """The number of its first event, or of the marker."""
+    events: pa.RecordBatch | None = None
+    marker: str = ""
+    """The marker's name, if there are no events."""
+    births: tuple[Birth, ...] = ()
+    """The births of all its events; empty if they are unknown."""
+
+    @property
+    def end(self) -> int:
+        """The number after its last. A marker takes one number."""
+        return self.first + (1 if self.events is None else len(self.events))
+
+
+def frames(stream: Stream, epoch: int, kept: Iterable[Emitted], number: int) -> Iterator[Frame]:
+    """Yield what was emitted from a number on, in frames small enough for any broker."""
+    frame = partial(Frame, instance=stream.instance, port=stream.port, epoch=epoch)
+    for emitted in kept:
+        if emitted.end <= number:
+            continue
+        if emitted.events is None:
+            yield frame(first=emitted.first, kind=FrameKind.MARKER, marker=emitted.marker)
+            continue
+        first = max(number, emitted.first)
+        for events in cut(emitted.events.slice(first - emitted.first)):
+            at = first - emitted.first
+            yield frame(first=first, events=events, births=part_of(emitted.births, at, at + len(events)))
+            first += len(events)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bridge.events.births import Birth
+from bridge.wire import Birth
 
 Numbers = npt.NDArray[np.int64]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
 
-from bridge.machine.files import link_whole, make_folder
+from bridge.files import link_whole, make_folder
 from engine.behaviour import NoBehaviour
 from engine.code.store import CodeStore
 from engine.code.vouchers import Voucher, VoucherFile

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
-from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
+from bridge.raw_events import DEEPEST_PARKED, deeper_than
 from dags.divisibility import GROUPS
 from engine.plan import SWITCH_MARKERS, Delivery, Entry, Forward, Plan, SlotState, is_switch
 from engine.supply import declaring, unfit

@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from bridge.events.json_columns import marked
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES, marked
 from dags import Kind, Outside, Schema
 from engine.behaviour import AnyImplementation, Behaviour, implementation_of, installed_behaviours
 from engine.event_streams import EventStream, PortRun, nothing

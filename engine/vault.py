@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
-from bridge.machine.files import make_folder, sync_folder, write_whole
+from bridge.files import make_folder, sync_folder, write_whole
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet

@@ -12,14 +12,9 @@ reconfigurations is consistent.
 """
 
 from merge.capacity import Costs
-from merge.change import Change
-from merge.consolidation.cost_benefit import Disruption, Gain, Worth, disruption, gain, worth
-from merge.consolidation.defragmentation import Fragmentation, consolidate, fragmentation
-from merge.consolidation.isolation import isolate, overloaded
-from merge.consolidation.regimes import Regime, Saves
-from merge.consolidation.regions import Region, regions
-from merge.consolidation.separation import separated
-from merge.covering import Component, components
+from merge.consolidation.cost_benefit import Disruption, Gain, Regime, Saves, Worth, disruption, gain, worth
+from merge.consolidation.defragmentation import Fragmentation, Region, consolidate, fragmentation, regions
+from merge.consolidation.isolation import in_quarantine, isolate, overloaded, quarantine_of, separated
 from merge.errors import (
     DataflowExists,
     NoHost,
@@ -29,24 +24,35 @@ from merge.errors import (
     StaleChange,
     TooManyStreams,
 )
-from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
-from merge.explanation import Explanation, Reuse, explain, explained
-from merge.grouping.images import Image
-from merge.jobs import Assignment, Bridge, Home, Job, JobId, Jobs
-from merge.merger import merge, swap, unmerge
+from merge.grouping.problem import Image
+from merge.jobs import MOST_PAUSED, Assignment, Bridge, Home, Job, JobId, Jobs, release
+from merge.merger import Explanation, Reuse, explain, explained, merge, swap, unmerge
 from merge.paces import LONGEST_PACE, Repace, repaced
-from merge.pauses import MOST_PAUSED, release
 from merge.placement.hosts import Host, as_registered
-from merge.placement.quarantine import in_quarantine, quarantine_of
 from merge.placement.strategies import STRATEGIES, place
+from merge.reconfiguration.covering import Component, components
 from merge.reconfiguration.serialisability import Cycle, History, Precedence, Processed, Transaction, violation
-from merge.running_dags import DagId, RunningDags
-from merge.running_graph import RunningGraph
+from merge.running_graph import Change, DagId, RunningDags, RunningGraph
 from merge.shards import DividedWork, Rescale, divided_work, rescaled, shards_for
 from merge.step import BATCH_SECONDS, Conditions, Remove, Replace, Request, Step, Submit, decide
-from merge.task import Instance, RunningTask, Submitted
-from merge.task_counts import TaskCounts, counted
-from merge.work import Amount, Flow, Weighed, declared, each_step, each_task, flows, numbered, work_saved, works
+from merge.tasks import Instance, RunningTask, Submitted, TaskCounts, counted
+from merge.work import (
+    ASSUMED_BUSY,
+    Amount,
+    Basis,
+    Flow,
+    MeasuredCosts,
+    TaskEstimate,
+    Weighed,
+    declared,
+    each_step,
+    each_task,
+    estimated,
+    flows,
+    numbered,
+    work_saved,
+    works,
+)
 
 __all__ = [
     "ASSUMED_BUSY",

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-from merge.task import Instance
+from merge.tasks import Instance
 
 BEARABLE = 0.8
 """The part of its pace that a job's batches may take where it cannot be helped. A half is what it should take; the rest

@@ -3,17 +3,19 @@
 Merging looks each task of the canonical dataflow up by its key, parents first. What is found is reused; since a
 signature covers all ancestors, whatever is above a found task is found too. The rest is the residue. Unmerging takes
 the dataflow from the users of its tasks; those that then have none stop. Both cost what the dataflow is large.
+
+An explanation tells a tenant what a submission would reuse, as far as the tenant may know: which of its tasks already
+run and, to the hour, since when. It depends neither on whose these are, nor on instance numbers, nor on anything over
+sources that the tenant may not read.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from dags import Dataflow
-from merge.change import Change
+from dags import Dataflow, State
 from merge.errors import DataflowExists, SignatureCollision
-from merge.running_graph import RunningGraph
-from merge.task import Instance, RunningTask, Submitted
-from merge.task_order import downwards
+from merge.running_graph import Change, RunningGraph
+from merge.tasks import Instance, RunningTask, Submitted, downwards
 
 
 def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
@@ -102,3 +104,56 @@ def _left(
         else:
             stops.append(task)
     return tuple(releases), tuple(stops)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reuse:
+    """One task of the document that already runs."""
+
+    task: str
+    since: datetime | None
+    """For a task with state, the hour in which it started: it continues with that history."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The meaning of a submission for its tenant; ids are the document's."""
+
+    reuses: tuple[Reuse, ...]
+    starts: tuple[str, ...]
+    collapses: tuple[tuple[str, ...], ...]
+    """Groups of tasks of the document that are equivalent and run as one."""
+    distinct: int
+    """How many tasks the dataflow has once equivalent ones are one."""
+    residue: int
+    """How many of these would start."""
+
+
+def explain(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Explanation:
+    """The explanation of a merge that is not done."""
+    return explained(running, merge(running, dataflow, now))
+
+
+def explained(running: RunningGraph, change: Change) -> Explanation:
+    """The tenant's view of a submission's change; the graph is the one before it."""
+    if change.submitted is None:
+        raise ValueError("the change submits nothing; explain one that merge made")
+    residue = set(change.residue)
+    groups: dict[int, list[str]] = {}
+    reuses: list[Reuse] = []
+    starts: list[str] = []
+    for task, instance in change.submitted.places.items():
+        groups.setdefault(instance, []).append(task)
+        if instance in residue:
+            starts.append(task)
+            continue
+        found = running.tasks[instance]
+        since = None if found.type.state is State.NONE else found.since.replace(minute=0, second=0, microsecond=0)
+        reuses.append(Reuse(task=task, since=since))
+    return Explanation(
+        reuses=tuple(reuses),
+        starts=tuple(starts),
+        collapses=tuple(tuple(group) for group in groups.values() if len(group) > 1),
+        distinct=len(groups),
+        residue=len(residue),
+    )

@@ -1,21 +1,193 @@
-"""The running graph: every distinct task that some submitted dataflow needs.
+"""The running graph: every distinct task that some submitted dataflow needs, and who needs it.
 
 Deciding and doing are apart: `merge` and `unmerge` read the graph and return a `Change`; only advancing by it changes
 the graph, at a cost that depends on the change alone. Plain dictionaries hold the tasks, because lookups by key are the
 hot path: persistent maps were measured twice as slow there, and slower the more is running.
+
+The users of a task are a small tuple for most tasks, and a set for the popular ones. Nearly every task serves a handful
+of dataflows, where a set takes four times the memory of a tuple; a popular source serves nearly all of them, where a
+tuple would be copied whole at every submission.
+
+Running DAGs are the connected components of the graph, tracked on the small graph of its sources. Whatever connects
+running tasks was brought by some dataflow, so two sources are connected exactly when a chain of dataflows' connected
+parts joins them. Each part of a submitted dataflow links its sources into a path, and links are counted. Joining
+relabels the smaller side. A removal takes its counts back, and only a link that falls to zero causes a search, which
+walks from both ends by turns and so costs no more than the smaller side of a split.
 """
 
+# rpds's classes take no parameters at run time.
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NewType, TypeAlias
+
+from rpds import HashTrieMap
 
 from dags import Key
-from merge.change import Change
 from merge.errors import NoSuchDataflow, StaleChange
-from merge.running_dags import DagId, RunningDags
-from merge.task import FIRST_INSTANCE, Instance, RunningTask, Submitted
-from merge.users import Users, with_user, without_user
+from merge.tasks import FIRST_INSTANCE, Instance, RunningTask, Submitted
+
+DagId = NewType("DagId", int)
+Parts = Iterable[tuple[Instance, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningDags:
+    """The running DAG of each source, and the counted links that connect sources."""
+
+    of_source: HashTrieMap[Instance, DagId] = field(default_factory=HashTrieMap)
+    links: HashTrieMap[Instance, HashTrieMap[Instance, int]] = field(default_factory=HashTrieMap)
+    next_dag: DagId = DagId(1)
+
+    def join(self, parts: Parts) -> RunningDags:
+        """Add the links of a submitted dataflow's parts. Running DAGs that become one take the id of the larger.
+
+        >>> sorted(RunningDags().join([(1, 2), (3,)]).join([(2, 3)]).of_source.items())
+        [(1, 1), (2, 1), (3, 1)]
+        """
+        dags = self
+        for part in parts:
+            if part[0] not in dags.of_source:
+                dags = replace(_relabelled(dags, part[:1], dags.next_dag), next_dag=DagId(dags.next_dag + 1))
+            for one, other in pairwise(part):
+                if other not in dags.of_source:
+                    dags = _relabelled(dags, [other], dags.of_source[one])
+                elif dags.of_source[one] != dags.of_source[other]:
+                    dags = _united(dags, one, other)
+                dags = _counted(dags, one, other, +1)
+        return dags
+
+    def leave(self, parts: Parts, stopped: frozenset[Instance]) -> RunningDags:
+        """Take back the links of a removed dataflow's parts, whose stopped sources go; what falls apart gets new ids.
+
+        >>> sorted(RunningDags().join([(1, 2)]).leave([(1, 2)], frozenset()).of_source.items())
+        [(1, 2), (2, 1)]
+        """
+        dags = self
+        for part in parts:
+            for one, other in pairwise(part):
+                if one in stopped or other in stopped:
+                    dags = _counted(dags, one, other, -1)
+            left = [source for source in part if source not in stopped]
+            neighbours = set(pairwise(part))
+            # Sources that were joined only through a stopped one get a link of their own for the moment: taking back
+            # one link after the other, each separation is found with the rest still in place.
+            for pair in pairwise(left):
+                if pair not in neighbours:
+                    dags = _counted(dags, *pair, +1)
+            for one, other in pairwise(left):
+                dags = _counted(dags, one, other, -1)
+                if other not in dags.links.get(one, {}) and (side := _smaller_side(dags, one, other)) is not None:
+                    dags = replace(_relabelled(dags, side, dags.next_dag), next_dag=DagId(dags.next_dag + 1))
+            for source in stopped.intersection(part):
+                dags = replace(dags, of_source=dags.of_source.remove(source))
+        return dags
+
+
+def _united(dags: RunningDags, one: Instance, other: Instance) -> RunningDags:
+    side = _smaller_side(dags, one, other) or frozenset()
+    large = other if one in side else one
+    return _relabelled(dags, side, dags.of_source[large])
+
+
+def _relabelled(dags: RunningDags, sources: Iterable[Instance], dag: DagId) -> RunningDags:
+    of_source = dags.of_source
+    for source in sources:
+        of_source = of_source.insert(source, dag)
+    return replace(dags, of_source=of_source)
+
+
+def _counted(dags: RunningDags, one: Instance, other: Instance, more: int) -> RunningDags:
+    links = dags.links
+    for here, there in ((one, other), (other, one)):
+        around = links.get(here, HashTrieMap())
+        count = around.get(there, 0) + more
+        around = around.insert(there, count) if count else around.discard(there)
+        links = links.insert(here, around) if around else links.discard(here)
+    return replace(dags, links=links)
+
+
+def _smaller_side(dags: RunningDags, one: Instance, other: Instance) -> frozenset[Instance] | None:
+    """The side that is walked through first, or None where the two are connected."""
+    seen: tuple[set[Instance], set[Instance]] = ({one}, {other})
+    walks = _walk(dags, one, seen[0]), _walk(dags, other, seen[1])
+    while True:
+        for mine, theirs, walk in ((seen[0], seen[1], walks[0]), (seen[1], seen[0], walks[1])):
+            found = next(walk, None)
+            if found is None:
+                return frozenset(mine)
+            if found in theirs:
+                return None
+
+
+def _walk(dags: RunningDags, start: Instance, seen: set[Instance]) -> Iterator[Instance]:
+    """Follow the links, one at each step, noting what was seen."""
+    open_ends = [start]
+    while open_ends:
+        for source in dags.links.get(open_ends.pop(), HashTrieMap()):
+            if source not in seen:
+                seen.add(source)
+                open_ends.append(source)
+            yield source
+
+
+Users: TypeAlias = tuple[str, ...] | set[str]
+
+FEW = 8
+
+
+def with_user(users: Users, dataflow: str) -> Users:
+    """The users and one more; a set is changed in place.
+
+    >>> with_user(("a",), "b")
+    ('a', 'b')
+    """
+    if isinstance(users, set):
+        users.add(dataflow)
+        return users
+    return (*users, dataflow) if len(users) < FEW else {*users, dataflow}
+
+
+def without_user(users: Users, dataflow: str) -> Users:
+    """The users less one; a set is changed in place, until few are left.
+
+    >>> without_user(("a", "b"), "a")
+    ('b',)
+    """
+    if isinstance(users, set):
+        users.discard(dataflow)
+        return users if len(users) > FEW else tuple(sorted(users))
+    return tuple(user for user in users if user != dataflow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One step of the running graph; made by `merge`, `unmerge` and `swap`, applied by `RunningGraph.advance`."""
+
+    base: int
+    """The version of the running graph that it was computed from."""
+    submitted: Submitted | None = None
+    """The dataflow that arrives."""
+    removed: Submitted | None = None
+    """The dataflow that goes."""
+    starts: tuple[RunningTask, ...] = ()
+    """The residue: what nothing running can supply. Each after its parents."""
+    reuses: tuple[Instance, ...] = ()
+    """What already runs and serves the dataflow too."""
+    releases: tuple[Instance, ...] = ()
+    """What runs on, for others only."""
+    stops: tuple[RunningTask, ...] = ()
+    """What nobody needs any more. Each before its parents."""
+    running_dags: RunningDags
+    """The running DAGs afterwards."""
+    next_instance: Instance
+
+    @property
+    def residue(self) -> tuple[Instance, ...]:
+        """The instances that start."""
+        return tuple(task.instance for task in self.starts)
 
 
 @dataclass(slots=True)

@@ -1,8 +1,12 @@
-"""Shards: how many tasks a batch of a job runs as, chosen by how much work there is and how it can be divided.
+"""Shards: how many tasks a batch of a job runs as, and which shard has which key groups.
 
-A job gets another shard when a batch is predicted to take more than its share of the pace. It loses one only when it
-would do well without, so that a load that goes up and down a little changes nothing. What cannot be divided is done by
-one shard: more of them than its load leaves work for are never chosen.
+The number is chosen by how much work there is and how it can be divided. A job gets another shard when a batch is
+predicted to take more than its share of the pace. It loses one only when it would do well without, so that a load that
+goes up and down a little changes nothing. What cannot be divided is done by one shard: more of them than its load
+leaves work for are never chosen.
+
+Key groups are balanced so that all shards have about as much to do. A group that moves takes its state along, so few
+move: the hot ones, and only where that makes a difference.
 """
 
 import math
@@ -16,11 +20,53 @@ import networkx as nx
 
 from dags.divisibility import GROUPS, DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
 from merge.capacity import Costs
-from merge.group_balance import balanced, loads_of
 from merge.jobs import Assignment, Home, Job, JobId, Jobs, parents
 from merge.placement.hosts import Host, machine_cores
 from merge.running_graph import RunningGraph
-from merge.task import Instance, RunningTask
+from merge.tasks import Instance, RunningTask
+
+UNEVEN = 1.25
+"""How much more than the mean the fullest shard has to do before groups move."""
+EVEN = 1.05
+"""How much more it may have afterwards, so that no more groups move than need to."""
+BETTER = 0.9
+"""The part of its load that the fullest shard may keep at most; for less than that nothing moves."""
+
+
+def loads_of(groups: Sequence[int], loads: Sequence[float], shards: int) -> list[float]:
+    """The load of each shard.
+
+    >>> loads_of((0, 0, 1), (1.0, 2.0, 4.0), 2)
+    [3.0, 4.0]
+    """
+    found = [0.0] * shards
+    for group, load in enumerate(loads):
+        found[groups[group]] += load
+    return found
+
+
+def balanced(groups: tuple[int, ...], loads: Sequence[float], shards: int) -> tuple[int, ...]:
+    """The shard of each key group, given that of each now and its load; as now where that is good enough or unknown."""
+    found = list(groups)
+    full = loads_of(groups, loads, shards)
+    before, mean = max(full), sum(full) / shards
+    if before <= UNEVEN * mean:
+        return groups
+    for _ in groups:
+        if max(full) <= EVEN * mean:
+            break
+        fullest, emptiest = full.index(max(full)), full.index(min(full))
+        gap = full[fullest] - full[emptiest]
+        # Both have less than the fullest had, as long as what moves is less than the gap; best is half of it.
+        moves = [group for group, shard in enumerate(found) if shard == fullest and 0.0 < loads[group] < gap]
+        if not moves:
+            break
+        group = min(moves, key=lambda each: (abs(loads[each] - gap / 2), each))
+        found[group] = emptiest
+        full[fullest] -= loads[group]
+        full[emptiest] += loads[group]
+    return tuple(found) if max(full) <= BETTER * before else groups
+
 
 CALM = 0.75
 """The part of its share that a batch may be predicted to take with fewer shards. More shards must save as much where no

@@ -13,18 +13,16 @@ from typing import NamedTuple, TypeAlias
 
 from dags import Dataflow
 from merge.capacity import Costs
-from merge.change import Change
+from merge.consolidation.isolation import AllBut
 from merge.errors import TooManyStreams
-from merge.estimates import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
-from merge.grouping.images import Image
-from merge.jobs import Assignment, JobId, Jobs
+from merge.grouping.problem import Image
+from merge.jobs import Assignment, JobId, Jobs, release, trimmed
 from merge.merger import merge, swap, unmerge
-from merge.pauses import release, trimmed
 from merge.placement.hosts import Host
-from merge.placement.quarantine import AllBut
 from merge.placement.strategies import place
-from merge.running_graph import RunningGraph
-from merge.task import Instance, RunningTask, Submitted
+from merge.running_graph import Change, RunningGraph
+from merge.tasks import Instance, RunningTask, Submitted
+from merge.work import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
 
 MOST_STREAMS = 5_000
 """The streams between jobs that one host may receive: at rest so many take it 0.04 cores."""

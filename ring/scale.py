@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ring.carriage import Carriage
-from ring.fleet import Fleet
-from ring.hand_over import wanted
+from ring.decision import wanted
+from ring.fleet import Carriage, Fleet
 
 CROWDED = 0.7
 """The part of all cores from which on more are needed; no drained machine's work may fill another one beyond it."""

@@ -3,7 +3,7 @@
 Each machine has a token, and owns the points from its token up to the next one, clockwise. The copies of what it owns
 are at the machines that follow it, so the machine that takes something over already has it: when a machine leaves, its
 neighbour clockwise moves its token back to where the other's was. Likewise, a neighbour that moves its token half-way
-back relieves a machine that has too much to do; `ring.relief` has how far it does.
+back relieves a machine that has too much to do; `ring.balance` has how far it does.
 """
 
 import hashlib

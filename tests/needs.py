@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.brokers import mosquitto_setup
+from bridge import broker_setup
 
 _REMEDIES = {
     "mosquitto": "apt-get install mosquitto",
@@ -19,7 +19,7 @@ _REMEDIES = {
 
 def mosquitto() -> None:
     """Skip the test, or fail it, where mosquitto is not installed."""
-    _needs("mosquitto", there=mosquitto_setup.executable() is not None)
+    _needs("mosquitto", there=broker_setup.mosquitto_program() is not None)
 
 
 def mosquitto_passwd() -> None:

@@ -14,7 +14,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from bridge import Message
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient, NotConnected
-from bridge.transport.protocol_version import detect_protocol
+from bridge.transport.probes import detect_protocol
 from manager.answers.tenants import BrokerCredentials
 from workloads.service_process import RunFailed
 

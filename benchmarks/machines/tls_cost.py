@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Self
 
-from bridge.machine.files import make_folder, write_whole
+from bridge.files import make_folder, write_whole
 from engine.replicas.copy_server import CopyServer
 from engine.replicas.copy_tls import CopyTls, TlsFiles
 from engine.replicas.peer_sender import PeerAddress

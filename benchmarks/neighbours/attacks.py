@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bridge import Message, topics
-from bridge.message_bounds import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
+from bridge.messages import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
 from bridge.transport.mqtt_client import MqttClient
 from engine.plan import Limits, Slot
 from tests.integration.flooding import Echo, flood

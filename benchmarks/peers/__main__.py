@@ -28,7 +28,7 @@ from benchmarks.peers.dataflows import distinct_tasks, drawn_dataflows
 from benchmarks.peers.measurement import Row, Times
 from benchmarks.peers.picture import write_picture
 from benchmarks.peers.session import session_rows
-from bridge.brokers import mosquitto_setup
+from bridge import broker_setup
 from workloads.replay.machine import machine, versions
 from workloads.service_process import stops_on_signals
 
@@ -53,7 +53,7 @@ def main(
     into: Path | None = None,
 ) -> None:
     """Measure everything."""
-    if mosquitto_setup.executable() is None:
+    if broker_setup.mosquitto_program() is None:
         raise SystemExit("mosquitto is not installed; on Debian, apt-get install mosquitto")
     times = (
         Times(first=15.0, warm=5.0, window=20.0, drain=30.0)

@@ -16,7 +16,7 @@ import psutil
 from benchmarks.peers.dataflows import INPUT_TOPICS, OUTPUTS, PeerDataflow, input_topic
 from benchmarks.peers.measurement import Running
 from benchmarks.peers.processes import AskedProcess, asked_process, install_once
-from bridge.brokers.broker import start_broker
+from bridge.broker import start_broker
 from engine.host.cpu_meter import DRIVER, part_below
 from engine.host.process_tree import Tree, look
 from engine.spark.java import find_java

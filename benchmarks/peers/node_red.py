@@ -20,7 +20,7 @@ from benchmarks.peers.dataflows import OUTPUTS, TENANTS, PeerDataflow, input_top
 from benchmarks.peers.measurement import Running
 from benchmarks.peers.processes import AskedProcess, asked_process, install_once
 from bridge import Message
-from bridge.brokers.broker import start_broker
+from bridge.broker import start_broker
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from engine.host.process_tree import look

@@ -13,7 +13,7 @@ from benchmarks.peers.dataflows import PeerDataflow, drawn_dataflows
 from benchmarks.peers.fed_by_lines import running_flink, running_spark
 from benchmarks.peers.measurement import Row, Running, Times, measured, share_of_due
 from benchmarks.peers.node_red import running_node_red
-from bridge.brokers.broker import BrokerDown
+from bridge.broker import BrokerDown
 from bridge.transport.mqtt_client import NotConnected
 from engine.spark.java import NoJava
 from manager.client import NotDone

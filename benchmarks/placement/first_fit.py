@@ -6,8 +6,7 @@ has streams with.
 
 from merge.grouping import Grouping, GroupingProblem
 from merge.grouping.layout import NodeLayout
-from merge.grouping.partition import Partition
-from merge.grouping.score import grouping_of
+from merge.grouping.partition import Partition, grouping_of
 
 
 def first_fit(problem: GroupingProblem) -> Grouping:

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.placement.pipelines import topic
 from bridge import Message, topics
-from bridge.brokers.broker import start_broker
+from bridge.broker import start_broker
 from bridge.transport.mqtt_client import MqttClient
 from engine.host.keeper import HostKeeper
 from engine.plan import Plan

@@ -18,8 +18,7 @@ import kairos
 from benchmarks.placement.drawn_problems import drawn_problem, lines
 from benchmarks.placement.first_fit import first_fit
 from merge.grouping import GROUPING_STRATEGIES, Effort, Grouping, GroupingProblem, problems_of
-from merge.grouping.pddl.grouping_export import exported, model_weights
-from merge.grouping.pddl.grouping_import import planned_grouping
+from merge.grouping.pddl import exported, model_weights, planned_grouping
 
 _IMAGES = (4, 20, 60)
 _SEEDS = {14: 3, 50: 3, 200: 5, 1000: 1}

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from benchmarks.memory_plan import memory_plan
 from bridge import packed
-from bridge.events.raw_events import arrow_schema
+from bridge.raw_events import arrow_schema
 from dags import Dataflow, Schema
 from engine.behaviour import behaviours_of, installed_behaviours
 from engine.code.store import CodeStore, digest_of

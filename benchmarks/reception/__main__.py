@@ -17,8 +17,8 @@ from typing import Any
 from benchmarks.reception.backlog import Backlog, payloads, received
 from benchmarks.reception.process import PLAIN_LOOP
 from benchmarks.reception.steps import steps
-from bridge.brokers.broker import BrokerKind
-from bridge.brokers.mosquitto_setup import executable
+from bridge.broker import BrokerKind
+from bridge.broker_setup import mosquitto_program
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _VERSIONS = {"5": 5, "3.1.1": 4}
@@ -57,7 +57,7 @@ def main(*, quick: bool, before: Path | None) -> None:
 
 
 def _brokers() -> Iterator[tuple[BrokerKind, str]]:
-    if executable() is not None:
+    if mosquitto_program() is not None:
         yield from (("mosquitto", version) for version in _VERSIONS)
     yield "embedded", "5"
 

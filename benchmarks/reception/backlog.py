@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from benchmarks.reception import process as measuring
-from bridge.brokers.broker import BrokerKind, start_broker
+from bridge.broker import BrokerKind, start_broker
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 

@@ -21,7 +21,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from bridge import Item, Spool, SpoolFeed, SystemClock, Unread, packed
-from bridge.events.raw_events import all_events_in
+from bridge.raw_events import all_events_in
 from bridge.transport.address import Address
 from dags import Kind, Schema
 from engine.host.reception import Receptions

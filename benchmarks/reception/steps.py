@@ -12,7 +12,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from benchmarks.reception.backlog import payloads
 from benchmarks.reception.process import BACKLOG_TOPIC, RAW_FIELDS
 from bridge import Item, Spool
-from bridge.events.raw_events import all_events_in
+from bridge.raw_events import all_events_in
 from bridge.spools.log import packed
 from bridge.transport.mqtt_rounds import usual_messages
 from dags import Schema

@@ -1,16 +1,151 @@
-"""The users of a listener and their rights, read from the same files as mosquitto's.
+"""Access: the users of a listener and their rights, from the same files as mosquitto's; and topic filters.
 
-The file of passwords has a line `user:hash` for each user. An access list has, after a line `user NAME`, lines `topic
-read FILTER`, `topic write FILTER` or `topic readwrite FILTER`. Everything else is forbidden. Mosquitto knows more kinds
-of lines; a list with any of them is refused as a whole, because ignoring one could permit too much.
+The file of passwords has a line `user:hash` for each user. A hash is `$7$`, the iterations, a salt, and PBKDF2 with
+HMAC-SHA512, as mosquitto keeps it, so that one file serves both brokers. Mosquitto's own tool is not used, because it
+reads plain passwords from a file.
+
+An access list has, after a line `user NAME`, lines `topic read FILTER`, `topic write FILTER` or `topic readwrite
+FILTER`. Everything else is forbidden. Mosquitto knows more kinds of lines; a list with any of them is refused as a
+whole, because ignoring one could permit too much.
 """
 
-from collections.abc import Iterable
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
-from .filters import TopicFilters, covers, why_no_filter
-from .passwords import is_hash, matches
+from paho.mqtt.matcher import MQTTMatcher
+
+T = TypeVar("T")
+
+_LONGEST = 65_535
+_DEEPEST = 200
+"""The number of slashes that mosquitto permits in a topic."""
+
+
+class TopicFilters(Generic[T]):
+    """Values by topic filter, found by topic. A value is never None."""
+
+    def __init__(self) -> None:
+        self._matcher = MQTTMatcher()  # type: ignore[no-untyped-call]  # paho ships it without types
+
+    def __setitem__(self, topic_filter: str, value: T) -> None:
+        self._matcher[topic_filter] = value
+
+    def __delitem__(self, topic_filter: str) -> None:
+        del self._matcher[topic_filter]  # type: ignore[no-untyped-call]  # as above
+
+    def get(self, topic_filter: str) -> T | None:
+        """The value of exactly this filter, if any."""
+        try:
+            found: T = self._matcher[topic_filter]
+        except KeyError:
+            return None
+        return found
+
+    def match(self, topic: str) -> Iterator[T]:
+        """The values of all filters that match a topic; a wildcard in front matches no topic that begins with $.
+
+        >>> filters = TopicFilters[str]()
+        >>> for each in ("a/+", "a/#", "#", "$SYS/#"):
+        ...     filters[each] = each
+        >>> sorted(filters.match("a/b")), sorted(filters.match("a")), sorted(filters.match("$SYS/x"))
+        (['#', 'a/#', 'a/+'], ['#', 'a/#'], ['$SYS/#'])
+        """
+        found: Iterator[T] = self._matcher.iter_match(topic)  # type: ignore[no-untyped-call]  # as above
+        return found
+
+
+def covers(granted: str, asked: str) -> bool:
+    """True if a filter matches every topic that another one matches.
+
+    >>> [covers("a/b/#", each) for each in ("a/b/#", "a/b/+/c", "a/b", "a/+/c", "a/#", "#")]
+    [True, True, True, False, False, False]
+    >>> covers("a/+", "a/#"), covers("#", "$SYS/#")
+    (False, False)
+    """
+    if asked.startswith("$") and not granted.startswith("$"):
+        return False
+    ours, theirs = granted.split("/"), asked.split("/")
+    if ours[-1] == "#":
+        ours.pop()
+        theirs = theirs[: len(ours)]
+    return len(ours) == len(theirs) and all(
+        one == other or (one == "+" and other != "#") for one, other in zip(ours, theirs, strict=True)
+    )
+
+
+def why_no_topic(topic: str) -> str | None:
+    """The reason why a topic cannot be published on; None if it can."""
+    if "+" in topic or "#" in topic:
+        return "a topic has no wildcards"
+    return _why_neither(topic)
+
+
+def why_no_filter(topic_filter: str) -> str | None:
+    """The reason why a filter cannot be subscribed to; None if it can.
+
+    >>> [bool(why_no_filter(each)) for each in ("a/+/b", "#", "a+", "a/#/b", "", "+/#")]
+    [False, False, True, True, True, False]
+    """
+    levels = topic_filter.split("/")
+    for number, level in enumerate(levels):
+        if ("+" in level or "#" in level) and len(level) > 1:
+            return "a wildcard is alone in its level"
+        if level == "#" and number < len(levels) - 1:
+            return "# comes last"
+    return _why_neither(topic_filter)
+
+
+def _why_neither(text: str) -> str | None:
+    if not text:
+        return "it is empty"
+    if "\0" in text or len(text.encode()) > _LONGEST:
+        return "it is too long, or holds a zero"
+    return "it has too many levels" if text.count("/") > _DEEPEST else None
+
+
+_ITERATIONS = 101
+"""As in mosquitto's own tool. Passwords are long and random here, so guessing is useless however fast it is. After a
+reload, mosquitto computes a hash for every connected client."""
+_SALT_BYTES = 12
+"""Mosquitto 2.0 reads no other length."""
+_HASH = re.compile(r"\$7\$([1-9][0-9]{0,8})\$([A-Za-z0-9+/]{16})\$([A-Za-z0-9+/]{86}==)")
+
+
+def hashed(password: str) -> str:
+    """The hash of a password, with a salt of its own.
+
+    >>> matches(hashed("a secret"), b"a secret"), matches(hashed("a secret"), b"another")
+    (True, False)
+    """
+    salt = secrets.token_bytes(_SALT_BYTES)
+    key = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
+    return f"$7${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(key).decode()}"
+
+
+def is_hash(text: str) -> bool:
+    """True if a text is such a hash.
+
+    >>> is_hash(hashed("a secret")), is_hash("a secret")
+    (True, False)
+    """
+    return _HASH.fullmatch(text) is not None
+
+
+def matches(digest: str, password: bytes) -> bool:
+    """True if a hash belongs to a password."""
+    parts = _HASH.fullmatch(digest)
+    if parts is None:
+        return False
+    iterations, salt, key = parts.groups()
+    found = hashlib.pbkdf2_hmac("sha512", password, base64.b64decode(salt), int(iterations))
+    return hmac.compare_digest(found, base64.b64decode(key))
+
 
 Access = Literal["read", "write"]
 _ACCESSES: dict[str, tuple[Access, ...]] = {"read": ("read",), "write": ("write",), "readwrite": ("read", "write")}

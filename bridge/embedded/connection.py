@@ -10,11 +10,10 @@ import secrets
 from dataclasses import replace
 from typing import cast
 
-from . import packet_reader, packet_writer
+from . import packets
 from .access import Door
-from .exchange import Exchange
+from .exchange import ClientSession, Exchange, Who
 from .packets import MOST_PACKET_BYTES, V5, V311, Code, Connect, Malformed, Packet, Published
-from .sessions import ClientSession, Who
 
 _INTRODUCTION = 10.0
 """Seconds for a client to send its CONNECT packet."""
@@ -86,7 +85,7 @@ class Connection(asyncio.Protocol):
             return
         at = 0
         try:
-            while not self._closed and (places := packet_reader.header(self._buffer, at)) is not None:
+            while not self._closed and (places := packets.header(self._buffer, at)) is not None:
                 begin, end = places
                 # Before its bytes have come, so that they are never kept.
                 if end - at > (_LONGEST_INTRODUCTION if self._session is None else self._largest_packet):
@@ -138,7 +137,7 @@ class Connection(asyncio.Protocol):
     def disconnect(self, reason: Code) -> None:
         """Disconnect the client; over MQTT 5, with the reason."""
         if self.version == V5 and self._session is not None:
-            self.send(packet_writer.disconnect(reason))
+            self.send(packets.disconnect(reason))
         self._end()
 
     def outdated(self) -> bool:
@@ -155,28 +154,28 @@ class Connection(asyncio.Protocol):
         kind, flags = first >> 4, first & 15
         session = self._session
         if session is None:
-            self._connect(packet_reader.read_connect(body))
+            self._connect(packets.read_connect(body))
         elif kind == Packet.PUBLISH:
             self._publish(session, flags, body)
         elif kind == Packet.PUBACK:
-            session.acknowledged(packet_reader.read_acknowledgement(body))
+            session.acknowledged(packets.read_acknowledgement(body))
         elif kind == Packet.PUBREL:
-            packet = packet_reader.read_acknowledgement(body)
+            packet = packets.read_acknowledgement(body)
             known = packet in session.promised
             session.promised.discard(packet)
             reason = Code.SUCCESS if known else Code.NO_PACKET_ID
-            self.send(packet_writer.acknowledgement(Packet.PUBCOMP, self.version, packet, reason))
+            self.send(packets.acknowledgement(Packet.PUBCOMP, self.version, packet, reason))
         elif kind == Packet.SUBSCRIBE and flags == 2:  # noqa: PLR2004 - by the standard
             self._subscribe(session, body)
         elif kind == Packet.UNSUBSCRIBE and flags == 2:  # noqa: PLR2004 - as above
-            packet, filters = packet_reader.read_unsubscribe(body, self.version)
+            packet, filters = packets.read_unsubscribe(body, self.version)
             ended = [self._exchange.unsubscribe(session, each) for each in filters]
             codes = [Code.SUCCESS if each else Code.NO_SUBSCRIPTION for each in ended]
-            self.send(packet_writer.unsuback(self.version, packet, list(codes)))
+            self.send(packets.unsuback(self.version, packet, list(codes)))
         elif kind == Packet.PINGREQ:
-            self.send(packet_writer.pingresp())
+            self.send(packets.pingresp())
         elif kind == Packet.DISCONNECT:
-            self._say_goodbye(session, *packet_reader.read_disconnect(body, self.version))
+            self._say_goodbye(session, *packets.read_disconnect(body, self.version))
         else:
             raise Malformed(f"a client sends no packet of kind {kind} here", Code.PROTOCOL)
 
@@ -206,12 +205,12 @@ class Connection(asyncio.Protocol):
             self._patience = 1.5 * connect.keep_alive
             self._timer = self._loop.call_later(self._patience, self._check_silence)
         assigned = None if connect.client else client
-        self.send(packet_writer.connack(self.version, Code.SUCCESS, resumed=resumed, assigned=assigned))
+        self.send(packets.connack(self.version, Code.SUCCESS, resumed=resumed, assigned=assigned))
         session.attach(self)
         session.pump()
 
     def _publish(self, session: ClientSession, flags: int, body: bytes) -> None:
-        packet, publication = packet_reader.read_publish(flags, body, self.version)
+        packet, publication = packets.read_publish(flags, body, self.version)
         reason = Code.SUCCESS if self._may_write(publication.topic) else Code.NOT_AUTHORIZED
         # At QoS 2 a packet id stands for one message until the client releases it.
         doubled = publication.qos == _EXACTLY_ONCE and packet in session.promised
@@ -219,12 +218,12 @@ class Connection(asyncio.Protocol):
             if publication.qos == _EXACTLY_ONCE and reason is Code.SUCCESS:
                 session.promised.add(packet)
             kind = Packet.PUBREC if publication.qos == _EXACTLY_ONCE else Packet.PUBACK
-            self.send(packet_writer.acknowledgement(kind, self.version, packet, reason))
+            self.send(packets.acknowledgement(kind, self.version, packet, reason))
         if reason is Code.SUCCESS and not doubled:
             self._exchange.publish(publication, session)
 
     def _subscribe(self, session: ClientSession, body: bytes) -> None:
-        packet, wishes = packet_reader.read_subscribe(body, self.version)
+        packet, wishes = packets.read_subscribe(body, self.version)
         user = session.who.user
         wishes = [
             wish if self._door.lets_subscribe(user, wish.topic_filter) else replace(wish, refused=Code.NOT_AUTHORIZED)
@@ -232,7 +231,7 @@ class Connection(asyncio.Protocol):
         ]
         granted = [(each, self._exchange.subscribe(session, each)) for each in wishes if each.refused is None]
         codes = [each.qos if each.refused is None else int(each.refused) for each in wishes]
-        self.send(packet_writer.suback(self.version, packet, codes))
+        self.send(packets.suback(self.version, packet, codes))
         for wish, new in granted:
             if wish.handling == 0 or (wish.handling == 1 and new):
                 self._exchange.hand_retained(session, wish)
@@ -242,7 +241,7 @@ class Connection(asyncio.Protocol):
             self._will = None
         # A session that ends with its connection cannot be made to outlive it.
         if expiry is not None and session.expiry != 0:
-            session.expiry = packet_reader.expiry_seconds(expiry)
+            session.expiry = packets.expiry_seconds(expiry)
         self._end()
 
     def _may_write(self, topic: str) -> bool:
@@ -257,7 +256,7 @@ class Connection(asyncio.Protocol):
             self.disconnect(reason)
             return
         # An unknown version is answered in the oldest one, as MQTT requires.
-        self.send(packet_writer.connack(self.version, reason))
+        self.send(packets.connack(self.version, reason))
         self._end()
 
     def _check_silence(self) -> None:

@@ -26,10 +26,9 @@ from typing import cast
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from . import packet_writer
+from . import packets
 from .access import ReadRights, UnfitList, read_list
-from .packet_reader import Fields, header, read_connect
-from .packets import V5, V311, Code, Malformed, Packet
+from .packets import V5, V311, Code, Fields, Malformed, Packet, header, read_connect
 
 _INTRODUCTION = 10.0
 """Seconds for a client to send its CONNECT packet."""
@@ -213,9 +212,9 @@ class ClientEnd(PassageEnd):
             super().data_received(data)
         except Malformed as error:
             if self._user is None:
-                self.write(packet_writer.connack(self.version, error.reason))
+                self.write(packets.connack(self.version, error.reason))
             elif self.version == V5:
-                self.write(packet_writer.disconnect(error.reason))
+                self.write(packets.disconnect(error.reason))
             self.close()
             self.other.close()
 
@@ -250,7 +249,7 @@ class ClientEnd(PassageEnd):
         self._timer.cancel()
         self.read(go_on=False)
         self._reaching = self._loop.create_task(self._reach())
-        return packet_writer.framed(first, body[: len(body) - len(left)], packet_writer.text(identity), fields.rest())
+        return packets.framed(first, body[: len(body) - len(left)], packets.text(identity), fields.rest())
 
     async def _reach(self) -> None:
         """Connect to the broker."""
@@ -269,19 +268,19 @@ class ClientEnd(PassageEnd):
             topic_filter, options = fields.text(), fields.take(1)
             if rights.permit(self._user or "", topic_filter):
                 codes.append(None)
-                granted += [packet_writer.text(topic_filter), options]
+                granted += [packets.text(topic_filter), options]
             else:
                 codes.append(Code.NOT_AUTHORIZED)
         refused = [code for code in codes if code is not None]
         if refused and not granted:
             if self.unsent() > _MOST_UNSENT:
                 raise Malformed("a client reads no answers", Code.NOT_AUTHORIZED)
-            self.write(packet_writer.suback(self.version, packet, refused))
+            self.write(packets.suback(self.version, packet, refused))
             return b""
         if refused:
             self.refused[packet] = codes
         written = b"" if self.version < V5 else b"\0" if properties is None else properties.pack()
-        return packet_writer.framed(first, packet.to_bytes(2, "big"), written, *granted)
+        return packets.framed(first, packet.to_bytes(2, "big"), written, *granted)
 
 
 class BrokerEnd(PassageEnd):
@@ -308,13 +307,13 @@ class BrokerEnd(PassageEnd):
             properties = Properties(PacketTypes.CONNACK)  # type: ignore[no-untyped-call]  # paho ships it without types
             properties.unpack(body[2:])  # type: ignore[no-untyped-call]  # as above
             properties.AssignedClientIdentifier = client.assigned
-            return packet_writer.framed(first, body[:2], properties.pack())  # type: ignore[no-untyped-call]  # as above
+            return packets.framed(first, body[:2], properties.pack())  # type: ignore[no-untyped-call]  # as above
         fields = Fields(body)
         packet = fields.packet_id()
         if (codes := client.refused.pop(packet, None)) is None:
             return None
         fields.properties(PacketTypes.SUBACK, client.version)
-        return packet_writer.suback(client.version, packet, [fields.byte() if code is None else code for code in codes])
+        return packets.suback(client.version, packet, [fields.byte() if code is None else code for code in codes])
 
 
 async def _serve(host: str, port: int, client: Callable[[], ClientEnd], tls: ssl.SSLContext | None) -> None:

@@ -8,10 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.events.field_values import EARLIEST, LATEST
-from bridge.events.json_depth import DEEPEST, deeper_than
-from bridge.events.python_values import python_rows, python_values
-from bridge.events.raw_events import ARROW_TYPES, arrow_schema
+from bridge.output_messages import python_rows, python_values
+from bridge.raw_events import ARROW_TYPES, DEEPEST, EARLIEST, LATEST, arrow_schema, deeper_than
 from dags import Kind, Schema
 
 _UNFIT = (pa.ArrowException, ValueError, OverflowError, RecursionError)

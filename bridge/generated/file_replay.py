@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from bridge.events.raw_events import Unfit, arrow_schema, events_in
 from bridge.generated.file_columns import Unreplayable, as_events
 from bridge.generated.generators import MOST_DUE_EVENTS, NEVER, DueEvents, Progress, Replay, offset, offsets, paced
+from bridge.raw_events import Unfit, arrow_schema, events_in
 
 _ROWS = 2_000
 _MOST_BYTES = 1_000_000

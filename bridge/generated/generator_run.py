@@ -7,15 +7,15 @@ While the spool is full the generator waits, and then catches up, a bounded batc
 import threading
 from collections.abc import Iterator
 
-from bridge.events.births import Birth
-from bridge.events.raw_events import Unfit
 from bridge.generated.file_columns import Unreplayable
 from bridge.generated.file_replay import Chunk, OnUnfit, chunks, due_of
 from bridge.generated.generators import DueEvents, Generator, Progress, Replay, due, milliseconds
 from bridge.intake import Expected
-from bridge.machine.clock import Clock, SystemClock
+from bridge.machine import Clock, SystemClock
+from bridge.raw_events import Unfit
 from bridge.spools.log import Item, packed
 from bridge.spools.spool import SpoolOwner, SpoolState
+from bridge.wire import Birth
 
 GENERATOR = "generator"
 """The producer under which a spool keeps a generator's progress: its start as the epoch, and its next number."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 
 MOST_DUE_EVENTS = 50_000

@@ -1,39 +1,91 @@
-"""The spool: the durable, ordered log of one stream that enters jobs.
+"""The spool: the durable, ordered log of one stream that enters jobs, and the positions of its consumers.
 
 Items that are appended get their positions and are written as one numbered file. They are durable once `append`
-returns, and only then may their sender forget them. The spool's expectations of each producer and the deliveries in
-doubt are in the same file as the events, so they agree after a crash at any instruction. Each consumer reads at its own
-position and commits it; files that all consumers have passed are removed. The high-water mark outlives the files, so
-that no position is used twice.
+returns, and only then may their sender forget them. What the spool expects of each producer and which deliveries are in
+doubt is in the same file as the events, so all of it agrees after a crash at any instruction. Each consumer reads at
+its own position and commits it, in a file of its own; files that all consumers have passed are removed. The high-water
+mark outlives the files, so that no position is used twice.
 
 Only the owner, which holds the lease, appends and removes. Any process may read, and each consumer commits for itself.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
+from urllib.parse import quote, unquote
 
-from bridge.deliveries import InDoubt
-from bridge.events.numbered_events import remembered
-from bridge.intake import Expected
-from bridge.machine.files import Steps, clear_unfinished, make_folder, no_steps, write_whole
-from bridge.machine.lease import RowLease
-from bridge.spools.consumers import consumers
+from bridge.files import RowLease, Steps, clear_unfinished, make_folder, no_steps, sync_folder, write_whole
+from bridge.intake import Expected, remembered
+from bridge.spools.deliveries import InDoubt
 from bridge.spools.log import (
     LOG,
     Item,
     LogFile,
     Mark,
     SpoolDamaged,
+    damage_named,
     log_files,
     log_path,
+    mark_in,
     read_mark,
     write_mark,
+    written,
 )
-from bridge.spools.log_file import mark_in, written
+
+_CONSUMERS, _POSITION = "consumers", ".position"
+_LONGEST = 200
+"""Bytes of a quoted name: file systems take 255, and the ending needs a few."""
+
+
+def commit(folder: Path, consumer: str, position: int, step: Steps = no_steps) -> None:
+    """Note that a consumer needs nothing before a position; its first commit lets it join."""
+    path = _path(folder, consumer)
+    make_folder(path.parent)
+    write_whole(path, str(position).encode(), step)
+
+
+def leave(folder: Path, consumer: str) -> None:
+    """Remove a consumer."""
+    path = _path(folder, consumer)
+    if path.exists():
+        path.unlink()
+        sync_folder(path.parent)
+
+
+def consumers(folder: Path) -> dict[str, int]:
+    """The position of each consumer."""
+    positions = dict[str, int]()
+    for path in (folder / _CONSUMERS).glob(f"*{_POSITION}"):
+        # It may leave meanwhile.
+        with suppress(FileNotFoundError):
+            text = path.read_bytes()
+            with damage_named(path):
+                positions[unquote(path.name.removesuffix(_POSITION), errors="surrogatepass")] = int(text)
+    return positions
+
+
+def unread_since(folder: Path) -> float | None:
+    """The time when the last consumer left; None if there is one, or there never was."""
+    members = folder / _CONSUMERS
+    if any(members.glob(f"*{_POSITION}")):
+        return None
+    try:
+        # It changes when a file is removed.
+        return members.stat().st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def _path(folder: Path, consumer: str) -> Path:
+    quoted = quote(consumer, safe="", errors="surrogatepass")
+    if not 0 < len(quoted) <= _LONGEST:
+        raise ValueError(f"{consumer!r} cannot name a consumer: use a name of 1 to {_LONGEST} bytes when quoted")
+    # The ending keeps names such as ".." and "tmp" from naming folders.
+    return folder / _CONSUMERS / f"{quoted}{_POSITION}"
 
 
 class SpoolState(StrEnum):

@@ -14,8 +14,8 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
-from bridge.transport.dispatch import note_failed
 from bridge.transport.mqtt_rounds import RoundsClient
+from bridge.transport.subscriptions import note_failed
 
 _PARTING = 2.0
 """Seconds for a client's last packets to leave; then its connection is given up."""

@@ -3,11 +3,13 @@
 Its session outlives its connections, so that the broker keeps unacknowledged messages; a client that is not lasting
 gets only retained ones. Callbacks run in the thread of its loop and only hand things on: publishing or waiting in one
 deadlocks, or holds up the loop's other clients. Errors in callbacks end no thread, and messages of other topics reach
-none of them: `bridge.transport.dispatch` has the rules. A client id belongs to one client.
+none of them: `bridge.transport.subscriptions` has the rules. A client id belongs to one client.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, TypeAlias
 
 import paho.mqtt.client as paho
@@ -15,16 +17,40 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bridge.message import PACKET_IDS, UNACKNOWLEDGED, Message
-from bridge.message_bounds import why_unsendable
-from bridge.transport.address import Address
-from bridge.transport.broker_login import secret_client_id, set_credentials, why_unreachable
+from bridge.messages import PACKET_IDS, UNACKNOWLEDGED, Message, why_unsendable
+from bridge.transport.address import Address, secret_client_id, set_credentials, why_unreachable
 from bridge.transport.client_loop import ClientLoop
-from bridge.transport.dispatch import Dispatch, guarded, note_failed
-from bridge.transport.fetch_interval import Fetch, Grouping, ungrouped
-from bridge.transport.mqtt_rounds import Rounds, RoundsClient
-from bridge.transport.pending_answers import PendingAnswers
-from bridge.transport.subscriptions import Subscriptions
+from bridge.transport.mqtt_rounds import Fetch, Grouping, Rounds, RoundsClient, ungrouped
+from bridge.transport.subscriptions import Dispatch, Subscriptions, guarded, note_failed
+
+
+class PendingAnswers:
+    """Callbacks by message id. Callbacks and answers come from two threads, in either order."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._callbacks: dict[int, Callable[[str], None]] = {}
+        self._early: dict[int, str] = {}
+        """Refusals, or empty texts, that came before the publishing thread knew the message's id."""
+
+    def expect(self, mid: int, answered: Callable[[str], None]) -> None:
+        """Call back once a message is answered; at once if it is already. Called by the publishing thread."""
+        with self._guard:
+            refusal = self._early.pop(mid, None)
+            if refusal is None:
+                self._callbacks[mid] = answered
+        if refusal is not None:
+            answered(refusal)
+
+    def answer(self, mid: int, refusal: str) -> None:
+        """Pass an answer on; called by the client's thread."""
+        with self._guard:
+            answered = self._callbacks.pop(mid, None)
+            if answered is None:
+                self._early[mid] = refusal
+        if answered is not None:
+            guarded("a broker's answer", partial(answered, refusal))
+
 
 _SESSION_EXPIRY = 7 * 24 * 3600
 """Seconds for which a broker keeps the session of a client that is away."""

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES
 from dags import Kind
 from engine.code.cell.event_calls import Outcome
 from engine.code.cell.published import Failure, failure, load

@@ -7,7 +7,7 @@ worker needs no more than the digest, which it verifies.
 import hashlib
 from pathlib import Path
 
-from bridge.machine.files import link_whole, make_folder
+from bridge.files import link_whole, make_folder
 
 CODE_FOLDER = "code"
 MOST_SOURCE_BYTES = 64 * 1024

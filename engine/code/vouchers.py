@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from bridge.machine.files import make_folder, write_whole
+from bridge.files import make_folder, write_whole
 
 VOUCHERS = "vouchers.json"
 

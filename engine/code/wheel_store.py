@@ -7,7 +7,7 @@ and no others.
 import hashlib
 from pathlib import Path
 
-from bridge.machine.files import link_whole, make_folder
+from bridge.files import link_whole, make_folder
 from engine.code.store import CODE_FOLDER, NoCode
 
 _FOLDER = "wheels"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridge.machine.files import write_whole
+from bridge.files import write_whole
 from engine.delivery.forwarder import JobForwarder, StreamSender
 from engine.delivery.publisher import JobPublisher
 from engine.plan import Plan

@@ -12,8 +12,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from bridge.emitted import Emitted as Sent
-from bridge.emitted import Stream
+from bridge.wire import Emitted as Sent
+from bridge.wire import Stream
 from engine.delivery.publisher import PlainSender, run_epoch
 from engine.plan import Forward, Plan, Port
 from engine.records.record import EmittedEvents

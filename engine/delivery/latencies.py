@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from bridge.events.births import UNKNOWN, Birth
+from bridge.wire import UNKNOWN_BIRTH, Birth
 
 _WINDOW = 60.0
 """Seconds for which an output counts, rounded to a span."""
@@ -51,7 +51,7 @@ class Latencies:
     def note(self, output: DataflowOutput, births: Iterable[Birth], at: float) -> None:
         """Count events that the broker had at a moment, in seconds; events of unknown birth are left out."""
         for birth in births:
-            if birth.at != UNKNOWN:
+            if birth.at != UNKNOWN_BIRTH:
                 span = self._spans.setdefault(int(at // SPAN), {})
                 span.setdefault(output, Counter())[_bucket(at - birth.at / 1000)] += birth.many
 

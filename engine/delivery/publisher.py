@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from bridge import topics
-from bridge.events.births import Birth, part_of
-from bridge.events.output_messages import dead_letter, event_texts, output_message, raw_messages
+from bridge.output_messages import dead_letter, event_texts, output_message, raw_messages
 from bridge.sender import PlainMessage
+from bridge.wire import Birth, part_of
 from engine.delivery.latencies import DataflowOutput, Latencies
 from engine.plan import Delivery, Plan, Port
 from engine.records.record import Dead, EmittedEvents

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
-from bridge.events.output_messages import event_texts, output_message
+from bridge.output_messages import event_texts, output_message
 from engine.delivery.publisher import run_epoch
 from engine.records.damage import DAMAGE
 from engine.records.job_folder import JobFolder

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from bridge import Lease, LeaseTaken, Spool, unread_since
-from bridge.machine.files import make_folder, sync_folder
+from bridge.files import make_folder, sync_folder
 from bridge.spools.log import LOG
 from engine.log_lines import about
 from engine.records.damage import DAMAGE

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from bridge.brokers.broker import BrokerDown, start_broker
-from bridge.machine.descriptors import allow_many_descriptors
+from bridge.broker import BrokerDown, start_broker
+from bridge.machine import allow_many_descriptors
 from bridge.transport.address import Address
 from engine.host.copy_address import CopyAddress
 from engine.host.keeper import HostKeeper

@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bridge import Message, Unread, topics
-from bridge.emitted import Stream
-from bridge.events.output_messages import unread_letter
+from bridge.output_messages import unread_letter
 from bridge.sender import Sender, StreamTrouble
 from bridge.transport.address import Address
-from bridge.transport.broker_drops import Watch, watch_drops
 from bridge.transport.mqtt_client import MqttClient, Permit, always
-from bridge.transport.protocol_version import detect_protocol
+from bridge.transport.probes import Watch, detect_protocol, watch_drops
+from bridge.wire import Stream
 
 log = logging.getLogger("braid.host")
 

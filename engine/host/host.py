@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from bridge import LeaseTaken, Message, SpoolFull, SystemClock, topics
-from bridge.machine.lease import Lease
+from bridge.files import Lease
 from bridge.transport.address import Address
-from bridge.transport.dispatch import note_failed, passed_over
 from bridge.transport.mqtt_client import Permit, always
+from bridge.transport.subscriptions import note_failed, passed_over
 from engine.host.connection import HostConnection
 from engine.host.consumers import HostConsumers
 from engine.host.jobs import HostJobs

@@ -13,7 +13,7 @@ from typing import Self
 
 import psutil
 
-from bridge.machine.back_off import BackOff
+from bridge.machine import BackOff
 from bridge.transport.address import Address
 from engine.host.copy_address import CopyAddress
 

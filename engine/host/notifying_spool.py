@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bridge import Item, ItemKind, Spool, SpoolClosed, SpoolIndex, SpoolReach
-from bridge.deliveries import InDoubt
 from bridge.intake import Expected
+from bridge.spools.deliveries import InDoubt
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import psutil
 
-from bridge.machine.process_identity import began
+from bridge.machine import began
 
 Key: TypeAlias = tuple[int, str]
 """A process: its id, and when it began, because ids are used again."""

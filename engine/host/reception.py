@@ -31,13 +31,13 @@ from bridge import (
     Unread,
     topics,
 )
-from bridge.machine.files import make_folder, sync_folder, write_whole
+from bridge.files import make_folder, sync_folder, write_whole
 from bridge.receiver import SPOOL_TROUBLES
 from bridge.transport.address import Address
 from bridge.transport.client_loop import ClientLoop
-from bridge.transport.fetch_interval import fetch_wait, next_batch_after
 from bridge.transport.mqtt_client import MqttClient, Permit, always
-from bridge.transport.packet_ids import gives_ids_in_turn
+from bridge.transport.mqtt_rounds import fetch_wait, next_batch_after
+from bridge.transport.probes import gives_ids_in_turn
 
 _THREADS = 4
 """Threads that fill spools: one of them may wait for a disk, or for another machine."""

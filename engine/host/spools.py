@@ -28,7 +28,7 @@ from bridge import (
     consumers,
     topics,
 )
-from bridge.events.raw_events import Unfit
+from bridge.raw_events import Unfit
 from engine.host.notifying_spool import NotifyingSpool
 from engine.host.received import Received
 from engine.host.reception import Reception, StreamReceiver

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES
 from engine.behaviour import Implementation, PortEmission
 from engine.code.batch_work import Batches
 from engine.code.cells import NoCells

@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge.events.field_values import EARLIEST, LATEST
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES, EARLIEST, LATEST
 from dags import Kind
 
 _LONGEST = 100

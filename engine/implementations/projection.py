@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES
 from dags import Kind
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.conversion import from_json, unfit

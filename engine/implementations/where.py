@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.values import check_finite

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bridge import Clock, Lease, PositionsGone, SpoolDamaged, read
-from bridge.machine.back_off import BackOff
+from bridge.machine import BackOff
 from engine.delivery.follower import Follower
 from engine.delivery.forwarder import StreamSender
 from engine.job.batch_times import BatchTimes

@@ -9,7 +9,7 @@ failed until an event has passed through it: without events, a retry shows nothi
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from bridge.machine.back_off import BackOff
+from bridge.machine import BackOff
 from engine.plan import Plan, Slot, SlotState
 from engine.records.record import InstanceMeter
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from bridge import unpacked
-from bridge.events.raw_events import arrow_schema
-from bridge.message_bounds import LARGEST_EVENT
+from bridge.messages import LARGEST_EVENT
+from bridge.raw_events import arrow_schema
 from engine.behaviour import Behaviour, pass_on
 from engine.event_streams import (
     Arrived,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from bridge.events.births import UNKNOWN, Birth
+from bridge.wire import UNKNOWN_BIRTH, Birth
 from engine.event_streams import Arrived, Numbers
 
 _MOST = 32
@@ -23,13 +23,13 @@ class BatchBirths:
         begins, born, cause = [], [], 0
         for first, item in arrived:
             cause = first
-            for many, at in item.births or (Birth(item.count, UNKNOWN),):
+            for many, at in item.births or (Birth(item.count, UNKNOWN_BIRTH),):
                 begins.append(cause)
                 born.append(at)
                 cause += many
         # Events of dead letters come after all that arrived, and their births are unknown.
         self._begins = np.array([*begins, cause], np.int64)
-        self._born = np.array([*born, UNKNOWN], np.int64)
+        self._born = np.array([*born, UNKNOWN_BIRTH], np.int64)
 
     def of(self, causes: Numbers) -> tuple[Birth, ...]:
         """The births of a stream's events, by their causes. If there are too many, neighbours get the oldest one."""

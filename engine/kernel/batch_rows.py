@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from bridge import ItemKind, between, packed, unpacked
-from bridge.events.births import births_in, births_text
+from bridge.wire import births_in, births_text
 from engine.kernel.batch import Arrived
 from engine.kernel.portion import EVERYTHING, Portion
 from engine.offset import Offset

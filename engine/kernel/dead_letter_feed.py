@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from bridge.events.json_columns import json_columns
-from bridge.events.raw_events import REST_COLUMN
+from bridge.raw_events import REST_COLUMN, json_columns
 from engine.plan import Entry, Feed
 
 _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from bridge.events.output_messages import event_texts
-from bridge.events.raw_events import arrow_schema, rows_in
+from bridge.output_messages import event_texts
+from bridge.raw_events import arrow_schema, rows_in
 from dags import Schema
 from engine.event_streams import Numbers, conformed, nothing
 from engine.kernel.task_run import reason_of

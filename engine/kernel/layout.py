@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from bridge.events.json_columns import marked
+from bridge.raw_events import marked
 from engine.behaviour import Behaviour, NoBehaviour
 from engine.event_streams import nothing, shared
 from engine.kernel.task_run import reason_of

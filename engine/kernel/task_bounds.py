@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.message_bounds import LARGEST_EVENT
+from bridge.messages import LARGEST_EVENT
 from engine.plan import Plan
 from engine.records.state_growth import StateGrowth
 from engine.task_cpu import task_cpu_ns

@@ -35,7 +35,7 @@ from secrets import token_hex
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from bridge.machine.files import link_whole, make_folder
+from bridge.files import link_whole, make_folder
 from engine.plan import Limits
 from engine.task_watch import EventName
 

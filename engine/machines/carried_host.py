@@ -10,7 +10,7 @@ from engine.host.host import SparkHost
 from engine.machines.carrier_orders import CarrierOrder
 from engine.replicas.copies import Copies, CopiesEnded
 from engine.replicas.replicator import Replicator
-from ring.carriage import STORE, HostReport
+from ring.fleet import STORE, HostReport
 
 log = logging.getLogger("braid.host")
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from bridge.machine.files import make_folder, write_whole
+from bridge.files import make_folder, write_whole
 from engine.replicas.peer_sender import PeerAddress
 
 log = logging.getLogger("braid.host")

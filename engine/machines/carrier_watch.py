@@ -14,7 +14,7 @@ from typing import Any
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from bridge.transport.protocol_version import detect_protocol
+from bridge.transport.probes import detect_protocol
 from engine.machines.carrier_orders import CarrierOrder, read_order
 from engine.machines.common_files import CommonFiles
 from engine.machines.machine_key import MachineKey

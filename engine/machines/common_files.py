@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from bridge import topics
-from bridge.machine.files import make_folder, write_whole
+from bridge.files import make_folder, write_whole
 from engine.code.store import CODE_FOLDER
 from engine.code.vouchers import VOUCHERS
 from engine.reachable_hosts import REACHABLE

@@ -4,7 +4,7 @@ import uuid
 from pathlib import Path
 from urllib.parse import quote
 
-from bridge.machine.files import link_whole, make_folder
+from bridge.files import link_whole, make_folder
 from engine.code.store import CODE_FOLDER
 from engine.code.vouchers import VOUCHERS
 from engine.host_outside import DEPLOYMENT, FILES

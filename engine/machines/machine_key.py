@@ -12,7 +12,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from bridge.machine.files import link_whole, make_folder
+from bridge.files import link_whole, make_folder
 
 _FILE = "machine.key"
 _PURPOSE = b"braid machine 1\n"

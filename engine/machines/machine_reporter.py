@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.machines.carrier_watch import CarrierWatch
-from ring.carriage import HostReport
+from ring.fleet import HostReport
 
 _REPEAT = 5.0
 """Seconds after which a status is published even if nothing has changed."""

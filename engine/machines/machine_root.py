@@ -4,7 +4,7 @@ import uuid
 from pathlib import Path
 from urllib.parse import quote
 
-from bridge.machine.files import link_whole
+from bridge.files import link_whole
 from engine.machines.host_files import keep_deployment, link_common
 
 

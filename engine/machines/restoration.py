@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bridge.machine.back_off import BackOff
+from bridge.machine import BackOff
 from engine.machines.carrier_orders import CarrierOrder
 from engine.machines.machine_root import MachineRoot
 from engine.replicas.store.objects import NoStore, StoreDamaged, StoreObjects

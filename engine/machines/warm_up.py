@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from bridge import SystemClock
-from bridge.emitted import Emitted, Stream
 from bridge.sender import PlainMessage
+from bridge.wire import Emitted, Stream
 from engine.job.job import SparkJob
 from engine.job.lifecycle import JobState
 from engine.job.pace_server import begin_pace_server

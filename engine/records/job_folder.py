@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
 
-from bridge.machine.files import make_folder, sync_folder, write_whole
+from bridge.files import make_folder, sync_folder, write_whole
 from engine.plan import Entry
 from engine.plan_messages import read_entry, written_entry
 from engine.records.damage import damage_named

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from bridge.machine.files import sync_folder, write_whole
+from bridge.files import sync_folder, write_whole
 from engine.records.damage import damage_named
 
 

@@ -6,7 +6,7 @@ What tasks write outside is named by its batch, and the records of its shards ha
 import json
 from pathlib import Path
 
-from bridge.machine.files import Steps, make_folder, no_steps, write_whole
+from bridge.files import Steps, make_folder, no_steps, write_whole
 from engine.offset import Offset
 from engine.records.damage import damage_named
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from bridge.events.births import Birth
+from bridge.wire import Birth
 from engine.offset import Offset
 from engine.plan import Port
 

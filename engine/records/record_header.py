@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bridge.events.births import Birth
+from bridge.wire import Birth
 from engine.offset import Offset
 from engine.plan import Port
 from engine.records.record import CodeTraceback, Cut, InstanceMeter

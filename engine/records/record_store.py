@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from bridge.machine.files import Steps, link_whole, no_steps, sync_folder
+from bridge.files import Steps, link_whole, no_steps, sync_folder
 from engine.records.planned_ends import PlannedEnds
 from engine.records.record import Record, Table
 from engine.records.record_file import RecordDamaged, RecordFile, shard_path

@@ -18,7 +18,7 @@ from shutil import rmtree
 
 import msgspec
 
-from bridge.machine.files import Steps, make_folder, no_steps, write_whole
+from bridge.files import Steps, make_folder, no_steps, write_whole
 from engine.replicas.copy_tree import CopyTree
 from engine.replicas.file_kinds import FOLDERS, is_replaced, kind_of
 from engine.replicas.frames import CopyChanges, Piece, PresentFile, PresentFiles

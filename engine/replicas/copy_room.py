@@ -7,7 +7,7 @@ takes what changes, until only what its own hosts need is left.
 import errno
 from pathlib import Path
 
-from bridge.machine.disk_space import DiskSpace
+from bridge.files import DiskSpace
 
 _LEAVING = 2
 """How many times the spared bytes have to be free for a machine to be a good place for copies."""

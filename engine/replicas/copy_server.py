@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from bridge.machine.files import Steps, no_steps
+from bridge.files import Steps, no_steps
 from engine.replicas.channel import Channel, Disconnected, TlsFailed, WrongSecret
 from engine.replicas.copy_folder import CopyFolder, WrongContent
 from engine.replicas.copy_tls import CopyTls

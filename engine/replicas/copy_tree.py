@@ -7,7 +7,7 @@ from contextlib import suppress
 from hashlib import file_digest
 from pathlib import Path
 
-from bridge.machine.files import Steps
+from bridge.files import Steps
 from engine.replicas.file_kinds import FOLDERS, has_folder, is_plain, is_sent
 
 

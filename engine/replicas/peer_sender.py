@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from bridge.machine.back_off import BackOff
+from bridge.machine import BackOff
 from engine.replicas.channel import Channel
 from engine.replicas.copy_line import CopyLine, PeerRefuses
 from engine.replicas.copy_tls import CopyTls

@@ -11,7 +11,7 @@ from engine.replicas.file_kinds import FOLDERS
 from engine.replicas.frames import Greeting
 from engine.replicas.peer_sender import Destination, PeerSender
 from engine.replicas.root_folders import FileVersion
-from ring.carriage import STORE
+from ring.fleet import STORE
 
 
 class HostSuperseded(CopiesEnded):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from bridge.machine.files import Steps, make_folder, no_steps, sync_folder
+from bridge.files import Steps, make_folder, no_steps, sync_folder
 
 _LENGTH, _DIGEST = 8, 32
 

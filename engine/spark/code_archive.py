@@ -12,7 +12,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from bridge.machine.files import link_whole, make_folder
+from bridge.files import link_whole, make_folder
 
 PACKAGES = ("bridge", "dags", "engine")
 """The packages of Braid that a worker imports."""

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from bridge.machine.back_off import BackOff
+from bridge.machine import BackOff
 from engine.spark import fork_client
 
 SERVER_MODULE = "engine.spark.fork_server"

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bridge.machine.files import sync_folder
+from bridge.files import sync_folder
 from engine.code.store import CODE_FOLDER
 from engine.vault import VAULT_FOLDER, VAULT_KEY
 

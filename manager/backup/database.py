@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import Column, Connection, Table, delete, func, insert, make_url, select, text
 from sqlmodel import Session
 
-from bridge.machine.private_files import make_private_file
+from bridge.files import make_private_file
 from manager.backup.archive import BackupRefused
 from manager.store.database import LOCK_TIMEOUT, Store, sqlite_url
 from manager.store.tables import Leadership, table_of

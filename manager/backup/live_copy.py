@@ -30,10 +30,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from bridge.files import make_folder, no_steps
 from bridge.intake import Expected
-from bridge.machine.files import make_folder, no_steps
-from bridge.spools.log import LOG, LogFile, Mark, SpoolDamaged, log_files, read_mark, write_mark
-from bridge.spools.log_file import mark_in
+from bridge.spools.log import LOG, LogFile, Mark, SpoolDamaged, log_files, mark_in, read_mark, write_mark
 from engine.plan import Plan, Port
 from engine.records.damage import DAMAGE, damage_named
 from engine.records.job_folder import JobFolder, spool_folder

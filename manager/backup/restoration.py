@@ -34,8 +34,7 @@ from sqlalchemy import select
 from sqlmodel import Session
 
 from bridge import Lease, LeaseTaken
-from bridge.machine.files import link_whole, make_folder, sync_folder
-from bridge.machine.private_files import make_private_folder
+from bridge.files import link_whole, make_folder, make_private_folder, sync_folder
 from bridge.spools.log import LOG
 from engine.code.store import CODE_FOLDER
 from engine.vault import VAULT_FOLDER as SECRETS

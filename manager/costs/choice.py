@@ -17,7 +17,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
 
-from bridge.machine.back_off import BackOff
+from bridge.machine import BackOff
 from engine.plan import Plan
 from manager.costs.measured import (
     DISRUPTIONS_KEPT,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bridge.emitted import Stream
+from bridge.wire import Stream
 from dags import Dataflow, Key, Problem, Scope, confine
 from dags import State as Remembers
 from dags.problems import listed, pointer, quoted

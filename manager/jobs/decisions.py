@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from bridge.machine.back_off import BackOff
+from bridge.machine import BackOff
 from engine.job.lifecycle import JobState
 from engine.plan import Plan, Port
 from manager.kernel.transitions import MOVE_CUTS

@@ -20,15 +20,17 @@ from manager.kernel.state import CommittedState, running_id
 from manager.problem import Conflict, InvalidRequest, NotFound
 from manager.use_case import Base, Caller, operators_only
 from merge import BATCH_SECONDS, Costs, Host, Instance
-from merge.grouping.pddl.pddl_texts import PddlError
+from merge.grouping.pddl import PddlError
 from merge.placement.explained import (
     PlacementQuestion,
+    placement_pddl,
     placement_places,
+    placement_plan,
     placement_question,
     placement_reason,
     placement_verdict,
+    present_cost,
 )
-from merge.placement.planned_elsewhere import placement_pddl, placement_plan, present_cost
 
 _SECONDS = 1.0
 """How long each search may take."""

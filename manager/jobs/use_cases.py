@@ -16,7 +16,7 @@ from manager.observations.reports import Measured
 from manager.problem import NotFound
 from manager.use_case import Base, Caller, Paging, number_in, operators_only, paged
 from merge import DagId, Instance, JobId
-from merge.task_order import downwards
+from merge.tasks import downwards
 
 
 class RunningJobs(Base):

@@ -38,7 +38,7 @@ from manager.store.tables import (
 )
 from merge import Home, Image, Instance, Job, JobId, Jobs, RunningDags, RunningGraph, RunningTask, Submitted
 from merge.jobs import crossings
-from merge.users import with_user
+from merge.running_graph import with_user
 
 if TYPE_CHECKING:
     from manager.kernel.transitions import Transition

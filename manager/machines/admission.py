@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from manager.machines.carriages import CommittedFleet, HostStanding, MachinesSeen, standings
 from manager.observations.reports import HostSeen, MachineStatus
 from manager.observations.sight import MACHINE_SILENT_AFTER
-from ring.carriage import STORE, MachineSeen
+from ring.fleet import STORE, MachineSeen
 
 Claims = Mapping[str, tuple[MachineStatus, ...]]
 """All that report under each name, the likeliest first."""

@@ -19,9 +19,8 @@ from manager.problem import StateNotReady
 from manager.store.database import Store
 from manager.store.tables import CarriageRow, MachineRow, OperationRow
 from ring.balance import joined, next_ring
-from ring.carriage import STORE, Carriage, MachineSeen
 from ring.decision import decide
-from ring.fleet import SETTLED_AFTER, CarriageTurn, Fleet
+from ring.fleet import SETTLED_AFTER, STORE, Carriage, CarriageTurn, Fleet, MachineSeen
 from ring.tokens import Ring
 
 _CARRIAGE = TypeAdapter(Carriage)

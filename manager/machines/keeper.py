@@ -20,7 +20,7 @@ from manager.observations.listener import Listener
 from manager.observations.reports import MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import DatabaseAway, StateNotReady
-from ring.carriage import Carriage
+from ring.fleet import Carriage
 
 
 def written_carrier(carriage: Carriage, machines: Mapping[str, MachineStatus]) -> bytes:

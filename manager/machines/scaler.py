@@ -30,9 +30,8 @@ from typing import Literal, Protocol
 import psutil
 from pydantic import TypeAdapter, ValidationError
 
-from bridge.machine.files import make_folder, write_whole
-from bridge.machine.process_end import end_process
-from bridge.machine.process_identity import began, running
+from bridge.files import make_folder, write_whole
+from bridge.machine import began, end_process, running
 from bridge.transport.address import Address
 from manager.answers.overview import OperationKind
 from manager.kernel.draft import SERVICE

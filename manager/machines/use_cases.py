@@ -17,7 +17,7 @@ from manager.store.database import Store
 from manager.store.tables import ImageRow
 from manager.use_case import Base, Caller, Paging, operators_only, paged
 from merge import Image
-from ring.carriage import MachineSeen
+from ring.fleet import MachineSeen
 from ring.tokens import RING_SIZE, Ring
 
 

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from bridge.spools.spool import SpoolState
 from engine.host.received import Received
 from engine.machines.machine_key import signed_content
-from ring.carriage import HostReport, MachineSeen
+from ring.fleet import HostReport, MachineSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from bridge import Message, topics
-from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
+from bridge.raw_events import DEEPEST_PARKED, deeper_than
 from manager.kernel.committer import Committer
 from manager.observations.listener import ListenerLine
 from manager.planner import public_id

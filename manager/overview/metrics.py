@@ -21,7 +21,7 @@ from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from bridge.spools.spool import SpoolState
-from bridge.transport.dispatch import PassedOver
+from bridge.transport.subscriptions import PassedOver
 from engine.host.spools import ELSEWHERE, UNSUBSCRIBED
 from engine.job.lifecycle import JobState
 from engine.plan import Plan
@@ -33,7 +33,7 @@ from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Me
 from manager.rest import metrics
 from manager.rest.metrics import Metric
 from merge import Instance, JobId, Jobs, RunningTask, Submitted
-from ring.carriage import STORE
+from ring.fleet import STORE
 
 _NOTHING = InstanceMeasured()
 

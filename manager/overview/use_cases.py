@@ -11,7 +11,7 @@ from prometheus_client import Metric as Family
 from sqlalchemy import and_, func, or_, select
 from sqlmodel import col
 
-from bridge.transport.dispatch import passed_over
+from bridge.transport.subscriptions import passed_over
 from dags import AnyTaskType
 from engine.job.lifecycle import JobState
 from manager.answers.base import Page

@@ -13,7 +13,7 @@ from typing import Any
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from bridge.transport.protocol_version import detect_protocol
+from bridge.transport.probes import detect_protocol
 from engine.machines.common_files import common_files, common_messages
 from manager.process.keeper import KeeperHandle
 from manager.process.keeper_process import KeeperOrder

@@ -112,7 +112,7 @@ def serve(  # noqa: PLR0913 - an option for each setting that is not secret
     }
     with exit_on_error(as_json=as_json):
         values = read_settings({**flags, "tag": tag or None}, settings)
-        from bridge.machine.descriptors import allow_many_descriptors  # noqa: PLC0415 - it imports the bridge
+        from bridge.machine import allow_many_descriptors  # noqa: PLC0415 - it imports the bridge
         from manager.process.manager import serve as run  # noqa: PLC0415 - it imports the whole service
 
         allow_many_descriptors()
@@ -138,9 +138,11 @@ def entrance(  # noqa: PLR0913 - an option for each of its settings
             raise WrongUsage(f"--listen {listen}: give it as host:port, such as 0.0.0.0:8883")
         if (certificate is None) != (key is None):
             raise WrongUsage("--certificate and --key go together; give both, or neither")
-        from bridge.brokers.entrance import Entrance  # noqa: PLC0415 - it imports much of the bridge
-        from bridge.brokers.mosquitto_setup import relay_command  # noqa: PLC0415 - as above
-        from bridge.machine.descriptors import allow_many_descriptors  # noqa: PLC0415 - as above
+        from bridge.broker_setup import (
+            Entrance,
+            relay_command,
+        )
+        from bridge.machine import allow_many_descriptors  # noqa: PLC0415 - as above
 
         tls = () if certificate is None or key is None else (certificate, key)
         command = relay_command(Entrance(folder=access, host=host.strip("[]"), port=int(port)), str(socket), *tls)

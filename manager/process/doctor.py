@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from bridge.brokers import mosquitto_setup
+from bridge import broker_setup
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Mqtt
 from bridge.transport.mqtt_client import NotConnected
@@ -338,7 +338,7 @@ def broker(settings: Settings) -> Finding:
             return wrong("broker", str(error), "correct BRAID_BROKER, or start the broker")
         client.leave()
         return ok("broker", f"{address} lets us in")
-    if program := mosquitto_setup.executable():
+    if program := broker_setup.mosquitto_program():
         return ok("broker", f"mosquitto is installed, at {program}")
     return warn(
         "broker",

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from bridge.machine.files import make_folder
-from bridge.machine.process_end import end_process
-from bridge.machine.process_identity import running
+from bridge.files import make_folder
+from bridge.machine import end_process, running
 from bridge.transport.address import Address
 from manager.process.keeper_process import KEEPER_TAKEN, KeeperOrder, KeeperRecord, folder, order_line, read_record
 

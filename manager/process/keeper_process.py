@@ -19,11 +19,10 @@ from queue import Empty, SimpleQueue
 import psutil
 from pydantic import TypeAdapter
 
-from bridge.brokers.broker import Broker, BrokerDown, is_free, start_broker
-from bridge.brokers.entrance import Entrance
-from bridge.machine.files import write_whole
-from bridge.machine.lease import Lease, LeaseTaken
-from bridge.machine.process_identity import began
+from bridge.broker import Broker, BrokerDown, is_free, start_broker
+from bridge.broker_setup import Entrance
+from bridge.files import Lease, LeaseTaken, write_whole
+from bridge.machine import began
 from bridge.transport.address import Address
 from engine.host.keeper import HostKeeper
 from engine.log_lines import begin_log

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from bridge.machine.private_files import is_open_to_others, make_private_folder
+from bridge.files import is_open_to_others, make_private_folder
 from engine import installed_catalogue
 from engine.code.wheel_store import WheelStore
 from engine.log_lines import begin_log, named, problem

@@ -27,7 +27,7 @@ from merge import (
     TooManyStreams,
 )
 from merge.jobs import crossings
-from merge.placement.trust import owner_of, owners_of, trusted
+from merge.placement.board import owner_of, owners_of, trusted
 from merge.reconfiguration.alteration import Alteration, Edit, alteration, is_changed
 from merge.reconfiguration.switches import Scheduler, Switches, switches
 from merge.step import Settled, check_streams, settle

@@ -31,8 +31,7 @@ from manager.reconfigurations.request import ReconfigurationRequest
 from manager.store.database import Store
 from manager.store.tables import DataflowRow
 from merge import Host, Instance, RunningTask, Submitted
-from merge.reconfiguration.alteration import Edit, below, changed_ids, histories
-from merge.reconfiguration.joined_tasks import joined
+from merge.reconfiguration.alteration import Edit, below, changed_ids, histories, joined
 
 
 class DataflowReading(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from bridge.machine.process_identity import began
+from bridge.machine import began
 from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer
 from manager.observations.reports import Observations

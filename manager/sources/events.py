@@ -24,8 +24,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from bridge import MalformedFrame, Message, cut, topics
-from bridge.events.numbered_events import Receipt, Sent
-from bridge.events.raw_events import UnfitField, parsed, rows_in
+from bridge.intake import Receipt, Sent
+from bridge.raw_events import UnfitField, parsed, rows_in
 from dags import Kind, Schema
 from dags.problems import pointer
 from manager.problem import FieldError, InvalidRequest, NotTaken, QuotaExceeded, StateNotReady, TooLarge

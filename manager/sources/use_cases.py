@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from bridge.events.numbered_events import ONE_TIME_PRODUCER
+from bridge.intake import ONE_TIME_PRODUCER
 from dags import Kind, Problem, Schema, fields_in
 from engine.supply import unfit
 from manager.answers.base import Page

@@ -24,7 +24,7 @@ from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import Session
 
-from bridge.machine.private_files import make_private_file
+from bridge.files import make_private_file
 from engine.implementations.outside.postgresql_connection import connect_traceless
 from manager.problem import DatabaseAway
 from manager.store.tables import Leadership, table_of

@@ -424,7 +424,7 @@ class MeteredTenantRow(SQLModel, table=True):
 
 
 class CarriageRow(SQLModel, table=True):
-    """Who carries a host, who gets its files, and who has them; see `ring.carriage.Carriage`."""
+    """Who carries a host, who gets its files, and who has them; see `ring.fleet.Carriage`."""
 
     __tablename__ = "carriage"
     host: str = Field(primary_key=True)

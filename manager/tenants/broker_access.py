@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS
+from bridge.broker_setup import ACCESS_LIST, PASSWORDS
 from bridge.embedded import is_hash
-from bridge.machine.files import make_folder, write_whole
+from bridge.files import make_folder, write_whole
 from bridge.topics import ROOT
 
 OWN_USER = "braid"

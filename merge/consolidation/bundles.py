@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from rpds import HashTrieMap
 
 from merge.jobs import Assignment, Home, Job, JobId, crossings
-from merge.placement.board import Group, PlacementBoard, root_of, tags_of
-from merge.placement.trust import owners_of, trusted
+from merge.placement.board import Group, PlacementBoard, owners_of, root_of, tags_of, trusted
 from merge.running_graph import RunningGraph
-from merge.task import RunningTask
+from merge.tasks import RunningTask
 
 
 def pieces(group: Group, ground: PlacementBoard) -> tuple[Group, ...]:

@@ -1,4 +1,4 @@
-"""Fragmentation and its cure: how far the jobs are from the fewest that would do, and which those are.
+"""Fragmentation and its cure: how far jobs are from the fewest that would do, what moves, and in which regions.
 
 The target is worked out from the running graph alone. Running DAGs stay whole as far as one job can hold them; the
 busiest are packed first, each into the first job that has room. One that no job can hold is cut in topological order,
@@ -8,24 +8,94 @@ nothing moves for the sake of the rule. Hosts are chosen last, for what really o
 
 Where hosts do not share all files, each root has a target of its own. Running DAGs that are on several roots take part
 if that tears no stream and makes no cycle.
+
+If a target is to be planned, all tasks are cut anew, as one grouping problem: the fewest batches, bridges and hops.
+What the rule of thumb found stands where the model cannot judge it, as with shards, where there are too many tasks to
+plan, and where it costs no more. So do the jobs as they are: nothing moves for the sake of a plan.
+
+Regions are parts of what runs that can be consolidated one at a time, while all the others run on. Running DAGs that
+read one source are cut together, so they make a body, which moves as one or not at all. A region is made of jobs to be
+emptied, with all the bodies that run something there, also what these run elsewhere: as many as may stand still at the
+same time. First come the jobs that take most for how much has to stand still.
 """
 
-from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import networkx as nx
+from networkx.utils import UnionFind
 
 from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, holds, pieces, regrouped
-from merge.consolidation.planned_groups import planned_groups
+from merge.grouping import (
+    GROUPING_STRATEGIES,
+    Effort,
+    GroupingProblem,
+    NoGrouping,
+    cost_of,
+    problems_of,
+)
+from merge.grouping.evaluation import arranged
+from merge.grouping.problem import Group as TaskGroup
 from merge.jobs import Assignment, Bridge, Job, JobId, Jobs, crossings, parents
 from merge.placement.board import Group, PlacementBoard, root_of, tags_of
 from merge.placement.hosts import Host
-from merge.running_dags import DagId
-from merge.running_graph import RunningGraph
-from merge.task import Instance, RunningTask
-from merge.task_order import downwards
+from merge.placement.planned import SECONDS, costs_of, grouped_streams, grouped_tasks, images_of
+from merge.running_graph import DagId, RunningGraph
+from merge.tasks import Instance, RunningTask, downwards
+
+_MOST = 500
+"""For more tasks planning takes longer than others can wait."""
+_ROUNDING = 1e-9
+
+
+def planned_groups(ground: PlacementBoard, present: list[Group], ruled: list[Group]) -> list[Group]:
+    """The cheapest of the present groups, those of the rule, and planned ones; of equals the first."""
+    tasks = {task.instance: task for group in ruled for task in group}
+    if not tasks or len(tasks) > _MOST:
+        return ruled
+    problem = problem_anew(ground, tasks.values())
+    if _cost(problem, ruled) is None:
+        return ruled
+    try:
+        found = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=SECONDS))
+    except NoGrouping:
+        return ruled
+    planned = [downwards(tasks[Instance(int(each))] for each in group.tasks) for group in found.groups]
+    costs = [(cost, groups) for groups in (present, ruled, planned) if (cost := _cost(problem, groups)) is not None]
+    least = min(cost for cost, _ in costs)
+    return next(groups for cost, groups in costs if cost <= least + _ROUNDING)
+
+
+def problem_anew(ground: PlacementBoard, tasks: Iterable[RunningTask]) -> GroupingProblem:
+    """The problem of cutting running tasks as if no job ran; they take nothing from others."""
+    tasks, images = tuple(tasks), images_of(ground)
+    return GroupingProblem(
+        tasks=grouped_tasks(ground, tasks),
+        streams=tuple(dict.fromkeys(grouped_streams(ground, tasks))),
+        images=images,
+        costs=costs_of(ground.costs, images),
+    )
+
+
+def as_grouped(problem: GroupingProblem, groups: Sequence[Group]) -> tuple[TaskGroup, ...] | None:
+    """Running tasks in groups as an answer to a problem; None if no image offers the tags of one."""
+    found = []
+    for group in groups:
+        image = next((each.name for each in problem.images if tags_of(group) <= each.tags), None)
+        if image is None:
+            return None
+        found.append(TaskGroup(image=image, tasks=tuple(sorted(task.instance for task in group))))
+    return arranged(problem, found)
+
+
+def _cost(problem: GroupingProblem, groups: Sequence[Group]) -> float | None:
+    """What groups cost; None if they are no answer to the problem."""
+    grouped = as_grouped(problem, groups)
+    if grouped is None or problems_of(problem, grouped):
+        return None
+    return cost_of(problem, grouped).total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,3 +297,132 @@ def _running_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> Iterat
         dag_of[task.instance] = running.dag_of(task.instance) if above not in dag_of else dag_of[above]
         dags[dag_of[task.instance]].append(task)
     return map(tuple, dags.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """Some bodies as if there were no others; what is computed of it holds for all jobs. Made by `regions`."""
+
+    running: RunningGraph
+    """With these tasks only."""
+    jobs: Jobs
+    """With those that run any of them, and of each only what it runs of them."""
+    shared: frozenset[JobId]
+    """The jobs that run something else as well."""
+    hosts: tuple[Host, ...]
+    """With the cores that all else leaves."""
+
+
+def regions(running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs, *, most: int) -> Iterator[Region]:
+    """Cut what runs into regions of so many tasks at most, but for single jobs with larger bodies; the dearest first.
+
+    Every running task has a home.
+    """
+    hosts = tuple(hosts)
+    if len(running.tasks) <= most:
+        yield Region(running=running, jobs=jobs, shared=frozenset(), hosts=hosts)
+        return
+    bodies = _bodies(running)
+    in_job: defaultdict[JobId, list[int]] = defaultdict(list)
+    for number, body in enumerate(bodies):
+        for job in {jobs.homes[task.instance].job for task in body}:
+            in_job[job].append(number)
+    sizes = [len(body) for body in bodies]
+    for numbers in _packed(_dearest(running, jobs, costs, in_job, sizes), in_job, sizes, most):
+        inside = {task.instance: task for number in sorted(numbers) for task in bodies[number]}
+        yield _region(running, jobs, hosts, costs, inside)
+
+
+def _bodies(running: RunningGraph) -> list[list[RunningTask]]:
+    """The bodies, which are cut together, each task after its parents."""
+    found: UnionFind[DagId | str] = UnionFind()
+    dag_of: dict[Instance, DagId] = {}
+    tasks = downwards(running.tasks.values())
+    for task in tasks:
+        instance = task.instance
+        if (above := next(parents(task), None)) is not None:
+            dag_of[instance] = dag_of[above]
+        else:
+            dag_of[instance] = running.dag_of(instance)
+            if task.type.reads_source:
+                found.union(dag_of[instance], task.config["source"])
+    bodies: defaultdict[DagId | str, list[RunningTask]] = defaultdict(list)
+    for task in tasks:
+        bodies[found[dag_of[task.instance]]].append(task)
+    return list(bodies.values())
+
+
+def _dearest(
+    running: RunningGraph, jobs: Jobs, costs: Costs, in_job: Mapping[JobId, Iterable[int]], sizes: list[int]
+) -> list[JobId]:
+    """The jobs; first those that take most cores for how much stands still where they are emptied."""
+    bridges = Counter(bridge.to for bridge in forwarded(running, jobs))
+
+    def price(job: JobId) -> tuple[float, JobId]:
+        still = sum(sizes[each] for each in in_job[job])
+        paused = len(jobs.jobs[job].paused) * costs.paused
+        return -(costs.cores(0.0) + bridges[job] * costs.bridge + paused) / max(1, still), job
+
+    return sorted(in_job, key=price)
+
+
+def _packed(
+    found: Iterable[JobId], in_job: Mapping[JobId, Iterable[int]], sizes: list[int], most: int
+) -> Iterator[frozenset[int]]:
+    """Bodies together, of one job after the other, as long as they have no more tasks than that."""
+    done: set[int] = set()
+    together: set[int] = set()
+    size = 0
+    for job in found:
+        new = set(in_job[job]) - together - done
+        more = sum(sizes[each] for each in new)
+        if more > most:
+            done |= new
+            yield frozenset(new)
+            continue
+        if together and size + more > most:
+            done |= together
+            yield frozenset(together)
+            together, size = set(), 0
+        together |= new
+        size += more
+    if together:
+        yield frozenset(together)
+
+
+def _region(
+    running: RunningGraph,
+    jobs: Jobs,
+    hosts: Iterable[Host],
+    costs: Costs,
+    inside: dict[Instance, RunningTask],
+) -> Region:
+    homes = {instance: jobs.homes[instance] for instance in inside}
+    active: defaultdict[JobId, list[Instance]] = defaultdict(list)
+    for instance, home in homes.items():
+        active[home.job].append(instance)
+    shared = frozenset(job for job, ran in active.items() if len(ran) < len(jobs.jobs[job].active))
+    here = {job: jobs.jobs[job] for job in sorted(active)}
+    for job in shared:
+        # What is paused there stays with whatever else it runs.
+        busy = sum(homes[instance].busy for instance in active[job])
+        here[job] = replace(here[job], active=frozenset(active[job]), paused=frozenset(), busy=busy)
+    bridges = {
+        bridge: jobs.bridges[bridge] for job in here for bridge in jobs.entering.get(job, ()) if bridge.parent in inside
+    }
+    return Region(
+        running=replace(running, tasks=inside),
+        jobs=replace(Jobs.of(here.values(), homes, bridges, jobs.next_job), version=jobs.version),
+        shared=shared,
+        hosts=tuple(_left(hosts, jobs, costs, here)),
+    )
+
+
+def _left(hosts: Iterable[Host], jobs: Jobs, costs: Costs, here: Mapping[JobId, Job]) -> Iterator[Host]:
+    """The hosts, less what all takes that is not in a region."""
+    taken: defaultdict[str, float] = defaultdict(float)
+    # In order, because a sum's last digit depends on it and may not decide between two hosts.
+    for name, job in sorted(jobs.jobs.items()):
+        taken[job.host] += job.busy - here[name].busy if name in here else costs.cores(job.busy)
+    for host in hosts:
+        yield replace(host, cores=host.cores - taken[host.name])

@@ -1,16 +1,22 @@
-"""Isolation: what overloads a job is moved to a job of its own.
+"""Isolation: what overloads a job, or is in quarantine, is moved to a job of its own.
 
-What moves is closed within its job: with a task goes all that it feeds there, or all that feeds it. So streams lead
-between what moves and what stays one way only, and the graph of jobs stays acyclic. One connected piece moves where
-that leaves the job within capacity, the one that needs the fewest bridges; else whole connected parts, the busiest
-first; else whatever comes first or last in topological order. Raw streams need no bridge: each job reads their spools.
+**Quarantine.** The tasks of a tenant whose tasks were stopped again and again share no worker with those of others. A
+task is in quarantine while nobody needs it but tenants that are. With it are all tasks that it feeds, because a task
+serves all dataflows that the tasks below it serve. So when they leave the jobs that they share with others, streams
+lead from what stays to what leaves and not back, and the graph of jobs stays acyclic.
 
-A job that another number of shards would help is left alone, because that is nearer than a move. So is one from which
-nothing can move without tearing a stream that is read on another root.
+**Overload.** What moves is closed within its job: with a task goes all that it feeds there, or all that feeds it. So
+streams lead between what moves and what stays one way only, and the graph of jobs stays acyclic. One connected piece
+moves where that leaves the job within capacity, the one that needs the fewest bridges; else whole connected parts, the
+busiest first; else whatever comes first or last in topological order. Raw streams need no bridge: each job reads their
+spools.
+
+An overloaded job that another number of shards would help is left alone, because that is nearer than a move. So is one
+from which nothing can move without tearing a stream that is read on another root.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import networkx as nx
@@ -19,12 +25,109 @@ from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, pieces, regrouped
 from merge.jobs import Assignment, Bridge, Job, JobId, Jobs, crossings, parents
 from merge.placement.board import Group, PlacementBoard, connected_parts
-from merge.placement.hosts import Host
-from merge.placement.roots import Roots
+from merge.placement.hosts import Host, Roots
 from merge.running_graph import RunningGraph
 from merge.shards import divided_of, rescaled
-from merge.task import Instance
-from merge.task_order import downwards
+from merge.tasks import Instance, downwards
+
+
+def quarantine_of(tenants: Iterable[str], quarantined: Container[str]) -> str:
+    """The tenant in whose jobs a task of these tenants runs; empty if one of them is not in quarantine.
+
+    >>> quarantine_of(["eve"], {"eve"}), quarantine_of(["ann", "eve"], {"eve"})
+    ('eve', '')
+    """
+    names = frozenset(tenants)
+    return min(names, default="") if all(name in quarantined for name in names) else ""
+
+
+def in_quarantine(running: RunningGraph, quarantined: Container[str]) -> Mapping[Instance, str]:
+    """The tasks in quarantine, each with the tenant in whose jobs it runs."""
+    return {each: min(running.tenants_of(each)) for each in running.only_for(quarantined)}
+
+
+@dataclass(frozen=True, slots=True)
+class AllBut:
+    """The jobs that run, but for some.
+
+    >>> JobId(1) in AllBut(frozenset({JobId(2)}), JobId(3)), JobId(2) in AllBut(frozenset({JobId(2)}), JobId(3))
+    (True, False)
+    """
+
+    excepted: frozenset[JobId]
+    next_job: JobId
+    """The first that does not run yet."""
+
+    def __contains__(self, job: object) -> bool:
+        return isinstance(job, int) and job < self.next_job and job not in self.excepted
+
+
+def separated(  # noqa: PLR0913 - what runs, where, on what, at which cost, and who takes part, are seven things
+    running: RunningGraph,
+    jobs: Jobs,
+    hosts: Iterable[Host],
+    costs: Costs,
+    *,
+    quarantined: Mapping[Instance, str],
+    own: Mapping[JobId, str],
+    apart: Container[JobId] = frozenset(),
+) -> Assignment | None:
+    """The assignment that takes tasks in quarantine out of the first job that is not their own; None if there is none.
+
+    `own` are the jobs that are somebody's own. A job that is apart is left alone, until it has caught up.
+    """
+    hosts = tuple(hosts)
+    roots = Roots(hosts)
+    for job in sorted({jobs.homes[instance].job for instance in quarantined if instance in jobs.homes}):
+        there = jobs.jobs[job]
+        leaving = _leaving(running, there, quarantined, own.get(job, ""))
+        if not leaving or job in apart:
+            continue
+        root = roots.of(there.host)
+        ground = PlacementBoard(
+            running.tasks, jobs, [host for host in hosts if not roots.several or host.root == root], costs
+        )
+        if not ground.hosts:
+            continue
+        found = regrouped(
+            running, ground, _staying(running, ground, there, leaving), _leaving_groups(running, ground, leaving)
+        )
+        if not roots.several or roots.keeps(running.tasks, jobs, jobs.apply(found)):
+            return found
+    return None
+
+
+def _leaving(running: RunningGraph, job: Job, quarantined: Mapping[Instance, str], own: str) -> Mapping[Instance, str]:
+    """The tasks that leave a job, each with the tenant in whose jobs it runs from then on."""
+    leaving = {each: quarantined[each] for each in sorted(job.active) if quarantined.get(each, own) != own}
+    if not any(running.tasks[each].inputs for each in leaving):
+        # Of a source the job has nothing to run.
+        return {}
+    rest = job.active - leaving.keys()
+    if not any(running.tasks[each].inputs for each in rest):
+        # What nobody reads there any more goes along, so that the job can stop.
+        leaving |= dict.fromkeys(sorted(rest), min(leaving.values()))
+    return leaving
+
+
+def _staying(
+    running: RunningGraph, ground: PlacementBoard, job: Job, leaving: Mapping[Instance, str]
+) -> Mapping[JobId, Job]:
+    """The jobs as they are without what leaves."""
+    others = {each: other for each, other in ground.jobs.jobs.items() if each != job.id}
+    rest = job.active - leaving.keys()
+    if not rest:
+        return others
+    return others | {job.id: replace(job, active=rest, busy=ground.work(running.tasks[each] for each in sorted(rest)))}
+
+
+def _leaving_groups(running: RunningGraph, ground: PlacementBoard, leaving: Mapping[Instance, str]) -> list[Group]:
+    """The tasks that leave, grouped by the job that they get: no two tenants' in one."""
+    found: list[Group] = []
+    for tenant in sorted(set(leaving.values())):
+        tasks = downwards(running.tasks[each] for each, whose in leaving.items() if whose == tenant)
+        found += bundled((pieces(part, ground) for part in connected_parts(tasks)), ground)
+    return found
 
 
 def overloaded(
@@ -112,14 +215,14 @@ def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Gro
         return ground.costs.fits(work)
 
     def price(moving: frozenset[Instance]) -> tuple[int, int, int, int, list[Instance]]:
-        groups = _groups(ground, tasks, moving)
+        groups = _moving_groups(ground, tasks, moving)
         bridges = _bridges(ground, tasks, groups)
         sent = sum(bool(running.tasks[bridge.parent].inputs) for bridge in bridges)
         return sent, len(groups), len(bridges), len(moving), sorted(moving)
 
     for family in (_pieces(parts), _unions(parts), _ends(tasks)):
         if helping := [moving for moving in dict.fromkeys(family) if helps(moving)]:
-            return _groups(ground, tasks, min(helping, key=price))
+            return _moving_groups(ground, tasks, min(helping, key=price))
     return []
 
 
@@ -154,7 +257,7 @@ def _instances(group: Group) -> frozenset[Instance]:
     return frozenset(task.instance for task in group)
 
 
-def _groups(ground: PlacementBoard, tasks: Group, moving: frozenset[Instance]) -> list[Group]:
+def _moving_groups(ground: PlacementBoard, tasks: Group, moving: frozenset[Instance]) -> list[Group]:
     """The tasks that move, grouped by the job that they get."""
     parts = connected_parts(tuple(task for task in tasks if task.instance in moving))
     return bundled((pieces(part, ground) for part in parts), ground)

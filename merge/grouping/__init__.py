@@ -6,21 +6,25 @@ with the task and the tags to blame. `cost_of` and `problems_of` say of any grou
 Nothing here knows jobs, hosts or running tasks.
 """
 
-from merge.grouping.effort import Effort
-from merge.grouping.expense import cost_of
-from merge.grouping.grouping_problem import (
+from merge.grouping.evaluation import cost_of, problems_of
+from merge.grouping.problem import (
+    Effort,
+    Expense,
+    Group,
     GroupedStream,
     GroupedTask,
     GroupId,
+    Grouping,
     GroupingCosts,
+    GroupingNotFound,
     GroupingProblem,
+    Image,
+    NoGrouping,
     PresentGroup,
     TaskId,
+    Ungroupable,
 )
-from merge.grouping.groups import Expense, Group, Grouping, GroupingNotFound, NoGrouping, Ungroupable
-from merge.grouping.images import Image
-from merge.grouping.strategy_table import GROUPING_STRATEGIES
-from merge.grouping.validity import problems_of
+from merge.grouping.strategies import GROUPING_STRATEGIES
 
 __all__ = [
     "GROUPING_STRATEGIES",

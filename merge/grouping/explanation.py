@@ -5,16 +5,11 @@ from dataclasses import dataclass, replace
 
 from ortools.sat.python import cp_model
 
-from merge.grouping.exact.slot_model import SlotModel
-from merge.grouping.exact.solver import new_solver
-from merge.grouping.expense import cost_of
-from merge.grouping.grouping_problem import GroupId, GroupingProblem, TaskId
-from merge.grouping.groups import Group, Grouping, NoGrouping
+from merge.grouping.evaluation import arranged, cost_of, problems_of
 from merge.grouping.layout import NodeLayout
-from merge.grouping.order import arranged
-from merge.grouping.partition import NEW, Partition
-from merge.grouping.score import grouping_of
-from merge.grouping.validity import problems_of
+from merge.grouping.partition import NEW, Partition, grouping_of
+from merge.grouping.problem import Group, GroupId, Grouping, GroupingProblem, NoGrouping, TaskId
+from merge.grouping.slot_model import SlotModel, new_solver
 
 _EXACT = 1200
 """For so many tasks times groups the second best is looked for among all, else among those with one task moved."""

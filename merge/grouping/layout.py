@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from merge.grouping.grouping_problem import GroupedTask, GroupingProblem, PresentGroup, in_order
-from merge.grouping.groups import Ungroupable
-from merge.grouping.images import Image
+from merge.grouping.problem import GroupedTask, GroupingProblem, Image, PresentGroup, Ungroupable, in_order
 
 NANOCORES = 1_000_000_000
 """Of a core, what is counted in."""

@@ -1,10 +1,20 @@
-"""A partition of a layout's nodes into groups, as strategies change it: every figure is kept up to date."""
+"""A partition of a layout's nodes into groups, as strategies change it; its score; and why one is no answer.
+
+Every figure is kept up to date with every move, so that the score is found quickly. `grouping_of` turns a partition
+into the grouping that it is, or refuses it and says whether that is proved. A proof is that some images have fewer
+cores than is needed by the tasks that only they can run: for these, and for the fewest groups that have them. What else
+makes groups impossible is for the solver to prove, by trying everything.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from merge.grouping.layout import NodeLayout
+import networkx as nx
+
+from merge.grouping.evaluation import cost_of
+from merge.grouping.layout import NANOCORES, ROOM, NodeLayout
+from merge.grouping.problem import Group, Grouping, GroupingNotFound, NoGrouping, TaskId, Ungroupable
 
 _Key = TypeVar("_Key", int, str)
 NEW = -1
@@ -298,3 +308,170 @@ def _tell(counts: dict[int, Counter[_Key]], key: _Key, old: int, to: int) -> Non
     if not counts[old][key]:
         del counts[old][key]
     counts[to][key] += 1
+
+
+def refusal(partition: Partition) -> NoGrouping:
+    """What to raise in place of groups that are beyond the limits of images."""
+    layout = partition.layout
+    if (proved := proof_of_none(layout)) is not None:
+        return proved
+    image, load, limit = next(
+        (image, load, limit)
+        for image, (load, limit) in enumerate(zip(partition.load, layout.limits, strict=True))
+        if limit is not None and load > limit
+    )
+    return GroupingNotFound(_lacking(layout, [image], load, limit))
+
+
+def proof_of_none(layout: NodeLayout) -> Ungroupable | None:
+    """Why no groups of a problem are valid, if some images have too few cores for what only they can run."""
+    for mask in _masks(layout):
+        images = list(layout.images_in(mask))
+        limits = [limit for image in images if (limit := layout.limits[image]) is not None]
+        nodes = [node for node in range(layout.nodes) if not layout.may[node] & ~mask]
+        tasks = [node for node in nodes if node < layout.count]
+        if len(limits) < len(images) or not tasks:
+            continue
+        needed = _least_cores(layout, nodes)
+        # Each work was rounded up, by less than a unit.
+        if needed - len(nodes) > sum(limits) + ROOM * len(limits):
+            busiest = layout.tasks[max(tasks, key=lambda node: (layout.work[node], -node))]
+            why = _lacking(layout, images, needed, sum(limits))
+            return Ungroupable(
+                busiest.id,
+                busiest.tags,
+                f"{why}; let the image have more hosts, or another one offer these tags",
+            )
+    return None
+
+
+def tried_everything(layout: NodeLayout) -> Ungroupable:
+    """What to raise where the solver has proved that no groups are valid."""
+    limited = [image for image, limit in enumerate(layout.limits) if limit is not None]
+    busiest = layout.tasks[max(range(layout.count), key=lambda node: (layout.work[node], -node))]
+    names = ", ".join(repr(layout.images[image].name) for image in limited)
+    return Ungroupable(
+        busiest.id,
+        busiest.tags,
+        f"of all ways to divide the tasks, none fits the cores of {names}; let one of these images have more hosts",
+    )
+
+
+def _masks(layout: NodeLayout) -> Iterator[int]:
+    """The sets of images that may be too few: those that run some task, and all of these together."""
+    masks = dict.fromkeys(layout.may[: layout.count])
+    yield from masks
+    every = 0
+    for mask in masks:
+        every |= mask
+    yield every
+
+
+def _least_cores(layout: NodeLayout, nodes: list[int]) -> int:
+    """The cores that nodes take at least, in the fewest groups: the present ones that stay have room first."""
+    staying = [node for node in nodes if layout.stays(node)]
+    # A task that is too much for a group counts as one that fills it.
+    most = layout.most_work
+    room = sum(max(0, most - layout.work[node]) for node in staying)
+    filled = sum(min(layout.work[node], most) for node in nodes if node < layout.count)
+    groups = max(0 if staying else 1, -(-(filled - len(nodes) - room) // most))
+    works = sum(layout.work[node] for node in nodes if node < layout.count or layout.stays(node))
+    return works + layout.batch * (len(staying) + groups)
+
+
+def _lacking(layout: NodeLayout, images: list[int], needed: int, there: int) -> str:
+    names = " and ".join(repr(layout.images[image].name) for image in images)
+    said = f"image {names}" if len(images) == 1 else f"images {names}"
+    return f"the hosts of {said} have {there / NANOCORES:g} cores and {needed / NANOCORES:g} are needed"
+
+
+def score(partition: Partition) -> tuple[int, int]:
+    """The cores beyond the limits of images, and the cost; in units. What is paid anyway counts, too."""
+    return partition.overload(), linear(partition) + latency(partition)
+
+
+def linear(partition: Partition) -> int:
+    """All costs but that of the slowest path, in units."""
+    layout = partition.layout
+    hosts = sum(layout.host_cost(image, load) for image, load in enumerate(partition.load) if load)
+    bridges, moves = round(layout.costs.bridge * NANOCORES), round(layout.costs.move * NANOCORES)
+    return partition.paid * layout.batch + partition.bridges * bridges + partition.moves * moves + hosts
+
+
+def latency(partition: Partition) -> int:
+    """What the slowest path is worth, in units."""
+    layout = partition.layout
+    hop, second, pace = round(layout.costs.hop * NANOCORES), layout.costs.second, layout.costs.pace
+    if not hop and not second:
+        return 0
+    feeding: defaultdict[int, set[int]] = defaultdict(set)
+    for parent, child, raw in layout.streams:
+        one, other = partition.of[parent], partition.of[child]
+        if not raw and one != other:
+            feeding[other].add(one)
+    reached: dict[int, int] = {}
+    for group in ordered(partition):
+        before = max((reached[each] + hop for each in feeding[group]), default=0)
+        batch = layout.costs.batch * NANOCORES + pace * partition.work[group] if partition.runs(group) else 0
+        reached[group] = before + round(second * batch)
+    return max(reached.values(), default=0)
+
+
+def ordered(partition: Partition) -> list[int]:
+    """The groups, each after those that feed it. They make no cycle."""
+    waits = {group: len(partition.before[group]) for group in partition.members}
+    ready = [group for group, count in waits.items() if not count]
+    found: list[int] = []
+    while ready:
+        group = ready.pop()
+        found.append(group)
+        for each in partition.after[group]:
+            waits[each] -= 1
+            if not waits[each]:
+                ready.append(each)
+    return found
+
+
+def settle_images(partition: Partition) -> None:
+    """Have each group run on the best image for it, given the others, until that changes nothing."""
+    layout = partition.layout
+    changed = layout.is_limited or any(layout.prices)
+    while changed:
+        changed = False
+        for group in sorted(partition.members, key=lambda each: min(partition.members[each])):
+            here, mask, cores = partition.image[group], partition.mask_of(group), partition.cores(group)
+            if not cores or not mask & (mask - 1):
+                continue
+            partition.load[here] -= cores
+            best = min(layout.images_in(mask), key=lambda image: (*_more(partition, image, cores), image != here))
+            partition.load[here] += cores
+            partition.set_image(group, best)
+            changed = changed or best != here
+
+
+def grouping_of(partition: Partition) -> Grouping:
+    """The groups with their costs. Raises `NoGrouping` if they are beyond the limit of an image."""
+    layout = partition.layout
+    if partition.overload():
+        raise refusal(partition)
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(partition.members)
+    graph.add_edges_from((one, other) for one, following in partition.after.items() for other in following)
+    order = nx.lexicographical_topological_sort(graph, key=lambda group: min(partition.members[group]))
+    groups = []
+    for group in order:
+        nodes = sorted(partition.members[group])
+        tasks: tuple[TaskId, ...] = tuple(layout.tasks[node].id for node in nodes if node < layout.count)
+        anchor = partition.anchor(group)
+        present = None if anchor is None else layout.present[anchor - layout.count].id
+        if tasks:
+            groups.append(Group(image=layout.images[partition.image[group]].name, tasks=tasks, present=present))
+    return Grouping(groups=tuple(groups), cost=cost_of(layout.problem, groups))
+
+
+def _more(partition: Partition, image: int, cores: int) -> tuple[int, int]:
+    """By how much an image is further beyond its limit, and dearer, with so many cores more."""
+    layout, load = partition.layout, partition.load[image]
+    limit = layout.limits[image]
+    over = 0 if limit is None else max(0, load + cores - limit) - max(0, load - limit)
+    return over, layout.host_cost(image, load + cores) - layout.host_cost(image, load)

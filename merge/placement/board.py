@@ -1,4 +1,9 @@
-"""The board of a placement: the jobs while groups of tasks are put into them."""
+"""The board of a placement: the jobs while groups of tasks are put into them; and whose code may meet in a job.
+
+The code of two owners is never placed in one job. Spark lends the workers of a host to all its jobs, one after the
+other. What keeps code from others there are the cells in which it runs; only code that an operator vouches for runs in
+the worker itself.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -9,11 +14,32 @@ import networkx as nx
 from merge.capacity import Costs
 from merge.errors import NoHost
 from merge.jobs import JobId, Jobs, parents
-from merge.placement.hosts import Host, machine_cores
-from merge.placement.roots import Roots, Stream
-from merge.placement.trust import owners_of, trusted
+from merge.placement.hosts import Host, Roots, Stream, machine_cores
 from merge.shards import DividedWork, divided_work, shards_for, splits
-from merge.task import Instance, RunningTask
+from merge.tasks import Instance, RunningTask
+
+OWNED_TYPES = frozenset({"code", "connecting_code"})
+"""The types whose tasks run what tenants wrote."""
+
+
+def owner_of(task: RunningTask) -> str:
+    """Whose code a task runs; empty if nobody's, or an operator's."""
+    return str(task.config["owner"]) if task.type.name in OWNED_TYPES else ""
+
+
+def owners_of(tasks: Iterable[RunningTask]) -> frozenset[str]:
+    """Whose code is among tasks."""
+    return frozenset(map(owner_of, tasks)) - {""}
+
+
+def trusted(owners: frozenset[str]) -> bool:
+    """Whether code of these owners may run together.
+
+    >>> trusted(frozenset({"ann"})), trusted(frozenset({"ann", "bob"}))
+    (True, False)
+    """
+    return len(owners) <= 1
+
 
 Group: TypeAlias = tuple[RunningTask, ...]
 """Tasks that are placed together, each after its parents."""

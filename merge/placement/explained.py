@@ -1,7 +1,10 @@
-"""An explanation of where tasks run: why each is there, what that costs, and what would cost less.
+"""Where tasks run, explained: why each is there, what that costs, what would cost less; and plans of others.
 
 It asks about the tasks that one dataflow uses alone, as if they were placed anew beside all that stays. So the cheapest
 groups say how much the present ones cost too much, and an image without a host what a host of it would save.
+
+Other planners get the question as PDDL, and their plans become groups. PDDL says nothing of groups that run already, so
+there the tasks are planned as if nothing else ran, and a plan is compared with the groups in which the tasks are now.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,15 +14,14 @@ from functools import partial
 from merge.capacity import Costs
 from merge.grouping import GROUPING_STRATEGIES, Effort, Grouping, GroupingProblem, NoGrouping, cost_of
 from merge.grouping.explanation import OtherPlace, WorthOfMore, other_places, second_best, worth_of_more
-from merge.grouping.groups import Group as TaskGroup
-from merge.grouping.images import Image
-from merge.jobs import Jobs
-from merge.pauses import release
+from merge.grouping.pddl import Pddl, exported, model_weights, planned_grouping
+from merge.grouping.problem import Group as TaskGroup
+from merge.grouping.problem import Image
+from merge.jobs import Jobs, release
 from merge.placement.board import PlacementBoard, anew
 from merge.placement.hosts import Host
 from merge.placement.planned import groups_on, problem_of
-from merge.task import Instance, RunningTask
-from merge.task_order import downwards
+from merge.tasks import Instance, RunningTask, downwards
 
 _ROUNDING = 1e-9
 
@@ -131,3 +133,31 @@ def _best(problem: GroupingProblem, seconds: float) -> Grouping | None:
         return _planned(problem, seconds=seconds)
     except NoGrouping:
         return None
+
+
+def placement_pddl(asked: PlacementQuestion) -> Pddl:
+    """The two texts of the problem. Raises `PddlError` where PDDL cannot say it."""
+    problem = _alone(asked.problem)
+    return exported(problem, model_weights(problem), _most_groups(asked))
+
+
+def placement_plan(asked: PlacementQuestion, plan: str) -> Grouping:
+    """The groups that a plan makes. Raises `PddlError` if it is no plan for the problem, and says at which step."""
+    problem = _alone(asked.problem)
+    return planned_grouping(problem, model_weights(problem), plan)
+
+
+def present_cost(asked: PlacementQuestion) -> float:
+    """What the groups in which the tasks are now would cost by the same measure, in cores."""
+    return cost_of(_alone(asked.problem), tuple(replace(group, present=None) for group in asked.now)).total
+
+
+def _alone(problem: GroupingProblem) -> GroupingProblem:
+    tasks = {task.id for task in problem.tasks}
+    streams = tuple(each for each in problem.streams if {each.parent, each.child} <= tasks)
+    return replace(problem, present=(), streams=streams)
+
+
+def _most_groups(asked: PlacementQuestion) -> int:
+    """So many as there are now, and one more: engines take long where there are many."""
+    return len(asked.now) + 1

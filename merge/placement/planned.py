@@ -29,14 +29,23 @@ from merge.grouping import (
     cost_of,
     problems_of,
 )
-from merge.grouping.groups import Group as TaskGroup
-from merge.grouping.images import Image
+from merge.grouping.problem import Group as TaskGroup
+from merge.grouping.problem import Image
 from merge.jobs import JobId
-from merge.placement.board import Group, PlacementBoard, anew, connected_parts, root_of, streams_into, tears
+from merge.placement.board import (
+    Group,
+    PlacementBoard,
+    anew,
+    connected_parts,
+    owner_of,
+    owners_of,
+    root_of,
+    streams_into,
+    tears,
+    trusted,
+)
 from merge.placement.hosts import Host
-from merge.placement.trust import owner_of, owners_of, trusted
-from merge.task import Instance, RunningTask
-from merge.task_order import downwards
+from merge.tasks import Instance, RunningTask, downwards
 
 MOST_ROOMY = 8
 """The jobs with room that a residue may join although nothing that it reads is there."""

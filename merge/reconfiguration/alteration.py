@@ -1,4 +1,4 @@
-"""The alteration of the running graph by a reconfiguration, as data.
+"""The alteration of the running graph by a reconfiguration, as data; and which changed tasks stay shared.
 
 A task gets a new config, type or version and keeps its instance and its state, if all dataflows that use it agree. If
 others use it too, the dataflow gets a copy, a *fork*, of this task and of all its own tasks below, with the states that
@@ -9,23 +9,27 @@ Tasks may also be inserted or taken out between others. An inserted task is a ne
 it feeds keep their instances, and so do those that a task taken out has fed: only their inputs change.
 
 An altered, inserted or forked task and all below it have a history of their own. So their keys get a scope, and nothing
-that is submitted later shares them. Sources have no history, and are shared as always; neither do tasks without state
-that `merge.reconfiguration.joined_tasks` names, which may become one with equal ones.
+that is submitted later shares them. Sources have no history, and are shared as always.
+
+Nor do *joined* tasks have one. A task without state whose parents are shared as always emits what any equal task emits,
+whatever it was before. So it keeps the key that it would have if it had just been submitted. If an equal task runs in
+the same job, the dataflow uses that from the switch on, at a batch boundary; what was forked is one again. If not,
+later ones may join it. What would be joined across jobs gets a scope, since a job cannot begin to read another's stream
+at a place that nobody knows beforehand; and so does what would take the place of a task that itself changes.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from dags import Dataflow, Input, Key, Scope, Task
 from merge.errors import StaleChange
-from merge.running_dags import RunningDags
-from merge.running_graph import RunningGraph
-from merge.task import Instance, RunningTask, Submitted
-from merge.task_order import downwards
-from merge.users import with_user, without_user
+from merge.jobs import JobId, Jobs
+from merge.running_graph import RunningDags, RunningGraph, with_user, without_user
+from merge.tasks import Instance, RunningTask, Submitted, downwards
 
 
 class Edit(NamedTuple):
@@ -299,3 +303,67 @@ def _fed_by(inputs: Iterable[Input], origins: Mapping[int, Instance]) -> Counter
 def is_changed(was: RunningTask, becomes: RunningTask | Task) -> bool:
     """Whether the type, the version or the config differs."""
     return (was.type.name, was.type.version, was.config) != (becomes.type.name, becomes.type.version, becomes.config)
+
+
+def joined(
+    running: RunningGraph, jobs: Jobs, edits: Sequence[Edit], stateless: Sequence[AbstractSet[str]]
+) -> tuple[Edit, ...]:
+    """The edits, with shared keys for those tasks that need no history.
+
+    `stateless` has for each edit the ids of tasks that keep no state, and would be shared if they had just been
+    submitted. No sink is among them, because it numbers what it delivers.
+    """
+    making = _Joining(running, jobs, edits)
+    return tuple(making.joined(edit, open_) for edit, open_ in zip(edits, stateless, strict=True))
+
+
+class _Joining:
+    """The shared keys while they are given, dataflow by dataflow."""
+
+    def __init__(self, running: RunningGraph, jobs: Jobs, edits: Sequence[Edit]) -> None:
+        self._running = running
+        self._jobs = jobs
+        before = [(edit, running.dataflow(edit.old).places) for edit in edits]
+        self._changing = frozenset(places[task] for edit, places in before for task in edit.affected if task in places)
+        self._given: dict[Key, Instance] = {}
+        """For each key that was given what had it before."""
+
+    def joined(self, edit: Edit, stateless: AbstractSet[str]) -> Edit:
+        by, places = edit.by, self._running.dataflow(edit.old).places
+        ids: dict[int, list[str]] = {}
+        for name, at in by.places.items():
+            ids.setdefault(at, []).append(name)
+        tasks = list(by.tasks)
+        taken = {task.key for task in tasks}
+        for at, task in enumerate(by.tasks):
+            key = Key(task.key.signature, None)
+            origins = {places.get(each) for each in ids[at]}
+            if len(origins) > 1 or not task.inputs or key in taken or not stateless >= set(ids[at]):
+                continue
+            origin = next(iter(origins))
+            if origin is None or any(tasks[edge.parent].key.scope is not None for edge in task.inputs):
+                continue
+            readers = [places.get(each) for child in _readers(by, at) for each in ids[child]]
+            if self._may_have(key, origin, readers):
+                self._given[key] = origin
+                taken.add(key)
+                tasks[at] = replace(task, key=key)
+        return edit._replace(by=replace(by, tasks=tuple(tasks)))
+
+    def _may_have(self, key: Key, origin: Instance, readers: Sequence[Instance | None]) -> bool:
+        if self._given.get(key, origin) != origin:
+            return False
+        found = self._running.index.get(key)
+        if found is None:
+            return True
+        if found in self._changing:
+            return False
+        homes = {self._job(each) for each in (origin, *readers)}
+        return homes == {self._job(found)}
+
+    def _job(self, instance: Instance | None) -> JobId | None:
+        return None if instance is None else self._jobs.homes[instance].job
+
+
+def _readers(by: Dataflow, at: int) -> Iterator[int]:
+    return (child for child, task in enumerate(by.tasks) if any(edge.parent == at for edge in task.inputs))

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 
-from bridge.brokers import mosquitto_setup
+from bridge import broker_setup
 from engine.spark.java import find_java
 from tests import needs
 
@@ -12,7 +12,7 @@ from tests import needs
 def main() -> None:
     """Look, and say what is there."""
     found = {
-        "mosquitto": mosquitto_setup.executable(),
+        "mosquitto": broker_setup.mosquitto_program(),
         "java": shutil.which("java"),
         "PostgreSQL": needs.postgresql_programs(),
         "chromium": shutil.which("chromium"),

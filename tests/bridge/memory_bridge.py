@@ -7,14 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from bridge import topics
-from bridge.emitted import Emitted, Stream
-from bridge.message import Message
-from bridge.receiver import Receiver
+from bridge.messages import Message
+from bridge.receiver import Receiver, SpoolFeed
 from bridge.sender import MOST_UNCONFIRMED, Sender, StreamTrouble
-from bridge.spool_feed import SpoolFeed
 from bridge.spools.log import ItemKind, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool
+from bridge.wire import Emitted, Stream
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
 from tests.twins.memory_clock import MemoryClock
 

@@ -16,16 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import topics
-from bridge.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
-from bridge.events.numbered_events import Sent
-from bridge.machine.files import Steps, no_steps
-from bridge.message import PACKET_IDS, UNACKNOWLEDGED, Message
-from bridge.receiver import Receiver
-from bridge.spool_feed import SpoolFeed
-from bridge.spools.consumers import commit
+from bridge.files import Steps, no_steps
+from bridge.intake import Sent
+from bridge.messages import PACKET_IDS, UNACKNOWLEDGED, Message
+from bridge.receiver import Receiver, SpoolFeed
+from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Placed, unpacked
 from bridge.spools.reader import read
-from bridge.spools.spool import Spool, SpoolOwner
+from bridge.spools.spool import Spool, SpoolOwner, commit
 from dags import Kind, Schema
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
 from tests.twins.memory_spool import MemorySpool

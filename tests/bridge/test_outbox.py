@@ -5,7 +5,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bridge.emitted import Emitted, Stream, frames
 from bridge.intake import Intake, offer
 from bridge.outbox import (
     _PATIENCE,
@@ -27,7 +26,7 @@ from bridge.outbox import (
     reported,
     sent,
 )
-from bridge.wire import Again, Frame, FrameKind, Have
+from bridge.wire import Again, Emitted, Frame, FrameKind, Have, Stream, frames
 
 STREAM = Stream(7, "out")
 

@@ -14,17 +14,13 @@ from hypothesis import strategies as st
 
 from bridge import receiver as receiving
 from bridge import topics
-from bridge.events.births import Birth
-from bridge.events.numbered_events import Sent
-from bridge.message import Message
-from bridge.producer_answers import _PATIENCE, REPORT_INTERVAL
-from bridge.receiver import Receiver, ReceiverThread
-from bridge.spool_feed import SpoolFeed, Unread
-from bridge.spools.consumers import commit
+from bridge.intake import Sent
+from bridge.messages import Message
+from bridge.receiver import _PATIENCE, REPORT_INTERVAL, Receiver, ReceiverThread, SpoolFeed, Unread
 from bridge.spools.log import ItemKind, unpacked
 from bridge.spools.reader import read
-from bridge.spools.spool import Spool
-from bridge.wire import Frame, FrameKind, encode
+from bridge.spools.spool import Spool, commit
+from bridge.wire import Birth, Frame, FrameKind, encode
 from dags import Kind, Schema
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
 from tests.twins.memory_clock import MemoryClock

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge import message_bounds, topics
-from bridge.emitted import Emitted, Stream
-from bridge.forwarded_streams import NO_RECORD_NEEDED, OPENINGS
-from bridge.message import Message
+from bridge import messages, topics
+from bridge.messages import Message
 from bridge.outbox import MOST_PATIENCE
-from bridge.sender import _RETRY_INTERVAL, PlainMessage, Sender
-from bridge.wire import Again, FrameKind, decode
+from bridge.sender import _RETRY_INTERVAL, NO_RECORD_NEEDED, OPENINGS, PlainMessage, Sender
+from bridge.wire import Again, Emitted, FrameKind, Stream, decode
 from tests.bridge.memory_bridge import STREAM, bridge, events, losing
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
 
@@ -463,7 +461,7 @@ def test_openings_and_ends_that_queue_up_lose_nothing_between(tmp_path: Path) ->
 
 def test_a_message_that_no_broker_would_take_ends_no_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is reported and done, because it would be no smaller later; the messages after it are sent."""
-    monkeypatch.setattr(message_bounds, "LARGEST_PAYLOAD", 5)
+    monkeypatch.setattr(messages, "LARGEST_PAYLOAD", 5)
     broker, done, troubles = Broker(), list[int](), list[str]()
     sender = Sender(broker, clock=lambda: 0.0, on_trouble=lambda trouble: troubles.append(trouble.reason))
     sender.send(PlainMessage("out", b"123456", lambda: done.append(1)))
@@ -478,7 +476,7 @@ def test_an_event_that_no_broker_would_take_is_a_gap_in_its_stream(
 ) -> None:
     """It is reported, and the events after it arrive."""
     large = Emitted(first=2, events=pa.record_batch({"n": pa.array(range(2, 900), pa.int64())}))
-    monkeypatch.setattr(message_bounds, "LARGEST_PAYLOAD", 4_000)
+    monkeypatch.setattr(messages, "LARGEST_PAYLOAD", 4_000)
     with bridge(tmp_path) as made:
         made.forward()
         made.emit(events(0, 2), large)

@@ -24,8 +24,8 @@ from bridge import (
     topics,
     unpacked,
 )
-from bridge.brokers.broker import start_broker
-from bridge.machine.back_off import BackOff
+from bridge.broker import start_broker
+from bridge.machine import BackOff
 from bridge.transport.mqtt_client import MqttClient
 from engine.host import keeper
 from engine.host.keeper import HostKeeper

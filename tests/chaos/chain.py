@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from bridge import Birth, Item, Message, Receiver, Sender, Spool, SpoolFeed, packed, topics, unpacked
-from bridge.emitted import Stream
-from bridge.events.raw_events import arrow_schema
-from bridge.machine.files import Steps, no_steps
+from bridge.files import Steps, no_steps
+from bridge.raw_events import arrow_schema
 from bridge.spools.log import ItemKind
 from bridge.spools.reader import read
+from bridge.wire import Stream
 from dags import Kind, Schema
 from engine.delivery.follower import Follower
 from engine.kernel.batch_rows import Span, arriving

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from bridge import Birth, Item, packed
-from bridge.events.raw_events import arrow_schema
-from bridge.machine.files import no_steps
+from bridge.files import no_steps
+from bridge.raw_events import arrow_schema
 from dags import Schema
 from engine.kernel.batch_rows import Span, arriving
 from engine.kernel.portion import Portion

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import Frame, encode, topics
-from bridge.forwarded_streams import OPENINGS
-from bridge.machine.files import no_steps, write_whole
+from bridge.files import no_steps, write_whole
+from bridge.sender import OPENINGS
 from bridge.spools.log import LOG
 from engine.delivery import follower
 from engine.delivery.publisher import RUNS

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from manager.machines.admission import Admission
 from manager.observations.reports import MachineStatus
-from ring.carriage import HostReport, MachineSeen
+from ring.fleet import HostReport, MachineSeen
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.carriages.machines import commit, turn
 

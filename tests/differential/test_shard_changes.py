@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from bridge import Item, Spool, packed
-from bridge.events.output_messages import dead_letter
+from bridge.output_messages import dead_letter
 from bridge.spools.log import ItemKind
 from dags import Catalogue, Config, Schema, State, TaskType
 from engine.behaviour import Behaviour, Implementation, each_event, installed_behaviours

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bridge import commit, output_message
-from bridge.events.output_messages import event_texts
+from bridge.output_messages import event_texts
 from dags import Kind
 from engine.behaviour import installed_behaviours
 from engine.plan import Delivery, Edge, Limits, Plan, Slot

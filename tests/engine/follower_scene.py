@@ -8,10 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge.emitted import Emitted as Sent
-from bridge.emitted import Stream
-from bridge.forwarded_streams import NO_RECORD_NEEDED
-from bridge.sender import PlainMessage
+from bridge.sender import NO_RECORD_NEEDED, PlainMessage
+from bridge.wire import Emitted as Sent
+from bridge.wire import Stream
 from engine.delivery.follower import Follower
 from engine.offset import Offset
 from engine.plan import Delivery, Entry, Forward, Plan, Port, Slot

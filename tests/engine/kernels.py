@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from bridge import packed
-from bridge.events.raw_events import arrow_schema
+from bridge.raw_events import arrow_schema
 from dags import Kind, Schema
 from engine.behaviour import Behaviour, EachEvent, PortEmission, behaviours_of, each_event
 from engine.kernel.batch import Arrived, run_batch

@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from bridge import Message, topics
-from bridge.brokers.broker import BrokerKind as Make
-from bridge.brokers.broker import start_broker
+from bridge.broker import BrokerKind as Make
+from bridge.broker import start_broker
 from bridge.transport.mqtt_client import MqttClient
-from bridge.transport.protocol_version import detect_protocol
+from bridge.transport.probes import detect_protocol
 from dags import Kind
 from engine.host.keeper import HostKeeper
 from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot

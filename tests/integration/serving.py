@@ -18,8 +18,7 @@ import httpx
 import psutil
 import pytest
 
-from bridge import Message, topics
-from bridge.brokers import mosquitto_setup
+from bridge import Message, broker_setup, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Line
 from manager.answers.dataflows import DataflowState, SubmitAnswer
@@ -171,7 +170,7 @@ class Served:
 
         The embedded broker saves nothing, and sends nothing again.
         """
-        if mosquitto_setup.executable() is None:
+        if broker_setup.mosquitto_program() is None:
             return
         saved, now = self.root / "broker" / "mosquitto.db", time.time()
         self.until(lambda: saved.exists() and saved.stat().st_mtime > now, "the broker to have saved")

@@ -13,8 +13,8 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bridge.brokers.broker import Broker, BrokerKind, start_broker
-from bridge.brokers.entrance import Entrance
+from bridge.broker import Broker, BrokerKind, start_broker
+from bridge.broker_setup import Entrance
 from bridge.embedded import hashed
 from bridge.transport.address import Address
 from manager.tenants.broker_access import AccessKeeper, OwnedTopic, grant, user_of

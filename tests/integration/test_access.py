@@ -13,10 +13,9 @@ import psutil
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import Message, MqttClient
-from bridge.brokers import entrance, mosquitto_setup
-from bridge.brokers.broker import BrokerDown, BrokerKind, NoAccessLists, start_broker
-from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
+from bridge import Message, MqttClient, broker_setup
+from bridge.broker import BrokerDown, BrokerKind, NoAccessLists, start_broker
+from bridge.broker_setup import ACCESS_LIST, PASSWORDS, Entrance
 from bridge.embedded import hashed
 from bridge.transport.address import Address
 from manager.tenants.broker_access import AccessKeeper, grant, password_list, user_of
@@ -105,7 +104,7 @@ def test_connections_of_tenants_leave_room_for_braid(house: TenantedBroker, monk
     """Beyond the limit a tenant is not let in, with or without a packet cut in the middle; Braid connects as before."""
     house.admit("ann")
     assert house.broker is not None
-    monkeypatch.setattr(entrance, "_MOST_CONNECTIONS", 20)
+    monkeypatch.setattr(broker_setup, "_MOST_CONNECTIONS", 20)
     house.broker.restart()
     address = house.address("ann")
     cut = bytes.fromhex("10ff7f00044d515454")
@@ -127,7 +126,7 @@ def test_a_subscriber_that_never_reads_fills_only_its_own_queue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the limit messages for it are dropped; those for others come, however long they waited."""
-    monkeypatch.setattr(mosquitto_setup, "MOST_WAITING_BYTES", 100_000)
+    monkeypatch.setattr(broker_setup, "MOST_WAITING_BYTES", 100_000)
     house = TenantedBroker(tmp_path, "mosquitto")
     assert house.broker is not None
     with house.broker:
@@ -360,10 +359,10 @@ def test_an_entrance_listens_on_its_own_host(tmp_path: Path, kind: BrokerKind) -
     """Tenants may connect from everywhere while Braid's own listener is reached from this machine only."""
     AccessKeeper(tmp_path / "access", lambda: None).keep({}, {})
     everywhere = "0.0.0.0"  # noqa: S104 - what is tested
-    entrance = Entrance(folder=tmp_path / "access", host=everywhere)
+    broker_setup = Entrance(folder=tmp_path / "access", host=everywhere)
     # Other tests may have left some for later ones.
     before = {each.pid for each in psutil.Process().children()}
-    with start_broker(tmp_path / "broker", OWN, entrance=entrance, kind=kind) as broker:
+    with start_broker(tmp_path / "broker", OWN, entrance=broker_setup, kind=kind) as broker:
         assert broker.entrance is not None
         assert {("127.0.0.1", broker.address("braid").port), (everywhere, broker.entrance.port)} == {
             connection.laddr

@@ -11,9 +11,8 @@ import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message, Receiver, ReceiverThread, Sender, Spool, SpoolFeed, Stream, StreamTrouble, topics
-from bridge.brokers.broker import Broker, start_broker
-from bridge.forwarded_streams import NO_RECORD_NEEDED
-from bridge.sender import PlainMessage
+from bridge.broker import Broker, start_broker
+from bridge.sender import NO_RECORD_NEEDED, PlainMessage
 from bridge.transport.mqtt_client import MqttClient
 from tests.bridge.memory_bridge import Records, events, spooled
 from tests.brokers import KINDS

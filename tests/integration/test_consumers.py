@@ -33,12 +33,12 @@ from bridge import (
     topics,
     unpacked,
 )
-from bridge.brokers.broker import Broker, start_broker
-from bridge.message import UNACKNOWLEDGED
+from bridge.broker import Broker, start_broker
+from bridge.messages import UNACKNOWLEDGED
 from bridge.transport.address import Address
-from bridge.transport.dispatch import MOST_UNHANDLED, passed_over
 from bridge.transport.mqtt_client import MqttClient
-from bridge.transport.protocol_version import detect_protocol
+from bridge.transport.probes import detect_protocol
+from bridge.transport.subscriptions import MOST_UNHANDLED, passed_over
 from bridge.wire import Have
 from dags import Schema
 from dags.schema import Kind as FieldKind

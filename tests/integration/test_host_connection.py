@@ -12,7 +12,7 @@ import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message, Unread, topics
-from bridge.brokers.broker import Broker, BrokerKind, start_broker
+from bridge.broker import Broker, BrokerKind, start_broker
 from bridge.transport.mqtt_client import MqttClient
 from engine.host import connection
 from engine.host.connection import HostConnection

@@ -11,8 +11,8 @@ import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import FolderReader, Frame, SystemClock, Unread, commit, encode, leave, read, topics, unpacked
-from bridge.brokers.broker import Broker, start_broker
-from bridge.message import UNACKNOWLEDGED
+from bridge.broker import Broker, start_broker
+from bridge.messages import UNACKNOWLEDGED
 from bridge.spools.log import LOG
 from bridge.transport.mqtt_client import MqttClient
 from dags import Kind

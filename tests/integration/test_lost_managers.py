@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.brokers.broker import start_broker
+from bridge.broker import start_broker
 from manager.answers.tenants import KeyForm
 from tests import needs
 from tests.integration.machines import ManyMachines, counted_on

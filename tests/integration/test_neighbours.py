@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from bridge import topics
-from bridge.message_bounds import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
+from bridge.messages import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
 from bridge.transport.mqtt_client import MqttClient
 from engine.job.greedy_tails import GREEDY
 from engine.plan import Edge, Ingress, Limits, Plan, Slot

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bridge import topics
-from bridge.events.json_depth import DEEPEST
-from bridge.message_bounds import MOST_RAW_EVENTS, MOST_UNFIT_REPORTED
+from bridge.messages import MOST_RAW_EVENTS, MOST_UNFIT_REPORTED
+from bridge.raw_events import DEEPEST
 from dags import Kind
 from tests.integration.hosting import Hosting, delivery, job, raw, slot
 

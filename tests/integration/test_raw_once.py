@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from bridge import read, unpacked
-from bridge.brokers.broker import Broker, start_broker
-from bridge.message import Message
+from bridge.broker import Broker, start_broker
+from bridge.messages import Message
 from bridge.spools.log import LOG
 from bridge.transport.mqtt_client import MqttClient
-from bridge.transport.packet_ids import gives_ids_in_turn
+from bridge.transport.probes import gives_ids_in_turn
 from tests.brokers import KINDS, MOSQUITTO
 from tests.integration import raw_receiver
 from tests.integration.raw_receiver import RAW, READY

@@ -23,7 +23,7 @@ from bridge import (
     topics,
     unpacked,
 )
-from bridge.brokers.broker import Broker, start_broker
+from bridge.broker import Broker, start_broker
 from bridge.transport.mqtt_client import MqttClient
 from tests.brokers import KINDS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.brokers.broker import BrokerKind, start_broker
+from bridge.broker import BrokerKind, start_broker
 from manager.answers.dataflows import DataflowState
 from manager.answers.sources import ReceivedAnswer
 from manager.client.client import Client

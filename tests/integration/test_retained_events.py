@@ -9,7 +9,7 @@ import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Spool, SpoolFeed, SystemClock
-from bridge.brokers.broker import Broker, start_broker
+from bridge.broker import Broker, start_broker
 from bridge.transport.mqtt_client import MqttClient
 from dags import Kind, Schema
 from engine.host.reception import Reception, Receptions

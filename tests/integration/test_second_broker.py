@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.brokers.broker import start_broker
+from bridge.broker import start_broker
 from manager.answers.dataflows import DataflowState
 from tests.integration.serving import Served, counting, free_port, street
 from tests.integration.test_sending import CHUNK, Listener, sent

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ring.carriage import STORE
+from ring.fleet import STORE
 from tests.integration.machines import Counted, ManyMachines, counted_on
 from tests.s3 import serving_s3
 

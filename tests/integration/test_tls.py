@@ -18,14 +18,12 @@ from urllib.parse import quote
 
 import pytest
 
-from bridge import Message
-from bridge.brokers import mosquitto_setup
-from bridge.brokers.broker import start_broker
+from bridge import Message, broker_setup
+from bridge.broker import start_broker
 from bridge.embedded import hashed
 from bridge.transport.address import Address
-from bridge.transport.broker_drops import watch_drops
 from bridge.transport.mqtt_client import MqttClient, NotConnected
-from bridge.transport.protocol_version import detect_protocol
+from bridge.transport.probes import detect_protocol, watch_drops
 from tests import needs
 from tests.authority import Authority
 
@@ -65,7 +63,7 @@ def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def mosquitto(folder: Path, authority: Authority, certificate: Path, key: Path) -> Iterator[int]:
     """A mosquitto that speaks TLS only; its port."""
-    program = mosquitto_setup.executable()
+    program = broker_setup.mosquitto_program()
     assert program is not None
     (folder / "passwords").write_text(f"anna:{hashed(PASSWORD)}\n")
     port = next(filter(is_free, random.sample(PORTS, 50)))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bridge.brokers.broker import BrokerKind, start_broker
-from bridge.message import UNACKNOWLEDGED
+from bridge.broker import BrokerKind, start_broker
+from bridge.messages import UNACKNOWLEDGED
 from bridge.transport.mqtt_client import MqttClient
 from manager.outputs.readers import OutputWatcher
 from tests.brokers import KINDS

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from bridge.emitted import Emitted as Sent
-from bridge.emitted import Stream, frames
 from bridge.intake import Intake, offer
 from bridge.spools.log import Item, ItemKind, packed
-from bridge.wire import Frame, FrameKind
+from bridge.wire import Emitted as Sent
+from bridge.wire import Frame, FrameKind, Stream, frames
 from engine.behaviour import Behaviour
 from engine.job.pace import next_batch
 from engine.job.start import JobProgress, check_return, returning, start_positions

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags.divisibility import GROUPS, evenly
-from merge.group_balance import BETTER, UNEVEN, balanced, loads_of
+from merge.shards import BETTER, UNEVEN, balanced, loads_of
 
 
 @st.composite

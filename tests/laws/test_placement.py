@@ -14,7 +14,7 @@ from merge import STRATEGIES, Instance, JobId, place
 from merge.grouping import cost_of, problems_of
 from merge.placement.board import Group, PlacementBoard, anew
 from merge.placement.planned import groups_on, problem_of
-from merge.task_order import downwards
+from merge.tasks import downwards
 from tests.laws.moves import (
     HOSTS,
     Move,

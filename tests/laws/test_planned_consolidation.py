@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 
 from merge import Assignment, Jobs, consolidate
-from merge.consolidation.planned_groups import as_grouped, problem_anew
+from merge.consolidation.defragmentation import as_grouped, problem_anew
 from merge.grouping import cost_of, problems_of
 from merge.placement.board import PlacementBoard
-from merge.task_order import downwards
+from merge.tasks import downwards
 from tests.laws.moves import (
     Move,
     Terms,

@@ -29,9 +29,9 @@ from merge.errors import RootsApart
 from merge.grouping import cost_of, problems_of
 from merge.placement.board import PlacementBoard, anew, root_of
 from merge.placement.board import streams_into as board_streams_into
+from merge.placement.hosts import Stream
 from merge.placement.planned import groups_on, problem_of
-from merge.placement.roots import Stream
-from merge.task_order import downwards
+from merge.tasks import downwards
 from tests import strategies
 from tests.graphs import applied
 from tests.laws.moves import HOSTS, Terms, at_home, bridges, is_acyclic, parts, terms

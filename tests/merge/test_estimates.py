@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from merge import ASSUMED_BUSY, Basis, Conditions, Host, Instance, Jobs, MeasuredCosts, RunningGraph, Submit, decide
-from merge.estimates import EVENT_SECONDS, LEAST_BUSY, TaskEstimate, estimated, placed_busy
+from merge.work import EVENT_SECONDS, LEAST_BUSY, TaskEstimate, estimated, placed_busy
 from tests.notation import flow
 from tests.strategies import START
 

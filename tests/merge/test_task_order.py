@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dags import Input, Key
 from merge import Instance, RunningTask
-from merge.task_order import downwards
+from merge.tasks import downwards
 from tests.catalogue import CATALOGUE
 
 MAP = CATALOGUE.find("map")

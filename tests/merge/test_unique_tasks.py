@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dags import Catalogue, Config, Dataflow, canonicalise
 from merge import Instance, RunningGraph, merge
-from merge.reconfiguration.unique_tasks import unique_tasks
-from merge.task import RunningTask
+from merge.reconfiguration.switches import unique_tasks
+from merge.tasks import RunningTask
 from tests.catalogue import SOURCES, TYPES
 from tests.graphs import applied
 from tests.notation import document

@@ -1,6 +1,6 @@
 """The users of a task: a tuple while they are few, a set from then on."""
 
-from merge.users import FEW, Users, with_user, without_user
+from merge.running_graph import FEW, Users, with_user, without_user
 
 NAMES = tuple("abcdefghijkl")
 

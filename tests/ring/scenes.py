@@ -3,9 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from ring.carriage import Carriage, HostReport, MachineSeen
 from ring.decision import decide
-from ring.fleet import CarriageTurn, Fleet
+from ring.fleet import Carriage, CarriageTurn, Fleet, HostReport, MachineSeen
 from ring.tokens import Ring
 
 NAMES = ("a", "b", "c", "d")

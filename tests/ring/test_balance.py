@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ring.balance import BURDENED, RELIEVED, RingTurn, next_ring
-from ring.carriage import Carriage, HostReport
-from ring.fleet import SETTLED_AFTER, Fleet
-from ring.hand_over import wanted
+from ring.decision import wanted
+from ring.fleet import SETTLED_AFTER, Carriage, Fleet, HostReport
 from ring.tokens import RING_SIZE, Ring
 from tests.ring.scenes import LONG_AGO, NAMES, NOW, Scene, carriage, machine
 

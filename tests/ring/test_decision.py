@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ring.carriage import STORE, Carriage, HostReport, MachineSeen
 from ring.decision import CarriageState, state_of
-from ring.fleet import LOST_AFTER, SETTLED_AFTER, Fleet
+from ring.fleet import LOST_AFTER, SETTLED_AFTER, STORE, Carriage, Fleet, HostReport, MachineSeen
 from ring.tokens import Ring, point_of
 from tests.ring.scenes import LONG_AGO, NOW, POINTS, Scene, carriage, machine
 

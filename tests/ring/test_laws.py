@@ -5,9 +5,8 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ring.carriage import Carriage, HostReport, MachineSeen
 from ring.decision import CarriageState, state_of
-from ring.fleet import CarriageTurn
+from ring.fleet import Carriage, CarriageTurn, HostReport, MachineSeen
 from ring.tokens import RING_SIZE, Ring
 from tests.ring.scenes import NAMES, NOW, Scene, carriage, machine
 

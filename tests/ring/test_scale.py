@@ -6,10 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ring.balance import joined
-from ring.carriage import Carriage, MachineSeen
-from ring.decision import decide
-from ring.fleet import Fleet
-from ring.hand_over import wanted
+from ring.decision import decide, wanted
+from ring.fleet import Carriage, Fleet, MachineSeen
 from ring.scale import CROWDED, SPARE, FleetUse, HostScale, ScaleAct, ScaleState, scaled
 from ring.tokens import Ring
 

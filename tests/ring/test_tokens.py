@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ring.relief import RingLoad, balancing
+from ring.balance import RingLoad, balancing
 from ring.tokens import RING_SIZE, Ring, point_of
 
 NAMES = [f"m{number}" for number in range(8)]

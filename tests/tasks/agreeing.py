@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from hypothesis import settings
 
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES
 from dags import Emission, Schema, State
 from engine.behaviour import AnyImplementation
 from engine.kernel.portion import groups_of

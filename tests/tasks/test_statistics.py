@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 from engine.implementations import stream_statistics
 from engine.tasks.stream_statistics import DistinctApproxCountConfig

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from paho.mqtt.client import topic_matches_sub
 
-from bridge.message import PACKET_IDS, Message
+from bridge.messages import PACKET_IDS, Message
 
 
 @dataclass(slots=True)

@@ -6,13 +6,10 @@ It is owner and reader in one, and makes tests fast. It keeps nothing when its p
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from bridge.deliveries import NOTHING_IN_DOUBT, InDoubt
-from bridge.events.numbered_events import remembered
-from bridge.intake import Expected
-from bridge.spools.index import SpoolReach
-from bridge.spools.log import Item, ItemKind, Placed, PositionsGone
-from bridge.spools.log_file import written
-from bridge.spools.reader import up_to, within
+from bridge.intake import Expected, remembered
+from bridge.spools.deliveries import NOTHING_IN_DOUBT, InDoubt
+from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, written
+from bridge.spools.reader import SpoolReach, up_to, within
 from bridge.spools.spool import SpoolClosed, SpoolState, end_after, full
 
 _NAME = "in memory"

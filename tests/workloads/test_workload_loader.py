@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.events.raw_events import events_in
+from bridge.raw_events import events_in
 from dags import Kind, Schema
 from tests.workloads.replay import toy
 from workloads.workload_loader import WrongWorkload, generated_events, load_workload

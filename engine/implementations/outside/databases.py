@@ -19,7 +19,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import NullPool
 
-from bridge.machine.files import make_folder
+from bridge.files import make_folder
 from dags import Place
 from engine.behaviour import NoBehaviour
 from engine.implementations.outside.contents import label

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bridge.machine.disk_space import DiskSpace
+from bridge.files import DiskSpace
 from engine.side_effect import OutsideUnreachable
 
 

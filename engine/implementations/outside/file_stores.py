@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from bridge.machine.files import make_folder, write_whole
+from bridge.files import make_folder, write_whole
 from dags import Place
 from engine.implementations.outside.contents import label
 from engine.implementations.outside.disk_space import check_room

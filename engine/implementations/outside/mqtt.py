@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from bridge.events.output_messages import event_texts
+from bridge.output_messages import event_texts
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.receipts import with_receipts
 from engine.records.staged_state import Staged

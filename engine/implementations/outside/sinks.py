@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from bridge.events.output_messages import event_texts
+from bridge.output_messages import event_texts
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.file_stores import file_store
 from engine.records.staged_state import Staged

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from bridge.events.raw_events import ARROW_TYPES
+from bridge.raw_events import ARROW_TYPES
 from dags import Kind
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.databases import Database, DatabaseRefusal

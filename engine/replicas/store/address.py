@@ -8,7 +8,7 @@ import msgspec
 from engine.replicas.copy_tls import CopyTls
 from engine.replicas.store.channel import StoreChannel
 from engine.replicas.store.objects import StoreObjects
-from ring.carriage import STORE
+from ring.fleet import STORE
 
 
 class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import fsspec
 import msgspec
 
-from bridge.machine.files import Steps, make_folder, no_steps, write_whole
+from bridge.files import Steps, make_folder, no_steps, write_whole
 
 _MAGIC = b"braid store 1\n"
 _LENGTH, _DIGEST = 8, 32

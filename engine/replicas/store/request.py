@@ -5,7 +5,7 @@ from typing import Self
 
 import msgspec
 
-from bridge.machine.files import make_folder, write_whole
+from bridge.files import make_folder, write_whole
 from engine.replicas.file_kinds import FOLDERS
 from engine.replicas.store.latest import LatestState
 from engine.replicas.store.objects import StoreAway, StoreDamaged, StoreObjects

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from bridge.machine.files import Steps, make_folder, no_steps
+from bridge.files import Steps, make_folder, no_steps
 from engine.replicas.copy_folder import sync_all
 from engine.replicas.copy_tree import CopyTree
 from engine.replicas.file_kinds import FOLDERS

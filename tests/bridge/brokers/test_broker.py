@@ -19,12 +19,12 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bridge.brokers import mosquitto_setup
-from bridge.brokers.broker import Broker, BrokerDown, BrokerKind, start_broker
-from bridge.machine.lease import LeaseTaken
-from bridge.message_bounds import LARGEST_PACKET
+from bridge import broker_setup
+from bridge.broker import Broker, BrokerDown, BrokerKind, start_broker
+from bridge.files import LeaseTaken
+from bridge.messages import LARGEST_PACKET
 from bridge.transport.address import Address
-from bridge.transport.broker_drops import watch_drops
+from bridge.transport.probes import watch_drops
 from tests import brokers, needs
 
 USERS = {"braid": "first-secret", "tenant": "zwölf # $7$ %s"}
@@ -37,7 +37,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a ch
 PARENT = """
 import sys
 from pathlib import Path
-from bridge.brokers.broker import start_broker
+from bridge.broker import start_broker
 broker = start_broker(Path(sys.argv[1]), {"braid": "secret"}, kind=sys.argv[2])
 print(broker.pid, flush=True)
 sys.stdin.read()
@@ -444,7 +444,7 @@ def test_mosquitto_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """Mosquitto runs if it is installed, and the embedded broker if it is not."""
     with start_broker(tmp_path / "one", USERS) as broker:
         assert "mosquitto" == broker.kind
-    monkeypatch.setattr(mosquitto_setup, "executable", lambda: None)
+    monkeypatch.setattr(broker_setup, "mosquitto_program", lambda: None)
     with start_broker(tmp_path / "two", USERS) as broker:
         assert "embedded" == broker.kind
 
@@ -465,7 +465,7 @@ def test_a_port_in_use_is_named(tmp_path: Path, kind: BrokerKind) -> None:
 @pytest.mark.mosquitto
 def test_a_port_that_is_lost_at_the_last_moment_is_replaced(tmp_path: Path, programs: Path) -> None:
     """When another process takes the chosen port first, the broker starts on another one."""
-    real = mosquitto_setup.executable()
+    real = broker_setup.mosquitto_program()
     script = f"""
 if [ ! -e {tmp_path}/once ]; then grep listener "$2" > {tmp_path}/once; echo "Error: Address already in use"; exit 1; fi
 exec {real} "$@"
@@ -576,6 +576,6 @@ def test_continuous_integration_never_skips_mosquitto(
 ) -> None:
     """Without mosquitto its tests are skipped on a desk, and fail in continuous integration."""
     monkeypatch.setenv("CI", variable)
-    monkeypatch.setattr(mosquitto_setup, "executable", lambda: None)
+    monkeypatch.setattr(broker_setup, "mosquitto_program", lambda: None)
     with pytest.raises(outcome, match=r"^(for want of mosquitto|mosquitto is not installed)"):
         needs.mosquitto()

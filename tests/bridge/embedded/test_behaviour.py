@@ -15,8 +15,8 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bridge.brokers.broker import Broker, start_broker
-from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
+from bridge.broker import Broker, start_broker
+from bridge.broker_setup import ACCESS_LIST, PASSWORDS, Entrance
 from bridge.embedded import hashed
 from bridge.transport.address import Address
 from tests import needs

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.brokers import embedded_setup
-from bridge.brokers.broker import Broker, start_broker
+from bridge import broker_setup
+from bridge.broker import Broker, start_broker
 from tests.bridge.embedded.visitor import Visitor
 
 LOADED = "import sys; sys.path.append(sys.argv[1]); import embedded.__main__; print(*sorted(sys.modules))"
@@ -39,7 +39,7 @@ def test_users_have_client_ids_of_their_own(broker: Broker) -> None:
 def test_its_process_loads_nothing_of_braid() -> None:
     """It loads nothing that needs much memory either."""
     loaded = subprocess.run(  # noqa: S603 - our own
-        [sys.executable, "-I", "-c", LOADED, str(Path(embedded_setup.__file__).parents[1])],
+        [sys.executable, "-I", "-c", LOADED, str(Path(broker_setup.__file__).parent)],
         check=True,
         capture_output=True,
         text=True,
@@ -50,7 +50,7 @@ def test_its_process_loads_nothing_of_braid() -> None:
 def test_a_broker_that_cannot_read_its_files_says_which(tmp_path: Path) -> None:
     """It does not start, and shows no traceback."""
     listener = ["--listener", "127.0.0.1", "0", str(tmp_path / "nowhere")]
-    command = [*embedded_setup.start(), *listener]
+    command = [*broker_setup.embedded_start(), *listener]
     ended = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own
     assert 1 == ended.returncode
     assert ended.stderr.startswith(f"{tmp_path / 'nowhere'} cannot be read: ")

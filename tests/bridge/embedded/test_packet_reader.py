@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.embedded import packet_reader
+from bridge.embedded import packets
 from bridge.embedded.packets import V5, V311, Code, Malformed
 
 BODIES = st.binary(max_size=60)
@@ -18,14 +18,14 @@ def test_no_bytes_break_the_broker(body: bytes, version: int, flags: int) -> Non
     """Each is a packet, or refused as malformed."""
     name = b"\x00\x04MQTT" + bytes([version])
     for read in (
-        lambda: packet_reader.read_connect(body),
-        lambda: packet_reader.read_connect(name + body),
-        lambda: packet_reader.read_publish(flags, body, version),
-        lambda: packet_reader.read_acknowledgement(body),
-        lambda: packet_reader.read_subscribe(body, version),
-        lambda: packet_reader.read_unsubscribe(body, version),
-        lambda: packet_reader.read_disconnect(body, version),
-        lambda: packet_reader.header(body, 0),
+        lambda: packets.read_connect(body),
+        lambda: packets.read_connect(name + body),
+        lambda: packets.read_publish(flags, body, version),
+        lambda: packets.read_acknowledgement(body),
+        lambda: packets.read_subscribe(body, version),
+        lambda: packets.read_unsubscribe(body, version),
+        lambda: packets.read_disconnect(body, version),
+        lambda: packets.header(body, 0),
     ):
         with suppress(Malformed):
             read()
@@ -43,16 +43,16 @@ def test_no_bytes_break_the_broker(body: bytes, version: int, flags: int) -> Non
 def test_a_connect_that_breaks_the_rules_is_refused(body: bytes, reason: Code) -> None:
     """Unknown versions, flags and topics, and ways to authenticate that the broker does not have."""
     with pytest.raises(Malformed) as refused:
-        packet_reader.read_connect(body)
+        packets.read_connect(body)
     assert reason is refused.value.reason
 
 
 def test_properties_are_bounded() -> None:
     """A stranger's packet that is nothing but properties, each of five bytes, keeps the broker busy for no time."""
     name = b"\x00\x04MQTT\x05\x02\x00\x00"
-    packet_reader.read_connect(name + b"\xfd\x00" + b"\x26\x00\x00\x00\x00" * 25 + b"\x00\x00")
+    packets.read_connect(name + b"\xfd\x00" + b"\x26\x00\x00\x00\x00" * 25 + b"\x00\x00")
     with pytest.raises(Malformed) as refused:
-        packet_reader.read_connect(name + b"\xc0\x84\x3d" + b"\x26\x00\x00\x00\x00" * 200_000 + b"\x00\x00")
+        packets.read_connect(name + b"\xc0\x84\x3d" + b"\x26\x00\x00\x00\x00" * 200_000 + b"\x00\x00")
     assert Code.TOO_LARGE is refused.value.reason
 
 
@@ -71,5 +71,5 @@ def test_properties_are_bounded() -> None:
 def test_a_message_that_breaks_the_rules_is_refused(flags: int, body: bytes, reason: Code) -> None:
     """Malformed topics, packet id 0, and properties that only a broker may set."""
     with pytest.raises(Malformed) as refused:
-        packet_reader.read_publish(flags, body, V5)
+        packets.read_publish(flags, body, V5)
     assert reason is refused.value.reason

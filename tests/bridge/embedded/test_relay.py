@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bridge.brokers.broker import Broker, start_broker
-from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
+from bridge.broker import Broker, start_broker
+from bridge.broker_setup import ACCESS_LIST, PASSWORDS, Entrance
 from bridge.embedded import hashed
-from bridge.embedded.packet_writer import framed, text
+from bridge.embedded.packets import framed, text
 from bridge.embedded.relay import AccessList
 from tests import needs
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.embedded import packet_reader
+from bridge.embedded import packets
 from bridge.embedded.access import Door
+from bridge.embedded.exchange import ClientSession, Who
 from bridge.embedded.packets import V311, Published
-from bridge.embedded.sessions import ClientSession, Who
 
 MOST = 100
 
@@ -27,7 +27,7 @@ class Reader:
 
     def send(self, packet: bytes) -> None:
         """Read a message."""
-        number, published = packet_reader.read_publish(packet[0] & 15, packet[2:], V311)
+        number, published = packets.read_publish(packet[0] & 15, packet[2:], V311)
         self.came.append((number, published.payload))
 
 

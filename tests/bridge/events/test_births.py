@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import MalformedFrame, Placed, decode, encode, packed
-from bridge.emitted import Emitted, Stream, frames
-from bridge.events.births import Birth, births_in, births_text, part_of
-from bridge.machine.files import write_whole
-from bridge.spools.log import Item, LogFile, log_path
-from bridge.spools.log_file import items_in, written
-from bridge.wire import MOST_MESSAGE_BYTES
+from bridge.files import write_whole
+from bridge.spools.log import Item, LogFile, items_in, log_path, written
+from bridge.wire import MOST_MESSAGE_BYTES, Birth, Emitted, Stream, births_in, births_text, frames, part_of
 
 BIRTHS = st.lists(st.builds(Birth, st.integers(1, 4), st.integers(0, 2**62)), min_size=1, max_size=5)
 

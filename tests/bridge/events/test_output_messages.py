@@ -8,10 +8,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.events.json_columns import marked
-from bridge.events.output_messages import dead_letter, event_texts, output_message, unread_letter
-from bridge.events.raw_events import events_in
-from bridge.spool_feed import Unread
+from bridge.output_messages import dead_letter, event_texts, output_message, unread_letter
+from bridge.raw_events import events_in, marked
+from bridge.receiver import Unread
 from bridge.wire import MOST_MESSAGE_BYTES
 from dags import Kind, Schema
 

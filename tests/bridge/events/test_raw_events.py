@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.events.field_values import EARLIEST, LATEST
-from bridge.events.json_depth import DEEPEST
-from bridge.events.raw_events import REST_COLUMN, all_events_in, arrow_schema
+from bridge.raw_events import DEEPEST, EARLIEST, LATEST, REST_COLUMN, all_events_in, arrow_schema
 from dags import Kind, Schema
 
 KINDS = {Kind.BOOLEAN: (bool,), Kind.INTEGER: (int,), Kind.FLOAT: (int, float), Kind.STRING: (str,)}

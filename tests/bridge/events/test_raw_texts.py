@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.events import raw_texts
-from bridge.events.raw_events import events_in
-from bridge.message_bounds import LARGEST_EVENT, LARGEST_RAW_MESSAGE, MOST_RAW_EVENTS, MOST_UNFIT_REPORTED
+from bridge import raw_events
+from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE, MOST_RAW_EVENTS, MOST_UNFIT_REPORTED
+from bridge.raw_events import events_in
 from dags import Kind, Schema
 
 SCHEMA = Schema.of(t=Kind.FLOAT, s=Kind.STRING)
@@ -28,8 +28,8 @@ def test_a_large_message_is_read_like_a_small_one(content: Any) -> None:
     text = json.dumps(content).encode()
     with pytest.MonkeyPatch.context() as bounds:
         whole, unfit = events_in(text, SCHEMA)
-        bounds.setattr(raw_texts, "_SURELY_FINE", 0)
-        bounds.setattr(raw_texts, "LARGEST_EVENT", 30)
+        bounds.setattr(raw_events, "_SURELY_FINE", 0)
+        bounds.setattr(raw_events, "LARGEST_EVENT", 30)
         batch, refused = events_in(text, SCHEMA)
     parts = content if isinstance(content, list) else [content]
     small = [each for each in parts if isinstance(content, dict) or len(json.dumps(each).encode()) <= 30]

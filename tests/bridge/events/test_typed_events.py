@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bridge.events import raw_events
-from bridge.events.raw_events import REST_COLUMN, all_events_in, arrow_schema
-from bridge.events.typed_events import TypedEvents, typed_events
+from bridge import raw_events
+from bridge.raw_events import REST_COLUMN, TypedEvents, all_events_in, arrow_schema, typed_events
 from dags import Kind, Schema
 
 SCHEMA = Schema.of(

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.events.raw_events import Unfit
 from bridge.generated.file_columns import Unreplayable
 from bridge.generated.file_replay import chunks, due_of
 from bridge.generated.generators import NEVER, Progress, Replay
+from bridge.raw_events import Unfit
 from dags import Kind, Schema
 
 SCHEMA = Schema.of(at=Kind.TIMESTAMP, n=Kind.INTEGER, t=Kind.FLOAT)

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.deliveries import InDoubt
-from bridge.events.raw_events import Unfit
 from bridge.generated.file_columns import Unreplayable
 from bridge.generated.generator_run import _GROUPING, _LONGEST, GENERATOR, GeneratorRun
 from bridge.generated.generators import MOST_DUE_EVENTS, Rate, Replay, Timer
 from bridge.intake import Expected
+from bridge.raw_events import Unfit
+from bridge.spools.deliveries import InDoubt
 from bridge.spools.log import Item, Placed, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool, SpoolState

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.machine.back_off import BackOff
+from bridge.machine import BackOff
 
 
 def test_the_last_wait_repeats() -> None:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bridge.machine.clock import SystemClock
+from bridge.machine import SystemClock
 from tests.twins.memory_clock import MemoryClock
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bridge.machine.files import clear_unfinished, make_folder, write_whole
+from bridge.files import clear_unfinished, make_folder, write_whole
 
 STEPS = ["open", "write", "sync", "rename", "sync folder", "done"]
 OLD, NEW = b"old " * 5_000, b"newer " * 5_000
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from bridge.machine.files import write_whole
+from bridge.files import write_whole
 
 def step(name):
     if name == sys.argv[2]:

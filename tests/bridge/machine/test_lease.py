@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bridge.machine.lease import Lease, LeaseTaken, RowLease
+from bridge.files import Lease, LeaseTaken, RowLease
 
 KINDS = pytest.mark.parametrize("kind", [Lease, RowLease])
 HOLDER = """

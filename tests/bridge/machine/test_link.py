@@ -9,7 +9,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from bridge.machine.files import clear_unfinished, link_whole
+from bridge.files import clear_unfinished, link_whole
 
 STEPS = ["open", "write", "sync", "link", "unlink", "sync folder", "done"]
 AFTER_LINK = {"unlink", "sync folder", "done"}
@@ -17,7 +17,7 @@ OLD, NEW = b"old " * 5_000, b"newer " * 5_000
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from bridge.machine.files import link_whole
+from bridge.files import link_whole
 
 def step(name):
     if name == sys.argv[2]:

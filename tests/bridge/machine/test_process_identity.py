@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bridge.machine.process_identity import began
+from bridge.machine import began
 from tests.clock import set_clock
 
 

@@ -6,11 +6,9 @@ from threading import Event, Thread
 
 import pytest
 
-from bridge.spools.consumers import commit
-from bridge.spools.index import SpoolIndex, SpoolReach
 from bridge.spools.log import PositionsGone, SpoolDamaged, log_files
-from bridge.spools.reader import FolderReader
-from bridge.spools.spool import Spool
+from bridge.spools.reader import FolderReader, SpoolIndex, SpoolReach
+from bridge.spools.spool import Spool, commit
 from tests.bridge.spools.test_log import data, marker
 
 ROOMY = 10**9

@@ -13,25 +13,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.deliveries import NOTHING_IN_DOUBT, InDoubt
-from bridge.events.births import Birth
+from bridge.files import no_steps, write_whole
 from bridge.intake import Expected
-from bridge.machine.files import no_steps, write_whole
+from bridge.spools.deliveries import NOTHING_IN_DOUBT, InDoubt
 from bridge.spools.log import (
+    Extent,
     Item,
     ItemKind,
     LogFile,
     Mark,
     Placed,
     SpoolDamaged,
+    extents_in,
+    items_in,
     log_files,
     log_path,
+    mark_in,
     packed,
     read_mark,
     unpacked,
     write_mark,
+    written,
 )
-from bridge.spools.log_file import Extent, extents_in, items_in, mark_in, written
+from bridge.wire import Birth
 
 
 def data(*numbers: int, stamp: int = 1) -> Item:

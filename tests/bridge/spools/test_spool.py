@@ -9,12 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from bridge.files import LeaseTaken
 from bridge.intake import Expected
-from bridge.machine.lease import LeaseTaken
-from bridge.spools.consumers import commit, consumers, leave
 from bridge.spools.log import Placed, PositionsGone, SpoolDamaged, log_files, log_path, read_mark
 from bridge.spools.reader import between, position_since, read
-from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState
+from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState, commit, consumers, leave
 from tests.bridge.spools.test_log import data, marker
 from tests.bridge.spools.test_spool_twins import entries
 

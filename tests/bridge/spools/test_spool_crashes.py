@@ -15,10 +15,9 @@ from typing import NamedTuple
 import pytest
 
 from bridge.intake import Expected
-from bridge.spools.consumers import consumers
 from bridge.spools.log import ItemKind, log_files, unpacked
 from bridge.spools.reader import read
-from bridge.spools.spool import Spool
+from bridge.spools.spool import Spool, consumers
 from tests.bridge.spools.test_log import data
 
 WRITE = ["open", "write", "sync", "rename", "sync folder", "done"]
@@ -31,7 +30,7 @@ from pathlib import Path
 import pyarrow as pa
 from bridge.intake import Expected
 from bridge.spools.log import Item, ItemKind, packed
-from bridge.spools.consumers import commit
+from bridge.spools.spool import commit
 from bridge.spools.spool import Spool
 
 folder, (fatal, at, rounds) = Path(sys.argv[1]), json.loads(sys.argv[2])

@@ -12,8 +12,8 @@ from queue import SimpleQueue
 import psutil
 import pytest
 
-from bridge.brokers.broker import Broker, start_broker
-from bridge.message import Message
+from bridge.broker import Broker, start_broker
+from bridge.messages import Message
 from bridge.transport import client_loop
 from bridge.transport.address import Address
 from bridge.transport.client_loop import ClientLoop

@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 
-from bridge.message import Message
-from bridge.transport.dispatch import MOST_UNHANDLED, Dispatch, PassedOver, SubscribedFilters, note_failed, passed_over
+from bridge.messages import Message
+from bridge.transport.subscriptions import (
+    MOST_UNHANDLED,
+    Dispatch,
+    PassedOver,
+    SubscribedFilters,
+    note_failed,
+    passed_over,
+)
 
 LEVELS = st.sampled_from(["a", "b", "$a", ""])
 TOPICS = st.lists(LEVELS, min_size=1, max_size=3).map("/".join)

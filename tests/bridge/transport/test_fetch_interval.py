@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.transport.fetch_interval import (
+from bridge.transport.mqtt_rounds import (
     FETCH_AHEAD,
     LEEWAY,
     LONGEST_FETCH_INTERVAL,

@@ -16,15 +16,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
-from bridge.brokers.broker import BrokerKind, start_broker
-from bridge.machine.descriptors import allow_many_descriptors
-from bridge.message import Message
+from bridge.broker import BrokerKind, start_broker
+from bridge.machine import allow_many_descriptors
+from bridge.messages import Message
 from bridge.transport import mqtt_client, mqtt_rounds
 from bridge.transport.address import Address
 from bridge.transport.client_loop import ClientLoop
-from bridge.transport.fetch_interval import Fetch, Grouping, fetch_wait, ungrouped
 from bridge.transport.mqtt_client import MqttClient
-from bridge.transport.mqtt_rounds import Rounds, RoundsClient, _pieces, _waiting, usual_messages
+from bridge.transport.mqtt_rounds import (
+    Fetch,
+    Grouping,
+    Rounds,
+    RoundsClient,
+    _pieces,
+    _waiting,
+    fetch_wait,
+    ungrouped,
+    usual_messages,
+)
 from tests.brokers import KINDS
 
 BOUND = 20.0

@@ -3,7 +3,7 @@
 import threading
 from pathlib import Path
 
-from bridge.brokers.broker import start_broker
+from bridge.broker import start_broker
 from bridge.transport.mqtt_client import MqttClient
 
 _BOUND = 30.0

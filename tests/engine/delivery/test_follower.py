@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bridge.forwarded_streams import NO_RECORD_NEEDED
+from bridge.sender import NO_RECORD_NEEDED
 from engine.delivery.follower import REWIND
 from engine.delivery.publisher import RUNS
 from tests.engine.follower_scene import STREAM, Scene

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.events.births import UNKNOWN, Birth
+from bridge.wire import UNKNOWN_BIRTH, Birth
 from engine.delivery.latencies import _LEAST, _WINDOW, SPAN, DataflowOutput, Latencies
 from engine.job.batch_times import percentile
 
@@ -49,7 +49,7 @@ def test_unknown_births_and_old_outputs_do_not_count() -> None:
     """Nor do outputs from a future that the clock was set back from."""
     latencies = Latencies()
     assert ({}, {}) == latencies.report(NOW)
-    latencies.note(ONE, [Birth(5, UNKNOWN)], NOW)
+    latencies.note(ONE, [Birth(5, UNKNOWN_BIRTH)], NOW)
     assert ({}, {}) == latencies.report(NOW)
     latencies.note(ONE, [born(1.0)], NOW)
     latencies.note(OTHER, [born(1.0)], NOW + _WINDOW / 2)

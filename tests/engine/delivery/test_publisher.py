@@ -4,8 +4,7 @@ import math
 
 import pyarrow as pa
 
-from bridge.events.births import Birth
-from bridge.wire import MOST_MESSAGE_BYTES
+from bridge.wire import MOST_MESSAGE_BYTES, Birth
 from engine.delivery.publisher import JobPublisher
 from engine.plan import Delivery, Plan, Port, Slot
 from engine.records.record import Dead, EmittedEvents

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql.datasource import DataSource
 
 from bridge import Item, Lease, LeaseTaken, Spool, commit, consumers, topics
-from bridge.machine.back_off import BackOff
-from bridge.machine.files import write_whole
+from bridge.files import write_whole
+from bridge.machine import BackOff
 from bridge.spools.log import LOG
 from dags import Kind
 from engine.host import jobs

@@ -10,7 +10,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message, SpoolFeed, Unread
 from bridge.transport.address import Address
-from bridge.transport.fetch_interval import FETCH_AHEAD, Fetch, Grouping
+from bridge.transport.mqtt_rounds import FETCH_AHEAD, Fetch, Grouping
 from dags import Kind, Schema
 from engine.host import reception
 from engine.host.reception import Receptions, _RecentPermit

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.events.births import UNKNOWN, Birth
 from bridge.spools.reader import read
+from bridge.wire import UNKNOWN_BIRTH, Birth
 from engine.event_streams import Arrived
 from engine.kernel.batch_births import _MOST, BatchBirths
 from engine.kernel.batch_rows import Span, read_rows, written_rows
@@ -39,8 +39,8 @@ def each(births: Sequence[Birth]) -> list[int]:
 
 def born(arrived: Sequence[Arrived], causes: Sequence[int]) -> list[int]:
     """When each of some events was born, straight from what that means."""
-    of_cause = [at for item in arrived for at in each(item.births or (Birth(item.count, UNKNOWN),))]
-    return [of_cause[cause] if cause < len(of_cause) else UNKNOWN for cause in causes]
+    of_cause = [at for item in arrived for at in each(item.births or (Birth(item.count, UNKNOWN_BIRTH),))]
+    return [of_cause[cause] if cause < len(of_cause) else UNKNOWN_BIRTH for cause in causes]
 
 
 def found(arrived: Sequence[Arrived], causes: Sequence[int]) -> tuple[Birth, ...]:
@@ -78,7 +78,7 @@ def test_what_a_task_emits_later_was_born_with_the_event_that_it_is_emitted_for(
     second = arrived(rows[:1], first=3)._replace(births=(Birth(1, 300),))
     feed = Feed(id=1, instance=3, port="in", events='[{"a": 1.0, "b": 1}]')
     outcome = machine.run([second], feeds=[feed])
-    assert [((Birth(1, 300),)), ((Birth(1, 300), Birth(1, UNKNOWN)))] == [each.births for each in outcome.emitted]
+    assert [((Birth(1, 300),)), ((Birth(1, 300), Birth(1, UNKNOWN_BIRTH)))] == [each.births for each in outcome.emitted]
 
 
 def test_births_survive_as_rows() -> None:

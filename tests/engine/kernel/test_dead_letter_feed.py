@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.events.json_depth import DEEPEST_PARKED
-from bridge.events.output_messages import dead_letter
+from bridge.output_messages import dead_letter
+from bridge.raw_events import DEEPEST_PARKED
 from engine.kernel.dead_letter_feed import fitting, new_feeds
 from engine.plan import Edge, Entry, Feed, SlotState
 from engine.plan_messages import RefusedPlan, read_plan, written_plan

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bridge.message_bounds import LARGEST_EVENT
+from bridge.messages import LARGEST_EVENT
 from engine.behaviour import Behaviour, PortEmission
 from engine.kernel.task_bounds import FIRST_EVENTS, Allowance, EventCost, is_overspent
 from engine.plan import Limits

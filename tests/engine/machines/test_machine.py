@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.brokers.broker import start_broker
+from bridge.broker import start_broker
 from bridge.transport.address import Address
 from engine.machines.carrier_orders import OrderStore
 from engine.machines.machine import CarriedElsewhere
@@ -15,7 +15,7 @@ from engine.replicas.copy_tls import TlsFiles
 from engine.replicas.replicator import Replicator
 from engine.replicas.store.address import StoreAddress
 from engine.replicas.store.request import request_restoration
-from ring.carriage import STORE
+from ring.fleet import STORE
 from tests import needs
 from tests.authority import Authority
 from tests.engine.machines.scene import MachineScene

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.machine.files import clear_unfinished
+from bridge.files import clear_unfinished
 from engine.offset import Offset
 from engine.records.record import Record
 from engine.records.record_store import RecordStore

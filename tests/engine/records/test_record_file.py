@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.events.births import Birth
+from bridge.wire import Birth
 from engine.offset import Offset
 from engine.plan import Port
 from engine.records.record import CodeTraceback, Cut, Dead, EmittedEvents, InstanceMeter, Record

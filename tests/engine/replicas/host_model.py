@@ -9,9 +9,9 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from random import Random
 
-from bridge.machine.files import make_folder, no_steps, write_whole
-from bridge.spools.consumers import commit, consumers
+from bridge.files import make_folder, no_steps, write_whole
 from bridge.spools.log import Mark, log_files, log_path, write_mark
+from bridge.spools.spool import commit, consumers
 from engine.plan import Entry, Ingress, Plan
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
 from engine.records.kept_cuts import KeptCut

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from bridge.machine.files import Steps, make_folder, no_steps, write_whole
+from bridge.files import Steps, make_folder, no_steps, write_whole
 from engine.replicas.channel import Channel
 from engine.replicas.copy_server import CopyServer
 from engine.replicas.copy_tls import CopyTls

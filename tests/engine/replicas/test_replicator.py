@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bridge.machine.files import make_folder
+from bridge.files import make_folder
 from engine.plan import Entry, Ingress, Plan
 from engine.records.job_folder import job_folder
 from engine.replicas.peer_sender import PeerAddress

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.machine.files import make_folder, no_steps, write_whole
+from bridge.files import make_folder, no_steps, write_whole
 from bridge.spools.log import Mark, write_mark
 from engine.replicas.root_folders import Files, RootFolders, SeenFolder, Tree
 from engine.replicas.root_look import RootLook

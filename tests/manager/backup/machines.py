@@ -9,8 +9,8 @@ import pyarrow as pa
 from sqlalchemy import select
 
 from bridge import Item, Spool, commit, packed
+from bridge.files import write_whole
 from bridge.intake import Expected
-from bridge.machine.files import write_whole
 from dags import Kind
 from engine.behaviour import installed_behaviours
 from engine.kernel.batch_rows import Span, arriving

@@ -9,8 +9,7 @@ from engine.machines.machine_key import MachineKey
 from manager.machines.admission import Admission
 from manager.machines.carriages import CommittedCarriages, CommittedFleet, FleetDecision, MachinesSeen
 from manager.machines.keeper import CarriageKeeper
-from ring.carriage import Carriage
-from ring.fleet import CarriageTurn
+from ring.fleet import Carriage, CarriageTurn
 from tests.manager.managers import Manager
 from tests.manager.observations.listened_host import Hearing
 

@@ -16,7 +16,7 @@ from manager.machines.admission import Admission
 from manager.machines.carriages import CommittedFleet, decide_with
 from manager.observations.reports import HostSeen, MachineStatus
 from manager.use_case import Paging
-from ring.carriage import MachineSeen
+from ring.fleet import MachineSeen
 from tests.manager.carriages.machines import Kept, hosts_of
 from tests.manager.managers import OPERATOR, Manager
 

@@ -9,7 +9,7 @@ from manager.answers.overview import OperationKind
 from manager.machines.carriages import CommittedCarriages
 from manager.problem import StateNotReady
 from manager.use_case import Paging
-from ring.carriage import Carriage
+from ring.fleet import Carriage
 from tests.manager.carriages.machines import commit, committed_of, standings, turn
 from tests.manager.managers import OPERATOR, Manager
 

@@ -11,7 +11,7 @@ from manager.answers.overview import OperationKind
 from manager.machines.carriages import decide_with
 from manager.machines.keeper import CarriageKeeper
 from manager.use_case import Paging
-from ring.carriage import Carriage
+from ring.fleet import Carriage
 from ring.tokens import Ring
 from tests.manager.carriages.machines import Kept
 from tests.manager.managers import OPERATOR, Manager

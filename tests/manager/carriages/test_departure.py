@@ -7,7 +7,7 @@ import pytest
 
 from manager.machines.admission import Departure, departure
 from manager.machines.carriages import CommittedFleet
-from ring.carriage import STORE, Carriage, MachineSeen
+from ring.fleet import STORE, Carriage, MachineSeen
 
 
 def fleet(*carriages: Carriage) -> CommittedFleet:

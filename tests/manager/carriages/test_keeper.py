@@ -9,7 +9,7 @@ import pytest
 from bridge import topics
 from manager.machines.keeper import read_standing
 from manager.problem import StateNotReady
-from ring.carriage import HostReport
+from ring.fleet import HostReport
 from tests.manager.carriages.machines import Kept, commit, committed_of, hosts_of, standings, turn
 from tests.manager.managers import Manager
 

@@ -23,8 +23,7 @@ from manager.observations.sight import Sight
 from manager.problem import DatabaseAway, StateNotReady
 from manager.store.database import Store, sqlite_url
 from manager.store.tables import CarriageRow, Leadership
-from ring.carriage import Carriage, MachineSeen
-from ring.fleet import CarriageTurn
+from ring.fleet import Carriage, CarriageTurn, MachineSeen
 from tests.manager.carriages.machines import committed_of
 from tests.manager.managers import Manager
 

@@ -4,7 +4,7 @@ from manager.machines.admission import RECONNECTED_WITHIN, MachineWatch
 from manager.machines.carriages import MachinesSeen
 from manager.observations.reports import MachineStatus
 from manager.observations.sight import MACHINE_SILENT_AFTER, Sight
-from ring.carriage import MachineSeen
+from ring.fleet import MachineSeen
 
 
 def sight(connection: int = 1, **alive: bool) -> Sight:

@@ -13,7 +13,7 @@ from manager.answers.overview import OperationKind
 from manager.observations.reports import InstanceMeasured, JobSeen, MachineStatus, Measured
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.use_case import Paging
-from ring.carriage import STORE, HostReport, MachineSeen
+from ring.fleet import STORE, HostReport, MachineSeen
 from ring.tokens import RING_SIZE
 from tests.manager.carriages.machines import commit, turn
 from tests.manager.managers import OPERATOR, Manager, caller

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bridge.events.raw_events import REST_COLUMN
+from bridge.raw_events import REST_COLUMN
 from dags import Kind, Schema
 from manager.problem import InvalidRequest, TooLarge
 from manager.sources.events import MOST_REQUEST_EVENTS, MOST_REQUEST_PROBLEMS, events_in

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from bridge import topics
-from bridge.events.numbered_events import MOST_REMEMBERED
+from bridge.intake import MOST_REMEMBERED
 from manager.problem import NotTaken, QuotaExceeded, StateNotReady
 from manager.sources import events as sent_events
 from manager.sources.events import _MOST_AT_ONCE, MOST_REQUESTS_OF_ONE, EventSender, Gap

@@ -12,7 +12,7 @@ from manager.observations.reports import InstanceMeasured, JobSeen, MachineStatu
 from manager.observations.sight import JobSight, Sight
 from manager.settings import Autoscale
 from manager.use_case import Paging
-from ring.carriage import MachineSeen
+from ring.fleet import MachineSeen
 from ring.tokens import Ring
 from tests.manager.carriages.machines import commit, turn
 from tests.manager.managers import OPERATOR, Manager

@@ -15,7 +15,7 @@ from manager.answers.dataflows import DataflowState
 from manager.kernel.live_events import Delays, ReconcilerActivity
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, MachineStatus, Measured, StreamMeasured
 from merge import JobId, Rescale
-from ring.carriage import HostReport, MachineSeen
+from ring.fleet import HostReport, MachineSeen
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 

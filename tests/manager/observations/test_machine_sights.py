@@ -7,7 +7,7 @@ import pytest
 from bridge import topics
 from manager.observations.reports import MachineStatus, read_machine_status
 from manager.observations.sight import MACHINE_SILENT_AFTER
-from ring.carriage import HostReport
+from ring.fleet import HostReport
 from tests.manager.observations.listened_host import Hearing
 
 STATUS = {"machine": "m", "alive": True, "boot": "1", "at": "10.0.0.1:7", "secret": "never shown"}

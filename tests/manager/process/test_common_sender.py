@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridge import Message, topics
-from bridge.brokers.broker import start_broker
+from bridge.broker import start_broker
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from engine.code.store import CodeStore, digest_of

@@ -15,8 +15,8 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from bridge.brokers import mosquitto_setup
-from bridge.brokers.broker import start_broker
+from bridge import broker_setup
+from bridge.broker import start_broker
 from engine.spark.java import NoJava
 from manager.client import Client
 from manager.command import app
@@ -108,7 +108,7 @@ def test_a_broker_program_is_looked_for(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, mosquitto: str | None, expected: FindingState
 ) -> None:
     """Without mosquitto the embedded broker runs, and what it does not keep is said."""
-    monkeypatch.setattr(mosquitto_setup, "executable", lambda: mosquitto)
+    monkeypatch.setattr(broker_setup, "mosquitto_program", lambda: mosquitto)
     assert expected is doctor.broker(settings).state
 
 

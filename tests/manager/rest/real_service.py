@@ -21,7 +21,7 @@ from manager.store.tables import Leadership
 from manager.tenants.use_cases import parse_key
 from manager.use_case import Tools
 from merge import Host
-from ring.carriage import MachineSeen
+from ring.fleet import MachineSeen
 
 NAME = "only"
 

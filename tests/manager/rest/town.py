@@ -35,8 +35,7 @@ from manager.store.dead_letters import Letter, keep
 from manager.store.tables import ReconfigurationRow, ReconfiguredRow
 from manager.tenants.use_cases import parse_key
 from manager.use_case import Caller, Tools
-from ring.carriage import Carriage
-from ring.fleet import CarriageTurn
+from ring.fleet import Carriage, CarriageTurn
 from tests.engine.code.wheels import wheel
 from tests.manager.memory_outputs import Spools, connecting
 from tests.manager.rest.real_service import NAME, in_folder, real_service

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from manager.savings.use_cases import saving
 from merge import Basis, Instance, MeasuredCosts
-from merge.estimates import EVENT_SECONDS
+from merge.work import EVENT_SECONDS
 from tests.notation import flow
 
 CHAIN = flow("s:source > a:map > b:count > k:sink")

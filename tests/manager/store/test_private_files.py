@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.machine.private_files import is_open_to_others, make_private_file, make_private_folder
+from bridge.files import is_open_to_others, make_private_file, make_private_folder
 from manager.backup import back_up, restore
 from manager.settings import write_key
 from manager.store.database import Store, sqlite_url

@@ -17,8 +17,8 @@ from merge.grouping import (
     cost_of,
     problems_of,
 )
-from merge.grouping.grouping_problem import in_order
-from merge.grouping.order import arranged
+from merge.grouping.evaluation import arranged
+from merge.grouping.problem import in_order
 
 TAGS = ("arm", "gpu", "sql")
 

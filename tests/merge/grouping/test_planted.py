@@ -14,7 +14,7 @@ from merge.grouping import (
     Ungroupable,
     problems_of,
 )
-from merge.grouping.order import arranged
+from merge.grouping.evaluation import arranged
 from tests.merge.grouping.planted import COSTS, PlantedProblem, planted_chain, planted_problem
 from tests.merge.grouping.problems import groupings
 

@@ -19,11 +19,11 @@ from merge.grouping import (
     cost_of,
     problems_of,
 )
-from merge.grouping.bound import lower_bound
-from merge.grouping.effort import SearchAllowance
 from merge.grouping.layout import NANOCORES, NodeLayout
-from merge.grouping.score import score
-from merge.grouping.strategies.hybrid import improved
+from merge.grouping.optimal import lower_bound
+from merge.grouping.partition import score
+from merge.grouping.problem import SearchAllowance
+from merge.grouping.strategies import improved
 from tests.merge.grouping.problems import cheapest, grouping_problems
 
 _ROUNDING = 1e-4

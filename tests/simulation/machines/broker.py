@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ring.carriage import Carriage, MachineSeen
+from ring.fleet import Carriage, MachineSeen
 
 if TYPE_CHECKING:
     from tests.simulation.machines.world import World

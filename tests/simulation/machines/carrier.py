@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ring.carriage import Carriage, HostReport
+from ring.fleet import Carriage, HostReport
 from tests.simulation.machines.files import Files, Record, Write, difference
 from tests.simulation.machines.messages import Connection, Fenced, Have, Hello, Inventory, Mark
 

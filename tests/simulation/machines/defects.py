@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ring.carriage import Carriage
+from ring.fleet import Carriage
 from tests.simulation.machines.carrier import Carrier
 from tests.simulation.machines.files import Disk, Files, Write
 from tests.simulation.machines.machine import Machine

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ring.carriage import Carriage
+from ring.fleet import Carriage
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 from manager.machines.admission import RECONNECTED_WITHIN
 from ring.balance import next_ring
-from ring.carriage import Carriage, MachineSeen
 from ring.decision import decide
-from ring.fleet import Fleet
+from ring.fleet import Carriage, Fleet, MachineSeen
 from ring.tokens import Ring
 from tests.simulation.machines.broker import Client
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ring.carriage import Carriage, MachineSeen
+from ring.fleet import Carriage, MachineSeen
 from tests.simulation.machines.carrier import Carrier
 from tests.simulation.machines.files import Disk, Write
 from tests.simulation.machines.messages import Connection, Fenced, Have, Hello, Inventory, Mark

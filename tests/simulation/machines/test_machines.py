@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from ring.carriage import Carriage
+from ring.fleet import Carriage
 from tests.simulation.machines import defects
 from tests.simulation.machines.files import Files
 from tests.simulation.machines.machine import Machine

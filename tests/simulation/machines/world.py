@@ -5,8 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from engine.machines.machine_figures import own_hosts
-from ring.carriage import Carriage
-from ring.fleet import CarriageTurn
+from ring.fleet import Carriage, CarriageTurn
 from ring.tokens import Ring
 from tests.simulation.machines.broker import Broker
 from tests.simulation.machines.files import Disk, Files, Record

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.memory_plan import memory_plan
 from bridge import packed
-from bridge.events.raw_events import arrow_schema
+from bridge.raw_events import arrow_schema
 from dags import Dataflow, Schema, Source, Task, canonicalise
 from engine import installed_catalogue
 from engine.behaviour import behaviours_of, installed_behaviours

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import fsspec
 
-from bridge.machine.files import Steps, no_steps
+from bridge.files import Steps, no_steps
 from engine.replicas.copy_tls import CopyTls
 from engine.replicas.store.channel import StoreChannel
 from engine.replicas.store.objects import StoreObjects
 from engine.replicas.store.restore import restore
 from engine.replicas.store.stored import StoredClaim
-from ring.carriage import STORE
+from ring.fleet import STORE
 
 OTHER = StoredClaim(machine="new", root="the root of new")
 

@@ -9,7 +9,7 @@ from engine.replicas.store import writer
 from engine.replicas.store.address import StoreAddress
 from engine.replicas.store.objects import StoreAway, StoreObjects
 from engine.replicas.store.restore import NothingStored, restorable, restore
-from ring.carriage import STORE
+from ring.fleet import STORE
 from tests.engine.replicas.scene import Scene, files
 from tests.engine.replicas.store.stores import OTHER
 from tests.s3 import serving_s3

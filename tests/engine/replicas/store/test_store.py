@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.machine.files import make_folder
+from bridge.files import make_folder
 from engine.replicas import copy_line, peer_sender
 from engine.replicas.replicator import HostSuperseded, Replicator
 from engine.replicas.store import writer

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from bridge.machine.back_off import BackOff
+from bridge.machine import BackOff
 from engine.replicas import peer_sender
 from engine.replicas.replicator import HostSuperseded, Replicator
 from engine.replicas.store import writer

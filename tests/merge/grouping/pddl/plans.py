@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from merge.grouping import Grouping, GroupingProblem
 from merge.grouping.layout import NodeLayout
-from merge.grouping.pddl.grouping_export import said
-from merge.grouping.pddl.pddl_texts import name
+from merge.grouping.pddl import name, said
 
 
 def plan_of(problem: GroupingProblem, grouping: Grouping) -> str:

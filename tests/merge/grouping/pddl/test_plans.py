@@ -17,10 +17,16 @@ from merge.grouping import (
     PresentGroup,
 )
 from merge.grouping.layout import NANOCORES
-from merge.grouping.pddl.grouping_export import PAPER_WEIGHTS, PddlWeights, exported, model_weights
-from merge.grouping.pddl.grouping_import import planned_grouping
-from merge.grouping.pddl.pddl_texts import PddlError
-from merge.grouping.pddl.replay import replayed, steps
+from merge.grouping.pddl import (
+    PAPER_WEIGHTS,
+    PddlError,
+    PddlWeights,
+    exported,
+    model_weights,
+    planned_grouping,
+    replayed,
+    steps,
+)
 from tests.merge.grouping.pddl.plans import plan_of
 from tests.merge.grouping.problems import cheapest, grouping_problems
 

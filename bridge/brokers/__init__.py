@@ -1,1 +1,0 @@
-"""Brokers that run here as child processes: mosquitto, or the embedded broker."""

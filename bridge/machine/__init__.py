@@ -1,1 +1,0 @@
-"""Files, locks, clocks and processes of the machine that Braid runs on."""

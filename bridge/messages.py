@@ -1,0 +1,90 @@
+"""Messages: what a broker delivers, how large it may be, and what senders and receivers ask of a client.
+
+The bounds keep anybody's message from filling or holding up what others use too. An event is so much smaller than a
+message that it fits into one in every form: in JSON a byte takes six at most.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import msgspec
+
+PACKET_IDS = 1 << 16
+"""Tokens of a connection; what remains of a token is the packet id of the message."""
+
+UNACKNOWLEDGED = 4_000
+"""Messages that may wait to be acknowledged; beyond that the broker holds back. MQTT 3.1.1 has no such bound.
+
+A client that fetches twenty times a second gets no more than this each time. Few would also mean small files: with a
+quarter of it, a message takes half as much CPU again.
+"""
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """A message that the broker delivered and that waits to be acknowledged."""
+
+    topic: str
+    payload: bytes
+    token: int
+    """Identifies the message to `acknowledge`, on the connection that it came over."""
+    again: bool = False
+    """True if the broker may have delivered it over an earlier connection (DUP)."""
+    retained: bool = False
+    """True if it is what the topic retained when it was subscribed to, not what was published since."""
+
+
+LARGEST_PACKET = 32_000_000
+"""Bytes of a packet that a broker of Braid's takes. It disconnects a client that sends more."""
+LARGEST_PAYLOAD = LARGEST_PACKET - 200_000
+"""Bytes that Braid itself sends in one message; topic and properties take the rest of the packet."""
+LARGEST_RAW_MESSAGE = 8_000_000
+"""Bytes of a message of raw events."""
+MOST_RAW_EVENTS = 100_000
+"""Events in a message of raw events."""
+LARGEST_EVENT = 4_000_000
+"""Bytes of one event."""
+MOST_UNFIT_REPORTED = 100
+"""Events of one message that are each reported as unfit; those after them are reported together."""
+
+
+def why_unsendable(payload: bytes) -> str:
+    """Why no broker would take a message from Braid, which would be disconnected for it; empty if it is small enough.
+
+    >>> why_unsendable(b"small")
+    ''
+    """
+    if len(payload) <= LARGEST_PAYLOAD:
+        return ""
+    return f"it has {len(payload):,} bytes, and a message may have {LARGEST_PAYLOAD:,}"
+
+
+class ReceiverTransport(Protocol):
+    """A broker's client, as a receiver uses it."""
+
+    def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
+        """Acknowledge messages in this order: they are durable. Calls `taken` once the broker has surely taken that."""
+
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Send a message; if it is retained, the broker keeps it for later subscribers."""
+
+
+class SenderTransport(Protocol):
+    """A broker's client, as a sender uses it."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Send what is published within, in this thread, at its end and in few pieces."""
+
+    def acknowledge(self, tokens: Iterable[int]) -> None:
+        """Acknowledge messages: they were understood."""
+
+    def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, answered: Callable[[str], None] = ...
+    ) -> None:
+        """Send a message, and call `answered` with the broker's reason to refuse it; empty if it took the message."""
+
+    def subscribe(self, topics: Iterable[str], *, timeout: float = ...) -> None:
+        """Receive the messages of topics from now on."""
+
+    def unsubscribe(self, topics: Iterable[str]) -> None:
+        """Receive no more messages of topics."""

@@ -1,0 +1,174 @@
+"""Probes of a broker: which MQTT it supports, how it gives packet ids, and which messages it has dropped.
+
+Mosquitto and the embedded broker give each message of a session the id after the last one, and give none again before
+all others. They deliver unacknowledged messages again in the same order and with the same ids, mosquitto even after it
+was stopped and started. A broker that says nothing, or is another one, may do otherwise; some give the lowest free id.
+So a broker counts as one that gives ids in turn only if it says that it is one of these two.
+
+Messages that a broker dropped after it had accepted them are known as far as it reports them.
+"""
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+
+from bridge.embedded import VERSION
+from bridge.transport.address import Address, set_credentials, why_refused, why_unreachable
+from bridge.transport.mqtt_client import NotConnected
+from bridge.transport.subscriptions import guarded, note_unasked
+
+
+def detect_protocol(address: Address, timeout: float = 5.0) -> MQTTProtocolVersion:
+    """The newer of MQTT 5 and 3.1.1 that a broker supports; 5 if neither gets an answer, for whatever reason."""
+    versions = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
+    return next((each for each in versions if _is_supported(address, each, timeout)), versions[0])
+
+
+def _is_supported(address: Address, protocol: MQTTProtocolVersion, timeout: float) -> bool:
+    answers: list[Any] = []
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-asks-{uuid.uuid4().hex[:8]}", protocol=protocol)
+    set_credentials(client, address)
+    client.on_connect = lambda _client, _data, _flags, reason, _properties: answers.append(reason)
+    client.connect_timeout = timeout
+    deadline = time.monotonic() + timeout
+    try:
+        client.connect(address.host, address.port)
+        # A broker that does not know a version may say so, disconnect, or not answer at all.
+        while (
+            not answers and time.monotonic() < deadline and client.loop(timeout=0.1) == MQTTErrorCode.MQTT_ERR_SUCCESS
+        ):
+            pass
+    except OSError:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            client.disconnect()
+    return bool(answers) and not answers[0].is_failure
+
+
+_TOPIC = "$SYS/broker/version"
+_IN_TURN = ("mosquitto version ", VERSION)
+_PATIENCE = 1.0
+"""Seconds from the confirmed subscription to the retained version; brokers send both at once."""
+
+
+def gives_ids_in_turn(address: Address, timeout: float = 5.0) -> bool | None:
+    """Whether a broker is known to give packet ids in turn; None if it does not answer."""
+    versions: list[str] = []
+    deadlines = [time.monotonic() + timeout]
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-asks-{uuid.uuid4().hex[:8]}")
+    set_credentials(client, address)
+
+    def connected(client: paho.Client, _data: Any, _flags: Any, _reason: Any, _properties: Any) -> None:
+        client.subscribe(_TOPIC)
+
+    def subscribed(_client: paho.Client, _data: Any, _mid: int, _reasons: list[Any], _properties: Any) -> None:
+        deadlines.append(time.monotonic() + _PATIENCE)
+
+    client.on_connect, client.on_subscribe = connected, subscribed
+    client.on_message = lambda _client, _data, message: versions.append(message.payload.decode(errors="replace"))
+    client.connect_timeout = timeout
+    try:
+        client.connect(address.host, address.port)
+        while (
+            not versions
+            and time.monotonic() < deadlines[-1]
+            and client.loop(timeout=0.1) == MQTTErrorCode.MQTT_ERR_SUCCESS
+        ):
+            pass
+    except OSError:
+        return None
+    finally:
+        with contextlib.suppress(OSError):
+            client.disconnect()
+    if versions:
+        return versions[0].startswith(_IN_TURN)
+    return False if len(deadlines) > 1 else None
+
+
+_DROPPED = "$SYS/broker/publish/messages/dropped"
+"""The topic on which a broker counts the messages dropped since it started."""
+
+
+class Watch:
+    """A watch on the drop counter, until it is stopped; made by `watch_drops`."""
+
+    def __init__(self, client: paho.Client) -> None:
+        self._client = client
+
+    def stop(self) -> None:
+        """Disconnect; nothing more is reported."""
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float = 10.0) -> Watch:
+    """Call `on_drop` with the number of dropped messages whenever the broker drops some; returns once it watches.
+
+    Earlier drops are not reported. A broker that restarts counts from 0 again: drops before the watch has reconnected
+    may be reported as fewer messages, but not as none unless the counts are equal. `on_drop` runs in the client's
+    thread, so it must only hand on. The embedded broker has the same counter as mosquitto; a broker without it reports
+    nothing.
+    """
+    ready = threading.Event()
+    refusal = "no answer"
+    counter = _Counter(on_drop)
+
+    def connected(client: paho.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        nonlocal refusal
+        if reason.is_failure:
+            refusal = why_refused(reason)
+        else:
+            client.subscribe(_DROPPED, qos=1)
+
+    def subscribed(_client: paho.Client, _data: Any, _mid: int, reasons: list[Any], _properties: Any) -> None:
+        nonlocal refusal
+        if any(reason.is_failure for reason in reasons):
+            refusal = "it refused the subscription"
+        else:
+            ready.set()
+
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-drops-{uuid.uuid4().hex[:8]}")
+    set_credentials(client, address)
+    client.on_connect, client.on_subscribe, client.on_message = connected, subscribed, counter.take
+    try:
+        client.connect(address.host, address.port)
+    except OSError as error:
+        raise NotConnected(why_unreachable(address, error)) from error
+    client.loop_start()
+    watch = Watch(client)
+    if not ready.wait(timeout):
+        watch.stop()
+        raise NotConnected(f"the broker at {address} refused to report drops: {refusal}")
+    return watch
+
+
+class _Counter:
+    """The broker's counter, as its messages report it."""
+
+    def __init__(self, on_drop: Callable[[int], None]) -> None:
+        self._on_drop = on_drop
+        self._last: int | None = None
+
+    def take(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
+        """Take a message, in the client's thread."""
+        if message.topic == _DROPPED:
+            guarded(f"topic {_DROPPED}", lambda: self._count(message))
+        else:
+            note_unasked(message.topic)
+
+    def _count(self, message: paho.MQTTMessage) -> None:
+        count = int(message.payload)
+        # A first value that is not retained is news: everything that a broker has dropped since it started.
+        before = (count if message.retain else 0) if self._last is None else self._last
+        self._last = count
+        # A counter that went down has started again.
+        increase = count - before if count >= before else count
+        if increase:
+            self._on_drop(increase)

@@ -1,0 +1,260 @@
+"""Groups made from nothing: by few streams between them, by as many tasks as may be, or packed with clusters.
+
+As in the paper a stream within a group costs 5. For `connection` one between groups costs 20, and a group so little
+that it decides only where no stream does: groups that have most streams between them become one, as long as any may;
+then any that may. For `node` a stream between groups costs 5 as well, and a group very much. So only the number of
+groups decides: of all images, and groups that are there, the one that can take most of the tasks that come next takes
+them.
+
+Groups of whole dataflows leave room that nothing fits. So packing fills groups with clusters, which are tasks with many
+streams between them and not too much work, at the price of a few more bridges.
+"""
+
+import heapq
+import math
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from merge.grouping.layout import NodeLayout
+from merge.grouping.partition import NEW, Partition, grouping_of, settle_images
+from merge.grouping.problem import Grouping, GroupingProblem, SearchAllowance
+
+
+def connection(problem: GroupingProblem) -> Grouping:
+    """Few streams between groups."""
+    return grouping_of(connected(NodeLayout(problem)))
+
+
+def connected(layout: NodeLayout) -> Partition:
+    """The same, as a partition."""
+    partition = Partition(layout)
+    join_connected(partition)
+    join_others(partition)
+    settle_images(partition)
+    return partition
+
+
+def join_connected(partition: Partition, *, most_work: float = math.inf, with_present: bool = True) -> None:
+    """Join groups that have streams between them, those with most first, up to so much work."""
+    joined = True
+    # What was between two groups may be in one of them by now, so they are looked at again.
+    while joined:
+        joined = False
+        heap = [entry for group in partition.members for entry in _entries(partition, group)]
+        heapq.heapify(heap)
+        while heap:
+            count, one, other = heapq.heappop(heap)
+            if partition.after[one][other] != -count or partition.work[one] + partition.work[other] > most_work:
+                continue
+            if not with_present and (partition.anchor(one) is not None or partition.anchor(other) is not None):
+                continue
+            if partition.joins(one, other):
+                near = {group: {*partition.after[group], *partition.before[group]} for group in (one, other)}
+                to = partition.join(one, other)
+                joined = True
+                # All others have their entries, since nothing between them and the group has changed.
+                for group in near[other if to == one else one] - {to}:
+                    for entry in _between(partition, to, group):
+                        heapq.heappush(heap, entry)
+
+
+def join_others(partition: Partition) -> None:
+    """Join any groups that may be one, the fullest with the fullest that fits it, because each saves a batch."""
+    left = sorted(partition.members, key=lambda group: (-partition.work[group], min(partition.members[group])))
+    works = [-partition.work[group] for group in left]
+    gone: set[int] = set()
+    capacity = max(0, partition.layout.capacity)
+    for at, first in enumerate(left):
+        group = first
+        if group in gone:
+            continue
+        # Those before the place have too much work.
+        for place in range(max(at + 1, bisect_left(works, partition.work[group] - capacity)), len(left)):
+            if left[place] not in gone and partition.joins(group, left[place]):
+                gone.add(left[place])
+                group = partition.join(group, left[place])
+
+
+def _entries(partition: Partition, group: int) -> list[tuple[int, int, int]]:
+    """The groups that a group feeds, by how many streams there are between them."""
+    return [(-count, group, other) for other, count in partition.after[group].items()]
+
+
+def _between(partition: Partition, one: int, other: int) -> list[tuple[int, int, int]]:
+    """The entries of two groups."""
+    found = []
+    if count := partition.after[one][other]:
+        found.append((-count, one, other))
+    if count := partition.before[one][other]:
+        found.append((-count, other, one))
+    return found
+
+
+def node(problem: GroupingProblem) -> Grouping:
+    """Few groups; where images have too few cores for these, those of `connection`."""
+    layout = NodeLayout(problem)
+    partition = filled(layout)
+    return grouping_of(connected(layout) if partition.overload() else partition)
+
+
+def filled(layout: NodeLayout, allowance: SearchAllowance | None = None) -> Partition:
+    """The same, as a partition, which may be beyond the limits of images; what it takes is taken off an allowance.
+
+    Once nothing is left of that, every task that is left has a group to itself.
+    """
+    partition = Partition(layout)
+    filling = _Filling(partition, allowance or SearchAllowance(float("inf")))
+    while filling.left and not filling.allowance.is_spent:
+        # A task that no image has cores for goes beyond the limit of one.
+        candidates = tuple(filling.candidates()) or tuple(filling.candidates(within=False))
+        image, found = max(candidates, key=lambda each: (sum(one < layout.count for one in each[1]), -each[0]))
+        group = partition.move(found, partition.of[found[0]] if found[0] >= layout.count else NEW)
+        partition.set_image(group, image)
+        filling.close(image, found)
+    settle_images(partition)
+    return partition
+
+
+class _Filling:
+    """What is left to be grouped, and the cores that are taken."""
+
+    def __init__(self, partition: Partition, allowance: SearchAllowance) -> None:
+        self._layout = layout = partition.layout
+        self._partition = partition
+        self.allowance = allowance
+        self.left = set(range(layout.nodes))
+        self._waits = [len(parents) for parents in layout.parents]
+        """For each node how many of its parents are left."""
+        self._anchors: list[int] = []
+        """The present groups that come next."""
+        self._ready: list[tuple[int, int]] = []
+        """The tasks that come next, those with least work first."""
+        for each in range(layout.nodes):
+            self._free(each)
+        self._taken = [0] * len(layout.images)
+        for each in filter(layout.stays, range(layout.nodes)):
+            self._taken[next(layout.images_in(layout.may[each]))] += layout.work[each] + layout.batch
+
+    def close(self, image: int, group: list[int]) -> None:
+        """Take a group out of what is left."""
+        self.left.difference_update(group)
+        self._taken[image] += self._more(group)
+        for each in group:
+            entry = self._layout.work[each], each
+            at = bisect_left(self._ready, entry)
+            if self._ready[at : at + 1] == [entry]:
+                del self._ready[at]
+        self._anchors = [each for each in self._anchors if each in self.left]
+        for each in group:
+            for child in self._layout.children[each]:
+                self._waits[child] -= 1
+                if child in self.left:
+                    self._free(child)
+
+    def _free(self, each: int) -> None:
+        if not self._waits[each]:
+            if each >= self._layout.count:
+                self._anchors.append(each)
+            else:
+                insort(self._ready, (self._layout.work[each], each))
+
+    def candidates(self, *, within: bool = True) -> Iterator[tuple[int, list[int]]]:
+        """What each image, and each group that is there, could take of what comes next; within limits or beyond."""
+        layout = self._layout
+        self.allowance.spend(len(self._ready))
+        able = 0
+        for mask in {layout.may[each] for _, each in self._ready}:
+            able |= mask
+        for each in self._anchors:
+            image = next(layout.images_in(layout.may[each]))
+            yield image, self._grown(image, [each], within=within)
+        for image in layout.images_in(able):
+            if found := self._grown(image, [], within=within):
+                yield image, found
+
+    def _grown(self, image: int, group: list[int], *, within: bool) -> list[int]:
+        """A group grown by what waits for nothing but itself, the least work first."""
+        layout, limit = self._layout, self._layout.limits[image]
+        freed: list[tuple[int, int]] = []
+        unmet: dict[int, int] = {}
+        self._unlock(group, unmet, freed)
+        place, work, owner, looked = 0, sum(layout.work[each] for each in group), "", 0
+        anchor = group[0] if group else None
+        owner = "" if anchor is None else layout.owner[anchor]
+        running = any(map(layout.stays, group))
+        while freed or place < len(self._ready):
+            if not freed or (place < len(self._ready) and self._ready[place] < freed[0]):
+                more, each = self._ready[place]
+                place += 1
+            else:
+                more, each = heapq.heappop(freed)
+            looked += 1
+            if running and work + more > layout.capacity:
+                # All others have as much work or more.
+                break
+            cores = work + more + layout.batch if anchor is None or not layout.stays(anchor) else work + more
+            if anchor is not None and layout.stays(anchor):
+                cores -= layout.work[anchor]
+            if within and limit is not None and self._taken[image] + cores > limit:
+                break
+            if not layout.may[each] >> image & 1 or (owner and layout.owner[each] and owner != layout.owner[each]):
+                continue
+            if anchor is not None and layout.home[each] != anchor and not layout.takes_more(anchor):
+                continue
+            group, work, running, owner = [*group, each], work + more, True, owner or layout.owner[each]
+            self._unlock([each], unmet, freed)
+        self.allowance.spend(looked + len(group) ** 2 // 8)
+        return group
+
+    def _unlock(self, nodes: list[int], unmet: dict[int, int], freed: list[tuple[int, int]]) -> None:
+        """Have the tasks wait no longer that wait for nothing but a group, of which these nodes are new."""
+        layout = self._layout
+        for each in nodes:
+            for child in layout.children[each]:
+                unmet[child] = unmet.get(child, self._waits[child]) - 1
+                if not unmet[child] and child < layout.count:
+                    heapq.heappush(freed, (layout.work[child], child))
+
+    def _more(self, group: list[int]) -> int:
+        """The cores that a group takes beside what stays."""
+        layout = self._layout
+        work = sum(layout.work[each] for each in group if each < layout.count)
+        runs = any(each < layout.count for each in group)
+        return work + (layout.batch if runs and not any(map(layout.stays, group)) else 0)
+
+
+def clustered(layout: NodeLayout, part: float) -> Partition:
+    """The clusters, each of at most that part of the capacity."""
+    partition = Partition(layout)
+    join_connected(partition, most_work=round(part * layout.capacity), with_present=False)
+    return partition
+
+
+def packed(layout: NodeLayout, part: float, allowance: SearchAllowance) -> Partition:
+    """Groups of clusters: those that fewest images can run first, each where most streams join it and it fits best.
+
+    Once nothing is left of the allowance, clusters stay as they are.
+    """
+    partition = clustered(layout, part)
+    allowance.spend(2 * layout.nodes)
+    open_ = {group: partition.mask_of(group) for group in partition.members if partition.anchor(group) is not None}
+    for group in sorted(
+        partition.members,
+        key=lambda each: (partition.mask_of(each).bit_count(), -partition.work[each], min(partition.members[each])),
+    ):
+        if partition.anchor(group) is not None or allowance.is_spent:
+            continue
+        near, mask = partition.after[group] + partition.before[group], partition.mask_of(group)
+        fitting = [to for to, images in open_.items() if images & mask and partition.is_one(group, to)]
+        fitting.sort(key=lambda to: (-near[to], -(open_[to] & mask).bit_count(), -partition.work[to], to))
+        looked = partition.looked
+        best = next((to for to in fitting if partition.joins(group, to)), None)
+        allowance.spend(len(open_) + 4 * len(fitting) + partition.looked - looked)
+        if best is None:
+            open_[group] = mask
+        else:
+            del open_[best]
+            joined = partition.join(group, best)
+            open_[joined] = partition.mask_of(joined)
+    settle_images(partition)
+    return partition

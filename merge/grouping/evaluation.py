@@ -1,0 +1,192 @@
+"""What groups cost, their order, and what is wrong with them: straight from the definitions, for any answer.
+
+None of it relies on the figures that searches keep, so it can judge any answer: of strategies, planners and people. In
+their order, each group is after those that feed it.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+import networkx as nx
+
+from merge.grouping.problem import Expense, Group, GroupedTask, GroupId, GroupingProblem, TaskId
+
+_EDGE = 1e-6
+"""By how many cores work may exceed the hosts that it fills, since decimal fractions are rounded."""
+Place = tuple[str, GroupId]
+"""A group: its present id, or its number among the new ones."""
+
+
+def cost_of(problem: GroupingProblem, groups: Sequence[Group]) -> Expense:
+    """What groups cost beyond what is paid anyway; they have every task, and make no cycle."""
+    costs = problem.costs
+    there = {group.id: group for group in problem.present}
+    places = places_of(problem, groups)
+    works = work_of(problem, groups)
+    before = {task: group.id for group in problem.present for task in group.tasks}
+    new_hosts = {image.name: _new_hosts(problem, groups, works, image.name) for image in problem.images}
+    movable = {task.id for task in problem.tasks}
+    return Expense(
+        groups=costs.cores(0.0)
+        * sum(1 for group in groups if group.tasks and (group.present is None or not there[group.present].stays)),
+        bridges=costs.bridge * (len(_bridges(problem, places)) - len(_bridges(problem, places, without=movable))),
+        latency=_latency(problem, places, works),
+        starts=costs.start * sum(new_hosts[image.name] * image.start for image in problem.images),
+        prices=costs.price * sum(new_hosts[image.name] * image.price for image in problem.images),
+        moves=costs.move * sum(1 for task in movable if task in before and places[task] != ("present", before[task])),
+    )
+
+
+def places_of(problem: GroupingProblem, groups: Sequence[Group]) -> dict[TaskId, Place]:
+    """The group of every task, of those that stay too."""
+    movable = {task.id for task in problem.tasks}
+    places: dict[TaskId, Place] = {
+        task: ("present", group.id) for group in problem.present for task in group.tasks if task not in movable
+    }
+    for number, group in enumerate(groups):
+        here = ("new", number) if group.present is None else ("present", group.present)
+        places |= dict.fromkeys(group.tasks, here)
+    return places
+
+
+def work_of(problem: GroupingProblem, groups: Sequence[Group]) -> dict[Place, float]:
+    """The work of every group that runs something, with what stays there."""
+    works: defaultdict[Place, float] = defaultdict(float)
+    for each in problem.present:
+        if each.stays:
+            works["present", each.id] = each.work
+    of = {task.id: task.work for task in problem.tasks}
+    for number, group in enumerate(groups):
+        here = ("new", number) if group.present is None else ("present", group.present)
+        works[here] += math.fsum(of[task] for task in group.tasks)
+    return works
+
+
+def taken(problem: GroupingProblem, groups: Sequence[Group], works: dict[Place, float], image: str) -> float:
+    """The cores that groups take of the hosts of an image."""
+    here = [("present", group.id) for group in problem.present if group.image == image]
+    here += [("new", at) for at, group in enumerate(groups) if group.present is None and group.image == image]
+    return math.fsum(problem.costs.cores(works[each]) for each in here if each in works)
+
+
+def _new_hosts(problem: GroupingProblem, groups: Sequence[Group], works: dict[Place, float], name: str) -> int:
+    image = next(each for each in problem.images if each.name == name)
+    needed = math.ceil((taken(problem, groups, works, name) - _EDGE) / image.cores)
+    return max(0, needed - image.there)
+
+
+def _bridges(
+    problem: GroupingProblem, places: dict[TaskId, Place], without: set[TaskId] | frozenset[TaskId] = frozenset()
+) -> set[tuple[TaskId, str, Place]]:
+    """What is sent to which group; without some tasks, what the others have sent anyway."""
+    return {
+        (each.parent, each.port, places[each.child])
+        for each in problem.streams
+        if not each.raw and without.isdisjoint((each.parent, each.child)) and places[each.parent] != places[each.child]
+    }
+
+
+def _latency(problem: GroupingProblem, places: dict[TaskId, Place], works: dict[Place, float]) -> float:
+    """What the slowest path is worth: its bridges, and the batches of its groups."""
+    graph: nx.DiGraph[Place] = nx.DiGraph()
+    graph.add_nodes_from(works)
+    for each in problem.streams:
+        if not each.raw and places[each.parent] != places[each.child]:
+            graph.add_edge(places[each.parent], places[each.child])
+    reached: dict[Place, float] = {}
+    for place in nx.topological_sort(graph):
+        before = max((reached[each] + problem.costs.hop for each in graph.predecessors(place)), default=0.0)
+        reached[place] = before + problem.costs.second * problem.costs.batch_of(works[place])
+    return max(reached.values(), default=0.0)
+
+
+def arranged(problem: GroupingProblem, groups: Sequence[Group]) -> tuple[Group, ...]:
+    """The groups in order; as they are if they wait for each other, which `problems_of` says then."""
+    places = places_of(problem, groups)
+    named = {places[group.tasks[0]]: group for group in groups if group.tasks}
+    graph: nx.DiGraph[Place] = nx.DiGraph()
+    graph.add_nodes_from(named)
+    graph.add_edges_from(
+        (places[each.parent], places[each.child])
+        for each in problem.streams
+        if places[each.parent] != places[each.child]
+    )
+    if not nx.is_directed_acyclic_graph(graph):
+        return tuple(groups)
+    return tuple(named[place] for place in nx.topological_sort(graph) if place in named)
+
+
+_ROUNDING = 1e-6
+"""By how many cores sums may exceed a limit, since decimal fractions are rounded."""
+
+
+def problems_of(problem: GroupingProblem, groups: Sequence[Group]) -> tuple[str, ...]:
+    """What is wrong with groups as an answer to a problem; nothing if they are one."""
+    strange = tuple(_strange(problem, groups))
+    if strange:
+        return strange
+    of = {task.id: task for task in problem.tasks}
+    each_group = (wrong for group in groups for wrong in _within(problem, group, [of[task] for task in group.tasks]))
+    return (*each_group, *_cores(problem, groups), *_cycle(problem, groups))
+
+
+def _strange(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]:
+    """What makes them no groups of this problem at all."""
+    asked = {task.id for task in problem.tasks}
+    counts = Counter(task for group in groups for task in group.tasks)
+    yield from (f"task {task!r} is in no group" for task in asked if task not in counts)
+    yield from (f"task {task!r} is not to be grouped" for task in counts if task not in asked)
+    yield from (f"task {task!r} is in {count} groups" for task, count in counts.items() if count > 1)
+    images = {image.name for image in problem.images}
+    yield from (f"there is no image {group.image!r}" for group in groups if group.image not in images)
+    there = {group.id: group for group in problem.present}
+    joined = Counter(group.present for group in groups if group.present is not None)
+    yield from (f"no group {id_!r} is there" for id_ in joined if id_ not in there)
+    yield from (f"group {id_!r} is named {count} times" for id_, count in joined.items() if count > 1)
+    yield from ("a group is empty" for group in groups if not group.tasks)
+    for group in groups:
+        present = there.get(group.present) if group.present is not None else None
+        if present and present.image != group.image:
+            yield f"group {present.id!r} has image {present.image!r}, not {group.image!r}"
+
+
+def _within(problem: GroupingProblem, group: Group, tasks: Sequence[GroupedTask]) -> Iterator[str]:
+    """What is wrong within one group."""
+    shown = f"the group of {group.tasks[0]!r} on {group.image!r}"
+    image = next(each for each in problem.images if each.name == group.image)
+    present = next((each for each in problem.present if each.id == group.present), None)
+    lacking = frozenset[str]().union(*(task.tags for task in tasks)) - image.tags
+    if lacking:
+        yield f"{shown} lacks {', '.join(sorted(lacking))}"
+    stays = present is not None and present.stays
+    owners = {task.owner for task in tasks} | ({present.owner} if present and stays else set())
+    if len(owners - {""}) > 1:
+        yield f"{shown} mixes code of {', '.join(sorted(owners - {''}))}"
+    work = math.fsum(task.work for task in tasks) + (present.work if present and stays else 0.0)
+    if (len(tasks) > 1 or stays) and not problem.costs.fits(work - _ROUNDING):
+        yield f"{shown} is beyond capacity with {work:g} cores of work"
+    if present and not present.takes_more and not set(group.tasks) <= present.tasks:
+        yield f"{shown} takes no more tasks"
+
+
+def _cores(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]:
+    """Which images have too few hosts."""
+    works, before = work_of(problem, groups), work_of(problem, ())
+    for image in problem.images:
+        needed = taken(problem, groups, works, image.name)
+        # What stays is there already, and may be more than there should be.
+        if image.limit is not None and needed > max(image.limit, taken(problem, (), before, image.name)) + _ROUNDING:
+            yield f"image {image.name!r} needs {needed:g} cores and has {image.limit:g}"
+
+
+def _cycle(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]:
+    """Whether groups wait for each other, or are listed before what feeds them."""
+    places = places_of(problem, groups)
+    order = {places[group.tasks[0]]: at for at, group in enumerate(groups)}
+    feeding = {(places[each.parent], places[each.child]) for each in problem.streams}
+    graph = nx.DiGraph([each for each in feeding if each[0] != each[1]])
+    if not nx.is_directed_acyclic_graph(graph):
+        yield f"groups wait for each other: {nx.find_cycle(graph)}"
+    elif any(order.get(parent, -1) > order.get(child, len(order)) for parent, child in graph.edges):
+        yield "a group is listed before one that feeds it"

@@ -1,0 +1,239 @@
+"""Partitions made cheaper: step by step, by branches apart, and by giving groups up.
+
+- **Descent.** A step moves a task, or with it all of its group that follows or precedes it, to another group that
+  streams join it with, to the one that ran it, or to a new one; or it makes two groups one. It goes on while that makes
+  the partition cheaper. What is still cheaper after no such step is for the solver to find.
+- **Branches** are the parts of a group that run side by side, so that they may be groups of their own. A task that
+  comes before or after every other one of its group is on no branch. What is left without these falls into branches.
+- **Dissolution.** A group is given up, and its tasks are divided among the others, where the bridges cost less than the
+  group.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import networkx as nx
+
+from merge.grouping.construction import clustered
+from merge.grouping.partition import NEW, Partition, latency, linear, score
+from merge.grouping.problem import SearchAllowance
+
+
+def descend(partition: Partition, allowance: SearchAllowance) -> None:
+    """Take steps until none helps, or nothing is left of the allowance."""
+    search = _Descent(partition, allowance)
+    while search.moves_tasks() or search.joins_groups():
+        pass
+
+
+class _Descent:
+    def __init__(self, partition: Partition, allowance: SearchAllowance) -> None:
+        self._partition = partition
+        self._allowance = allowance
+        self._overload, self._linear, self._latency = partition.overload(), linear(partition), latency(partition)
+
+    def moves_tasks(self) -> bool:
+        """Whether moving tasks helped."""
+        helped = False
+        for node in range(self._partition.layout.count):
+            if self._allowance.is_spent:
+                return False
+            for nodes in self._sets(node):
+                for to in self._targets(nodes):
+                    if self._moved(nodes, to):
+                        helped = True
+                        break
+        return helped
+
+    def joins_groups(self) -> bool:
+        """Whether making two groups one helped."""
+        partition = self._partition
+        helped = False
+        for one in sorted(partition.members):
+            if self._allowance.is_spent:
+                return False
+            self._allowance.spend(len(partition.members))
+            for other in sorted(partition.members):
+                if other <= one or not {one, other} <= partition.members.keys():
+                    continue
+                moving, to = (one, other) if partition.anchor(other) is not None else (other, one)
+                if partition.anchor(moving) is None and partition.joins(one, other):
+                    helped = self._moved(tuple(partition.members[moving]), to) or helped
+        return helped
+
+    def _sets(self, node: int) -> Iterator[tuple[int, ...]]:
+        """What may move together with a node."""
+        partition, layout = self._partition, self._partition.layout
+        yield (node,)
+        for nexts in (layout.children, layout.parents):
+            inside = partition.members[partition.of[node]]
+            found, ends = {node}, [node]
+            while ends:
+                more = nexts[ends.pop()] & inside - found
+                found |= more
+                ends += more
+            if 1 < len(found) < len(inside) and max(found) < layout.count:
+                yield tuple(sorted(found))
+
+    def _targets(self, nodes: tuple[int, ...]) -> list[int]:
+        """Where nodes may move to."""
+        partition, layout = self._partition, self._partition.layout
+        here = partition.of[nodes[0]]
+        near = {partition.of[each] for node in nodes for each in layout.near[node]}
+        near |= {partition.of[layout.home[node]] for node in nodes if layout.home[node] >= 0}
+        found = sorted(near - {here})
+        return [*found, NEW] if len(nodes) < len(partition.members[here]) else found
+
+    def _may_help(self, nodes: tuple[int, ...], here: int, to: int) -> bool:
+        """Whether a move may make anything cheaper; what only shortens a path or saves a host is not looked for."""
+        partition, layout = self._partition, self._partition.layout
+        return (
+            bool(self._overload or layout.costs.second)
+            or len(nodes) >= len(partition.members[here]) - 1
+            or any(layout.home[node] >= 0 for node in nodes)
+            or partition.more_bridges(nodes, to) < 0
+        )
+
+    def _moved(self, nodes: tuple[int, ...], to: int) -> bool:
+        """Whether a move is possible and helps; if so, it is made."""
+        partition = self._partition
+        self._allowance.spend(4 + len(nodes))
+        here = partition.of[nodes[0]]
+        # What is a part of a group may be one.
+        if not self._may_help(nodes, here, to) or not (to == NEW or partition.takes(to, nodes)):
+            return False
+        looked = partition.looked
+        images = {group: partition.image[group] for group in (here, to) if group != NEW}
+        moved = partition.move(nodes, to)
+        over, cost = partition.overload(), linear(partition)
+        if (over, cost) < (self._overload, self._linear + self._latency) and not partition.is_on_cycle(moved):
+            slowest = latency(partition)
+            self._allowance.spend(partition.layout.nodes if partition.layout.costs.hop else 0)
+            if (over, cost + slowest) < (self._overload, self._linear + self._latency):
+                self._overload, self._linear, self._latency = over, cost, slowest
+                return True
+        self._allowance.spend(20 * len(nodes) + partition.looked - looked)
+        back = partition.move(nodes, here if here in partition.members else NEW)
+        partition.set_image(back, images[here])
+        if to != NEW:
+            partition.set_image(to, images[to])
+        return False
+
+
+def part_branches(partition: Partition, allowance: SearchAllowance) -> Partition:
+    """The partition with branches apart where that is cheaper, as far as the allowance goes."""
+    best, best_score = partition, score(partition)
+    if not partition.layout.costs.second:
+        # Then only the number of groups and bridges counts, and branches apart have more.
+        return best
+    waiting = sorted(partition.members, reverse=True)
+    while waiting:
+        group = waiting.pop()
+        for ways in ((False, False), (False, True), (True, False), (True, True)):
+            if allowance.is_spent:
+                return best
+            found = _parted(best, group, *ways)
+            allowance.spend(8 * partition.layout.nodes + len(best.members[group]) ** 2)
+            if found is not None and (found_score := score(found)) < best_score:
+                # What is after the branches may have branches, too.
+                waiting += found.members.keys() - best.members.keys()
+                best, best_score = found, found_score
+                break
+    return best
+
+
+def _parted(partition: Partition, group: int, with_first: bool, with_last: bool) -> Partition | None:  # noqa: FBT001 - the ways above
+    """The branches of a group apart; with or without what is before them with one, and what is after with another."""
+    before, branches, after = _parts(partition, group)
+    anchor = partition.anchor(group)
+    if len(branches) <= 1 or anchor in after:
+        return None
+    found = partition.copy()
+    # What is there stays where it is.
+    branches.sort(key=lambda branch: (anchor not in branch, -sum(partition.layout.work[each] for each in branch)))
+    keeps_first = with_first or not before or anchor in branches[0]
+    last = NEW
+    for branch in branches[1:] if keeps_first else branches:
+        last = found.move(branch, NEW)
+    if after:
+        found.move(after, last if with_last else NEW)
+    return found
+
+
+def _parts(partition: Partition, group: int) -> tuple[set[int], list[set[int]], set[int]]:
+    """What of a group is before its first branches, these branches, and all that is after them."""
+    layout = partition.layout
+    inside = partition.members[group]
+    above: dict[int, set[int]] = {}
+    """For each task what of the group is before it."""
+    below: dict[int, set[int]] = {node: set() for node in inside}
+    for node in (each for each in layout.order if each in inside):
+        parents = layout.parents[node] & inside
+        above[node] = parents.union(*(above[parent] for parent in parents))
+        for each in above[node]:
+            below[each].add(node)
+    between = {node for node in inside if len(above[node]) + len(below[node]) + 1 < len(inside)}
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(sorted(between))
+    graph.add_edges_from((node, child) for node in between for child in layout.children[node] & between)
+    branches = [set(each) for each in nx.connected_components(graph)]
+    depths = [len(set[int]().union(*(above[node] - between for node in branch))) for branch in branches]
+    first = [branch for branch, depth in zip(branches, depths, strict=True) if depth == min(depths)]
+    before = {each for branch in first for node in branch for each in above[node] - between}
+    return before, first, inside - before - set[int]().union(*first)
+
+
+_PARTS = (0.5, 0.2, 0.05)
+"""What parts of the capacity the clusters have that a group is divided into."""
+
+
+def dissolve_groups(partition: Partition, allowance: SearchAllowance) -> Partition:
+    """The partition without the groups that are cheaper to do without, those with least work first.
+
+    It ends once nothing is left of the allowance.
+    """
+    best, best_score = partition, score(partition)
+    for part in _PARTS:
+        if allowance.is_spent:
+            break
+        clusters = clustered(partition.layout, part)
+        allowance.spend(2 * partition.layout.nodes)
+        for group in sorted(partition.members, key=lambda each: (partition.work[each], each)):
+            if group not in best.members or best.anchor(group) is not None or allowance.is_spent:
+                continue
+            found = _without(best, group, clusters, allowance)
+            if found is not None and (found_score := score(found)) < best_score:
+                best, best_score = found, found_score
+    return best
+
+
+def _without(partition: Partition, group: int, clusters: Partition, allowance: SearchAllowance) -> Partition | None:
+    """The partition without a group; None if its tasks do not fit into the others."""
+    allowance.spend(4 * partition.layout.nodes)
+    found = partition.copy()
+    pieces: defaultdict[int, list[int]] = defaultdict(list)
+    for node in sorted(partition.members[group]):
+        pieces[clusters.of[node]].append(node)
+    work = {cluster: sum(partition.layout.work[node] for node in nodes) for cluster, nodes in pieces.items()}
+    # Those with most work first, because they fit into fewest.
+    for cluster in sorted(pieces, key=lambda each: (-work[each], each)):
+        nodes = tuple(pieces[cluster])
+        allowance.spend(4 * len(found.members))
+        ways = sorted(
+            (found.more_bridges(nodes, to), -found.work[to], to)
+            for to in found.members
+            if to != group and found.takes(to, nodes)
+        )
+        if not any(_moves(found, nodes, to) for _, _, to in ways):
+            return None
+    return found
+
+
+def _moves(partition: Partition, nodes: tuple[int, ...], to: int) -> bool:
+    """Whether tasks can move to a group that takes them; if so, they do."""
+    here, over = partition.of[nodes[0]], partition.overload()
+    partition.move(nodes, to)
+    if not partition.is_on_cycle(to) and partition.overload() <= over:
+        return True
+    partition.move(nodes, here if here in partition.members else NEW)
+    return False

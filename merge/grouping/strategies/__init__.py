@@ -1,1 +1,0 @@
-"""The strategies by which tasks are cut into groups, a file each."""
