@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.engine_plans import chain, delivering, event, events, quiet, subscribed, topic, twelve
 from benchmarks.engine_test_bed import Bed
 from bridge import Emitted, Stream
-from engine.supply import Bridged
+from engine.plan import Bridged
 
 _JOBS = 10
 PACES = (0.2, 1.0)

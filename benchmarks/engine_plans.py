@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from dags import Kind
 from engine.behaviour import Behaviour, behaviours_of, installed_behaviours
-from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot
+from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Plan, Rated, Slot, Subscribed, Supply
 from engine.records.state import InstanceStates
-from engine.supply import Bridged, Rated, Subscribed, Supply
 
 HOST = "bench"
 SENSORS = 50

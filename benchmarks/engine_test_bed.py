@@ -21,7 +21,7 @@ from engine.host.keeper import HostKeeper
 from engine.plan import Plan
 from engine.plan_messages import written_plan
 from engine.records.job_folder import JobFolder, job_folder
-from engine.records.record_store import RecordStore
+from engine.records.store import RecordStore
 
 T = TypeVar("T")
 _BOUND = 120.0

@@ -21,10 +21,9 @@ from dags import Schema
 from engine.host.cpu_meter import CpuMeter
 from engine.offset import Offset
 from engine.records.record import Record
-from engine.records.record_store import RecordStore
-from engine.records.staged_state import packed_key, packed_value
-from engine.records.state import InstanceStates
-from engine.spark.java import find_java
+from engine.records.state import InstanceStates, packed_key, packed_value
+from engine.records.store import RecordStore
+from engine.spark.programs import find_java
 
 R = TypeVar("R")
 CHANGED = 1_000

@@ -4,8 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 
 from dags import Schema, Task
-from engine.plan import Edge, Forward, Ingress, Plan, Slot
-from engine.supply import Subscribed
+from engine.plan import Edge, Forward, Ingress, Plan, Slot, Subscribed
 from merge import RunningTask
 
 

@@ -35,9 +35,8 @@ from bridge.wire import Emitted, Stream
 from dags import Kind
 from engine.host.reception import Receptions
 from engine.host.spools import HostSpools
-from engine.plan import Ingress, Limits, Plan
+from engine.plan import Bridged, Ingress, Limits, Plan, Subscribed
 from engine.records.job_folder import spool_folder
-from engine.supply import Bridged, Subscribed
 
 _USER = "braid"
 _BUSY = 20

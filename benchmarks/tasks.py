@@ -31,15 +31,13 @@ from benchmarks.task_configs import (
 )
 from bridge.raw_events import ARROW_TYPES
 from dags import Kind, Schema
-from engine.behaviour import implementation_of, installed_behaviours
+from engine.behaviour import Unwatched, elsewhere_ns, implementation_of, installed_behaviours
 from engine.code.store import digest_of
 from engine.event_streams import EventStream, PortRun
-from engine.host_outside import HostOutside
 from engine.kernel.task_bounds import Allowance, EventCost, StateBound
 from engine.kernel.task_run import TaskInput, TaskRun
+from engine.outside import HostOutside
 from engine.side_effect import Origins
-from engine.task_cpu import elsewhere_ns
-from engine.task_watch import Unwatched
 from engine.tasks import TYPES
 from engine.trial import At, Trial, try_out
 

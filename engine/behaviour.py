@@ -1,4 +1,4 @@
-"""Behaviours: the code that runs tasks, and how a host and its workers find it.
+"""Behaviours: the code that runs tasks, how hosts and workers find it, and what is known of it while it runs.
 
 A description of a task type, in `engine/tasks`, imports no implementation. An `Implementation` connects a description
 to its code. Packages provide theirs through the entry point group `braid.behaviours`, under the name of the type. A
@@ -10,15 +10,20 @@ Rules for a behaviour:
 - Its outputs depend only on its config, the events, their order and the state, and not on the boundaries of batches.
 - For an empty batch it returns an empty batch at each output port. Its schemas are found in this way.
 - It keeps its memory in the given state and nowhere else.
-- If it writes outside, it is an `engine.side_effect.ActingBehaviour`, and writes nothing twice even if its batch is
-  repeated.
+- If it writes outside, it is an `ActingBehaviour`, and writes nothing twice even if its batch is repeated.
+
+A `RefusingBehaviour` says itself which events it cannot take, so that the kernel need not search for them.
+
+The module begins with what the kernel knows of the running task: its CPU, which is that of the worker's thread and of
+other processes that work for it, and a `TaskWatch`, which notes what runs, so that it is known even if the worker dies.
 """
 
 import importlib
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +31,66 @@ import pyarrow as pa
 
 from dags import Config, FieldFates, Outside, TaskType
 from engine.plan import Slot
-from engine.records.staged_state import Staged
-from engine.task_watch import TaskWatch, Unwatched
+from engine.records.state import Staged
+
+_elsewhere_ns = 0
+
+
+def task_cpu_ns() -> int:
+    """The CPU used so far by this thread and by processes that worked for its tasks."""
+    return time.thread_time_ns() + _elsewhere_ns
+
+
+def elsewhere_ns() -> int:
+    """The CPU used so far by processes that worked for tasks of this one."""
+    return _elsewhere_ns
+
+
+def count_elsewhere(nanoseconds: int) -> None:
+    """Count what another process used for the running task."""
+    global _elsewhere_ns  # noqa: PLW0603 - a worker has one thread that runs tasks, and so one clock
+    _elsewhere_ns += nanoseconds
+
+
+EventName: TypeAlias = tuple[int, int]
+"""An event that an instance takes in a batch: its cause, and its place among those of this cause.
+
+It does not change if other events are parked upstream."""
+
+
+class TaskWatch(Protocol):
+    """Notes which task runs, and knows which tasks killed the worker before."""
+
+    def alone(self, instance: int) -> bool:
+        """True if an instance must run event by event."""
+
+    def parked(self, instance: int, event: EventName | None = None) -> str:
+        """Why an event, or the whole instance, must not run; empty if it may."""
+
+    def running(self, instance: int, event: EventName | None = None) -> None:
+        """Note that an instance begins to run, with one event or with many, and no other runs any more."""
+
+    def idle(self) -> None:
+        """Note that no task runs."""
+
+
+class Unwatched:
+    """A watch that does nothing; for tests, and where no worker can die."""
+
+    def alone(self, instance: int) -> bool:  # noqa: ARG002 - a watch's signature
+        """False."""
+        return False
+
+    def parked(self, instance: int, event: EventName | None = None) -> str:  # noqa: ARG002 - a watch's signature
+        """Empty."""
+        return ""
+
+    def running(self, instance: int, event: EventName | None = None) -> None:
+        """Do nothing."""
+
+    def idle(self) -> None:
+        """Do nothing."""
+
 
 _GROUP = "braid.behaviours"
 """The entry point group. Each entry has the name of a task type and names its `Implementation`."""
@@ -208,3 +271,35 @@ def each_event(function: EachEvent, outputs: Callable[[pa.Schema], Mapping[str, 
         }
 
     return behave
+
+
+class Refusal(NamedTuple):
+    """An event that a behaviour cannot take."""
+
+    at: int
+    """Its index among the events of the call."""
+    reason: str
+    traceback: str = ""
+    """The lines of code that led there, for the owner of the code only."""
+
+
+class TakeOutcome(NamedTuple):
+    """What a behaviour makes of the events of a call."""
+
+    emission: PortEmission
+    """At the port `out`."""
+    refusals: list[Refusal]
+    """In the order of events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusingBehaviour:
+    """A stateless behaviour of one input and one output port; made by the task library."""
+
+    take: Callable[[pa.RecordBatch], TakeOutcome]
+    owner: str
+    """The tenant who may read its tracebacks; empty for operators."""
+
+    def __call__(self, _port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        """The emission, without what it refuses."""
+        return {"out": self.take(events).emission}

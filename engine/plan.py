@@ -2,18 +2,224 @@
 
 The manager makes plans. A host logs each as the next entry of its job before any offset names it. To pause, graft,
 move, forward or stop is just another plan. A source has no slot: the stream that enters is its output.
+
+First come the things that a plan names: the supplies of the streams that enter, the changes of states when it takes
+effect, and the division of events and states over the shards of a batch. The host works the division out and keeps it
+with the plan's entry.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import networkx as nx
+from pydantic import Field
 
-from engine.division import UNDIVIDED, Division
-from engine.state_change import StateChange
-from engine.supply import Bridged, Supply
+from bridge import Rate, Replay, Timer
+from dags import Kind, Schema
+from dags.divisibility import DividedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribed:
+    """Raw events of a schema that are published on a topic."""
+
+    kind: Literal["topic"] = "topic"
+    topic: str
+    fields: Mapping[str, Kind] = field(default_factory=dict)
+    retained: bool = False
+    """Whether what the topic retains when it is first read is an event of it too."""
+
+    @property
+    def schema(self) -> Schema:
+        """The declared fields. All others stay together in one."""
+        return Schema.of(self.fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bridged:
+    """Events that another job forwards from the port that the ingress stands for."""
+
+    kind: Literal["bridge"] = "bridge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rated:
+    """Numbered events at a steady rate."""
+
+    kind: Literal["rate"] = "rate"
+    per_second: float
+
+    @property
+    def schema(self) -> Schema:
+        """The fields of the events."""
+        return self.generator.schema
+
+    @property
+    def generator(self) -> Rate:
+        """The generator that makes the events."""
+        return Rate(per_second=self.per_second)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """One event at every interval."""
+
+    kind: Literal["timer"] = "timer"
+    seconds: float
+
+    @property
+    def schema(self) -> Schema:
+        """The fields of the events."""
+        return self.generator.schema
+
+    @property
+    def generator(self) -> Timer:
+        """The generator that makes the events."""
+        return Timer(seconds=self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedFile:
+    """The events of a file that the host can read."""
+
+    kind: Literal["replay"] = "replay"
+    path: str
+    fields: Mapping[str, Kind]
+    time_field: str | None = None
+    speed: float = 1.0
+    per_second: float | None = None
+    repeat: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        """The fields of the events."""
+        return self.generator.schema
+
+    @property
+    def generator(self) -> Replay:
+        """The generator that makes the events."""
+        return Replay(
+            path=Path(self.path),
+            schema=Schema.of(self.fields),
+            time_field=self.time_field,
+            speed=self.speed,
+            per_second=self.per_second,
+            repeat=self.repeat,
+        )
+
+
+Supply: TypeAlias = Annotated[Subscribed | Bridged | Rated | Timed | ReplayedFile, Field(discriminator="kind")]
+"""Any of them."""
+
+
+def declaring(supply: Supply, fields: Mapping[str, Kind]) -> Supply:
+    """A supply with other declared fields, if they can change: files and generators keep theirs.
+
+    >>> declaring(Timed(seconds=1.0), {})
+    Timed(kind='timer', seconds=1.0)
+    """
+    return replace(supply, fields=dict(fields)) if isinstance(supply, Subscribed) else supply
+
+
+def are_alike(one: Supply, other: Supply) -> bool:
+    """Whether two supplies bring the same events, whatever fields of them each declares."""
+    return declaring(one, {}) == declaring(other, {})
+
+
+_WILD = frozenset("+#\0")
+
+
+def unfit(supply: Supply) -> str:
+    """Why the supply is impossible; empty if it is possible."""
+    match supply:
+        case Subscribed(topic=topic):
+            if not topic or _WILD & set(topic) or topic.startswith(("braid/", "$")):
+                return (
+                    f"{topic!r} is not a topic for raw events; use one without wildcards that does not begin with "
+                    "braid/ or $"
+                )
+        case Rated() | Timed() | ReplayedFile():
+            try:
+                supply.generator  # noqa: B018 - raises if it is impossible
+            except ValueError as error:
+                return str(error)
+        case Bridged():
+            pass
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormerTask:
+    """The task that made a state."""
+
+    type: str
+    version: int = 1
+    config: str = "{}"
+    """As in a slot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChange:
+    """The change of one instance's state, once, when the plan takes effect; made by the manager."""
+
+    instance: int
+    source: int | None = None
+    """The instance of the same job with whose state and numbers it begins; None for its own."""
+    former: FormerTask | None = None
+    """The task that made the state, if that is transformed; None to take the state as it is."""
+    fresh: bool = False
+    """The state is dropped. The numbers of its ports go on all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamDivision:
+    """The shards of one stream's events; made by `engine.job.plan_log.divided`."""
+
+    by: DividedBy
+    key: tuple[str, ...] = ()
+    """The fields of the key, if it is divided by key."""
+    shard: int = 0
+    """The shard of all its events, if it is not divided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """The shards of a plan's events and states; made by `engine.job.plan_log.divided`, kept with the plan's entry."""
+
+    shards: int = 1
+    """The number of tasks in a batch."""
+    groups: tuple[int, ...] = ()
+    """The shard of each key group; empty if there is one shard."""
+    streams: Mapping[str, StreamDivision] = field(default_factory=dict)
+    """The division of each stream that enters."""
+    keyed: frozenset[int] = frozenset()
+    """The instances whose state is divided by key group."""
+    whole: Mapping[int, int] = field(default_factory=dict)
+    """The shard of each other instance."""
+
+    def owner(self, instance: int, group: int) -> int:
+        """The shard that has a key group of an instance's state."""
+        return self.whole.get(instance, self.groups[group]) if self.groups else 0
+
+    def moves_nothing(self, later: "Division") -> bool:
+        """Whether every state that this division knows has the same shard in a later one, if it is there still."""
+        if self is later:
+            return True
+        stay = all(later.whole.get(each, shard) == shard for each, shard in self.whole.items())
+        return (
+            self.groups == later.groups
+            and stay
+            and self.keyed.isdisjoint(later.whole)
+            and later.keyed.isdisjoint(self.whole)
+        )
+
+
+UNDIVIDED = Division()
+"""The division of a job with one task for each batch."""
+
 
 SHORTEST_BOUND = 0.5
 """Seconds that a batch may take if the pace is less."""

@@ -9,8 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bridge.raw_events import DEEPEST_PARKED, deeper_than
 from dags.divisibility import GROUPS
-from engine.plan import SWITCH_MARKERS, Delivery, Entry, Forward, Plan, SlotState, is_switch
-from engine.supply import declaring, unfit
+from engine.plan import SWITCH_MARKERS, Delivery, Entry, Forward, Plan, SlotState, declaring, is_switch, unfit
 
 
 class RefusedPlan(ValueError):

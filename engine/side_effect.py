@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from engine.behaviour import PortEmission
 from engine.event_streams import Numbers
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 
 MESSAGES = "*messages"
 """The port at which a behaviour emits messages to publish, with the fields `topic` and `event` (JSON).

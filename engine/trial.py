@@ -11,13 +11,12 @@ import pyarrow as pa
 
 from bridge.raw_events import ARROW_TYPES, marked
 from dags import Kind, Outside, Schema
-from engine.behaviour import AnyImplementation, Behaviour, implementation_of, installed_behaviours
+from engine.behaviour import AnyImplementation, Behaviour, Unwatched, implementation_of, installed_behaviours
 from engine.event_streams import EventStream, PortRun, nothing
 from engine.kernel.task_bounds import Allowance, StateBound
 from engine.kernel.task_run import TaskInput, TaskOutcome, TaskRun
 from engine.plan import Limits
-from engine.records.staged_state import Staged
-from engine.task_watch import Unwatched
+from engine.records.state import Staged
 
 Event: TypeAlias = Mapping[str, Any]
 At: TypeAlias = tuple[str, Event]

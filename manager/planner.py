@@ -7,8 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dags import fields_in
-from engine.plan import Delivery, Edge, Forward, Ingress, Limits, Plan, Slot, SlotState
-from engine.supply import Bridged, Supply, declaring
+from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Limits, Plan, Slot, SlotState, Supply, declaring
 from merge import Instance, Job, JobId, Jobs, RunningGraph, RunningTask, quarantine_of
 
 NO_OTHER_LIMITS = Limits()

@@ -10,7 +10,7 @@ from typing import TypeVar
 from bridge.transport.address import Address
 from dags import Catalogue, Problem
 from engine.code.wheel_store import WheelStore
-from engine.vault import Vault
+from engine.outside import Vault
 from manager.adaptation.measurement import AdaptationBoard
 from manager.answers.base import Page
 from manager.answers.tenants import Role

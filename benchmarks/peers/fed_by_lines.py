@@ -17,9 +17,8 @@ from benchmarks.peers.dataflows import INPUT_TOPICS, OUTPUTS, PeerDataflow, inpu
 from benchmarks.peers.measurement import Running
 from benchmarks.peers.processes import AskedProcess, asked_process, install_once
 from bridge.broker import start_broker
-from engine.host.cpu_meter import DRIVER, part_below
-from engine.host.process_tree import Tree, look
-from engine.spark.java import find_java
+from engine.host.cpu_meter import DRIVER, Tree, look, part_below
+from engine.spark.programs import find_java
 from manager.savings.counters import BROKER
 from workloads.service_process import RunFailed
 

@@ -24,7 +24,7 @@ from benchmarks.peers.due import SENSORS_PER_TOPIC, Arrival, DueOutputs, compare
 from benchmarks.peers.processes import asked_process
 from benchmarks.peers.subscriber import noted_in
 from bridge.transport.address import Address
-from engine.host.process_tree import Tree, spent_between
+from engine.host.cpu_meter import Tree, spent_between
 from manager.savings.counters import BROKER
 
 _SAMPLE = 50

@@ -23,7 +23,7 @@ from bridge import Message
 from bridge.broker import start_broker
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from engine.host.process_tree import look
+from engine.host.cpu_meter import look
 from manager.savings.counters import BROKER
 from workloads.service_process import RunFailed, free_port
 

@@ -15,7 +15,7 @@ from benchmarks.peers.measurement import Row, Running, Times, measured, share_of
 from benchmarks.peers.node_red import running_node_red
 from bridge.broker import BrokerDown
 from bridge.transport.mqtt_client import NotConnected
-from engine.spark.java import NoJava
+from engine.spark.programs import NoJava
 from manager.client import NotDone
 from workloads.service_process import RunFailed
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.placement.drawn_problems import COSTS, lines
 from dags import Kind
-from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot
-from engine.supply import Bridged, Subscribed
+from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Plan, Slot, Subscribed
 from merge.grouping import Group, GroupingProblem
 
 GOAL = replace(COSTS, second=1.0)

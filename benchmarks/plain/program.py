@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any, NamedTuple
 
-from engine.spark.java import find_java
+from engine.spark.programs import find_java
 
 
 class PlainRun(NamedTuple):

@@ -11,9 +11,9 @@ from bridge.raw_events import arrow_schema
 from dags import Dataflow, Schema
 from engine.behaviour import behaviours_of, installed_behaviours
 from engine.code.store import CodeStore, digest_of
-from engine.host_outside import HostOutside
 from engine.kernel.batch import Arrived, run_batch
 from engine.offset import Offset
+from engine.outside import HostOutside
 from engine.plan import Entry
 from engine.records.record import Record
 from engine.records.state import InstanceStates

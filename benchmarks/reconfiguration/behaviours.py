@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from benchmarks.reconfiguration.task_types import INFERENCE, SPLIT, STEP, InferenceConfig, WorkConfig
 from engine.behaviour import Behaviour, Implementation, PortEmission
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 
 
 def spend(work: int) -> float:

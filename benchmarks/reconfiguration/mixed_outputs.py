@@ -15,8 +15,7 @@ from benchmarks.engine_plans import HOST, topic
 from benchmarks.engine_test_bed import Bed, test_bed
 from benchmarks.reconfiguration.installation import work_of
 from dags import Kind
-from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Port, Slot, Switch
-from engine.supply import Bridged, Subscribed, Supply
+from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Plan, Port, Slot, Subscribed, Supply, Switch
 
 Found = dict[str, Any]
 _FEW, _EVENTS = 10, 1_500

@@ -4,13 +4,11 @@ import json
 import time
 
 from engine.behaviour import installed_behaviours
-from engine.kernel.state_changes import change_states
+from engine.kernel.plans import change_states
 from engine.offset import Offset
-from engine.plan import Edge, Entry, Plan, Slot
+from engine.plan import Edge, Entry, FormerTask, Plan, Slot, StateChange
 from engine.records.record import Record
-from engine.records.staged_state import packed_key, packed_value
-from engine.records.state import InstanceStates
-from engine.state_change import FormerTask, StateChange
+from engine.records.state import InstanceStates, packed_key, packed_value
 
 _KEYS = 100_000
 _WINDOWS = (10, 5)

@@ -11,8 +11,7 @@ import pyarrow as pa
 from benchmarks.engine_plans import HOST
 from benchmarks.engine_test_bed import Bed
 from bridge import Emitted, Stream
-from engine.plan import Delivery, Edge, Ingress, Plan, Slot
-from engine.supply import Bridged
+from engine.plan import Bridged, Delivery, Edge, Ingress, Plan, Slot
 
 PIECE = 20
 """The events of one message."""

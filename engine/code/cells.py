@@ -19,11 +19,11 @@ from typing import NamedTuple
 import msgspec
 
 import engine
+from engine.behaviour import count_elsewhere
 from engine.code.cell.file_access import exposing
 from engine.code.cell.frames import framed
 from engine.code.cell.parent import Ending, Hello, Order
 from engine.code.connections import CellLink, Connections
-from engine.task_cpu import count_elsewhere
 
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from engine.code.cell.parent import main; main(sys.argv[2])"
 _BRAID = str(Path(engine.__file__).parents[1])

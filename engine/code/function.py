@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from bridge.raw_events import ARROW_TYPES
 from dags import Kind
+from engine.behaviour import Refusal
 from engine.code.cell.event_calls import Outcome
 from engine.code.cell.published import Failure, failure, load
 from engine.code.connections import Connections
 from engine.code.store import read_source
 from engine.event_streams import Numbers
-from engine.refusal import Refusal
 
 MOST_AT_ONCE = 10_000
 """The most events that a function or a cell takes in one call."""

@@ -15,12 +15,10 @@ from bridge.files import write_whole
 from engine.delivery.forwarder import JobForwarder, StreamSender
 from engine.delivery.publisher import JobPublisher
 from engine.plan import Plan
-from engine.records.damage import damage_named
-from engine.records.job_folder import JobFolder
-from engine.records.kept_cuts import KeptCut
+from engine.records.files import Header, damage_named
+from engine.records.job_folder import JobFolder, KeptCut
 from engine.records.record import InstanceMeter
-from engine.records.record_header import Header
-from engine.records.record_store import RecordStore
+from engine.records.store import RecordStore
 from engine.replicas.copies import NO_COPIES, Copies
 
 REWIND = 3

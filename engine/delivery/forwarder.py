@@ -16,9 +16,9 @@ from bridge.wire import Emitted as Sent
 from bridge.wire import Stream
 from engine.delivery.publisher import PlainSender, run_epoch
 from engine.plan import Forward, Plan, Port
+from engine.records.files import Header
 from engine.records.record import EmittedEvents
-from engine.records.record_header import Header
-from engine.records.record_store import RecordStore
+from engine.records.store import RecordStore
 
 
 class StreamSender(PlainSender, Protocol):

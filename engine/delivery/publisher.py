@@ -1,7 +1,12 @@
-"""The publisher of a job: sends its outputs and dead letters, and notes their ages when the broker has them."""
+"""The publisher of a job: sends outputs and dead letters, notes their ages, and reads the latest outputs again.
+
+The broker confirms each message. Only then does its batch count as sent, and its latency is noted. The recent outputs
+are read from the job's records and not from the broker: at least the last batches are there, and often more.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple, Protocol
@@ -14,7 +19,10 @@ from bridge.sender import PlainMessage
 from bridge.wire import Birth, part_of
 from engine.delivery.latencies import DataflowOutput, Latencies
 from engine.plan import Delivery, Plan, Port
+from engine.records.files import DAMAGE
+from engine.records.job_folder import JobFolder
 from engine.records.record import Dead, EmittedEvents
+from engine.records.store import RecordStore
 from engine.side_effect import MESSAGES
 
 RUNS = 1 << 32
@@ -145,3 +153,31 @@ def _with_ends(messages: Iterable[tuple[int, bytes]], end: int) -> Iterator[tupl
         before = first, payload
     if before is not None:
         yield before[0], end, before[1]
+
+
+def recent_output(folder: JobFolder, dataflow: str, sink: str, most: int) -> Iterator[bytes]:
+    """The latest messages of an output, oldest first, with at least `most` events if there are as many.
+
+    A record that cannot be read ends the search: its host may be removing it.
+    """
+    store, found, events = RecordStore(folder.records), deque[list[bytes]](), 0
+    with suppress(*DAMAGE):
+        for batch in reversed(store.batches()):
+            if events >= most:
+                break
+            file = store.file(batch)
+            plan = folder.entry(file.header.end.entry).plan
+            messages: list[bytes] = []
+            for delivery in plan.deliveries:
+                if (delivery.dataflow, delivery.sink) != (dataflow, sink):
+                    continue
+                epoch = run_epoch(delivery.epoch, file.header.end.run)
+                for left in file.emitted(delivery.origin):
+                    if left.events is not None:
+                        messages += [
+                            payload for _, payload in output_message(sink, epoch, left.first, event_texts(left.events))
+                        ]
+                        events += left.count
+            found.appendleft(messages)
+    for messages in found:
+        yield from messages

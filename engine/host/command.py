@@ -14,8 +14,7 @@ import typer
 from bridge.broker import BrokerDown, start_broker
 from bridge.machine import allow_many_descriptors
 from bridge.transport.address import Address
-from engine.host.copy_address import CopyAddress
-from engine.host.keeper import HostKeeper
+from engine.host.keeper import CopyAddress, HostKeeper
 from engine.log_lines import begin_log, named, problem
 from engine.replicas.store.objects import StoreObjects
 from engine.replicas.store.request import request_restoration

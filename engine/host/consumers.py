@@ -1,23 +1,100 @@
-"""The consumers of spools among the jobs of a host: jobs join spools, move on in them, and leave them.
+"""The jobs of a host as consumers of spools: they join, move on and leave, and what they leave behind is removed.
 
 A spool keeps what any consumer still needs. So a job joins a spool before it reads it. It leaves once no batch that
 read the stream can be run again, and every cut that names the stream is released.
+
+**Slow readers.** A spool that is full takes nothing more, so a job that cannot keep up would in the end keep the events
+from every other reader. If it is the only one that is so far behind, the costliest of the tasks that the stream reaches
+is stopped, and the job works off the rest untried.
+
+**The sweep.** A job that was stopped may be started again, and then continues where it was. So its folder stays for a
+while, and so do the events that it had not read yet. Then both are removed: else the disk would fill up with what
+removed dataflows leave behind.
 """
 
 import logging
-from collections.abc import Sequence
+import shutil
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote, unquote
 
-from bridge import FolderReader, commit, consumers, leave, position_since
+from bridge import FolderReader, Lease, LeaseTaken, Spool, commit, consumers, leave, position_since, unread_since
+from bridge.files import make_folder, sync_folder
 from bridge.spools.log import LOG, log_files
 from bridge.spools.spool import SpoolState
-from engine.host.slow_readers import SlowReaders
 from engine.host.spools import HostSpools
-from engine.job.job import SparkJob
-from engine.job.start import returning
+from engine.job.plan_log import returning
+from engine.job.query import SparkJob
+from engine.log_lines import about
 from engine.plan import Ingress, Plan
 from engine.plan_messages import RefusedPlan
+from engine.records.files import DAMAGE
 from engine.records.job_folder import JobFolder, spool_folder
+
+HELD_UP = 60.0
+"""Seconds for which it has to be so."""
+_FARTHER = 2
+"""How much farther behind it has to be than any other reader."""
+
+
+class Stoppable(Protocol):
+    """The health of a job, as far as it can be stopped for its slowness."""
+
+    def stop_costliest(self, stream: str, now: float) -> None:
+        """Fail the instance that takes most of those that a stream reaches."""
+
+
+def holding_up(end: int, positions: Mapping[str, int]) -> str | None:
+    """The one reader that holds up a full spool, by the positions that all have come to; None if there is none.
+
+    >>> holding_up(100, {"slow": 10, "quick": 95}), holding_up(100, {"slow": 10, "slow too": 20})
+    ('slow', None)
+    """
+    behind = sorted((end - position, name) for name, position in positions.items())
+    if len(behind) <= 1 or behind[-1][0] <= _FARTHER * behind[-2][0]:
+        return None
+    return behind[-1][1]
+
+
+class SlowReaders:
+    """The slow readers of the streams of one host; looked for at its beats."""
+
+    def __init__(
+        self,
+        full: Callable[[], Mapping[str, int]],
+        positions: Callable[[str], Mapping[str, int]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`full` gives the end of each full spool, `positions` those of the consumers of a stream."""
+        self._full = full
+        self._positions = positions
+        self._clock = clock
+        self._since: dict[tuple[str, str], float] = {}
+
+    def found(self) -> dict[str, str]:
+        """The jobs that have held up a stream for long enough, with the streams; each counts anew from then on."""
+        now = self._clock()
+        holding = {
+            (job, stream)
+            for stream, end in self._full().items()
+            if (job := holding_up(end, self._positions(stream))) is not None
+        }
+        self._since = {each: self._since.get(each, now) for each in holding}
+        due = {each for each, since in self._since.items() if now - since >= HELD_UP}
+        for each in due:
+            del self._since[each]
+        return dict(sorted(due))
+
+    def stop(self, jobs: Mapping[str, Stoppable], now: float) -> None:
+        """Have those of a host's jobs fail their costliest tasks, each with the reason."""
+        for job, stream in self.found().items():
+            if job in jobs:
+                jobs[job].stop_costliest(stream, now)
+
 
 log = logging.getLogger("braid.host")
 
@@ -162,3 +239,77 @@ def _exists(folder: Path) -> bool:
 def cut_streams(folder: JobFolder) -> frozenset[str]:
     """The streams of which a job keeps cuts."""
     return frozenset(stream for cut in folder.cuts.all() for stream in cut.positions)
+
+
+KEEPING = 86_400.0
+"""Seconds that the folder of a job stays after it was stopped, and a spool's events after its last reader left."""
+_MOST = 100
+"""The most jobs, and the most spools, that are swept at once, because the next beat waits for it."""
+
+
+def sweep(root: Path, host: str, *, stay: Collection[str], now: float) -> None:
+    """Remove what nobody needs, up to a limit; a failure to remove something is logged, and hurts nothing else.
+
+    A job stays if `stay` names it, if any host runs it, or if its states are kept for a cut. Only the events of a spool
+    are removed: if it is read again its positions continue, so that none ever names two events.
+    """
+    swept = root / "hosts" / quote(host, safe="") / "swept"
+    # Left by a host that died while it removed them.
+    _remove(swept)
+    folders = map(JobFolder, sorted((root / "jobs").glob("*")))
+    old = (folder for folder in folders if unquote(folder.path.name) not in stay and _is_old(folder, now))
+    for folder in islice(old, _MOST):
+        with about(job=unquote(folder.path.name)):
+            _each(folder.path, partial(_take_away, folder, swept, now))
+    spools = (path for path in sorted((root / "spools").glob("*/")) if _is_unread(path, now) and _has_events(path))
+    for path in islice(spools, _MOST):
+        _each(path, partial(_empty, path))
+    _remove(swept)
+
+
+def _each(path: Path, act: Callable[[], None]) -> None:
+    try:
+        act()
+    except LeaseTaken:
+        # It is in use again.
+        return
+    except DAMAGE as error:
+        log.warning("%s is left over and stays there for now: %s", path, error)
+
+
+def _is_old(folder: JobFolder, now: float) -> bool:
+    stopped = folder.stopped_at()
+    return stopped is not None and stopped < now - KEEPING and folder.cuts.is_empty()
+
+
+def _is_unread(spool: Path, now: float) -> bool:
+    since = unread_since(spool)
+    return since is not None and since < now - KEEPING
+
+
+def _has_events(spool: Path) -> bool:
+    return any((spool / LOG).glob("0*"))
+
+
+def _take_away(folder: JobFolder, swept: Path, now: float) -> None:
+    """Move a folder away in one step, so that nobody ever finds half of a job."""
+    with Lease(folder.path):
+        # It may have been started and stopped again since the check.
+        if _is_old(folder, now):
+            make_folder(swept)
+            folder.path.rename(swept / folder.path.name)
+            sync_folder(folder.path.parent)
+            log.info("%s is removed: the job was stopped long ago", folder.path)
+
+
+def _empty(spool: Path) -> None:
+    owned = Spool(spool, most_bytes=1)
+    try:
+        owned.prune()
+    finally:
+        owned.close()
+
+
+def _remove(swept: Path) -> None:
+    if swept.exists():
+        shutil.rmtree(swept)

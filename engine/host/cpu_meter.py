@@ -1,9 +1,91 @@
-"""The CPU meter of a host: the CPU time of its process tree, by the role of the processes."""
+"""The CPU meter of a host: the CPU time of its process tree, by the role of the processes.
+
+Processes that ended between two looks are included: the system adds the CPU time of a process that ended to the parent
+that reaps it, and it counts for the parent's role. Most of these processes live for milliseconds and are never seen,
+like the commands that a JVM starts for each new file.
+
+Managers import the names of the roles, so this imports no Spark.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import psutil
 
-from engine.host.process_tree import Tree, look, spent_between
-from engine.spark.forked_python import SERVER_MODULE
+from bridge.machine import began
+from engine.spark.programs import SERVER_MODULE
+
+Key: TypeAlias = tuple[int, str]
+"""A process: its id, and when it began, because ids are used again."""
+PartOf: TypeAlias = Callable[[psutil.Process, psutil.Process, str], str]
+"""A function from a process, its parent, and the role of the parent to the role of the process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessCpu:
+    """The CPU time that a process has used so far, in seconds."""
+
+    part: str
+    parent: Key | None
+    own: float
+    reaped: float
+    """By children that have ended, and by theirs."""
+
+
+Tree: TypeAlias = Mapping[Key, ProcessCpu]
+
+
+def look(root: psutil.Process, part: str, part_of: PartOf) -> Tree:
+    """The CPU time of a process, whose role is given, and of all processes below it."""
+    return dict(_looked(root, part, part_of))
+
+
+def _looked(root: psutil.Process, part: str, part_of: PartOf) -> Iterator[tuple[Key, ProcessCpu]]:
+    below: dict[int, list[psutil.Process]] = {}
+    # Workers live in their own process groups, so only the tree shows to which host they belong.
+    for each in root.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            below.setdefault(each.ppid(), []).append(each)
+    waiting: list[tuple[psutil.Process, Key | None, str]] = [(root, None, part)]
+    while waiting:
+        process, parent, role = waiting.pop()
+        try:
+            key = (process.pid, began(process))
+        except psutil.NoSuchProcess:
+            # Its children have another parent by now.
+            continue
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            own, reaped = times.user + times.system, times.children_user + times.children_system
+            yield key, ProcessCpu(part=role, parent=parent, own=own, reaped=reaped)
+        for child in below.get(process.pid, ()):
+            with suppress(psutil.NoSuchProcess):
+                waiting.append((child, key, part_of(child, process, role)))
+
+
+def spent_between(begun: Tree, ended: Tree) -> Mapping[str, float]:
+    """Seconds by role between two looks at a tree.
+
+    What an ended process had used by the first look was counted then, so it is taken off its parent's reaped time.
+    Nothing is known of the last time of a process that was not reaped.
+    """
+    counted: defaultdict[Key, float] = defaultdict(float)
+    for key in begun.keys() - ended.keys():
+        above = begun[key].parent
+        while above is not None and above not in ended:
+            above = begun[above].parent if above in begun else None
+        if above is not None:
+            counted[above] += begun[key].own + begun[key].reaped
+    spent: defaultdict[str, float] = defaultdict(float)
+    for key, used in ended.items():
+        before = begun.get(key)
+        own, reaped = (0.0, 0.0) if before is None else (before.own, before.reaped)
+        spent[used.part] += used.own - own + max(0.0, used.reaped - reaped - counted[key])
+    return spent
+
 
 DRIVER, JVM, WORKER = "driver", "jvm", "worker"
 

@@ -1,7 +1,11 @@
-"""The jobs of a host: it starts them, hands them plans, looks after them and stops them.
+"""The jobs of a host: it starts them, hands them plans, looks after them, reports on them and stops them.
 
 Damage to the files of one job is reported in its status, and hurts no other. A job that cannot be started because of it
 counts as died, and is retried after a while like a job whose query died.
+
+In order: the folders below the root of which some belong to jobs of this host, the status and the metrics of a job, the
+admission of a plan, and `HostJobs`. A status is retained; the maker of plans finds in it what to await before the next.
+A plan that this host cannot run is refused, and leaves nothing behind.
 """
 
 import logging
@@ -10,35 +14,242 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
 
 from bridge import Clock, LeaseTaken, topics
+from engine.behaviour import place_of
 from engine.delivery.forwarder import StreamSender
-from engine.host.cleanup import sweep
-from engine.host.consumers import HostConsumers
-from engine.host.host_publisher import HostPublisher
-from engine.host.job_folders import HostFolders, job_name, log_damage
-from engine.host.plan_admission import PlanAdmission
-from engine.job.job import SparkJob
+from engine.host.consumers import HostConsumers, cut_streams, sweep
 from engine.job.lifecycle import JobState
-from engine.job.pace_server import PaceServer
-from engine.job.status import job_metrics, job_status, stopped_status
+from engine.job.pace_keeper import PaceServer
+from engine.job.query import SparkJob
+from engine.kernel.worker import NoCut, check_imports
 from engine.log_lines import about
 from engine.plan import Plan
 from engine.plan_messages import RefusedPlan
-from engine.records.damage import DAMAGE
+from engine.records.files import DAMAGE, Header
 from engine.records.job_folder import JobFolder, job_folder
-from engine.records.record_header import Header
+from engine.records.record import InstanceMeter
+from engine.records.store import RecordStore
 from engine.replicas.copies import NO_COPIES, Copies
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+class HostPublisher(Protocol):
+    """A publisher of a host's news; its connection."""
+
+    def publish(self, topic: str, value: Mapping[str, Any], *, retain: bool = ...) -> None:
+        """Publish a value; a retained one only if it differs from the last on its topic."""
+
+    def refuse(self, topic: str, why: str) -> None:
+        """Publish the reason that a request is refused."""
+
+
+log = logging.getLogger("braid.host")
+
+
+class HostFolders:
+    """The job folders below a root, of which some belong to jobs of this host."""
+
+    def __init__(self, root: Path, host: str) -> None:
+        self._root = root
+        self._host = host
+
+    def all(self) -> list[JobFolder]:
+        """The folders of all hosts' jobs."""
+        return [JobFolder(path) for path in sorted((self._root / "jobs").glob("*"))]
+
+    def of_host(self) -> Iterator[tuple[JobFolder, list[Plan]]]:
+        """The folders of this host's jobs, with their plans; a damaged one is logged and passed over."""
+        for folder in self.all():
+            plans: list[Plan] = []
+            try:
+                plans = self.plans(folder)
+            except DAMAGE as error:
+                log_damage(job_name(folder), error)
+            if plans:
+                yield folder, plans
+
+    def plans(self, folder: JobFolder) -> list[Plan]:
+        """The plans of a job of this host; none if it is another's."""
+        plans = [entry.plan for entry in folder.entries(1)]
+        return plans if plans and plans[-1].host == self._host else []
+
+    def needed_streams(self) -> frozenset[str] | None:
+        """The streams that jobs of any host may still read; None if some folder is damaged."""
+        try:
+            return frozenset(stream for folder in self.all() for stream in _needed_streams(folder))
+        except DAMAGE as error:
+            log.warning("what the broker keeps for streams that nobody reads stays there: %s", error)
+            return None
+
+
+def job_name(folder: JobFolder) -> str:
+    """The name of the job that a folder belongs to."""
+    return unquote(folder.path.name)
+
+
+def log_damage(job: str, error: Exception) -> None:
+    """Log that files of a job are damaged, without a traceback: the error says where, and what to do."""
+    with about(job=job):
+        log.error("job %s: %s", job, error)
+
+
+def _needed_streams(folder: JobFolder) -> frozenset[str]:
+    plans = () if folder.is_stopped() else [entry.plan for entry in folder.entries(1)]
+    return frozenset(stream for plan in plans for stream in plan.streams) | cut_streams(folder)
+
+
+def job_status(job: SparkJob, host: str) -> dict[str, Any]:
+    """The status of a job: the maker of its plans finds in it which one runs, and what to await before the next."""
+    latest = job.plans.plan
+    status: dict[str, Any] = {
+        "job": job.name,
+        "host": host,
+        "state": job.state,
+        "trouble": job.trouble or (job.follower.forwarder.trouble if job.follower else ""),
+        "version": latest.version if latest else 0,
+        "term": latest.term if latest else 0,
+        "back_off": job.back_off,
+    }
+    try:
+        return status | _progress(job)
+    except DAMAGE as error:
+        return status | {"trouble": status["trouble"] or str(error)}
+
+
+def _progress(job: SparkJob) -> dict[str, Any]:
+    if job.follower is None:
+        return {}
+    so_far = job.follower.so_far
+    in_effect = job.folder.entry(so_far.entry).plan if so_far.entry else None
+    return {
+        "in_effect": in_effect.version if in_effect else 0,
+        "batch": so_far.batch,
+        "published": job.follower.first_unsent,
+        "handed_on": job.follower.first_not_handed_on(),
+        "run": job.follower.run,
+        "positions": dict(so_far.positions),
+        "cuts": [cut._asdict() for cut in job.folder.cuts.all()],
+        "given_up": sorted(job.keeper.given_up) if job.keeper else [],
+        "unconfirmed": job.follower.forwarder.unconfirmed(),
+        "failed": job.health.failed(),
+    }
+
+
+def stopped_status(folder: JobFolder, plan: Plan) -> dict[str, Any]:
+    """The status of a job that was stopped, from its folder alone; `plan` is its latest."""
+    store = RecordStore(folder.records)
+    batches = store.batches()
+    in_effect = folder.entry(store.file(batches[-1]).header.end.entry).plan.version if batches else 0
+    return {
+        "job": plan.job,
+        "host": plan.host,
+        "state": JobState.STOPPED,
+        "trouble": "",
+        "version": plan.version,
+        "term": plan.term,
+        "in_effect": in_effect,
+        "batch": batches.stop - 1,
+        "cuts": [cut._asdict() for cut in folder.cuts.all()],
+    }
+
+
+def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str, Any]:
+    """The work of a job and its instances since it was started here, and its lag.
+
+    `ends` are the ends of the spools that it reads.
+    """
+    if job.follower is None:
+        none: dict[str, Any] = {"instances": {}, "streams": {}, "left": 0, "batch_seconds": {}}
+        return none | {"batch": -1, "run": 0, "age": 0.0, "latency_seconds": {}, "outputs": {}}
+    so_far = job.follower.so_far
+    starts = job.plans.latest.starts if job.plans.latest else {}
+    # The job has read nothing yet of a stream that its latest plan added.
+    positions = {stream: max(so_far.positions.get(stream, 0), starts.get(stream, 0)) for stream in ends}
+    lags = job.lag.note(ends, positions, now)
+    latencies = job.follower.latencies.report(now)
+    divided: dict[str, Any] = {"shards": dict(so_far.shards), "groups": dict(so_far.grouped)} if so_far.shards else {}
+    return divided | {
+        "batch": so_far.batch,
+        "run": job.follower.run,
+        "age": round(time.monotonic() - job.started_at, 1),
+        "instances": {str(instance): _metered(meter) for instance, meter in sorted(so_far.meters.items())},
+        "states": {str(instance): size for instance, size in so_far.sizes.items()},
+        "streams": {
+            stream: {"entered": so_far.entered.get(stream, 0), "lag_events": lag.events, "lag_seconds": lag.seconds}
+            for stream, lag in lags.items()
+        },
+        "left": so_far.left,
+        "batch_seconds": job.batch_times.percentiles(),
+        "latency_seconds": latencies.all,
+        "outputs": latencies.outputs,
+    }
+
+
+def _metered(meter: InstanceMeter) -> dict[str, int]:
+    # Written out, because it is called for every instance at every beat, and `asdict` copies what cannot change.
+    return {"cpu_ns": meter.cpu_ns, "taken": meter.taken, "emitted": meter.emitted, "dead": meter.dead}
+
+
+class PlanAdmission:
+    """Admits plans to the jobs of one host; called from its main thread."""
+
+    def __init__(
+        self, host: str, root: Path, consumers: HostConsumers, behaviours: Mapping[str, str], copies: Copies
+    ) -> None:
+        """`behaviours` are the implementations that are installed here, by their task types."""
+        self._host = host
+        self._root = root
+        self._consumers = consumers
+        self._behaviours = behaviours
+        self._copies = copies
+
+    def admit(self, job: SparkJob, plan: Plan) -> None:
+        """Log a plan that is newer than the job's latest, and have its streams supplied."""
+        before = job.streams()
+        try:
+            behaviours = self._behaviours_of(plan)
+            self._check_imports(job, plan)
+            job.log(plan, self._consumers.join(job, plan), behaviours)
+        except BaseException:
+            self._consumers.unjoin(job, plan.streams - before)
+            raise
+        # Others act upon it as soon as the job reports it: it began to read each stream where its entry says.
+        self._copies.settle()
+
+    def _check_imports(self, job: SparkJob, plan: Plan) -> None:
+        wanted = [each for each in plan.imports if each.job != job.name]
+        if wanted != list(plan.imports):
+            # Only the records say which instances left a moment ago.
+            if job.follower is not None:
+                job.follower.follow()
+            here = {instance for entry in job.plans.in_effect() for instance in entry.plan.instances}
+            wanted += [each for each in plan.imports if each.job == job.name and each.instance not in here]
+        try:
+            check_imports(self._root, wanted)
+        except NoCut as error:
+            raise RefusedPlan(f"{error}; take the cut first") from error
+
+    def _behaviours_of(self, plan: Plan) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name in sorted({slot.type for slot in plan.slots}):
+            place = place_of(name, self._behaviours)
+            if place is None:
+                raise RefusedPlan(
+                    f"host {self._host!r} has no implementation of the task type {name!r}; install it there"
+                )
+            found[name] = place
+        return found
+
+
 _ENDING = {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}
 _ENDED = {JobState.STOPPED, JobState.STUCK}
 SWEEP_SECONDS = 600.0
 """Seconds between two removals of what jobs left that were stopped long ago."""
-log = logging.getLogger("braid.host")
 
 
 class HostJobs:

@@ -1,6 +1,11 @@
 """The spools of a host: for each stream that enters one of its jobs, the spool and the supply that fills it.
 
-A spool has one owner. If another host owns it, this host only reads it, and takes over once the other is gone.
+A spool has one owner. If another host owns it, this host only reads it, and takes over once the other is gone. A spool
+that this host fills notifies a listener when it has grown, and keeps an index up to date that all jobs share.
+
+`Received` counts what came of a source. An event is rejected if it does not fit the schema of its source; it is
+acknowledged all the same, and reaches no dataflow. The newest rejected ones are kept. A host counts from when it begins
+to receive a source, and reports the counts with its status; managers read them as the same record.
 """
 
 import logging
@@ -21,22 +26,138 @@ from bridge import (
     Item,
     ItemKind,
     LeaseTaken,
+    Spool,
     SpoolClosed,
     SpoolDamaged,
     SpoolFeed,
+    SpoolIndex,
+    SpoolReach,
     Unread,
     consumers,
     topics,
 )
+from bridge.intake import Expected
 from bridge.raw_events import Unfit
-from engine.host.notifying_spool import NotifyingSpool
-from engine.host.received import Received
+from bridge.spools.deliveries import InDoubt
 from engine.host.reception import Reception, StreamReceiver
-from engine.plan import Ingress, Plan
+from engine.plan import Bridged, Ingress, Plan, Subscribed, are_alike, declaring
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import spool_folder
-from engine.replicas.copies import NO_COPIES, Copies
-from engine.supply import Bridged, Subscribed, are_alike, declaring
+from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
+
+MOST_REJECTED_KEPT = 3
+"""Rejected events that are kept of a source, so that a flood of them makes no status large."""
+_LONGEST = 200
+"""Characters that are kept of such an event, and of its reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A rejected message, or an event in one; made by `Received.rejecting`."""
+
+    at: float
+    """When it came, in seconds since 1970."""
+    event: str
+    """Its beginning, as text."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """The events of one source that a host has received."""
+
+    since: float
+    """When it began to receive the source, in seconds since 1970; it counts from then on."""
+    accepted: int = 0
+    rejected: int = 0
+    newest: tuple[Rejected, ...] = ()
+    """The newest rejected ones, newest first."""
+
+    def rejecting(self, event: str, reason: str, *, count: int, at: float) -> "Received":
+        """The same after more events were rejected, of which one is shown.
+
+        >>> Received(since=1.0).rejecting('{"t":"hot"}', "t is no number", count=2, at=3.0).newest
+        (Rejected(at=3.0, event='{"t":"hot"}', reason='t is no number'),)
+        """
+        shown = Rejected(at=at, event=_cut(event), reason=_cut(reason))
+        newest = (shown, *self.newest)[:MOST_REJECTED_KEPT]
+        return replace(self, rejected=self.rejected + count, newest=newest)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+class NotifyingSpool(Spool):
+    """A spool with an index that all jobs of the host share."""
+
+    def __init__(
+        self, folder: Path, *, most_bytes: int, on_growth: Callable[[bool], None], copies: Copies = NO_COPIES
+    ) -> None:
+        """`on_growth` is called after each append; its argument says whether a marker came."""
+        super().__init__(folder, most_bytes=most_bytes)
+        self.accepted = 0
+        """The events that were appended since it was opened."""
+        self._on_growth = on_growth
+        self._copies = copies
+        self._index: SpoolIndex | None = None
+        self._indexing = threading.Lock()
+        """Held while the index is read or fed, and never while anything is written to disk."""
+
+    def append(
+        self,
+        items: Sequence[Item],
+        producers: Mapping[str, Expected] | None = None,
+        in_doubt: InDoubt | None = None,
+    ) -> int:
+        """Append items as any spool does, wait until they are at all peers, and notify the listener."""
+        first = super().append(items, producers, in_doubt)
+        self._settle()
+        if items:
+            self.accepted += sum(item.count for item in items if item.kind is not ItemKind.MARKER)
+            with self._indexing:
+                if self._index is not None:
+                    self._index.feed(first, items)
+            self._on_growth(any(item.kind is ItemKind.MARKER for item in items))
+        return first
+
+    def prune(self) -> None:
+        """Remove events as any spool does, and forget them in the index."""
+        super().prune()
+        first = self.first
+        with self._indexing:
+            if self._index is not None:
+                self._index.forget(first)
+
+    def reach(self, start: int, most_bytes: int) -> SpoolReach:
+        """The reach of a batch from a position on; from any thread."""
+        with self._fresh_index() as index:
+            return index.reach(start, most_bytes)
+
+    def marker_position(self, name: str) -> int | None:
+        """The position after a marker; None if the log does not hold it. From any thread."""
+        with self._fresh_index() as index:
+            return index.marker_position(name)
+
+    @contextmanager
+    def _fresh_index(self) -> Iterator[SpoolIndex]:
+        if self._index is None:
+            # With many events this takes a while, and appends must not wait for it.
+            index = SpoolIndex(self.folder)
+            with self._indexing:
+                index.refresh()
+                # No batch may read what another machine could not read again.
+                self._settle()
+                self._index = index
+        with self._indexing:
+            yield self._index
+
+    def _settle(self) -> None:
+        try:
+            self._copies.settle(self.folder)
+        except CopiesEnded as error:
+            raise SpoolClosed(f"{self.folder} takes nothing any more: {error}") from error
+
 
 log = logging.getLogger("braid.host")
 

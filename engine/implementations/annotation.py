@@ -12,7 +12,7 @@ from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.conversion import from_json, milliseconds, number, texts_of, unfit
 from engine.implementations.parse import parsed, split
 from engine.implementations.values import replaced
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.parse import ANNOTATE, CSV_TO_SENML, AnnotateConfig, CsvToSenmlConfig
 
 

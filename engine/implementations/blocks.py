@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from engine.implementations.keys import Keyed
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 
 
 class Block(NamedTuple):

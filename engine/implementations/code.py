@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from bridge.raw_events import ARROW_TYPES
-from engine.behaviour import Implementation, PortEmission
+from engine.behaviour import Implementation, PortEmission, RefusingBehaviour, TakeOutcome
 from engine.code.batch_work import Batches
 from engine.code.cells import NoCells
 from engine.code.connections import Connections
@@ -12,7 +12,6 @@ from engine.code.function import Function
 from engine.code.store import NoCode
 from engine.code.wheel_store import WheelCheck
 from engine.event_streams import nothing
-from engine.refusal import RefusingBehaviour, TakeOutcome
 from engine.side_effect import OutsideUnreachable
 from engine.tasks.code import CODE, CONNECTING_CODE, CodeConfig, CodeOutput, ConnectingCodeConfig
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.behaviour import Behaviour, Implementation, PortEmission, pass_on
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.compute import (
     NOOP,
     PI_VIETE,

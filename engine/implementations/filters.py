@@ -13,7 +13,7 @@ from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations import bloom_filters
 from engine.implementations.conversion import unfit
 from engine.implementations.values import Flags, replaced
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.bloom_filters import (
     BLOOM_FILTER,
     BLOOM_FILTER_TRAIN,

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.values import check_finite, check_present, moments, plain, restored
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.join import JOIN_BY_ID, SELF_JOIN, JoinByIdConfig, SelfJoinConfig
 
 _CLOCK = ("clock",)

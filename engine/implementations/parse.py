@@ -14,7 +14,7 @@ import pyarrow as pa
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.conversion import from_json, from_texts, texts_of, unfit
 from engine.implementations.senml import senml_rows
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.parse import (
     CSV_PARSE,
     JSON_PARSE,

@@ -13,7 +13,7 @@ from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.conversion import from_json, unfit
 from engine.implementations.values import check_finite
 from engine.implementations.where import computed, kinds_of
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.expressions import Node, names, typed
 from engine.tasks.projection import PROJECT, UNNEST, ProjectConfig, UnnestConfig
 

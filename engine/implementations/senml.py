@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from engine.behaviour import Behaviour, PortEmission
 from engine.implementations.conversion import from_texts, milliseconds, number, texts_of, unfit
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.parse import FIELD, TIME, VALUE, SenmlParseConfig
 
 

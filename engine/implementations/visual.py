@@ -17,7 +17,7 @@ from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmissio
 from engine.implementations.blocks import blocks
 from engine.implementations.keys import keyed
 from engine.implementations.values import Flags, floats, plain
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.visual import LINE_PLOT, MULTI_LINE_PLOT, LinePlotConfig, MultiLinePlotConfig
 
 if TYPE_CHECKING:

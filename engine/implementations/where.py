@@ -12,7 +12,7 @@ from bridge.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.values import check_finite
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.expressions import Name, Node, Value, names, suited
 from engine.tasks.filters import WHERE, WhereConfig
 

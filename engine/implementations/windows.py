@@ -14,7 +14,7 @@ from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.blocks import each_key
 from engine.implementations.keys import Keyed, Numbers, keyed
 from engine.implementations.values import TIMESTAMP_TYPE, Floating, floats, moments, restored
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.windows import TUMBLING_WINDOW, TumblingWindowConfig
 
 _CLOCK = ("clock",)

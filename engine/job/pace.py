@@ -1,21 +1,210 @@
-"""The pace of a job: where its next batch ends, and when that begins.
+"""The pace of a job: where its next batch ends, when that begins, and how much it may read.
 
 A batch ends at every marker, and where a plan takes effect. So it runs exactly one plan, and a cut falls between
-batches. A stream that has come to a marker waits until the rest of its connected part has come to it too. If a plan
-waits for the cut, every other part that the plan changes has to come there as well. All else runs on. At the marker of
-a switch only the streams wait that a plan awaits; any other stream passes it.
+batches. A stream that has come to a marker waits until the rest of its connected part has come to it too. All else runs
+on. At the marker of a switch only the streams wait that a plan awaits; any other stream passes it.
+
+**Cuts.** A part is cut when all its streams have come to the marker. A plan that waits for a cut takes effect in the
+whole job at once. So it waits until every part that it changes has come to the marker: otherwise one of them would
+change before its cut, and the state that it had there would be lost.
+
+**Bounds.** A switch to another plan happens between two batches, so no batch may take long, even while a backlog is
+worked off. A `BatchBound` says how many bytes a job works off within a while, by how long its recent batches took. But
+a part of their time goes to every batch, however small. Where that part alone takes longer than the while, as on a busy
+cluster, smaller batches would help nobody, and each would be smaller than the last. So batches of different sizes are
+compared: what the larger one took longer is the time of its bytes.
+
+A batch ends for all of a job's tasks at once. Where one part of its plan takes long for few events, a bound for all
+would let the others read as few, and fall behind. So `PartBounds` divide the batch: what a slow part has read, and the
+CPU that its tasks took, count for that part alone.
+
+None of this does input or output, or knows Spark.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
-from engine.job.cut_groups import cut_together, streams_changed
-from engine.job.part_bounds import StreamBounds
+from engine.kernel.task_bounds import is_overspent
 from engine.offset import Offset
-from engine.plan import Entry, is_switch
+from engine.plan import SHORTEST_BOUND, Delivery, Entry, Forward, Plan, PlanPart, SlotState, is_switch
+from engine.records.files import Header
+
+_FIRST_BYTES = 64_000
+"""The bytes of the first batch, of which nothing is known."""
+_LEAST_BYTES = 2_000
+"""The bytes that any batch may have, so that batches of one event do not hide what more of them would take."""
+_BATCHES_COMPARED = 8
+"""The batches that are compared."""
+_LATEST = 3
+"""The batches that count alone. The quickest of them decides, so one that was held up does not."""
+_COMPARABLE = 2
+"""The least ratio of two sizes that are compared, and the most by which a bound found so grows at once."""
+
+
+class BatchBound:
+    """The bound of one job's batches; called by its pace keeper, in one thread at a time.
+
+    >>> bound = BatchBound()
+    >>> bound.note(size=1_000, seconds=1.0)
+    >>> bound.most_bytes(pace=1.0)
+    2000
+    >>> bound.note(size=2_000, seconds=1.1)
+    >>> bound.most_bytes(pace=1.0)
+    4000
+    """
+
+    def __init__(self) -> None:
+        self._recent = deque[tuple[int, float]](maxlen=_BATCHES_COMPARED)
+        """Bytes and seconds."""
+
+    def note(self, *, size: int, seconds: float) -> None:
+        """Note how long a batch of so many bytes took, all that Spark does included."""
+        if size > 0 and seconds > 0:
+            self._recent.append((size, seconds))
+
+    def most_bytes(self, *, pace: float) -> int:
+        """The bytes that take no longer than a pace, or than half a second if that is more."""
+        if not self._recent:
+            return _FIRST_BYTES
+        seconds = max(pace, SHORTEST_BOUND)
+        quickest = max(size / took for size, took in list(self._recent)[-_LATEST:])
+        return max(_LEAST_BYTES, int(seconds * quickest), self._by_comparison(seconds))
+
+    def _by_comparison(self, seconds: float) -> int:
+        """The bytes that take so long beside what any batch takes; 0 if no two sizes can be compared."""
+        small, large = min(self._recent), max(self._recent)
+        if large[0] < _COMPARABLE * small[0]:
+            return 0
+        most = _COMPARABLE * large[0]
+        longer = large[1] - small[1]
+        return most if longer <= 0 else min(most, int(seconds * (large[0] - small[0]) / longer))
+
+
+Streams: TypeAlias = frozenset[str]
+"""The streams of one part."""
+_HEAVY = 0.5
+"""A part is slow if its tasks take so much of the time that a batch may have."""
+_BATCHES_SLOW = 8
+"""Batches with events after which a part that took less is like the others again."""
+_BESIDE = 500_000
+"""The bytes that all others may have at least beside a slow part: more comes while its batches last than before."""
+
+
+class PartWork(NamedTuple):
+    """The work of one part in a batch; made by `works_of`."""
+
+    seconds: float
+    """Of CPU."""
+    tried: float = 1.0
+    """The part of its events that was tried before a task had used its CPU; the rest became dead letters at once."""
+
+
+class StreamBounds(NamedTuple):
+    """The bytes that a batch may have: of the streams of each slow part, and of all others together."""
+
+    common: int
+    slow: Mapping[str, int]
+    """Of each stream of a slow part, its own."""
+
+
+class PartBounds:
+    """The bounds of one job's batches; called by its pace keeper, in one thread at a time."""
+
+    def __init__(self) -> None:
+        self._common = BatchBound()
+        self._slow: dict[Streams, BatchBound] = {}
+        self._since: dict[Streams, int] = {}
+        """For each slow part the batches since it was slow."""
+
+    def note(self, sizes: Mapping[str, int], seconds: float, works: Mapping[Streams, PartWork], *, pace: float) -> None:
+        """Note the bytes that a batch had of each stream, how long it took, and the work of each part in that."""
+        most = max(pace, SHORTEST_BOUND)
+        size = sum(sizes.values())
+        for part, (took, tried) in works.items():
+            own = sum(sizes.get(stream, 0) for stream in part)
+            if not own:
+                continue
+            # Alone it holds up nobody, and its batches are bounded as a whole.
+            is_slow = len(works) > 1 and took >= _HEAVY * most
+            since = 0 if is_slow else self._since.get(part, _BATCHES_SLOW) + 1
+            if since < _BATCHES_SLOW:
+                self._since[part] = since
+                self._slow.setdefault(part, BatchBound()).note(size=max(1, int(own * tried)), seconds=took)
+                size, seconds = size - own, seconds - took
+            else:
+                self._since.pop(part, None)
+        self._since = {part: since for part, since in self._since.items() if part in works}
+        self._slow = {part: self._slow[part] for part in self._since}
+        # CPU of several shards may be more than the time.
+        self._common.note(size=size, seconds=max(seconds, 0.001))
+
+    def most_bytes(self, *, pace: float) -> StreamBounds:
+        """The bytes of the next batch; slow parts share the time that a batch may take."""
+        each = max(pace, SHORTEST_BOUND) / max(1, len(self._slow))
+        slow = {
+            stream: max(1, bound.most_bytes(pace=each) // len(part))
+            for part, bound in self._slow.items()
+            for stream in part
+        }
+        common = self._common.most_bytes(pace=pace)
+        return StreamBounds(max(common, _BESIDE) if slow else common, slow)
+
+
+def works_of(parts: Iterable[PlanPart], header: Header, shards: int) -> Mapping[Streams, PartWork]:
+    """The work of each part of a plan in a recorded batch, on average in each of its shards."""
+    overspent = {dead.instance for dead in header.dead if is_overspent(dead.reason)}
+    return {part.streams: _work_of(part, header, shards, overspent & part.instances) for part in parts if part.streams}
+
+
+def _work_of(part: PlanPart, header: Header, shards: int, overspent: Iterable[int]) -> PartWork:
+    meters = header.meters
+    seconds = sum(meters[each].cpu_ns for each in part.instances if each in meters) / 1e9 / shards
+    return PartWork(seconds, min((1 - meters[each].dead / meters[each].taken for each in overspent), default=1.0))
+
+
+def streams_changed(current: Plan, following: Plan) -> frozenset[str]:
+    """The streams of those parts of a plan that differ in the plan that follows it."""
+    return frozenset(
+        stream for part in current.parts() if _is_changed(part, current, following) for stream in part.streams
+    )
+
+
+def cut_together(current: Plan, waiting: Iterable[Entry], cut: str) -> Iterator[frozenset[str]]:
+    """The groups of streams that are cut at one moment; `waiting` are the entries of the log behind the plan."""
+    changed = frozenset[str]().union(
+        *(streams_changed(current, entry.plan) for entry in waiting if entry.plan.at_cut == cut)
+    )
+    if changed:
+        yield changed
+    for part in current.parts():
+        if part.streams and not part.streams & changed:
+            yield part.streams
+
+
+def _is_changed(part: PlanPart, current: Plan, following: Plan) -> bool:
+    """Whether an instance leaves a part or joins it, or events leave the part for another place."""
+    if not part.instances <= _active_instances(following):
+        return True
+    new = _active_instances(following) - _active_instances(current)
+    joining = (edge.parent for slot in following.slots if slot.instance in new for edge in slot.inputs)
+    return not part.instances.isdisjoint(joining) or _streams_out(part, current) != _streams_out(part, following)
+
+
+def _active_instances(plan: Plan) -> frozenset[int]:
+    """The instances that take events or bring them in."""
+    slots = {slot.instance for slot in plan.slots if slot.state is not SlotState.PAUSED}
+    return frozenset(slots | {each.instance for each in plan.ingress})
+
+
+def _streams_out(part: PlanPart, plan: Plan) -> frozenset[object]:
+    """The streams that leave a part, and their receivers; epochs do not matter."""
+    leaving: tuple[Forward | Delivery, ...] = (*plan.forwards, *plan.deliveries)
+    return frozenset(replace(each, epoch=0) for each in leaving if each.instance in part.instances)
+
 
 SOON = 1.5
 """Seconds for which a marker among raw events waits for the batch that is due anyway."""

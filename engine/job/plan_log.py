@@ -1,20 +1,132 @@
-"""The log of a job's plans: which plans it has, which of them are in effect, and whether a new one can be logged."""
+"""The log of a job's plans: whether a new one can be logged, which are in effect, and where streams begin.
 
-from collections.abc import Mapping, Sequence
+**The start.** An instance comes from another job with its state at a cut there. Or it returns: it left this job at a
+cut, and no other job took it over. A plan that returns instances need not know how far the job is. If the job has not
+come to the cut, or has come to it without giving the instances up, they go on as they are.
+
+**The division.** `dags.divisibility` says how each connected part of a plan is divided over shards, by what its tasks
+keep: by key, by position, or not at all. Then the whole part belongs to one shard. A task whose key is made on the way
+needs its events exchanged. Streams between jobs do that: behind a bridge the key is in what enters.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from dags import Catalogue
+from dags.divisibility import DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
 from engine.catalogue import installed_catalogue
-from engine.division import UNDIVIDED
-from engine.job.start import JobProgress, check_return, returning, start_positions
 from engine.offset import Offset
-from engine.plan import Entry, Plan
-from engine.plan_division import divided
+from engine.plan import UNDIVIDED, Division, Entry, Plan, PlanPart, Slot, StreamDivision
 from engine.plan_messages import RefusedPlan
-from engine.records.job_folder import JobFolder
-from engine.records.record_header import Header
-from engine.records.record_store import RecordStore
+from engine.records.files import Header
+from engine.records.job_folder import JobFolder, KeptCut
+from engine.records.store import RecordStore
+
+_NOTHING: Mapping[str, int] = {}
+
+
+class JobProgress(NamedTuple):
+    """How far a job is when a plan is logged; no batch is decided meanwhile."""
+
+    at: Mapping[str, int]
+    """The positions of its last record."""
+    ran: Plan | None
+    """The plan that the last record ran."""
+    decided: Offset | None
+    """The last end that was decided, if it is known; its batch may not be recorded yet."""
+
+
+def returning(kept: Iterable[KeptCut], plan: Plan) -> dict[int, KeptCut]:
+    """For each instance that a plan returns from a cut of its own job, the part of the cut that it is in."""
+    wanted = {each.instance: each.cut for each in plan.imports if each.job == plan.job}
+    found: dict[int, KeptCut] = {}
+    for cut in kept:
+        for instance in cut.instances:
+            if wanted.get(instance) == cut.name:
+                found.setdefault(instance, cut)
+    return found
+
+
+def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: JobProgress) -> None:
+    """Refuse a plan that returns an instance whose stream the job has read past the cut, for other instances."""
+    here = standing.ran.instances if standing.ran is not None else frozenset()
+    of = {instance: part.streams for part in plan.parts() for instance in part.instances}
+    for instance, cut in sorted(back.items()):
+        # Other parts may have been cut in the same batch.
+        for stream in sorted(of.get(instance, frozenset()) & cut.positions.keys()) if instance not in here else ():
+            if standing.at.get(stream, cut.positions[stream]) != cut.positions[stream]:
+                raise RefusedPlan(
+                    f"instance {instance} left job {plan.job!r} at the cut {cut.name!r}, with {stream!r} at "
+                    f"{cut.positions[stream]}, and the job has read that on to {standing.at[stream]} for others; "
+                    "let all that reads one stream leave together"
+                )
+
+
+def past_gone(entry: Entry, gone: Mapping[str, int]) -> Entry:
+    """An entry that begins each stream after the events that were removed while the job was stopped."""
+    if not gone:
+        return entry
+    return replace(entry, starts={stream: max(at, gone.get(stream, 0)) for stream, at in entry.starts.items()})
+
+
+def start_positions(
+    plan: Plan, starts: Mapping[str, int], standing: JobProgress, latest: Mapping[str, int] = _NOTHING
+) -> dict[str, int]:
+    """The position that each stream begins at; `starts` are for new streams, and `latest` are of the entry before.
+
+    A stream that a plan before the latest still reads goes on where it is.
+    """
+    # A plan names a position if it takes it that the job has left the stream. If that is not sure, it may not have.
+    named = {each.stream for each in plan.ingress if each.start is not None}
+    sure = named - standing.decided.at.keys() if standing.decided is not None else frozenset()
+    return {
+        stream: start if stream in latest or stream in sure else standing.at.get(stream, start)
+        for stream, start in starts.items()
+    }
+
+
+def divided(plan: Plan, catalogue: Catalogue) -> Division:
+    """The division of a plan over its shards."""
+    if plan.shards == 1:
+        return UNDIVIDED
+    tasks = {slot.instance: _keeping(slot, catalogue) for slot in plan.slots}
+    streams: dict[str, StreamDivision] = {}
+    # A paused task takes no events, so it is in no part. Its state stays where it is.
+    whole = {each: 0 for each, task in tasks.items() if task is None or task.key is None}
+    for part in plan.parts():
+        found = _of_part(part, tasks, plan.shards)
+        streams.update(dict.fromkeys(part.streams, found))
+        if found.by is DividedBy.NOTHING:
+            whole.update(dict.fromkeys(part.instances & tasks.keys(), found.shard))
+    for change in plan.changes:
+        # The state that a fork takes over has to be where the fork is.
+        if change.source is not None and change.source not in tasks and change.instance in whole:
+            whole[change.source] = whole[change.instance]
+    return Division(
+        shards=plan.shards,
+        groups=plan.groups or evenly(plan.shards),
+        streams=streams,
+        keyed=frozenset(tasks.keys() - whole.keys()),
+        whole=whole,
+    )
+
+
+def _of_part(part: PlanPart, tasks: Mapping[int, TaskKeeping | None], shards: int) -> StreamDivision:
+    found = divisibility({each: tasks[each] for each in part.instances & tasks.keys()})
+    shard = shard_of_whole(part.instances, shards) if found.by is DividedBy.NOTHING else 0
+    return StreamDivision(by=found.by, key=found.key, shard=shard)
+
+
+def _keeping(slot: Slot, catalogue: Catalogue) -> TaskKeeping | None:
+    """What the task of a slot keeps; None if its type is not known here."""
+    kind = catalogue.find(slot.type)
+    if kind is None or kind.version != slot.version:
+        return None
+    config = kind.config.model_validate_json(slot.config)
+    return TaskKeeping.of(kind, config, (edge.parent for edge in slot.inputs))
 
 
 @cache

@@ -1,25 +1,37 @@
 """The kernel: runs one batch of a whole plan in one Python call, from the events that arrived to the record.
 
-The slots of a part run in topological order, each with all its events of the batch, or of a chunk of it, see
-`engine/kernel/early_end.py`. The order of events is that of the raw events: an emitted event has the cause of the event
-that it was emitted for, and a task takes its events in the order of their causes, then of its edges. So with one
-ingress stream, the boundaries of batches and chunks make no difference.
+The slots of a part run in topological order, each with all its events of the batch, or of a chunk of it. The order of
+events is that of the raw events: an emitted event has the cause of the event that it was emitted for, and a task takes
+its events in the order of their causes, then of its edges. So with one ingress stream, the boundaries of batches and
+chunks make no difference.
+
+**Births.** An emitted event has the birth of its cause. Causes never decrease along a stream, so a few look-ups give
+the births of all events that leave, however many there are.
+
+**The early end.** What a task takes for an event is known only afterwards. So the events of a part run in chunks, each
+as large as the last ones allow. All parts that serve one tenant share the time of a batch; those that need little of it
+run first. Once the time is used, the remaining events wait in their streams, and the record says where the batch ended
+for them. So nobody's tasks hold up the other parts of a job for longer, even if nothing was known of them. If one event
+took longer than that, its tenant has less time in the next batches.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from bridge import unpacked
 from bridge.messages import LARGEST_EVENT
 from bridge.raw_events import arrow_schema
-from engine.behaviour import Behaviour, pass_on
+from bridge.wire import UNKNOWN_BIRTH, Birth
+from engine.behaviour import Behaviour, TaskWatch, Unwatched, pass_on, task_cpu_ns
 from engine.event_streams import (
     Arrived,
     EventStream,
@@ -31,26 +43,167 @@ from engine.event_streams import (
     runs,
     without_metadata,
 )
-from engine.kernel.batch_births import BatchBirths
-from engine.kernel.early_end import BatchTime, EarlyEnd, between, causes_in, early_ends, ended_early
-from engine.kernel.entering_events import EnteringEvents, entering, from_bridge
-from engine.kernel.fed_events import FedEvents
-from engine.kernel.kept_dead_letters import newest
-from engine.kernel.layout import Inside, Layout, PartLayout, layout_of
-from engine.kernel.markers import cut_markers, cuts_at, switch_markers
-from engine.kernel.portion import EVERYTHING, Portion
-from engine.kernel.state_changes import change_states, in_effect, untransformed
-from engine.kernel.task_bounds import Allowance, EventCost, StateRoom, seconds_of
+from engine.kernel.entering_events import EVERYTHING, EnteringEvents, FedEvents, Portion, entering, from_bridge
+from engine.kernel.plans import (
+    Inside,
+    Layout,
+    PartLayout,
+    change_states,
+    cut_markers,
+    cuts_at,
+    in_effect,
+    layout_of,
+    switch_markers,
+    untransformed,
+)
+from engine.kernel.task_bounds import Allowance, EventCost, StateRoom, newest_dead, seconds_of
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun
 from engine.offset import Offset
-from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
+from engine.plan import Bridged, Entry, Feed, Ingress, Port, Slot, SlotState
 from engine.records.record import Dead, EmittedEvents, InstanceMeter, Record, Table
-from engine.records.staged_state import NUMBERS
-from engine.records.state import InstanceStates
+from engine.records.state import NUMBERS, InstanceStates
 from engine.side_effect import NOWHERE, ActingBehaviour, Origins
-from engine.supply import Bridged
-from engine.task_cpu import task_cpu_ns
-from engine.task_watch import TaskWatch, Unwatched
+
+_MOST_BIRTHS = 32
+"""The most births that are kept for one stream in one batch."""
+
+
+class BatchBirths:
+    """The births of the events that arrived in a batch; made by the kernel."""
+
+    def __init__(self, arrived: Iterable[tuple[int, Arrived]]) -> None:
+        """Each item comes with the cause of its first event, in the order of causes."""
+        begins, born, cause = [], [], 0
+        for first, item in arrived:
+            cause = first
+            for many, at in item.births or (Birth(item.count, UNKNOWN_BIRTH),):
+                begins.append(cause)
+                born.append(at)
+                cause += many
+        # Events of dead letters come after all that arrived, and their births are unknown.
+        self._begins = np.array([*begins, cause], np.int64)
+        self._born = np.array([*born, UNKNOWN_BIRTH], np.int64)
+
+    def of(self, causes: Numbers) -> tuple[Birth, ...]:
+        """The births of a stream's events, by their causes. If there are too many, neighbours get the oldest one."""
+        ends = np.append(np.searchsorted(causes, self._begins[1:]), len(causes))
+        many = np.diff(ends, prepend=0)
+        filled = many > 0
+        return _condensed_births(many[filled], self._born[filled])
+
+
+def _condensed_births(many: Numbers, born: Numbers) -> tuple[Birth, ...]:
+    if len(many) > _MOST_BIRTHS:
+        groups = np.arange(0, len(many), -(-len(many) // _MOST_BIRTHS))
+        many, born = np.add.reduceat(many, groups), np.minimum.reduceat(born, groups)
+    return tuple(map(Birth, many.tolist(), born.tolist()))
+
+
+_CHUNKS = 8
+"""The chunks in which a batch uses its time."""
+_CHUNK_GROWTH = 8
+"""The most by which a chunk is larger than the one before."""
+_COST_REMEMBERED = 0.5
+"""The part of a cost that still counts in the next batch with events of the part."""
+
+
+class BatchTime:
+    """The time that each batch of a job has, and who uses how much of it; kept by a worker from batch to batch.
+
+    >>> time, part = BatchTime(), PartLayout(owner="ann", instances=frozenset({1, 2}))
+    >>> time.begin(1.0)
+    >>> time.first_chunk(part), time.next_chunk(part, 1, 100), time.next_chunk(part, 8, 2_500_000_000)
+    (1, 8, 1)
+    >>> time.is_up(part, is_long=True)
+    True
+    """
+
+    def __init__(self) -> None:
+        self._most = self._chunk = 0
+        self._used = Counter[str | frozenset[int]]()
+        self._costs: dict[frozenset[int], float] = {}
+        """What an event of each part cost at most lately, in ns."""
+        self._noted = set[frozenset[int]]()
+        """The parts that ran in this batch."""
+
+    def begin(self, seconds: float) -> None:
+        """Begin a batch that has so many seconds of CPU for each owner, without what it used too much before."""
+        self._used = Counter({owner: used - self._most for owner, used in self._used.items() if used > self._most})
+        self._most = int(seconds * 1e9)
+        self._chunk = self._most // _CHUNKS
+        self._noted.clear()
+
+    def is_long(self, part: PartLayout, events: int) -> bool:
+        """Whether so many events may need more than a chunk."""
+        cost = self._costs.get(part.instances)
+        return cost is None or cost * events > self._chunk
+
+    def is_up(self, part: PartLayout, *, is_long: bool) -> bool:
+        """Whether those whom a part serves have used it; a chunk is kept for what is long, as that runs last."""
+        return self._used[part.owner] >= (self._most if is_long else self._most - self._chunk)
+
+    def first_chunk(self, part: PartLayout) -> int:
+        """The events of a part that run first."""
+        cost = self._costs.get(part.instances)
+        return 1 if cost is None else max(1, int(self._chunk / cost))
+
+    def next_chunk(self, part: PartLayout, events: int, ns: int) -> int:
+        """The events that run after some that took so much CPU."""
+        self._used[part.owner] += ns
+        known = self._costs.get(part.instances, 0.0)
+        if part.instances not in self._noted:
+            self._noted.add(part.instances)
+            known *= _COST_REMEMBERED
+        self._costs[part.instances] = max(known, ns / events)
+        return max(1, min(events * _CHUNK_GROWTH, events * self._chunk // max(1, ns)))
+
+
+def causes_in(entering: Mapping[Port, EventStream]) -> Numbers:
+    """The causes of the events that enter a part, each once and in order."""
+    streams = [stream.causes for stream in entering.values()]
+    return streams[0] if len(streams) == 1 else np.unique(np.concatenate([np.empty(0, np.int64), *streams]))
+
+
+def events_between(entering: Mapping[Port, EventStream], low: int, high: int | None) -> dict[Port, EventStream]:
+    """The events whose causes are at least `low` and less than `high`."""
+    return {
+        origin: stream.slice(
+            int(np.searchsorted(stream.causes, low)),
+            len(stream) if high is None else int(np.searchsorted(stream.causes, high)),
+        )
+        for origin, stream in entering.items()
+    }
+
+
+class EarlyEnd(NamedTuple):
+    """Where a batch ended in a stream whose next events wait."""
+
+    position: int
+    stamp: int
+    """The time when the first of them was spooled, in milliseconds."""
+
+
+def early_ends(cause: int, items: Iterable[tuple[int, Arrived]], streams: frozenset[str]) -> dict[str, EarlyEnd]:
+    """Where a batch ends in those streams that have events from a cause on; each item comes with its first cause."""
+    ends: dict[str, EarlyEnd] = {}
+    for first, item in items:
+        if item.stream in streams and first + item.count > cause:
+            ends.setdefault(item.stream, EarlyEnd(item.first + max(0, cause - first), item.stamp))
+    return ends
+
+
+def ended_early(end: Offset, early: Mapping[str, EarlyEnd]) -> Offset:
+    """The end of a batch that has come less far in some streams than it was to.
+
+    >>> ended_early(Offset(at={"a": 9, "b": 4}, held={"a": "cut"}), {"a": EarlyEnd(7, stamp=0)})
+    Offset(run=0, entry=0, at={'a': 7, 'b': 4}, held={}, cuts={}, shards=1)
+    """
+    if not early:
+        return end
+    held = {stream: marker for stream, marker in end.held.items() if stream not in early}
+    at = {stream: early[stream].position if stream in early else position for stream, position in end.at.items()}
+    return replace(end, at=at, held=held)
+
 
 __all__ = ["Arrived", "run_batch"]
 
@@ -259,7 +412,7 @@ class _Kernel:
             begun = task_cpu_ns()
             is_all = (at, end) == (0, len(causes))
             high = int(causes[end]) if end < len(causes) else None
-            self._run_chunk(part, entering if is_all else between(entering, low, high), inside, room)
+            self._run_chunk(part, entering if is_all else events_between(entering, low, high), inside, room)
             chunk = time.next_chunk(part, end - at, task_cpu_ns() - begun)
             at = end
 
@@ -282,7 +435,7 @@ class _Kernel:
             for port, stream in outcome.emitted.items():
                 streams[Port(slot.instance, port)] = stream
             if outcome.dead:
-                self._dead += newest(outcome.dead)
+                self._dead += newest_dead(outcome.dead)
             self.meters[slot.instance] = self.meters.get(slot.instance, _NO_WORK) + InstanceMeter(
                 cpu_ns=task_cpu_ns() - begun,
                 taken=len(taken),

@@ -10,7 +10,7 @@ import pyarrow as pa
 from bridge import ItemKind, between, packed, unpacked
 from bridge.wire import births_in, births_text
 from engine.kernel.batch import Arrived
-from engine.kernel.portion import EVERYTHING, Portion
+from engine.kernel.entering_events import EVERYTHING, Portion
 from engine.offset import Offset
 from engine.plan import Entry
 from engine.records.job_folder import spool_folder

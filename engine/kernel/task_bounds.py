@@ -2,18 +2,24 @@
 
 A bound turns too much into dead letters of the task itself: events that would make its state or an emitted event too
 large, and all that is left once it has used its CPU. A task that does nothing else is failed, as any other.
+
+Of the dead letters of a task only the newest are kept, as many as the service keeps of it. A task that can take nothing
+would otherwise send all its events once more, through a broker and a database that it shares with others, only to have
+them dropped there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.messages import LARGEST_EVENT
+from engine.behaviour import task_cpu_ns
 from engine.plan import Plan
-from engine.records.state_growth import StateGrowth
-from engine.task_cpu import task_cpu_ns
+from engine.records.record import Dead
+from engine.records.state import StateGrowth
 
 FIRST_EVENTS = 8
 """Events of the first call of a task whose cost is not known yet: it cannot be interrupted."""
@@ -197,3 +203,25 @@ class StateRoom:
         _, held = self._staged.get(instance, (growth, self._sizes.get(instance, 0)))
         self._held += growth.most - held
         self._staged[instance] = growth, growth.most
+
+
+MOST_DEAD_BYTES = 16 * 1024 * 1024
+"""Bytes of events of one task in one batch."""
+MOST_DEAD = 1_000
+"""Groups of neighbours with one reason, of one task in one batch; each is a message."""
+
+
+def newest_dead(dead: Sequence[Dead], *, most: int = MOST_DEAD, most_bytes: int = MOST_DEAD_BYTES) -> list[Dead]:
+    """The last dead letters of one task; of the first that is kept perhaps only its last events, but one at least."""
+    kept: list[Dead] = []
+    left = most_bytes
+    for each in reversed(dead[-most:]):
+        size, count = each.events.nbytes, each.events.num_rows
+        if size > left:
+            fit = count * left // size
+            if fit or not kept:
+                kept.append(replace(each, events=each.events.slice(count - max(1, fit))))
+            break
+        left -= size
+        kept.append(each)
+    return kept[::-1]

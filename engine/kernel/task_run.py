@@ -5,9 +5,11 @@ those that raise alone are found. These are parked, and all others are processed
 the other, at a cost that hardly grows with the number of good events. If a task does nothing but raise, all its events
 are parked. If very many would let its state grow beyond its bound, those near them are parked too.
 
+What a behaviour emits is checked: events of the declared fields, each with its cause, and none too large.
+
 A task that is suspected of killing its worker runs event by event from the start, see `engine/kernel/watchdog.py`. An
-acting behaviour also gets the names of its events, see `engine/side_effect.py`. A behaviour may also say itself which
-events it cannot take, see `engine/refusal.py`.
+acting behaviour also gets the names of its events, and a refusing one says itself which events it cannot take; for
+both, see `engine/behaviour.py`.
 """
 
 import traceback
@@ -20,16 +22,51 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.behaviour import Behaviour, NoBehaviour, PortEmission
+from engine.behaviour import Behaviour, EventName, NoBehaviour, PortEmission, RefusingBehaviour, TaskWatch, task_cpu_ns
 from engine.event_streams import EventStream, Numbers, PortRun, joined, without_metadata
-from engine.kernel.emissions import causes_of, check_emission
-from engine.kernel.task_bounds import Allowance, BeyondBound, StateBound, StateFull
+from engine.kernel.task_bounds import Allowance, BeyondBound, StateBound, StateFull, check_sizes
 from engine.records.record import CodeTraceback, Dead
-from engine.records.staged_state import Staged
-from engine.refusal import RefusingBehaviour
+from engine.records.state import Staged
 from engine.side_effect import NOWHERE, ActingBehaviour, EventNames, Origins, OutsideUnreachable, names_of
-from engine.task_cpu import task_cpu_ns
-from engine.task_watch import EventName, TaskWatch
+
+
+class InvalidEmission(ValueError):
+    """A behaviour returned something that breaks the rules for behaviours."""
+
+
+def check_emission(port: str, rows: pa.RecordBatch, outputs: Mapping[str, pa.Schema]) -> None:
+    """Check the events that a behaviour returned for a port. Raises `InvalidEmission`, or `BeyondBound`."""
+    if not isinstance(rows, pa.RecordBatch):
+        raise InvalidEmission(f"the task emits {type(rows).__name__} at port {port!r}, not a RecordBatch")
+    if port not in outputs:
+        raise InvalidEmission(
+            f"the task emits at port {port!r}, but not for an empty batch; emit an empty batch there too"
+        )
+    if not rows.schema.equals(outputs[port]):
+        fields = f"{_text(rows.schema)} at port {port!r}, but for an empty batch {_text(outputs[port])}"
+        raise InvalidEmission(f"the task emits {fields}; emit the same fields for every batch")
+    check_sizes(port, rows)
+
+
+def causes_of(port: str, count: int, origin: Numbers | None, causes: Numbers) -> Numbers:
+    """The causes of emitted events, by the indexes of the events that they were emitted for."""
+    if origin is None:
+        if count != len(causes):
+            raise InvalidEmission(
+                f"the task emits {count} events at port {port!r} for {len(causes)}; name the origin of each"
+            )
+        return causes
+    if len(origin) != count:
+        raise InvalidEmission(f"the task emits {count} events at port {port!r} and names the origins of {len(origin)}")
+    if count and (origin[0] < 0 or origin[-1] >= len(causes) or bool((origin[1:] < origin[:-1]).any())):
+        raise InvalidEmission(f"the origins at port {port!r} are not in ascending order, or outside the batch")
+    of_each: Numbers = causes[origin]
+    return of_each
+
+
+def _text(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema) or "no field"
+
 
 _SINGLY = 1_000
 """Events too many for a state after which no more are looked for one by one, as that would take all the task's CPU."""

@@ -36,8 +36,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from bridge.files import link_whole, make_folder
+from engine.behaviour import EventName
 from engine.plan import Limits
-from engine.task_watch import EventName
 
 DEATHS_OF_SUSPECT = 3
 """The deaths in an instance after which the event of the last ones is convicted."""

@@ -9,25 +9,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.behaviour import Behaviour, behaviours_of
-from engine.division import Division
-from engine.host_outside import HostOutside
-from engine.kernel.batch import Arrived, run_batch
+from engine.kernel.batch import Arrived, BatchTime, run_batch
 from engine.kernel.batch_rows import Span
-from engine.kernel.dead_letter_feed import new_feeds
-from engine.kernel.early_end import BatchTime
-from engine.kernel.portion import Portion
-from engine.kernel.state_imports import brought
+from engine.kernel.entering_events import Portion, new_feeds
+from engine.kernel.plans import brought
 from engine.kernel.task_bounds import EventCost
 from engine.kernel.watchdog import Attempt
-from engine.plan import Entry, StateImport
-from engine.records.job_folder import job_folder
-from engine.records.kept_cuts import KeptCut
+from engine.outside import HostOutside
+from engine.plan import Division, Entry, StateImport
+from engine.records.files import Header, RecordFile
+from engine.records.job_folder import KeptCut, job_folder
 from engine.records.record import Table
-from engine.records.record_file import RecordFile
-from engine.records.record_header import Header
-from engine.records.record_store import RecordStore
-from engine.records.shard_states import ShardStates
-from engine.records.state import InstanceStates
+from engine.records.state import InstanceStates, ShardStates
+from engine.records.store import RecordStore
 
 
 class WrongRecord(RuntimeError):

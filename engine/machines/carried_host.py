@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
-from engine.host.host import SparkHost
+from engine.host.application import SparkHost
 from engine.machines.carrier_orders import CarrierOrder
 from engine.replicas.copies import Copies, CopiesEnded
 from engine.replicas.replicator import Replicator

@@ -20,10 +20,8 @@ from typing import Any
 
 from engine.log_lines import begin_log
 from engine.machines.warm_up import warm_up
-from engine.spark.class_archive import archive_of, making_archive
-from engine.spark.home import find_spark
-from engine.spark.java import find_java
-from engine.spark.session import start_session
+from engine.spark.programs import find_java
+from engine.spark.session import archive_of, find_spark, making_archive, start_session
 
 ARCHIVED_AFTER = 600.0
 """Seconds after which a machine has run long enough that it will be started again."""

@@ -20,8 +20,7 @@ from bridge import topics
 from bridge.files import make_folder, write_whole
 from engine.code.store import CODE_FOLDER
 from engine.code.vouchers import VOUCHERS
-from engine.reachable_hosts import REACHABLE
-from engine.vault import VAULT_FOLDER
+from engine.outside import REACHABLE, VAULT_FOLDER
 
 _LIST = "list"
 _PART_BYTES = 512 * 1024

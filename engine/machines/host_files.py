@@ -7,9 +7,7 @@ from urllib.parse import quote
 from bridge.files import link_whole, make_folder
 from engine.code.store import CODE_FOLDER
 from engine.code.vouchers import VOUCHERS
-from engine.host_outside import DEPLOYMENT, FILES
-from engine.reachable_hosts import REACHABLE
-from engine.vault import VAULT_FOLDER, VAULT_KEY
+from engine.outside import DEPLOYMENT, FILES, REACHABLE, VAULT_FOLDER, VAULT_KEY
 
 _COMMON = (CODE_FOLDER, FILES, REACHABLE, VAULT_FOLDER, VAULT_KEY, VOUCHERS)
 """What the manager writes, and tasks of any host read."""

@@ -17,8 +17,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from bridge.transport.address import Address
-from engine.host.copy_address import CopyAddress
-from engine.host.host import SparkHost
+from engine.host.application import SparkHost
+from engine.host.keeper import CopyAddress
 from engine.machines.carried_host import Carried, CarriedHost
 from engine.machines.carrier_orders import CarrierOrder, OrderStore
 from engine.machines.carrier_watch import CarrierWatch
@@ -34,7 +34,7 @@ from engine.replicas.copy_room import CopyRoom
 from engine.replicas.copy_server import CopyServer
 from engine.replicas.replicator import Replicator
 from engine.replicas.store.address import StoreAddress
-from engine.spark.cores import cores_of
+from engine.spark.session import cores_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from bridge.transport.address import Address
 from engine.behaviour import installed_behaviours
-from engine.host.copy_address import CopyAddress
+from engine.host.keeper import CopyAddress
 from engine.log_lines import begin_log
 from engine.machines.class_archiver import archive_classes
 from engine.machines.machine import CarriedElsewhere, Machine
-from engine.spark.code_archive import pack_code
-from engine.spark.jvm_watch import await_end, has_ended
-from engine.spark.session import is_local, start_session
+from engine.spark.session import await_end, has_ended, is_local, pack_code, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

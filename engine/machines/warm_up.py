@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 from bridge import SystemClock
 from bridge.sender import PlainMessage
 from bridge.wire import Emitted, Stream
-from engine.job.job import SparkJob
 from engine.job.lifecycle import JobState
-from engine.job.pace_server import begin_pace_server
+from engine.job.pace_keeper import begin_pace_server
+from engine.job.query import SparkJob
 from engine.plan import Plan
 
 if TYPE_CHECKING:

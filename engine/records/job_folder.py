@@ -1,17 +1,111 @@
-"""The folder of a job: its lease, log of plans, records, cuts, attempts, and notes of Spark's own."""
+"""The folder of a job: its lease, log of plans, records, cuts, ends, attempts, and notes of Spark's own.
+
+**Kept cuts**: the states of a cut are not pruned until it is released. There is a file for each connected part of the
+plan.
+
+**Planned ends**: where a batch ends is durable before it begins, so that a batch that is run again is the same. What
+tasks write outside is named by its batch, and the records of its shards have to be of one batch.
+"""
 
 import json
+import os
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from urllib.parse import quote
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
-from bridge.files import make_folder, sync_folder, write_whole
+from bridge.files import Steps, make_folder, no_steps, sync_folder, write_whole
+from engine.offset import Offset
 from engine.plan import Entry
 from engine.plan_messages import read_entry, written_entry
-from engine.records.damage import damage_named
-from engine.records.kept_cuts import KeptCuts
+from engine.records.files import damage_named
+
+
+class KeptCut(NamedTuple):
+    """A cut of one connected part of a job's plan."""
+
+    name: str
+    batch: int
+    """Its states are those after this batch."""
+    instances: tuple[int, ...]
+    positions: Mapping[str, int]
+
+
+class KeptCuts:
+    """The folder of a job's kept cuts, with a file for each connected part of the plan."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def keep(self, cut: KeptCut) -> None:
+        """Keep the states of a cut until it is released."""
+        content = {"instances": list(cut.instances), "positions": dict(cut.positions)}
+        write_whole(self.path / f"{quote(cut.name, safe='')}.{cut.batch:020d}", json.dumps(content).encode())
+
+    def all(self) -> list[KeptCut]:
+        """The kept cuts, one for each part of the plan."""
+        return [_read(path) for path in self._files()]
+
+    def is_empty(self) -> bool:
+        """True if no cut is kept."""
+        return not self._files()
+
+    def release(self, name: str) -> bool:
+        """Keep a cut no longer; False if it was not kept."""
+        # Not by a pattern, since a name may contain dots.
+        kept = [path for path in self._files() if path.name.rpartition(".")[0] == quote(name, safe="")]
+        for path in kept:
+            path.unlink(missing_ok=True)
+        if kept:
+            sync_folder(self.path)
+        return bool(kept)
+
+    def _files(self) -> list[Path]:
+        try:
+            # Called several times at every beat, usually for an empty folder; a glob costs more.
+            names = os.listdir(self.path)  # noqa: PTH208 - see above
+        except FileNotFoundError:
+            # A crash interrupted the making of the job.
+            return []
+        return [self.path / name for name in sorted(names) if "." in name]
+
+
+def _read(path: Path) -> KeptCut:
+    name, _, batch = path.name.rpartition(".")
+    with damage_named(path):
+        content = json.loads(path.read_bytes())
+        return KeptCut(unquote(name), int(batch), tuple(content["instances"]), content["positions"])
+
+
+class PlannedEnds:
+    """The folder of the ends, named by their batches; the job's host writes it."""
+
+    def __init__(self, folder: Path, *, step: Steps = no_steps) -> None:
+        self._folder = folder
+        self._step = step
+
+    def keep(self, batch: int, end: Offset) -> None:
+        """Make durable where a batch ends; only then may it begin."""
+        make_folder(self._folder)
+        write_whole(self._path(batch), json.dumps(end.as_json()).encode(), self._step)
+
+    def find(self, batch: int) -> Offset | None:
+        """Where a batch ends that may have been begun; None if there is none."""
+        path = self._path(batch)
+        if not path.exists():
+            return None
+        with damage_named(path):
+            return Offset.of_json(json.loads(path.read_bytes()))
+
+    def forget(self, batch: int) -> None:
+        """Remove the end of a batch whose records are removed."""
+        self._path(batch).unlink(missing_ok=True)
+
+    def _path(self, batch: int) -> Path:
+        return self._folder / f"{batch:020d}"
+
 
 _LONGEST_NAME = 200
 

@@ -1,20 +1,271 @@
 """The state of a job in a worker: bytes by instance, key group and key, versioned by batch.
 
-A batch stages its changes per instance and puts them into its record; `settle` applies them. Each record also contains
-images, which are the whole content of some key groups, so that the state can be rebuilt from records of a bounded age.
-The groups with the oldest images come first. About as many bytes are imaged as were changed, so the cost depends on the
-changes and not on the size of the state. In addition, one group is imaged every few batches, so that old records are
-not needed for ever if little changes.
+A batch stages its changes per instance and puts them into its record; `InstanceStates.settle` applies them. `Staged` is
+the state of one instance as one batch sees and changes it, and what behaviours keep their memory in. Its size with the
+staged changes is known without a look at each of them.
+
+Each record also contains images, which are the whole content of some key groups, so that the state can be rebuilt from
+records of a bounded age. The groups with the oldest images come first. About as many bytes are imaged as were changed,
+so the cost depends on the changes and not on the size of the state. In addition, one group is imaged every few batches,
+so that old records are not needed for ever if little changes.
+
+`ShardStates` are the part of one shard: its key groups, and the numbers and notes of all instances.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, cast
+from itertools import islice, repeat
+from typing import Any, Final, TypeAlias, cast
+from zlib import crc32
 
+import msgspec
+
+from dags.divisibility import GROUPS
 from engine.records.record import Image, Record, Table
-from engine.records.staged_state import NUMBERS, Staged
-from engine.records.state_growth import KEY_BYTES
+
+KEY_BYTES: Final = 16
+"""The assumed overhead of a key, in bytes."""
+ABSENT: Final = bytes(bytearray(b"absent"))
+"""Marks a key that is not staged; None marks a deleted key. Compared by identity, never by content."""
+NOT_KEPT: Final[Mapping[bytes, bytes]] = {}
+
+Overlay: TypeAlias = dict[bytes, bytes | None]
+Change: TypeAlias = tuple[Overlay, bytes, bytes | None]
+"""What was staged for a key before, in which overlay."""
+
+
+class StateGrowth:
+    """The size of a state as its changes are staged and undone; made with the staged state, and part of it."""
+
+    def __init__(
+        self, kept: Mapping[int, Mapping[bytes, bytes]], keys: Overlay, journal: Sequence[Change], size: int
+    ) -> None:
+        """`size` is that of what is kept, in bytes."""
+        self._kept = kept
+        self._keys = keys
+        self._journal = journal
+        self._most = size
+        """A bound of the size: all that was staged."""
+        self._size = size
+        """The size up to a place of the journal."""
+        self._counted = 0
+
+    @property
+    def most(self) -> int:
+        """A bound of the size with what is staged, which costs nothing to ask for."""
+        return self._most
+
+    @property
+    def size(self) -> int:
+        """The size with what is staged."""
+        return self._counted_size()
+
+    def note(self, size: int, keys: int = 1) -> None:
+        """Note that so many bytes are staged for some keys."""
+        self._most += size + KEY_BYTES * keys
+
+    def undo(self, token: int) -> None:
+        """Note that the changes since a mark are about to be undone."""
+        if token < self._counted:
+            self._size = self._counted_size() - self._since(token)
+            self._counted = token
+
+    def exceeds(self, most: int, token: int) -> bool:
+        """True if the state has more than so many bytes, and has grown since a mark."""
+        # Nearly always known from the bound.
+        return self._most > most and self._counted_size() > most and self._since(token) > 0
+
+    def _counted_size(self) -> int:
+        self._size += self._since(self._counted)
+        self._counted = len(self._journal)
+        return self._size
+
+    def _since(self, token: int) -> int:
+        """The bytes by which the state of keys has grown since a mark."""
+        changed: Overlay = {}
+        for overlay, key, before in islice(self._journal, token, None):
+            if overlay is self._keys and key not in changed:
+                changed[key] = before
+        return sum(
+            _weight(key, self._keys[key])
+            - _weight(key, self._kept.get(crc32(key) % GROUPS, NOT_KEPT).get(key) if before is ABSENT else before)
+            for key, before in changed.items()
+        )
+
+
+def _weight(key: bytes, value: bytes | None) -> int:
+    return 0 if value is None else KEY_BYTES + len(key) + len(value)
+
+
+NUMBERS: Final = GROUPS
+"""An extra group for an instance's notes and the numbers of its ports. They are kept, moved and dropped with its state,
+and every shard knows them."""
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
+_NOTE: Final = b"\0"
+"""The beginning of the keys of notes. No port has such a name."""
+
+
+def packed_key(key: tuple[Any, ...]) -> bytes:
+    """The bytes of a key in the state. Equal floats give the same bytes, and so do all NaNs.
+
+    >>> packed_key((-0.0, "a")) == packed_key((0.0, "a"))
+    True
+    """
+    if float in map(type, key):
+        key = tuple(_NAN if each != each else each + 0.0 if type(each) is float else each for each in key)  # noqa: PLR0124 - only NaN differs from itself
+    return _pack(key)
+
+
+_NAN = float("nan")
+
+
+def is_note(key: bytes) -> bool:
+    """Whether a key of the group `NUMBERS` is that of a note."""
+    return key.startswith(_NOTE)
+
+
+def packed_number(number: int) -> bytes:
+    """A number as the group `NUMBERS` has it."""
+    return _pack(number)
+
+
+def unpacked_number(kept: bytes) -> int:
+    """A number of the group `NUMBERS`."""
+    return int(_unpack(kept))
+
+
+def packed_value(value: Any) -> bytes:
+    """The bytes of a value in the state. A tuple comes back as a list."""
+    return _pack(value)
+
+
+class Staged:
+    """The state of one instance as a batch sees it; made by `InstanceStates.of`, used by behaviours and the kernel.
+
+    Changes lie over the kept state until `InstanceStates.settle`, and a journal can undo them before. Methods whose
+    names end in `many` take and return packed keys and values.
+    """
+
+    def __init__(self, kept: Mapping[int, Mapping[bytes, bytes]], size: int = 0) -> None:
+        """`size` is that of what is kept, in bytes."""
+        self._kept = kept
+        self._keys: Overlay = {}
+        self._numbers: Overlay = {}
+        self._journal: list[Change] = []
+        self.growth = StateGrowth(kept, self._keys, self._journal, size)
+        """How large the state has become."""
+
+    def get(self, key: tuple[Any, ...]) -> Any:
+        """The value of a key; None if there is none."""
+        value = self._got(packed_key(key))
+        return None if value is None else _unpack(value)
+
+    def put(self, key: tuple[Any, ...], value: Any) -> None:
+        """Set the value of a key."""
+        self._put(self._keys, packed_key(key), _pack(value))
+
+    def delete(self, key: tuple[Any, ...]) -> None:
+        """Delete a key."""
+        self._put(self._keys, packed_key(key), None)
+
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
+        """The value of each key."""
+        got = self._got
+        return [got(key) for key in keys]
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Set the value of each key, or delete the key if it is None. For a repeated key, the last value counts."""
+        self.growth.note(sum(map(len, keys)) + sum([len(each) for each in values if each]), len(keys))
+        before = map(self._keys.get, keys, repeat(ABSENT))
+        self._journal.extend(zip(repeat(self._keys), keys, before))
+        self._keys.update(zip(keys, values, strict=True))
+
+    def number(self, port: str) -> int:
+        """The number of the next event of a port."""
+        key = port.encode()
+        value = self._numbers.get(key, ABSENT)
+        if value is ABSENT:
+            value = self._kept.get(NUMBERS, NOT_KEPT).get(key)
+        return 0 if value is None else int(_unpack(value))
+
+    def advance(self, port: str, count: int) -> int:
+        """Assign numbers to `count` events of a port; returns the first."""
+        first = self.number(port)
+        if count:
+            self._put(self._numbers, port.encode(), _pack(first + count))
+        return first
+
+    def note(self, name: str) -> bytes:
+        """What is noted of the instance as a whole; empty if nothing is."""
+        key = _NOTE + name.encode()
+        value = self._numbers.get(key, ABSENT)
+        if value is ABSENT:
+            value = self._kept.get(NUMBERS, NOT_KEPT).get(key)
+        return value or b""
+
+    def put_note(self, name: str, value: bytes) -> None:
+        """Note something of the instance as a whole; no bytes remove a note."""
+        self._put(self._numbers, _NOTE + name.encode(), value)
+
+    def notes(self, prefix: str) -> dict[str, bytes]:
+        """The notes whose names begin with a prefix."""
+        begin = _NOTE + prefix.encode()
+        found = {**self._kept.get(NUMBERS, NOT_KEPT), **self._numbers}
+        return {key[len(_NOTE) :].decode(): value for key, value in found.items() if value and key.startswith(begin)}
+
+    def mark(self) -> int:
+        """A token of the current state, for `rollback`."""
+        return len(self._journal)
+
+    def rollback(self, token: int) -> None:
+        """Undo all changes since a mark."""
+        self.growth.undo(token)
+        while len(self._journal) > token:
+            overlay, key, before = self._journal.pop()
+            if before is ABSENT:
+                # A key that one call put twice has two such entries.
+                overlay.pop(key, None)
+            else:
+                overlay[key] = before
+
+    def bring(self, groups: Mapping[int, Mapping[bytes, bytes | None]]) -> None:
+        """Put the state of an instance from elsewhere, including its numbers."""
+        for group, items in groups.items():
+            overlay = self._numbers if group == NUMBERS else self._keys
+            for key, value in items.items():
+                self._put(overlay, key, value)
+
+    def changes(self) -> dict[int, Overlay]:
+        """The staged changes, by key group."""
+        grouped: dict[int, Overlay] = {}
+        for key, value in self._keys.items():
+            group = crc32(key) % GROUPS
+            if group in grouped:
+                grouped[group][key] = value
+            else:
+                grouped[group] = {key: value}
+        if self._numbers:
+            grouped[NUMBERS] = dict(self._numbers)
+        return grouped
+
+    def changed_groups(self) -> set[int]:
+        """The key groups with staged changes."""
+        return {crc32(key) % GROUPS for key in self._keys}
+
+    def _got(self, key: bytes) -> bytes | None:
+        value = self._keys.get(key, ABSENT)
+        if value is ABSENT:
+            return self._kept.get(crc32(key) % GROUPS, NOT_KEPT).get(key)
+        return value
+
+    def _put(self, overlay: Overlay, key: bytes, value: bytes | None) -> None:
+        self.growth.note(len(key) + len(value or b""))
+        self._journal.append((overlay, key, overlay.get(key, ABSENT)))
+        overlay[key] = value
+
 
 AT_LEAST_EVERY: Final = 8
 """A group is imaged at least once in this many batches, even without changes."""
@@ -184,3 +435,52 @@ class InstanceStates:
 
 def _size_of(items: Mapping[bytes, bytes]) -> int:
     return KEY_BYTES * len(items) + sum(map(len, items)) + sum(map(len, items.values()))
+
+
+class ShardStates(InstanceStates):
+    """The states that one shard has after a batch; made by `RecordStore.shard_state`.
+
+    What every shard knows, the group `NUMBERS`, is not among the changes of a shard. Each shard stages it as if it were
+    alone, and the whole record says how the numbers of all go together; see `engine.records.files`.
+    """
+
+    def __init__(self, shard: int) -> None:
+        self.shard = shard
+        super().__init__()
+
+    def set_common(self, common: Image) -> None:
+        """Take over the numbers and notes of all instances after the batch of this version."""
+        for instance, groups in list(self._kept.items()):
+            groups.pop(NUMBERS, None)
+            if not groups:
+                del self._kept[instance]
+        for instance, items in common.items():
+            self._kept.setdefault(instance, {})[NUMBERS] = dict(items)
+
+    def settle(self, record: Record) -> Record:
+        """Apply a shard's record; returns it with its images, and with the numbers and notes as it leaves them."""
+        noted = {each: groups[NUMBERS] for each, groups in record.changes.items() if NUMBERS in groups}
+        changes = {
+            instance: {group: items for group, items in groups.items() if group != NUMBERS}
+            for instance, groups in record.changes.items()
+        }
+        common = self._common(record, noted)
+        settled = super().settle(replace(record, changes={each: groups for each, groups in changes.items() if groups}))
+        return replace(settled, imaged={**settled.imaged, NUMBERS: common})
+
+    def _common(self, record: Record, noted: Mapping[int, Mapping[bytes, bytes | None]]) -> Image:
+        """All numbers and notes from the first shard, and only new notes from the others."""
+        if self.shard:
+            notes = {each: {k: v or b"" for k, v in items.items() if is_note(k)} for each, items in noted.items()}
+            return {each: items for each, items in notes.items() if items}
+        before = {each: groups[NUMBERS] for each, groups in self._kept.items() if NUMBERS in groups}
+        after: dict[int, dict[bytes, bytes]] = {
+            each: dict(items) for each, items in before.items() if each not in record.dropped
+        }
+        for instance, items in noted.items():
+            after.setdefault(instance, {}).update({key: value or b"" for key, value in items.items()})
+        return {each: {key: value for key, value in items.items() if value} for each, items in after.items()}
+
+    def _weigh(self, group: int, more: int) -> None:
+        if group != NUMBERS:
+            super()._weigh(group, more)

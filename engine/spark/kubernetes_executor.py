@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.spark.home import find_spark
-from engine.spark.java import find_java
+from engine.spark.programs import find_java
+from engine.spark.session import find_spark
 
 BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 OPTIONS: Mapping[str, str] = {

@@ -1,20 +1,224 @@
-"""The Spark session of a host, configured so that a batch costs little."""
+"""The Spark session of a host: its programs and classes, settings by which a batch costs little, and its end.
 
+- The home of Spark's programs is the installed one, but without its archive of PySpark: every Python process of Spark
+  would import from that archive first, and compile all of it again.
+- The class archive has Spark's classes as the JVM keeps them once they are loaded, in a file that it maps. With it a
+  session starts in half the time, and with half the CPU: else the JVM finds, reads and checks some 14,000 classes
+  again. An archive goes with one Java and one installation of Spark; if it does not fit, the JVM does without. It lies
+  beside Spark's programs, in the user's caches. `engine.machines.class_archiver` makes it.
+- With the archive of Braid's code the workers of a cluster run the same code as their host. Braid's dependencies, and
+  packages with behaviours of third parties, have to be installed on every worker: they may hold compiled code, which
+  cannot be loaded from an archive.
+- Local files are created without a command for each. Hadoop runs `chmod` for every file that it creates, unless it
+  finds a native library that Spark does not come with. Each batch creates two files, and the commands took a tenth of
+  its CPU.
+- Named workers are Python processes that only what was begun under the same name shares. Otherwise Spark lends a
+  process, once it is idle, to whatever was begun with the same environment.
+- The cores are those of the executors that the application has now.
+- A host whose JVM died or hangs has to end, and is started again; so it waits for that.
+"""
+
+import hashlib
+import io
+import math
 import os
 import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+import zipfile
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships no types
 from pyspark.sql import SparkSession
 
-from engine.spark.class_archive import recording_classes, using_archive
-from engine.spark.forked_python import forking_python
-from engine.spark.home import find_spark, jars_to_find_first
-from engine.spark.java import find_java
-from engine.spark.local_files import use_plain_files
+from bridge.files import link_whole, make_folder
+from engine.spark.programs import caches, find_java, forking_python, version_output
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def find_spark(environment: MutableMapping[str, str]) -> None:
+    """Set `SPARK_HOME` in an environment to such a home, unless it is set already."""
+    installed = Path(pyspark.__file__).parent
+    if "SPARK_HOME" in environment or not (installed / "jars").is_dir():
+        return
+    home = caches(environment) / "braid" / f"spark-{hashlib.sha256(bytes(installed)).hexdigest()[:16]}"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        for name in ("bin", "jars", "sbin"):
+            # It was made by an earlier start, or by another process just now.
+            with suppress(FileExistsError):
+                (home / name).symlink_to(installed / name)
+    except OSError:
+        # Without it Spark only starts a little slower.
+        return
+    environment["SPARK_HOME"] = str(home)
+
+
+def jars_to_find_first(environment: Mapping[str, str]) -> str:
+    """The archives in which Spark looks for classes at every batch, as a class path.
+
+    To find out what a function needs, Spark reads its class again, from the first of hundreds of archives that has it.
+    """
+    home = environment.get("SPARK_HOME", Path(pyspark.__file__).parent)
+    found = (each for name in ("core", "sql", "catalyst") for each in Path(home, "jars").glob(f"spark-{name}_*.jar"))
+    return os.pathsep.join(map(str, found))
+
+
+def archive_of(environment: Mapping[str, str]) -> Path | None:
+    """Where the archive of an environment's Java and Spark is, or would be; None if they are not known.
+
+    `find_java` and `find_spark` must have changed the environment.
+    """
+    java, home = java_of(environment), environment.get("SPARK_HOME", "")
+    if java is None or not home:
+        return None
+    # The JVM itself compares the archives of classes by their times.
+    jars = sorted(
+        (each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in Path(home, "jars").glob("*.jar")
+    )
+    key = repr((str(java), version_output(java), jars_to_find_first(environment), jars))
+    return Path(home) / f"classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
+
+
+def java_of(environment: Mapping[str, str]) -> Path | None:
+    """The Java that Spark runs on in an environment."""
+    if home := environment.get("JAVA_HOME"):
+        return Path(home) / "bin" / "java"
+    found = shutil.which("java", path=environment.get("PATH", os.defpath))
+    return None if found is None else Path(found)
+
+
+def using_archive(environment: Mapping[str, str]) -> str:
+    """The option of a JVM that uses the archive; empty if there is none."""
+    archive = archive_of(environment)
+    return _jvm_option("SharedArchiveFile", archive) if archive is not None and archive.exists() else ""
+
+
+def recording_classes(to: Path) -> str:
+    """The option of a JVM that writes the names of the classes that it loads into a file."""
+    return _jvm_option("DumpLoadedClassList", to)
+
+
+def making_archive(java: str, class_path: str, classes: Path, archive: Path) -> list[str]:
+    """The command that makes an archive of the classes in a file."""
+    return [
+        java,
+        # As the driver has them: an archive goes with one kind of collector.
+        "-XX:+UseSerialGC",
+        "-XX:-UsePerfData",
+        "-Xshare:dump",
+        f"-XX:SharedClassListFile={classes}",
+        f"-XX:SharedArchiveFile={archive}",
+        "-cp",
+        class_path,
+    ]
+
+
+def _jvm_option(name: str, path: Path) -> str:
+    # Spark splits options at blanks.
+    return f'"-XX:{name}={path}"'
+
+
+WORKER_PACKAGES = ("bridge", "dags", "engine")
+"""The packages of Braid that a worker imports."""
+_FILE_TIME = (1980, 1, 1, 0, 0, 0)
+"""The time of every file, so that the same code gets the same name."""
+
+
+def pack_code(folder: Path) -> Path:
+    """Make an archive of Braid's code, named by its content.
+
+    It has to outlive this process, because executors fetch it when they start.
+    """
+    content = io.BytesIO()
+    # Not compressed: it is read far more often than sent.
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        for package in WORKER_PACKAGES:
+            for name, source in _packed_modules(package, resources.files(package)):
+                archive.writestr(zipfile.ZipInfo(name, _FILE_TIME), source)
+    found = folder / f"braid-{hashlib.sha256(content.getvalue()).hexdigest()[:16]}.zip"
+    if not found.exists():
+        make_folder(folder)
+        link_whole(found, content.getvalue())
+    return found
+
+
+def _packed_modules(name: str, found: Traversable) -> Iterator[tuple[str, bytes]]:
+    """The modules in a package and in those below it, in order."""
+    for each in sorted(found.iterdir(), key=lambda each: each.name):
+        if each.is_dir():
+            yield from _packed_modules(f"{name}/{each.name}", each)
+        elif each.name.endswith(".py"):
+            yield f"{name}/{each.name}", each.read_bytes()
+
+
+_NAME = "PlainFiles"
+_SOURCE = f"""
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.attribute.PosixFilePermissions;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+public class {_NAME} extends RawLocalFileSystem {{
+    public void setPermission(Path path, FsPermission permission) throws IOException {{
+        if (permission.getStickyBit()) {{
+            // Java has no name for it.
+            super.setPermission(path, permission);
+        }} else {{
+            Files.setPosixFilePermissions(
+                pathToFile(path).toPath(), PosixFilePermissions.fromString(permission.toString()));
+        }}
+    }}
+}}
+"""
+
+
+def use_plain_files(session: SparkSession) -> None:
+    """Have Hadoop set permissions itself, by a class compiled with the compiler for Spark's generated code."""
+    context: Any = session.sparkContext
+    jvm, java = context._jvm, context._jsc  # noqa: SLF001 - there is no public way to them
+    settings = java.hadoopConfiguration()
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(_SOURCE)
+    settings.setClassLoader(compiler.getClassLoader())
+    settings.set("fs.file.impl", _NAME)
+    # Hadoop caches the first one that is made, so it has to be this.
+    files = jvm.org.apache.hadoop.fs
+    files.FileSystem.closeAll()
+    files.Path("file:///").getFileSystem(settings)
+
+
+_WORKERS_VARIABLE = "BRAID_WORKERS"
+_naming = threading.Lock()
+
+
+@contextmanager
+def workers_named(session: "SparkSession", name: str) -> Iterator[None]:
+    """Have the functions that are given to Spark meanwhile run in the workers of a name; many share the empty one."""
+    context: Any = session.sparkContext
+    # Another thread's functions must not come in under this name.
+    with _naming:
+        if name:
+            context.environment[_WORKERS_VARIABLE] = name
+        try:
+            yield
+        finally:
+            context.environment.pop(_WORKERS_VARIABLE, None)
+
 
 _MOST_FAILURES = 8
 """The number of tries of a batch before its job is started again; a task to blame is found in fewer."""
@@ -150,3 +354,66 @@ def slotted_master(master: str) -> tuple[str, int | None]:
         cores = match[1] if match[1] not in {None, "*"} else os.cpu_count()
         return f"local[{LOCAL_SLOTS},{_MOST_FAILURES}]", int(cores or 1)
     return master, None
+
+
+_SLOTS_PER_CORE = "spark.braid.slotsPerCore"
+"""The setting by which the operator of a cluster says how many of its workers' cores in name are one core."""
+
+
+def cores_of(session: "SparkSession") -> int:
+    """The cores of this machine, or of a cluster's workers, which changes when workers join or leave."""
+    context: Any = session.sparkContext
+    if is_local(context.master or ""):
+        return int(context.defaultParallelism)
+    # `defaultParallelism` is 2 at least, whatever is there.
+    scala = context._jsc.sc()  # noqa: SLF001 - there is no public way to it
+    slots = int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+    return math.ceil(slots / int(context.getConf().get(_SLOTS_PER_CORE, "16")))
+
+
+_LOOK_SECONDS = 5.0
+"""Seconds between two looks."""
+_JVM_ENDING = 2.0
+"""Seconds within which a JVM ends after its connections were closed."""
+_HANGS_AFTER = 12
+"""Looks without an answer until the JVM counts as hanging; counted, because the host itself may be held up."""
+
+
+def has_ended(session: "SparkSession") -> bool:
+    """Whether the JVM of a session has ended, or ends within a moment: calls to it may fail before that."""
+    try:
+        session.sparkContext._gateway.proc.wait(_JVM_ENDING)  # type: ignore[union-attr]  # noqa: SLF001 - there is no public way
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def await_end(session: "SparkSession") -> str:
+    """Wait until the JVM of a session does not work any more; "died" or "hangs"."""
+    context = session.sparkContext
+    process = context._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001 - there is no public way to see that it died
+    clock = context._jvm.System  # type: ignore[union-attr]  # noqa: SLF001 - or that it hangs
+    answered, ended = threading.Event(), threading.Event()
+
+    def await_process() -> None:
+        # Without a timeout: with one, the process is looked at twenty times a second.
+        process.wait()
+        ended.set()
+
+    def ask() -> None:
+        while True:
+            # If it cannot be asked it died, which the other thread notices.
+            with suppress(Py4JError, OSError):
+                clock.nanoTime()
+                answered.set()
+            time.sleep(_LOOK_SECONDS)
+
+    for target, name in ((ask, "asks the JVM"), (await_process, "awaits the JVM")):
+        threading.Thread(target=target, name=name, daemon=True).start()
+    silent = 0
+    while silent < _HANGS_AFTER:
+        if ended.wait(_LOOK_SECONDS):
+            return "died"
+        silent = 0 if answered.is_set() else silent + 1
+        answered.clear()
+    return "hangs"

@@ -3,11 +3,15 @@
 What Spark does for a batch of its own costs some 40 ms of CPU, so one lasts as long as there is something to do. What
 has happened in it is said by the records alone: a task of a long batch that begins again goes on behind the last one.
 
-Spark makes a reader in a process for planning, and another wherever a long batch is read. So a reader connects only
-when it has to, and the modules that only reading needs are imported there: every job has a process that plans.
+Spark makes a reader in a process for planning, and another wherever a long batch is read. So a reader connects to its
+host only when it has to, and the modules that only reading needs are imported there. A `PaceLine` is the line to the
+host, which says what the next long batch and the next batch are; workers report over it what they have recorded. Every
+job has a process that plans, so this imports next to nothing.
 """
 
+import json
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +24,51 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from engine.offset import Offset
-from engine.spark.pace_line import PaceLine
+
+
+class PaceLine:
+    """The line of one process for one job; it connects at its first question."""
+
+    def __init__(self, address: str, job: str) -> None:
+        """`address` is that of a `PaceServer`."""
+        self._address = address
+        self._job = job
+        self._connection: socket.socket | None = None
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a question, for which it waits as long as the host does."""
+        if self._connection is None:
+            self._connection = _connected(self._address)
+        self._connection.sendall(json.dumps({"job": self._job, **question}).encode() + b"\n")
+        line = b""
+        while not line.endswith(b"\n"):
+            more = self._connection.recv(65_536)
+            if not more:
+                raise ConnectionError(f"the host of job {self._job} is gone; it starts the job again once it is back")
+            line += more
+        answer: dict[str, Any] = json.loads(line)
+        if "trouble" in answer:
+            raise RuntimeError(answer["trouble"])
+        return answer
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _connected(address: str) -> socket.socket:
+    if address.startswith("/"):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(address)
+        return connection
+    machine, port, secret = address.rsplit(":", 2)
+    connection = socket.create_connection((machine, int(port)))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.sendall(f"{secret}\n".encode())
+    return connection
+
 
 SOURCE_FORMAT = "braid"
 _COLUMNS = "batch long, span string, last boolean, items binary"
@@ -82,7 +130,7 @@ class SpoolStreamReader(DataSourceStreamReader):
         """The items that may have events of a shard, batch by batch until the long batch is over."""
         assert isinstance(partition, LongBatchShard)  # noqa: S101 - for the type checker; Spark's interface is general
         from engine.kernel.batch_rows import NUDGE, Span, arriving, written_rows  # noqa: PLC0415 - see above
-        from engine.kernel.portion import Portion  # noqa: PLC0415 - see above
+        from engine.kernel.entering_events import Portion  # noqa: PLC0415 - see above
         from engine.records.job_folder import job_folder  # noqa: PLC0415 - see above
 
         root = Path(self._root)

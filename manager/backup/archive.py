@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bridge.files import sync_folder
 from engine.code.store import CODE_FOLDER
-from engine.vault import VAULT_FOLDER, VAULT_KEY
+from engine.outside import VAULT_FOLDER, VAULT_KEY
 
 FORMAT = 1
 DATABASE = "database.sqlite"

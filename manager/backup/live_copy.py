@@ -33,14 +33,10 @@ from urllib.parse import quote
 from bridge.files import make_folder, no_steps
 from bridge.intake import Expected
 from bridge.spools.log import LOG, LogFile, Mark, SpoolDamaged, log_files, mark_in, read_mark, write_mark
-from engine.plan import Plan, Port
-from engine.records.damage import DAMAGE, damage_named
-from engine.records.job_folder import JobFolder, spool_folder
-from engine.records.kept_cuts import KeptCut
-from engine.records.record_file import shard_path
-from engine.records.record_header import Header
-from engine.records.record_store import RecordStore
-from engine.supply import Bridged
+from engine.plan import Bridged, Plan, Port
+from engine.records.files import DAMAGE, Header, damage_named, shard_path
+from engine.records.job_folder import JobFolder, KeptCut, spool_folder
+from engine.records.store import RecordStore
 from manager.backup.archive import BackupRefused
 
 _TRIES = 5

@@ -37,8 +37,8 @@ from bridge import Lease, LeaseTaken
 from bridge.files import link_whole, make_folder, make_private_folder, sync_folder
 from bridge.spools.log import LOG
 from engine.code.store import CODE_FOLDER
-from engine.vault import VAULT_FOLDER as SECRETS
-from engine.vault import VAULT_KEY as SECRETS_KEY
+from engine.outside import VAULT_FOLDER as SECRETS
+from engine.outside import VAULT_KEY as SECRETS_KEY
 from manager.answers.overview import OperationKind
 from manager.backup.archive import DATABASE, BackupManifest, BackupRefused, Contents, extract, verified, write_archive
 from manager.backup.database import check_empty, counted, dump, load, moves, scheme, sqlite_file

@@ -14,8 +14,7 @@ from statistics import median
 
 from pydantic import TypeAdapter, ValidationError
 
-from engine.plan import Plan, SlotState
-from engine.supply import Bridged
+from engine.plan import Bridged, Plan, SlotState
 from manager.observations.figures import figures_of, per_second, stretch
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured
 from manager.store.database import Store

@@ -15,7 +15,7 @@ from sqlmodel import col
 from adaptation.documents.dynamic_reader import dynamic_in
 from bridge import topics
 from dags import State as Remembers
-from engine.delivery.recent_output import recent_output
+from engine.delivery.publisher import recent_output
 from engine.records.job_folder import job_folder
 from manager.adaptation.resolver import Resolved, Resolver
 from manager.answers.base import Page

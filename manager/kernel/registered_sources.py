@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from rpds import HashTrieMap
 
 from dags import Kind, Schema, Source, Visibility, fields_in
-from engine.supply import Rated, ReplayedFile, Subscribed, Timed
+from engine.plan import Rated, ReplayedFile, Subscribed, Timed
 from manager.answers.sources import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
 from manager.planner import Supplied
 from manager.store.tables import SourceRow

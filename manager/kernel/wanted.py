@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import NamedTuple, Protocol
 
-from engine.plan import Plan
-from engine.supply import Bridged
+from engine.plan import Bridged, Plan
 from manager.kernel.transitions import Move, Reconfiguration
 from merge import Home, Instance, JobId
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import bindparam, select, update
 from sqlmodel import Session, col
 
-from engine.plan import Ingress, Plan, StateImport
-from engine.supply import Bridged
+from engine.plan import Bridged, Ingress, Plan, StateImport
 from manager.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.draft import DecisionGround, Draft, write_jobs

@@ -12,8 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from dags.divisibility import GROUPS
-from engine.plan import Plan
-from engine.supply import Rated, Supply, Timed
+from engine.plan import Plan, Rated, Supply, Timed
 from manager.observations.reports import HostSeen, JobSeen, Measured, Observations
 from manager.planner import Supplied
 from merge import BATCH_SECONDS, Host, Instance, JobId, MeasuredCosts, RunningGraph

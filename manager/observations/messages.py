@@ -7,9 +7,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from engine.host.received import Received
-from engine.plan import Plan, Port
-from engine.supply import Bridged
+from engine.host.spools import Received
+from engine.plan import Bridged, Plan, Port
 from manager.observations.reports import HostSeen, JobSeen, Measured
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from pydantic import TypeAdapter
 
 from bridge.spools.spool import SpoolState
-from engine.host.received import Received
+from engine.host.spools import Received
 from engine.machines.machine_key import signed_content
 from ring.fleet import HostReport, MachineSeen
 

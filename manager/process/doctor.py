@@ -39,7 +39,7 @@ from bridge.transport.mqtt_client import NotConnected
 from dags.internet_addresses import unmapped
 from engine.code.cells import Cells, NoCells
 from engine.code.store import CodeStore, digest_of
-from engine.spark.java import OLDEST_JAVA, NoJava, find_java, java_version
+from engine.spark.programs import OLDEST_JAVA, NoJava, find_java, java_version
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused, uses_proxies
 from manager.settings import SECRET_SETTINGS, ClientSettings, Settings

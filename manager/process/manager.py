@@ -23,8 +23,8 @@ from bridge.files import is_open_to_others, make_private_folder
 from engine import installed_catalogue
 from engine.code.wheel_store import WheelStore
 from engine.log_lines import begin_log, named, problem
+from engine.outside import Vault
 from engine.plan import Limits
-from engine.vault import Vault
 from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.costs.measured import LearntCostStore

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dags import Problem, StateFate, fate
 from dags.problems import listed, pointer
-from engine.state_change import FormerTask, StateChange
+from engine.plan import FormerTask, StateChange
 from manager.kernel.transitions import TransitionScope
 from manager.planner import public_id
 from merge import (

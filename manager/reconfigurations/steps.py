@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from sqlmodel import Session, col, select
 
 from dags import StateFate
-from engine.plan import Forward, Plan, Port, Switch
-from engine.state_change import StateChange
+from engine.plan import Forward, Plan, Port, StateChange, Switch
 from manager.answers.overview import OperationKind
 from manager.answers.reconfigurations import ChangedTaskAnswer, ComponentAnswer, ReconfigurationScope, TaskPresence
 from manager.kernel.draft import Draft, write_down, write_jobs, write_plans

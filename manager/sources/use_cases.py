@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bridge.intake import ONE_TIME_PRODUCER
 from dags import Kind, Problem, Schema, fields_in
-from engine.supply import unfit
+from engine.plan import unfit
 from manager.answers.base import Page
 from manager.answers.dataflows import DataflowState
 from manager.answers.sources import (

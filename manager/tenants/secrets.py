@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlmodel import Session, col, select
 
 from engine.code.vouchers import Voucher, VoucherFile
-from engine.vault import Vault
+from engine.outside import Vault
 from manager.answers.base import Page
 from manager.answers.overview import OperationKind
 from manager.answers.tenants import SecretAnswer, SecretForm

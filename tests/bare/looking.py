@@ -5,7 +5,7 @@ import shutil
 import sys
 
 from bridge import broker_setup
-from engine.spark.java import find_java
+from engine.spark.programs import find_java
 from tests import needs
 
 

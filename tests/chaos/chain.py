@@ -16,10 +16,9 @@ from bridge.wire import Stream
 from dags import Kind, Schema
 from engine.delivery.follower import Follower
 from engine.kernel.batch_rows import Span, arriving
-from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot
+from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot, Subscribed
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
-from engine.records.record_store import RecordStore
-from engine.supply import Subscribed
+from engine.records.store import RecordStore
 from tests.chaos.oracle import LEAST, MOST, WINDOW, averaged, counted, filtered, first_difference
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
 from tests.twins.memory_clock import MemoryClock

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dags import Kind
-from engine.plan import Edge, Forward, Ingress, Plan, Slot
+from engine.plan import Bridged, Edge, Forward, Ingress, Plan, ReplayedFile, Slot
 from engine.records.job_folder import spool_folder
-from engine.records.record_store import RecordStore
-from engine.records.staged_state import NUMBERS, packed_key
-from engine.supply import Bridged, ReplayedFile
+from engine.records.state import NUMBERS, packed_key
+from engine.records.store import RecordStore
 from tests.chaos.arena import HOST, Arena, events_in, subscribed
 from tests.chaos.oracle import (
     LEAST,

@@ -12,7 +12,7 @@ from bridge.files import no_steps
 from bridge.raw_events import arrow_schema
 from dags import Schema
 from engine.kernel.batch_rows import Span, arriving
-from engine.kernel.portion import Portion
+from engine.kernel.entering_events import Portion
 from engine.kernel.worker import Worker
 from engine.offset import Offset
 from tests.chaos.chain import FIELDS, JOB, PLAN, Chain, Death, dying

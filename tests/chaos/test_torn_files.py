@@ -7,8 +7,8 @@ import pytest
 
 from bridge import PositionsGone, Spool, SpoolDamaged
 from bridge.spools.log import LOG
+from engine.records.files import RecordDamaged
 from engine.records.job_folder import spool_folder
-from engine.records.record_file import RecordDamaged
 from tests.chaos.chain import AVERAGED, STREAM, Chain
 
 Tear = Callable[[bytes], bytes]

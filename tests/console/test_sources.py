@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import expect
 
-from engine.host.received import Received
+from engine.host.spools import Received
 from manager.observations.reports import HostSeen
 from tests.console.conftest import ConsoleService, PageFor
 

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from pyspark import java_gateway
 
-from engine.spark.java import find_java
 from engine.spark.kubernetes_executor import BACKEND, OPTIONS, NotOnKubernetes, executor_command
+from engine.spark.programs import find_java
 from manager.settings import SETTINGS_PREFIX, Settings
 from tests.deploy.calls import wrong_with
 from tests.documentation.pages import ROOT

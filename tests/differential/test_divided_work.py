@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.plan_division import divided
-from engine.supply import Subscribed
+from engine.job.plan_log import divided
+from engine.plan import Subscribed
 from manager.planner import Planner, Supplied
 from merge import Costs, Host, Jobs, RunningGraph, divided_work, merge, place
 from tests.catalogue import CATALOGUE, SOURCES

@@ -17,12 +17,10 @@ from bridge.spools.log import ItemKind
 from dags import Catalogue, Config, Schema, State, TaskType
 from engine.behaviour import Behaviour, Implementation, each_event, installed_behaviours
 from engine.catalogue import installed_catalogue
-from engine.plan import Feed, Forward, Plan, Port, Slot, StateImport, Switch
-from engine.records.job_folder import job_folder, spool_folder
-from engine.records.kept_cuts import KeptCut
+from engine.plan import Feed, FormerTask, Forward, Plan, Port, Slot, StateChange, StateImport, Switch
+from engine.records.job_folder import KeptCut, job_folder, spool_folder
 from engine.records.record import Table
-from engine.records.staged_state import Staged
-from engine.state_change import FormerTask, StateChange
+from engine.records.state import Staged
 from tests.differential.test_shards import by_key, multiset
 from tests.engine.kernels import enters, entry, slot
 from tests.engine.kernels import events as arrow_events

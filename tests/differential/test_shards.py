@@ -15,8 +15,8 @@ from bridge import Item, Spool, packed
 from dags.divisibility import GROUPS
 from engine.behaviour import installed_behaviours
 from engine.catalogue import installed_catalogue
+from engine.job.plan_log import divided
 from engine.plan import Delivery, Forward, Limits, Plan, Port, Slot
-from engine.plan_division import divided
 from engine.records.job_folder import spool_folder
 from engine.records.record import Table
 from tests.engine.kernels import enters, slot

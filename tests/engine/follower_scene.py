@@ -16,8 +16,8 @@ from engine.offset import Offset
 from engine.plan import Delivery, Entry, Forward, Plan, Port, Slot
 from engine.records.job_folder import JobFolder
 from engine.records.record import Cut, EmittedEvents, Record
-from engine.records.record_store import RecordStore
 from engine.records.state import InstanceStates
+from engine.records.store import RecordStore
 from engine.replicas.copies import NO_COPIES, Copies
 
 PORT = Port(7, "out")

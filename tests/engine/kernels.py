@@ -12,18 +12,14 @@ import pyarrow as pa
 from bridge import packed
 from bridge.raw_events import arrow_schema
 from dags import Kind, Schema
-from engine.behaviour import Behaviour, EachEvent, PortEmission, behaviours_of, each_event
-from engine.kernel.batch import Arrived, run_batch
-from engine.kernel.early_end import BatchTime
-from engine.kernel.layout import PartLayout
+from engine.behaviour import Behaviour, EachEvent, PortEmission, TaskWatch, Unwatched, behaviours_of, each_event
+from engine.kernel.batch import Arrived, BatchTime, run_batch
+from engine.kernel.plans import PartLayout
 from engine.kernel.task_bounds import EventCost
 from engine.offset import Offset
-from engine.plan import Delivery, Edge, Entry, Feed, Forward, Ingress, Plan, Slot, SlotState
+from engine.plan import Delivery, Edge, Entry, Feed, Forward, Ingress, Plan, Slot, SlotState, Subscribed
 from engine.records.record import Record, Table
-from engine.records.staged_state import Staged
-from engine.records.state import InstanceStates
-from engine.supply import Subscribed
-from engine.task_watch import TaskWatch, Unwatched
+from engine.records.state import InstanceStates, Staged
 from engine.tasks import TYPES
 
 PLACES = {

@@ -14,8 +14,10 @@ from bridge.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 from engine.behaviour import (
     Behaviour,
+    EventName,
     NoBehaviour,
     PortEmission,
+    Unwatched,
     behaviours_of,
     each_event,
     implementation_of,
@@ -23,8 +25,7 @@ from engine.behaviour import (
     place_of,
 )
 from engine.plan import Slot
-from engine.records.staged_state import Staged
-from engine.task_watch import EventName, Unwatched
+from engine.records.state import Staged
 from engine.tasks import TYPES
 from tests.engine.kernels import PLACES, events, slot
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from dags import Config, Ports, TaskType
 from engine.behaviour import Behaviour, Implementation, each_event
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.trial import try_out
 
 

@@ -7,7 +7,7 @@ from zlib import crc32
 import pytest
 
 from dags.divisibility import GROUPS, evenly
-from engine.records.staged_state import packed_key
+from engine.records.state import packed_key
 
 
 @pytest.mark.parametrize("shards", [2, 3, 4, 8])

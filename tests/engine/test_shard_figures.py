@@ -10,7 +10,7 @@ from bridge import Item, Spool, packed
 from dags.divisibility import evenly
 from engine.behaviour import installed_behaviours
 from engine.catalogue import installed_catalogue
-from engine.kernel.portion import groups_of
+from engine.kernel.entering_events import groups_of
 from engine.plan import Plan
 from engine.records.job_folder import spool_folder
 from tests.engine.kernels import enters, slot

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.behaviour import Behaviour, PortEmission
+from engine.behaviour import Behaviour, EventName, PortEmission, Unwatched
 from engine.offset import Offset
 from engine.plan import Feed, Port
 from engine.records.record import EmittedEvents, Record
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.side_effect import MESSAGES, ActingBehaviour, EventNames, Origins, OutsideUnreachable, names_of
-from engine.task_watch import EventName, Unwatched
 from tests.engine.follower_scene import Scene
 from tests.engine.kernels import Machine, arrived, behaviours, dead, enters, entry, slot
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.vault import VAULT_FOLDER, VAULT_KEY, NoSecret, Vault
+from engine.outside import VAULT_FOLDER, VAULT_KEY, NoSecret, Vault
 
 NAMES = st.one_of(
     st.sampled_from(["", ".", "..", "tmp", "=.", "a/b", "changed"]), st.text(st.characters(codec="utf-8"), max_size=15)

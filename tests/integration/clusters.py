@@ -16,7 +16,7 @@ import psutil
 import pyspark
 import pytest
 
-from engine.spark.java import find_java
+from engine.spark.programs import find_java
 from tests.integration import telling
 
 BOUND = 60.0

@@ -12,7 +12,7 @@ import pyarrow as pa
 from dags import Config, TaskType
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.plan import Limits
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 
 _LONG = 3_600.0
 _MUCH = Limits().memory + 1

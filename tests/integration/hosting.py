@@ -22,12 +22,11 @@ from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.probes import detect_protocol
 from dags import Kind
 from engine.host.keeper import HostKeeper
-from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot
+from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Plan, Slot, Subscribed
 from engine.plan_messages import CutRequest, written_cut, written_plan
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
 from engine.records.record import Table
-from engine.records.record_store import RecordStore
-from engine.supply import Bridged, Subscribed
+from engine.records.store import RecordStore
 from tests.engine.kernels import VERSIONS
 
 T = TypeVar("T")

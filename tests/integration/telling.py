@@ -11,7 +11,7 @@ import pyarrow as pa
 import engine
 from dags import Config, TaskType
 from engine.behaviour import Behaviour, Implementation, PortEmission
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 
 _PATIENCE = 120.0
 

@@ -11,8 +11,8 @@ import pytest
 
 from bridge import topics
 from engine.plan import Plan
-from engine.records.record_file import RecordFile
-from engine.records.record_store import RecordStore
+from engine.records.files import RecordFile
+from engine.records.store import RecordStore
 from tests.chaos.oracle import first_difference_by_key
 from tests.integration import telling
 from tests.integration.clusters import Cluster, bare_python, cluster_in, offering

@@ -43,8 +43,7 @@ from bridge.wire import Have
 from dags import Schema
 from dags.schema import Kind as FieldKind
 from engine.host import reception
-from engine.host.connection import HostConnection
-from engine.host.host import SparkHost
+from engine.host.application import HostConnection, SparkHost
 from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
 from manager.answers.tenants import BrokerCredentials

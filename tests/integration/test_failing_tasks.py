@@ -16,7 +16,7 @@ import pytest
 
 from bridge import topics
 from dags import Kind
-from engine.job.task_health import BAD_BATCHES
+from engine.job.health import BAD_BATCHES
 from engine.plan import Feed, Limits, Plan, Slot, SlotState
 from tests.integration import falling
 from tests.integration.clusters import offering

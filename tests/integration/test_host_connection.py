@@ -14,8 +14,8 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from bridge import Message, Unread, topics
 from bridge.broker import Broker, BrokerKind, start_broker
 from bridge.transport.mqtt_client import MqttClient
-from engine.host import connection
-from engine.host.connection import HostConnection
+from engine.host import application
+from engine.host.application import HostConnection
 from tests.brokers import KINDS
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
@@ -91,7 +91,7 @@ def test_a_topic_has_room_for_few_unread_messages_that_the_broker_has_not_answer
     kind: BrokerKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each topic has its own room, and once the broker goes on there is room again, and none is missing."""
-    monkeypatch.setattr(connection, "_MOST_UNANSWERED", 3)
+    monkeypatch.setattr(application, "_MOST_UNANSWERED", 3)
     with lined(tmp_path, kind) as (broker, line), heard(broker, topics.unread("t")) as got:
         process = psutil.Process(broker.pid)
         process.suspend()

@@ -18,7 +18,7 @@ from bridge import Spool, topics
 from engine.kernel import watchdog
 from engine.machines import process
 from engine.plan import Plan
-from engine.spark import jvm_watch
+from engine.spark import session
 from tests.integration import telling
 from tests.integration.clusters import offering
 from tests.integration.hosting import HOST, QUICK, Hosting, counted, delivery, numbers, raw, slot
@@ -35,7 +35,7 @@ with HostKeeper(sys.argv[1], Path(sys.argv[2]), Address.parse(sys.argv[3]), mast
 """
 BOUND = 180.0
 """Seconds that a busy machine may take to start Spark, and for anything else."""
-HANGING = BOUND + 2 * jvm_watch._POLL_SECONDS * jvm_watch._HANGS_AFTER
+HANGING = BOUND + 2 * session._LOOK_SECONDS * session._HANGS_AFTER
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,7 @@ import pytest
 
 from bridge import topics
 from dags import Kind
-from engine.plan import Forward, Plan
-from engine.supply import Rated, ReplayedFile, Supply, Timed
+from engine.plan import Forward, Plan, Rated, ReplayedFile, Supply, Timed
 from tests.integration.hosting import (
     HOST,
     QUICK,

@@ -16,12 +16,10 @@ from bridge.messages import UNACKNOWLEDGED
 from bridge.spools.log import LOG
 from bridge.transport.mqtt_client import MqttClient
 from dags import Kind
-from engine.host.received import MOST_REJECTED_KEPT
 from engine.host.reception import Receptions
-from engine.host.spools import HostSpools
-from engine.plan import Ingress, Limits, Plan
+from engine.host.spools import MOST_REJECTED_KEPT, HostSpools
+from engine.plan import Bridged, Ingress, Limits, Plan, Subscribed
 from engine.records.job_folder import spool_folder
-from engine.supply import Bridged, Subscribed
 from tests.brokers import KINDS
 from tests.integration.test_receiving import STREAM, data, opening, until
 

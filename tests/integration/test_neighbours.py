@@ -13,7 +13,7 @@ import pytest
 from bridge import topics
 from bridge.messages import LARGEST_EVENT, LARGEST_PACKET, MOST_RAW_EVENTS
 from bridge.transport.mqtt_client import MqttClient
-from engine.job.greedy_tails import GREEDY
+from engine.job.health import GREEDY
 from engine.plan import Edge, Ingress, Limits, Plan, Slot
 from tests.integration.flooding import Echo, flood
 from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, delivery, raw, slot

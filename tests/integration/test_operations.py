@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bridge import Lease, topics
-from engine.plan import Plan, Slot, SlotState
-from engine.supply import Rated, Subscribed
+from engine.plan import Plan, Rated, Slot, SlotState, Subscribed
 from tests.integration.hosting import (
     HOST,
     QUICK,

@@ -16,9 +16,8 @@ from bridge import Message, topics
 from bridge.transport.mqtt_client import MqttClient
 from dags import Source, canonicalise
 from engine import installed_catalogue
-from engine.host_outside import FILES
-from engine.plan import Delivery, Edge, Ingress, Plan, Slot
-from engine.supply import ReplayedFile, Subscribed
+from engine.outside import FILES
+from engine.plan import Delivery, Edge, Ingress, Plan, ReplayedFile, Slot, Subscribed
 from engine.trial import try_out
 from tests.integration.hosting import HOST, QUICK, Hosting
 from tests.tasks.pictures import Point, read_back

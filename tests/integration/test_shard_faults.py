@@ -13,7 +13,7 @@ import pytest
 
 from bridge import topics
 from engine.plan import Limits, Plan
-from engine.records.record_store import RecordStore
+from engine.records.store import RecordStore
 from tests.chaos.killing import Victim, processes
 from tests.chaos.oracle import first_difference_by_key
 from tests.integration import falling

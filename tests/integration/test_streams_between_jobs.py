@@ -7,7 +7,7 @@ import pytest
 
 from bridge import topics
 from engine.plan import Delivery, Forward, StateImport
-from engine.records.record_store import RecordStore
+from engine.records.store import RecordStore
 from tests.engine.records.unpacked import unpacked_value
 from tests.integration.hosting import HOST, Hosting, bridged, counted, delivery, job, numbers, raw, slot
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.plan import Delivery, Forward, Ingress, Plan, Slot, SlotState
-from engine.supply import Rated
+from engine.plan import Delivery, Forward, Ingress, Plan, Rated, Slot, SlotState
 from tests.integration.hosting import HOST, QUICK, Hosting, bridged, deliveries, delivery, slot
 
 pytestmark = pytest.mark.spark

@@ -15,12 +15,12 @@ from bridge.wire import Emitted as Sent
 from bridge.wire import Frame, FrameKind, Stream, frames
 from engine.behaviour import Behaviour
 from engine.job.pace import next_batch
-from engine.job.start import JobProgress, check_return, returning, start_positions
+from engine.job.plan_log import JobProgress, check_return, returning, start_positions
 from engine.kernel.batch import Arrived, run_batch
-from engine.kernel.state_imports import brought
+from engine.kernel.plans import brought
 from engine.offset import Offset
 from engine.plan import Entry, Plan, Port, StateImport
-from engine.records.kept_cuts import KeptCut
+from engine.records.job_folder import KeptCut
 from engine.records.record import EmittedEvents, Record, Table
 from engine.records.state import InstanceStates
 from tests.engine.kernels import DrawnTime

@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 
 from dags import Kind
 from engine.behaviour import each_event
-from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Port, Slot, StateImport
+from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Plan, Port, Slot, StateImport, Subscribed
 from engine.plan_messages import RefusedPlan
 from engine.records.record import Table
-from engine.records.staged_state import NUMBERS, Staged
-from engine.supply import Bridged, Subscribed
+from engine.records.state import NUMBERS, Staged
 from tests.engine.kernels import enters, events, slot
 from tests.engine.records.unpacked import unpacked_value
 from tests.laws.several import Town

@@ -3,9 +3,8 @@
 from datetime import UTC, datetime
 
 from dags import Kind
-from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot, SlotState
+from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Plan, Slot, SlotState, Subscribed
 from engine.plan_messages import read_plan, written_plan
-from engine.supply import Bridged, Subscribed
 from manager.planner import Planner, Supplied
 from merge import Costs, Host, JobId, Jobs, RunningGraph, merge, place, release, unmerge
 from tests.catalogue import SOURCES

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from engine.job.lifecycle import JobState
-from engine.plan import Ingress, Plan
-from engine.supply import Bridged, Subscribed
+from engine.plan import Bridged, Ingress, Plan, Subscribed
 from manager.kernel import transitions
 from manager.kernel.older_events import NO_CLEARANCES, Clearances, EndsWanted, look_on
 from manager.kernel.transitions import HAS_SWITCHED, LIVES, Phase, TransitionKind

@@ -12,7 +12,7 @@ from hypothesis import settings
 from bridge.raw_events import ARROW_TYPES
 from dags import Emission, Schema, State
 from engine.behaviour import AnyImplementation
-from engine.kernel.portion import groups_of
+from engine.kernel.entering_events import groups_of
 from engine.kernel.task_run import TaskOutcome
 from engine.trial import At, Event, Trial, rows_of, schemas_of
 

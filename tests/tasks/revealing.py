@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from dags import Config, Secret, TaskType
 from engine.behaviour import Behaviour, Implementation, PortEmission
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 
 
 class RevealConfig(Config):

@@ -9,10 +9,9 @@ import pytest
 from bridge import Item, Spool, packed
 from dags import Secret
 from engine.behaviour import NoBehaviour
-from engine.host_outside import HostOutside
+from engine.outside import VAULT_KEY, HostOutside, Vault
 from engine.plan import Forward, Plan
 from engine.records.job_folder import spool_folder
-from engine.vault import VAULT_KEY, Vault
 from tests.engine.kernels import enters, events, slot
 from tests.tasks.revealing import RevealConfig
 from tests.twins.twin_job import TwinJob

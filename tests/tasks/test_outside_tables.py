@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
 from dags import Kind
-from engine.task_watch import EventName, Unwatched
+from engine.behaviour import EventName, Unwatched
 from tests import needs
 from tests.manager.databases import Server, server
 from tests.tasks.worksite import OWNER, Worksite, allow, keep_secret

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from dags import Kind
-from engine.host_outside import FILES
 from engine.implementations.outside import place_usage
 from engine.implementations.outside.file_stores import LocalFileStore
 from engine.implementations.outside.place_usage import PlaceUsage
+from engine.outside import FILES
 from engine.side_effect import OutsideUnreachable
 from tests.tasks.worksite import OWNER, Worksite
 

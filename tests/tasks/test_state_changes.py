@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from dags import AnyTaskType, Config, FieldFates, Kind, Schema, State, StateFate, fate
 from engine.behaviour import AnyImplementation, Implementation, implementation_of, installed_behaviours
-from engine.records.staged_state import NUMBERS
+from engine.records.state import NUMBERS
 from engine.tasks import TYPES
 from engine.tasks.compute import join_step_type
 from engine.tasks.models import DecisionTree, LinearRegression, written

@@ -5,17 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from dags import Kind
-from engine.behaviour import Behaviour, behaviours_of, installed_behaviours
+from engine.behaviour import Behaviour, TaskWatch, Unwatched, behaviours_of, installed_behaviours
 from engine.event_streams import Arrived
-from engine.host_outside import HostOutside
 from engine.kernel.batch import run_batch
 from engine.offset import Offset
+from engine.outside import REACHABLE, HostOutside, Vault
 from engine.plan import Edge, Entry, Forward, Plan
-from engine.reachable_hosts import REACHABLE
 from engine.records.record import Record
 from engine.records.state import InstanceStates
-from engine.task_watch import TaskWatch, Unwatched
-from engine.vault import Vault
 from tests.engine.kernels import arrived, dead, enters, events, left, slot
 
 OWNER = "ann"

@@ -10,14 +10,14 @@ from bridge import FolderReader
 from dags import Catalogue
 from engine.catalogue import installed_catalogue
 from engine.job.pace import NextBatch, ReadableSpool, next_batch
+from engine.job.plan_log import divided
 from engine.kernel.batch_rows import Span, arriving
-from engine.kernel.portion import Portion
+from engine.kernel.entering_events import Portion
 from engine.kernel.worker import Worker
 from engine.offset import Offset
 from engine.plan import Entry, Plan
-from engine.plan_division import divided
 from engine.records.job_folder import job_folder, spool_folder
-from engine.records.record_store import RecordStore
+from engine.records.store import RecordStore
 
 
 class TwinJob:

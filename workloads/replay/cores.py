@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from engine.host.cpu_meter import DRIVER, JVM, WORKER, part_below
-from engine.host.process_tree import Tree, look, spent_between
+from engine.host.cpu_meter import DRIVER, JVM, WORKER, Tree, look, part_below, spent_between
 from manager.savings.counters import BROKER
 
 MANAGER = "manager"

@@ -11,7 +11,7 @@ import pyarrow as pa
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.contents import contents, texts
 from engine.implementations.outside.file_stores import check_name
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.outside import ZIP_FILES, ZipFilesConfig
 
 _TIME = (1980, 1, 1, 0, 0, 0)

@@ -9,7 +9,7 @@ from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.contents import contents, field_value, texts
 from engine.implementations.outside.file_stores import check_name, file_store
 from engine.implementations.outside.receipts import with_field, with_receipts
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.side_effect import Act, ActingBehaviour, EventNames
 from engine.tasks.outside import BLOB_DOWNLOAD, BLOB_UPLOAD, BlobDownloadConfig, BlobUploadConfig
 
@@ -21,7 +21,7 @@ def _blob_upload(config: BlobUploadConfig) -> Behaviour:
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from engine.host_outside import HostOutside
+    >>> from engine.outside import HostOutside
     >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "plots", "owner": "ann"}
@@ -53,7 +53,7 @@ def _blob_download(config: BlobDownloadConfig) -> Behaviour:
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from engine.host_outside import HostOutside
+    >>> from engine.outside import HostOutside
     >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "notes", "owner": "ann"}

@@ -27,7 +27,7 @@ from engine.implementations.outside.disk_space import check_room
 from engine.implementations.outside.guarded_connections import guarded
 from engine.implementations.outside.place_usage import usage_of
 from engine.implementations.outside.postgresql_connection import connect_traceless
-from engine.reachable_hosts import HostBarred
+from engine.outside import HostBarred
 from engine.side_effect import OutsideUnreachable
 from engine.tasks.outside import Where
 

@@ -15,7 +15,7 @@ from engine.implementations.outside.disk_space import check_room
 from engine.implementations.outside.guarded_connections import ConnectionGuard, guarded
 from engine.implementations.outside.place_usage import PlaceUsage, usage_of
 from engine.implementations.outside.remote_folders import opened
-from engine.reachable_hosts import HostBarred
+from engine.outside import HostBarred
 from engine.side_effect import OutsideUnreachable
 from engine.tasks.outside import Where
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from dags import Secret
-from engine.reachable_hosts import HostBarred
+from engine.outside import HostBarred
 
 
 class ConnectionGuard:

@@ -7,9 +7,9 @@ import pyarrow as pa
 from bridge.output_messages import event_texts
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.receipts import with_receipts
-from engine.records.staged_state import Staged
+from engine.plan import Subscribed, unfit
+from engine.records.state import Staged
 from engine.side_effect import MESSAGES, Act, ActingBehaviour, EventNames
-from engine.supply import Subscribed, unfit
 from engine.tasks.outside import MQTT_PUBLISH, MqttPublishConfig
 
 _MESSAGES = pa.schema({"topic": pa.string(), "event": pa.string()})

@@ -16,7 +16,7 @@ import fsspec
 from dags import Secret
 from engine.behaviour import NoBehaviour
 from engine.implementations.outside.guarded_connections import guarded
-from engine.reachable_hosts import HostBarred
+from engine.outside import HostBarred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import pyarrow.parquet
 from bridge.output_messages import event_texts
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.file_stores import file_store
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.side_effect import Act, ActingBehaviour, EventNames
 from engine.tasks.outside import FILE_SINK, NULL_SINK, FileSinkConfig, NullSinkConfig
 
@@ -23,7 +23,7 @@ def _file_sink(config: FileSinkConfig) -> Behaviour:
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from engine.host_outside import HostOutside
+    >>> from engine.outside import HostOutside
     >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> to = {"place": "readings", "owner": "ann"}

@@ -31,7 +31,7 @@ from dags import Kind
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.databases import Database, DatabaseRefusal
 from engine.implementations.outside.receipts import with_receipts
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.side_effect import Act, ActingBehaviour, EventNames
 from engine.tasks.outside import TABLE_INSERT, TABLE_RANGE_QUERY, TableInsertConfig, TableRangeQueryConfig
 
@@ -68,7 +68,7 @@ def _table_insert(config: TableInsertConfig) -> Behaviour:
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from engine.host_outside import HostOutside
+    >>> from engine.outside import HostOutside
     >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "own.db", "owner": "ann"}
@@ -147,7 +147,7 @@ def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from engine.host_outside import HostOutside
+    >>> from engine.outside import HostOutside
     >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, rooms = HostOutside(Path(folder.name)), {"database": {"place": "db", "owner": "ann"}, "table": "t"}

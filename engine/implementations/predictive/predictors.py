@@ -14,7 +14,7 @@ from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.blocks import each_key
 from engine.implementations.keys import keyed
 from engine.implementations.values import Flags, Floats, check_present, floats, nullable, replaced
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.models import DecisionTree, LinearRegression, read_model
 from engine.tasks.predictive import (
     DECISION_TREE_CLASSIFY,

@@ -11,7 +11,7 @@ from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmissio
 from engine.implementations.blocks import blocks
 from engine.implementations.keys import keyed
 from engine.implementations.values import Floats, floats, nullable, plain, restored
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.models import DecisionTree, LinearRegression, written
 from engine.tasks.predictive import (
     ANNOTATE_CLASS,

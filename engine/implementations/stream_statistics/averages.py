@@ -14,7 +14,7 @@ from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.blocks import blocks, each_key
 from engine.implementations.keys import Numbers, keyed
 from engine.implementations.values import Floats, check_finite, floats, nullable, plain, replaced
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.stream_statistics import (
     ACCUMULATE,
     BLOCK_WINDOW_AVERAGE,

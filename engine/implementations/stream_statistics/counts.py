@@ -12,7 +12,7 @@ from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmissio
 from engine.implementations.blocks import each_key
 from engine.implementations.keys import Keyed, key_columns, keyed
 from engine.implementations.values import check_finite, plain, replaced
-from engine.records.staged_state import Staged, packed_key
+from engine.records.state import Staged, packed_key
 from engine.tasks.stream_statistics import (
     COUNT,
     DISTINCT_APPROX_COUNT,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.keys import Numbers, keyed
 from engine.implementations.values import Floats, floats, nullable, replaced
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.tasks.stream_statistics import SLIDING_LINEAR_REGRESSION, SlidingLinearRegressionConfig
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from dags import Kind, Schema
 from engine.code.store import CodeStore, digest_of
 from engine.code.vouchers import Voucher, VoucherFile
-from engine.host_outside import HostOutside
 from engine.kernel.task_run import TaskOutcome
+from engine.outside import HostOutside
 from engine.trial import Trial
 
 OWNER = "ann"

@@ -6,13 +6,13 @@ from textwrap import indent
 import psutil
 import pytest
 
+from engine.behaviour import task_cpu_ns
 from engine.code import cells as cells_module
 from engine.code.cell import file_access, system_calls
 from engine.code.cells import Cells, NoCells, cells
 from engine.code.store import CodeStore, digest_of
-from engine.spark.code_archive import pack_code
-from engine.task_cpu import task_cpu_ns
-from engine.vault import Vault
+from engine.outside import Vault
+from engine.spark.session import pack_code
 from tests.engine.code.publication import Publication, numbers
 
 TEXT = {"m": "string"}

@@ -21,7 +21,7 @@ from dags import Kind, Schema
 from engine.code.cell import system_calls
 from engine.code.connections import Connections
 from engine.code.store import CodeStore, digest_of
-from engine.host_outside import HostOutside
+from engine.outside import HostOutside
 from engine.tasks import TYPES
 from engine.trial import Trial
 from tests.engine.code.publication import OWNER, result

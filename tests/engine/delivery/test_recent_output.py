@@ -7,8 +7,7 @@ import pyarrow as pa
 
 from bridge import Item, Spool, packed
 from engine.behaviour import installed_behaviours
-from engine.delivery.publisher import RUNS
-from engine.delivery.recent_output import recent_output
+from engine.delivery.publisher import RUNS, recent_output
 from engine.records.job_folder import job_folder, spool_folder
 from tests.integration.hosting import delivery, job, raw, slot
 from tests.twins.twin_job import TwinJob

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from bridge import FolderReader, Item, Lease, Spool, commit, leave
-from engine.host import cleanup
-from engine.host.cleanup import KEEPING, sweep
-from engine.records.job_folder import JobFolder, job_folder, spool_folder
-from engine.records.kept_cuts import KeptCut
+from engine.host import consumers
+from engine.host.consumers import KEEPING, sweep
+from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
 from tests.engine.host.test_spools import filled
 
 NOW = 2_000_000_000.0
@@ -119,7 +118,7 @@ def test_an_interrupted_sweep_is_completed_by_the_next(tmp_path: Path, monkeypat
 
     stopped(tmp_path, "a", LONG)
     with monkeypatch.context() as patched:
-        patched.setattr(cleanup, "_remove", dies)
+        patched.setattr(consumers, "_remove", dies)
         with pytest.raises(KeyboardInterrupt):
             sweep(tmp_path, "h", stay=(), now=NOW)
     assert set() == jobs(tmp_path)
@@ -143,7 +142,7 @@ def test_a_folder_that_cannot_be_removed_is_logged_and_hurts_no_other(
 
 def test_beats_do_not_wait_for_a_sweep_of_thousands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next sweep removes the rest."""
-    monkeypatch.setattr(cleanup, "_MOST", 2)
+    monkeypatch.setattr(consumers, "_MOST", 2)
     for name in "abc":
         stopped(tmp_path, name, LONG)
     for left in ({"c"}, set[str]()):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.host.copy_address import CopyAddress
+from engine.host.keeper import CopyAddress
 from engine.replicas.copy_tls import TlsFiles
 
 BRAID = Path(sys.executable).parent / "braid"

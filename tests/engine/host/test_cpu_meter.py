@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.host.cpu_meter import CpuMeter
-from engine.spark.forked_python import SERVER_MODULE
+from engine.spark.programs import SERVER_MODULE
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
 JVM = f"""while read line; do {sys.executable} -c '{BURN}'; echo done; done"""

@@ -18,23 +18,20 @@ from bridge.machine import BackOff
 from bridge.spools.log import LOG
 from dags import Kind
 from engine.host import jobs
-from engine.host.cleanup import KEEPING
-from engine.host.consumers import HostConsumers
+from engine.host.consumers import KEEPING, HostConsumers
 from engine.host.jobs import HostJobs
 from engine.host.spools import HostSpools
-from engine.job import job, pace_keeper, query
+from engine.job import pace_keeper, query
 from engine.job.pace import ReadableSpool
-from engine.job.pace_server import PaceServer
+from engine.job.pace_keeper import PaceServer
 from engine.offset import Offset
-from engine.plan import Ingress, Plan, StateImport
-from engine.records.job_folder import JobFolder, job_folder, spool_folder
-from engine.records.kept_cuts import KeptCut
+from engine.plan import Ingress, Plan, StateImport, Subscribed
+from engine.records.files import written_record
+from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
 from engine.records.record import Cut, Record
-from engine.records.record_store import RecordStore
 from engine.records.state import InstanceStates as State
-from engine.records.written_record import written_record
+from engine.records.store import RecordStore
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
-from engine.supply import Subscribed
 from tests.engine.follower_scene import Sender
 from tests.engine.host.test_spools import Broker, filled
 from tests.engine.job.memory_records import MemoryRecords
@@ -136,7 +133,7 @@ class Made:
 
 @pytest.fixture
 def made(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
-    monkeypatch.setattr(job, "_BACK_OFF", BackOff((0.0, 0.0, 60.0)))
+    monkeypatch.setattr(query, "_BACK_OFF", BackOff((0.0, 0.0, 60.0)))
     # No query has a long batch here.
     monkeypatch.setattr(query, "_ENDING", 0.0)
     host = Made(tmp_path, tmp_path_factory.mktemp("s"))

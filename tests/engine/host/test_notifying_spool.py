@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import FolderReader, Item, PositionsGone, SpoolClosed, SpoolIndex, SpoolReach, commit
-from engine.host import notifying_spool
-from engine.host.notifying_spool import NotifyingSpool
-from engine.job.spools import JobSpools
+from engine.host import spools
+from engine.host.spools import NotifyingSpool
+from engine.job.query import JobSpools
 from engine.records.job_folder import spool_folder
 from tests.bridge.spools.test_log import data, marker
 from tests.engine.late_copies import LateCopies
@@ -64,7 +64,7 @@ def test_items_that_come_while_the_index_is_built_are_found(tmp_path: Path, monk
         spool.append([data(2)])
         return index
 
-    monkeypatch.setattr(notifying_spool, "SpoolIndex", looking)
+    monkeypatch.setattr(spools, "SpoolIndex", looking)
     assert 2 == spool.reach(0, ROOMY).end
     spool.append([data(3)])
     assert 3 == spool.reach(0, ROOMY).end

@@ -3,7 +3,7 @@
 import psutil
 import pytest
 
-from engine.host.process_tree import Key, ProcessCpu, Tree, look, spent_between
+from engine.host.cpu_meter import Key, ProcessCpu, Tree, look, spent_between
 from tests.clock import set_clock
 
 ROOT, JVM, DAEMON, FIRST, SECOND = ((number, "") for number in range(1, 6))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.host.slow_readers import HELD_UP, SlowReaders, holding_up
+from engine.host.consumers import HELD_UP, SlowReaders, holding_up
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 100)))

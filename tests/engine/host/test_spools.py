@@ -14,12 +14,10 @@ from bridge.spools.log import LOG
 from dags import Kind, Schema
 from engine.host.consumers import HostConsumers
 from engine.host.spools import HostSpools
-from engine.job.job import SparkJob
-from engine.plan import Entry, Ingress, Plan
+from engine.job.query import SparkJob
+from engine.plan import Bridged, Entry, Ingress, Plan, Rated, ReplayedFile, Subscribed, Supply
 from engine.plan_messages import RefusedPlan, read_plan, written_plan
-from engine.records.job_folder import JobFolder, spool_folder
-from engine.records.kept_cuts import KeptCut
-from engine.supply import Bridged, Rated, ReplayedFile, Subscribed, Supply
+from engine.records.job_folder import JobFolder, KeptCut, spool_folder
 from tests.engine.replicas.scene import until
 from tests.twins.memory_clock import MemoryClock
 

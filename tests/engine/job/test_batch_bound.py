@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job.batch_bound import BatchBound
+from engine.job.pace import BatchBound
 from engine.plan import SHORTEST_BOUND
 
 EVENT = 50

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job.batch_times import _MOST, _WINDOW, BatchTimes, percentile
+from engine.job.query import _COUNTED_SECONDS, _MOST_COUNTED, BatchTimes, percentile
 
 
 class Clock:
@@ -38,9 +38,9 @@ def test_the_latest_batches_count(clock: Clock) -> None:
     for seconds in (0.5, 0.25, 1.0):
         batch(times, clock, seconds)
     assert {"p50": 0.5, "p99": 9.0} == times.percentiles()
-    clock.now += _WINDOW - 5.0
+    clock.now += _COUNTED_SECONDS - 5.0
     assert {"p50": 0.5, "p99": 1.0} == times.percentiles()
-    clock.now += _WINDOW
+    clock.now += _COUNTED_SECONDS
     assert {} == times.percentiles()
 
 
@@ -48,7 +48,7 @@ def test_only_so_many_batches_count(clock: Clock) -> None:
     """A job with a short pace keeps no more of them in memory."""
     times = BatchTimes(clock)
     batch(times, clock, 5.0)
-    for _ in range(_MOST):
+    for _ in range(_MOST_COUNTED):
         batch(times, clock, 0.015625)
     assert {"p50": 0.0156, "p99": 0.0156} == times.percentiles()
 

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.job.greedy_tails import GREEDY, GreedyTails, GreedyTasks
-from engine.job.job_health import JobHealth
-from engine.job.task_health import BAD_BATCHES
+from engine.job.health import BAD_BATCHES, GREEDY, GreedyTails, GreedyTasks, JobHealth
 from engine.kernel.task_bounds import is_overspent
 from engine.offset import Offset
 from engine.plan import Delivery, Forward, Plan, SlotState
+from engine.records.files import Header
 from engine.records.record import InstanceMeter, Record
-from engine.records.record_header import Header
-from engine.records.record_store import RecordStore
+from engine.records.store import RecordStore
 from tests.engine.kernels import enters, entry, slot
 
 SLOTS = (

@@ -7,15 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.job.job_health import JobHealth
-from engine.job.task_health import _BACK_OFF, BAD_BATCHES
+from engine.job.health import _BACK_OFF, BAD_BATCHES, JobHealth
 from engine.kernel.task_bounds import Allowance
 from engine.offset import Offset
-from engine.plan import Edge, Ingress, Plan, Slot, SlotState
+from engine.plan import Edge, Ingress, Plan, Slot, SlotState, Subscribed
+from engine.records.files import Header
 from engine.records.record import Dead, InstanceMeter, Record
-from engine.records.record_header import Header
-from engine.records.record_store import RecordStore
-from engine.supply import Subscribed
+from engine.records.store import RecordStore
 
 PLAN = Plan(
     job="j",

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job.lag import JobLag, Lag
+from engine.job.query import JobLag, Lag
 
 
 def test_events_wait_since_they_were_seen() -> None:

@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job.cut_groups import streams_changed
-from engine.job.pace import Haste, NextBatch, next_batch
-from engine.job.part_bounds import StreamBounds
+from engine.job.pace import Haste, NextBatch, StreamBounds, next_batch, streams_changed
 from engine.offset import Offset
-from engine.plan import Edge, Entry, Forward, Ingress, Limits, Plan, Slot, SlotState, Switch
-from engine.supply import Bridged, Rated
+from engine.plan import Bridged, Edge, Entry, Forward, Ingress, Limits, Plan, Rated, Slot, SlotState, Switch
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from engine.job import pace_keeper
 from engine.job.pace import ReadableSpool
 from engine.job.pace_keeper import LongBatch, PaceKeeper, PlannedBatch, ReaderOrder
 from engine.offset import Offset
-from engine.plan import Edge, Entry, Ingress, Plan, Slot
-from engine.supply import Bridged, Rated
+from engine.plan import Bridged, Edge, Entry, Ingress, Plan, Rated, Slot
 from tests.engine.job.memory_records import MemoryRecords
 from tests.twins.memory_spool import MemorySpool
 

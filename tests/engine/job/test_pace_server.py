@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.job.pace_server import PaceServer
+from engine.job.pace_keeper import PaceServer
 from engine.offset import Offset
-from engine.spark.pace_line import PaceLine
+from engine.spark.source import PaceLine
 from tests.engine.job.test_pace_keeper import BOUND, Scene
 
 Lines = Callable[[str], PaceLine]

@@ -6,13 +6,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job.batch_bound import BatchBound
-from engine.job.part_bounds import PartBounds, PartWork, works_of
+from engine.job.pace import BatchBound, PartBounds, PartWork, works_of
 from engine.kernel.task_bounds import Allowance
 from engine.offset import Offset
 from engine.plan import SHORTEST_BOUND
 from engine.records.record import Dead, InstanceMeter, Record
-from engine.records.record_store import RecordStore
+from engine.records.store import RecordStore
 from tests.engine.kernels import enters, entry, slot
 
 SLOW, QUIET = frozenset({"slow"}), frozenset({"quiet"})

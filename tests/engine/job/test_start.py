@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from engine.job.start import JobProgress, check_return, past_gone, returning, start_positions
-from engine.kernel.state_imports import brought
+from engine.job.plan_log import JobProgress, check_return, past_gone, returning, start_positions
+from engine.kernel.plans import brought
 from engine.offset import Offset
-from engine.plan import Edge, Entry, Ingress, Plan, Slot, StateImport
+from engine.plan import Bridged, Edge, Entry, Ingress, Plan, Slot, StateImport
 from engine.plan_messages import RefusedPlan
-from engine.records.kept_cuts import KeptCut
-from engine.supply import Bridged
+from engine.records.job_folder import KeptCut
 
 KEPT = [
     KeptCut("c", 4, (1, 7), {"s": 10}),

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job.task_health import (
+from engine.job.health import (
     _BACK_OFF,
     BAD_BATCHES,
     WELL,

@@ -9,10 +9,9 @@ from bridge import packed
 from dags import Kind
 from engine.kernel.batch import Arrived
 from engine.offset import Offset
-from engine.plan import Edge, Forward, Ingress, Port, SlotState
+from engine.plan import Bridged, Edge, Forward, Ingress, Port, SlotState
 from engine.records.record import Cut, EmittedEvents, Record
-from engine.records.staged_state import NUMBERS, packed_key, packed_value
-from engine.supply import Bridged
+from engine.records.state import NUMBERS, packed_key, packed_value
 from tests.engine.kernels import WAYS, Machine, arrived, dead, enters, entry, events, left, slot
 
 

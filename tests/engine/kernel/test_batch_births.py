@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bridge.spools.reader import read
 from bridge.wire import UNKNOWN_BIRTH, Birth
 from engine.event_streams import Arrived
-from engine.kernel.batch_births import _MOST, BatchBirths
+from engine.kernel.batch import _MOST_BIRTHS, BatchBirths
 from engine.kernel.batch_rows import Span, read_rows, written_rows
 from engine.offset import Offset
 from engine.plan import Feed, Forward
@@ -62,7 +62,7 @@ def test_too_many_births_become_few_that_are_no_younger(came: list[Arrived], ste
     """However many items came, each event has a birth, and none is younger than it is."""
     causes = list(range(0, sum(item.count for item in came), step))
     births = found(came, causes)
-    assert len(births) <= _MOST
+    assert len(births) <= _MOST_BIRTHS
     assert len(causes) == len(each(births))
     assert all(least <= at for least, at in zip(each(births), born(came, causes), strict=True))
 

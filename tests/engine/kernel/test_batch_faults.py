@@ -7,12 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.behaviour import Behaviour, PortEmission
+from engine.behaviour import Behaviour, EventName, PortEmission, Unwatched
 from engine.kernel.batch import Arrived
 from engine.plan import Edge, Forward
 from engine.records.record import Record
-from engine.records.staged_state import Staged
-from engine.task_watch import EventName, Unwatched
+from engine.records.state import Staged
 from tests.engine.kernels import OWN, Machine, arrived, behaviours, dead, entry, events, left, slot
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bridge.output_messages import dead_letter
 from bridge.raw_events import DEEPEST_PARKED
-from engine.kernel.dead_letter_feed import fitting, new_feeds
+from engine.kernel.entering_events import fitting, new_feeds
 from engine.plan import Edge, Entry, Feed, SlotState
 from engine.plan_messages import RefusedPlan, read_plan, written_plan
 from tests.engine.kernels import Machine, arrived, entry, left, slot

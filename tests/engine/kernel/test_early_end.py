@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from bridge import packed, unpacked
 from engine.behaviour import Behaviour, PortEmission
 from engine.event_streams import Arrived
-from engine.kernel.early_end import BatchTime
+from engine.kernel.batch import BatchTime
 from engine.offset import Offset
 from engine.plan import Delivery
 from engine.records.record import Record
-from engine.records.staged_state import Staged
+from engine.records.state import Staged
 from engine.side_effect import ActingBehaviour, EventNames
 from tests.engine.kernels import DrawnTime, Machine, arrived, behaviours, dead, enters, entry, left, slot, spending
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kernel.kept_dead_letters import newest
+from engine.kernel.task_bounds import newest_dead
 from engine.records.record import Dead
 
 
@@ -20,7 +20,7 @@ def test_the_newest_are_kept_in_order(counts: list[int], most: int, most_bytes: 
         )
         for at, count in enumerate(counts)
     ]
-    kept = newest(dead, most=most, most_bytes=most_bytes)
+    kept = newest_dead(dead, most=most, most_bytes=most_bytes)
     events = list(chain.from_iterable(each.events["n"].to_pylist() for each in kept))
     every = list(range(sum(counts)))
     assert every[len(every) - len(events) :] == events

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from dags import Config, Continuation, Schema, State, TaskType
 from engine.behaviour import Behaviour, Implementation, behaviours_of, each_event
-from engine.kernel.state_changes import in_effect
-from engine.plan import Entry, Forward, Port, Slot, Switch
+from engine.kernel.plans import in_effect
+from engine.plan import Entry, FormerTask, Forward, Port, Slot, StateChange, Switch
 from engine.records.record import Record
-from engine.records.staged_state import Staged
-from engine.state_change import FormerTask, StateChange
+from engine.records.state import Staged
 from tests.engine.kernels import PLACES, Machine, arrived, entry, left, slot
 
 

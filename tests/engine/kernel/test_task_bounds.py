@@ -9,14 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridge.messages import LARGEST_EVENT
-from engine.behaviour import Behaviour, PortEmission
+from engine.behaviour import Behaviour, PortEmission, task_cpu_ns
 from engine.kernel.task_bounds import FIRST_EVENTS, Allowance, EventCost, is_overspent
 from engine.plan import Limits
 from engine.records.record import Record
-from engine.records.staged_state import Staged
-from engine.records.state import InstanceStates
-from engine.records.state_growth import KEY_BYTES
-from engine.task_cpu import task_cpu_ns
+from engine.records.state import KEY_BYTES, InstanceStates, Staged
 from tests.engine.kernels import Machine, arrived, behaviours, dead, entry, left, slot, spending
 
 SLOTS = [slot(2, "output", 1), slot(3, "output", 1), slot(4, "output", 2)]

@@ -12,7 +12,7 @@ import pytest
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from engine.host.copy_address import CopyAddress
+from engine.host.keeper import CopyAddress
 from engine.machines import machine as machines
 from engine.machines.machine import Machine
 from engine.replicas.copy_tls import TlsFiles

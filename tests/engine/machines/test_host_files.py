@@ -3,9 +3,8 @@
 import shutil
 from pathlib import Path
 
-from engine.host_outside import HostOutside
 from engine.machines.host_files import keep_deployment, link_common
-from engine.vault import Vault
+from engine.outside import HostOutside, Vault
 
 
 def test_secrets_of_the_common_folder_are_found_in_each_root(tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.plan import Entry, Plan
-from engine.records.job_folder import JobFolder, job_folder, spool_folder
-from engine.records.kept_cuts import KeptCut
-from engine.records.record_file import RecordDamaged
+from engine.records.files import RecordDamaged
+from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
 
 
 def made(path: Path) -> JobFolder:

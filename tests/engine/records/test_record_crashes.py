@@ -10,7 +10,7 @@ import pytest
 from bridge.files import clear_unfinished
 from engine.offset import Offset
 from engine.records.record import Record
-from engine.records.record_store import RecordStore
+from engine.records.store import RecordStore
 
 STEPS = ["open", "write", "sync", "link", "unlink", "sync folder", "done"]
 AFTER_LINK = {"unlink", "sync folder", "done"}
@@ -19,7 +19,7 @@ import os, signal, sys
 from pathlib import Path
 from engine.offset import Offset
 from engine.records.record import Record
-from engine.records.record_store import RecordStore
+from engine.records.store import RecordStore
 
 name, nth = sys.argv[2], int(sys.argv[3])
 

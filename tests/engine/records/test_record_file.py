@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from bridge.wire import Birth
 from engine.offset import Offset
 from engine.plan import Port
+from engine.records.files import RecordDamaged, RecordFile, written_record
 from engine.records.record import CodeTraceback, Cut, Dead, EmittedEvents, InstanceMeter, Record
-from engine.records.record_file import RecordDamaged, RecordFile
-from engine.records.written_record import written_record
 
 EVENTS = pa.record_batch({"sensor": pa.array(["a", None, "é"]), "value": pa.array([1.5, 2.5, None])})
 OTHERS = pa.record_batch({"n": pa.array([7], pa.int64())})

@@ -11,9 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from engine.offset import Offset
 from engine.records.record import Record, Table
-from engine.records.record_store import RecordStore
-from engine.records.staged_state import NUMBERS
-from engine.records.state import InstanceStates
+from engine.records.state import NUMBERS, InstanceStates
+from engine.records.store import RecordStore
 from tests.engine.records.unpacked import group_of, unpacked_value
 
 INSTANCES = st.integers(1, 4)

@@ -9,11 +9,10 @@ import pytest
 
 from engine.offset import Offset
 from engine.plan import Port
+from engine.records.files import RecordDamaged, written_record
 from engine.records.record import EmittedEvents, Record
-from engine.records.record_file import RecordDamaged
-from engine.records.record_store import RecordStore
 from engine.records.state import InstanceStates
-from engine.records.written_record import written_record
+from engine.records.store import RecordStore
 
 EVENTS = pa.record_batch({"n": pa.array([1, 2], pa.int64())})
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from dags.divisibility import GROUPS, evenly
 from engine.offset import Offset
 from engine.plan import Port
+from engine.records.files import RecordDamaged
 from engine.records.record import EmittedEvents, InstanceMeter, Record
-from engine.records.record_file import RecordDamaged
-from engine.records.record_store import RecordStore
-from engine.records.staged_state import packed_key
-from engine.records.state import InstanceStates
+from engine.records.state import InstanceStates, packed_key
+from engine.records.store import RecordStore
 
 OUT = Port(1, "out")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags.divisibility import GROUPS
-from engine.records.staged_state import NUMBERS, Staged, packed_key, packed_value
+from engine.records.state import NUMBERS, Staged, packed_key, packed_value
 from tests.engine.records.unpacked import group_of, unpacked_value
 
 FIELDS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=3) | st.floats()

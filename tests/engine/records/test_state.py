@@ -7,8 +7,7 @@ import pytest
 
 from engine.offset import Offset
 from engine.records.record import Record, Table
-from engine.records.staged_state import NUMBERS, packed_key, packed_value
-from engine.records.state import AT_LEAST_EVERY, InstanceStates
+from engine.records.state import AT_LEAST_EVERY, NUMBERS, InstanceStates, packed_key, packed_value
 from tests.engine.records.unpacked import group_of
 
 GROUPS_IN_ALL = 129

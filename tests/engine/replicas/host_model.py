@@ -12,10 +12,8 @@ from random import Random
 from bridge.files import make_folder, no_steps, write_whole
 from bridge.spools.log import Mark, log_files, log_path, write_mark
 from bridge.spools.spool import commit, consumers
-from engine.plan import Entry, Ingress, Plan
-from engine.records.job_folder import JobFolder, job_folder, spool_folder
-from engine.records.kept_cuts import KeptCut
-from engine.supply import Subscribed
+from engine.plan import Entry, Ingress, Plan, Subscribed
+from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
 
 STREAMS = ("raw/a", "raw/b")
 REWIND = 3

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.host.copy_address import CopyAddress
+from engine.host.keeper import CopyAddress
 from engine.replicas import copy_tls
 from engine.replicas.channel import Channel, Disconnected, TlsFailed
 from engine.replicas.copy_tls import CopyTls, TlsFiles, UnfitCertificate

@@ -9,11 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bridge.files import make_folder
-from engine.plan import Entry, Ingress, Plan
+from engine.plan import Entry, Ingress, Plan, Subscribed
 from engine.records.job_folder import job_folder
 from engine.replicas.peer_sender import PeerAddress
 from engine.replicas.replicator import HostSuperseded, ReplicatorClosed
-from engine.supply import Subscribed
 from tests.engine.replicas.scene import EVENTS, Scene, files, until
 from tests.faulty_way import Fault, faulty_way
 

@@ -10,10 +10,10 @@ import pytest
 from bridge import Lease
 from engine.kernel.batch_rows import Span, written_rows
 from engine.offset import Offset
+from engine.records.files import RecordDamaged
 from engine.records.job_folder import job_folder
-from engine.records.record_file import RecordDamaged
 from engine.spark import batch_task
-from engine.spark.pace_line import PaceLine
+from engine.spark.source import PaceLine
 
 
 @pytest.fixture(autouse=True)

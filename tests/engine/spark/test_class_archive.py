@@ -12,9 +12,8 @@ import psutil
 import pytest
 
 from engine.machines import class_archiver
-from engine.spark.class_archive import archive_of, using_archive
-from engine.spark.home import find_spark
-from engine.spark.java import find_java
+from engine.spark.programs import find_java
+from engine.spark.session import archive_of, find_spark, using_archive
 
 SCRIPT = """
 import json

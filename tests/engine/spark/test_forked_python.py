@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.spark.forked_python import forking_python
+from engine.spark.programs import forking_python
 
 HOST = """
 import sys
-from engine.spark.forked_python import forking_python
+from engine.spark.programs import forking_python
 
 print(forking_python(sys.executable), flush=True)
 sys.stdin.read()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.spark.garbage_collection import GarbageGuard
+from engine.spark.batch_task import GarbageGuard
 
 
 class Knot:

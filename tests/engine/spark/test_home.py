@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engine.spark.home import find_spark, jars_to_find_first
+from engine.spark.session import find_spark, jars_to_find_first
 
 SAYS_THREADS = """
 import time

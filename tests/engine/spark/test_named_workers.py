@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from engine.spark.named_workers import workers_named
-from engine.spark.session import start_session
+from engine.spark.session import start_session, workers_named
 
 pytestmark = pytest.mark.spark
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.spark import java
-from engine.spark.code_archive import PACKAGES, pack_code
-from engine.spark.java import NoJava, find_java, java_version
-from engine.spark.session import is_local, slotted_master
+from engine.spark import programs
+from engine.spark.programs import NoJava, find_java, java_version
+from engine.spark.session import WORKER_PACKAGES, is_local, pack_code, slotted_master
 
 NEW = 'openjdk version "17.0.15" 2025-04-15'
 OLD = 'java version "1.8.0_292"'
@@ -92,7 +91,7 @@ def test_without_a_java_of_the_system_the_packaged_one_runs(tmp_path: Path, stat
         environment = surroundings(tmp_path, home=home, path=home)
     find_java(environment)
     assert environment["JAVA_HOME"].startswith(str(tmp_path / "caches"))
-    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= java.OLDEST_JAVA
+    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= programs.OLDEST_JAVA
 
 
 def test_the_packaged_one_is_wrapped_once(tmp_path: Path) -> None:
@@ -111,7 +110,7 @@ def test_the_packaged_one_needs_no_cache(tmp_path: Path) -> None:
     (tmp_path / "caches").write_text("in the way")
     environment = surroundings(tmp_path)
     find_java(environment)
-    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= java.OLDEST_JAVA
+    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= programs.OLDEST_JAVA
 
 
 def test_without_any_java_the_error_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +160,7 @@ def test_an_archive_of_the_code_is_enough_to_run_batches(tmp_path: Path) -> None
 def test_the_archive_holds_every_module(tmp_path: Path) -> None:
     """It holds all modules of the packages that workers import, and nothing else."""
     wanted = set()
-    for package in PACKAGES:
+    for package in WORKER_PACKAGES:
         folder = Path(sys.modules[package].__file__ or "").parent
         wanted |= {f"{package}/{each.relative_to(folder).as_posix()}" for each in folder.rglob("*.py")}
     with zipfile.ZipFile(pack_code(tmp_path)) as archive:

@@ -12,11 +12,10 @@ import pytest
 
 from bridge import FolderReader, Item, PositionsGone, Spool, commit, packed
 from engine.host.consumers import HostConsumers
-from engine.job.job import SparkJob
 from engine.job.pace import next_batch
-from engine.job.pace_keeper import LongBatch, PaceKeeper, PlannedBatch, ReaderOrder
-from engine.job.pace_server import PaceServer
-from engine.job.start import past_gone
+from engine.job.pace_keeper import LongBatch, PaceKeeper, PaceServer, PlannedBatch, ReaderOrder
+from engine.job.plan_log import past_gone
+from engine.job.query import SparkJob
 from engine.kernel.batch_rows import ShardRows, Span, read_rows
 from engine.kernel.worker import Worker
 from engine.records.job_folder import job_folder, spool_folder

@@ -14,12 +14,11 @@ from bridge.intake import Expected
 from dags import Kind
 from engine.behaviour import installed_behaviours
 from engine.kernel.batch_rows import Span, arriving
-from engine.kernel.portion import Portion
+from engine.kernel.entering_events import Portion
 from engine.kernel.worker import Worker
-from engine.plan import Delivery, Edge, Ingress, Plan, Slot
+from engine.plan import Delivery, Edge, Ingress, Plan, Slot, Subscribed
 from engine.records.job_folder import job_folder, spool_folder
-from engine.records.record_store import RecordStore
-from engine.supply import Subscribed
+from engine.records.store import RecordStore
 from manager.store.database import Store
 from manager.store.tables import Leadership
 from tests.twins.twin_job import TwinJob

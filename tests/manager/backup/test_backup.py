@@ -22,12 +22,11 @@ from sqlalchemy import text
 from bridge import FolderReader, Spool, commit, consumers
 from bridge.intake import Expected
 from bridge.spools.log import Mark, read_mark
+from engine.outside import NoSecret, Vault
 from engine.plan import Forward
-from engine.records.job_folder import job_folder, spool_folder
-from engine.records.kept_cuts import KeptCut
-from engine.records.record_header import Header
-from engine.records.record_store import RecordStore
-from engine.vault import NoSecret, Vault
+from engine.records.files import Header
+from engine.records.job_folder import KeptCut, job_folder, spool_folder
+from engine.records.store import RecordStore
 from manager import store
 from manager.answers.overview import OperationKind
 from manager.backup import BackupRefused, back_up, restoration, restore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.vault import Vault
+from engine.outside import Vault
 from manager.answers.dataflows import Start, Stop
 from manager.answers.sources import SourceForm
 from manager.answers.tenants import KeyForm, Quota, SecretForm

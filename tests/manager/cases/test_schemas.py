@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from dags import Kind
-from engine.plan import Ingress
-from engine.supply import Subscribed
+from engine.plan import Ingress, Subscribed
 from manager.answers.overview import OperationKind
 from manager.answers.pipelines import ReplanForm, ReplanKind
 from manager.answers.reconfigurations import ReconfigurationForm

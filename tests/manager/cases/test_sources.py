@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dags import Kind, Visibility
-from engine.host.received import Received
+from engine.host.spools import Received
 from manager.answers.sources import SourceForm, VisibilityForm
 from manager.observations.reports import HostSeen
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound

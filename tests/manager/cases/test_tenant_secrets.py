@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.vault import Vault
+from engine.outside import Vault
 from manager.answers.overview import OperationKind
 from manager.answers.tenants import SecretForm
 from manager.problem import InvalidRequest, NotFound, StateNotReady

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.plan import SlotState
-from engine.state_change import StateChange
+from engine.plan import SlotState, StateChange
 from manager.answers.dataflows import Stop
 from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState, TaskPresence
 from manager.problem import InvalidDataflow

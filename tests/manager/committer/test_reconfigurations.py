@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.plan import SlotState
-from engine.state_change import StateChange
+from engine.plan import SlotState, StateChange
 from manager.answers.dataflows import Stop
 from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
 from manager.kernel import committer as committers

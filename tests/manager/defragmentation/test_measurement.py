@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from dags import Kind
-from engine.plan import Ingress, Plan, Slot, SlotState
-from engine.supply import Bridged, Subscribed
+from engine.plan import Bridged, Ingress, Plan, Slot, SlotState, Subscribed
 from manager.costs.measured import SHORTEST_SAMPLE, HostSample, Moment, batch_seconds, batches, busy, moment, sample
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured
 from merge import ASSUMED_BUSY, JobId

@@ -10,7 +10,7 @@ import httpx
 from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
-from engine.host.received import Received
+from engine.host.spools import Received
 from manager.answers.dataflows import DataflowState
 from manager.kernel.live_events import Delays, ReconcilerActivity
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, MachineStatus, Measured, StreamMeasured

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 from dags import Kind
-from engine.plan import Ingress, Plan, Slot
-from engine.supply import Rated, Subscribed, Timed
+from engine.plan import Ingress, Plan, Rated, Slot, Subscribed, Timed
 from manager.observations.figures import measured_costs
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.planner import Supplied

@@ -15,7 +15,7 @@ from engine.code.store import CodeStore, digest_of
 from engine.code.vouchers import VoucherFile
 from engine.code.wheel_store import WheelStore
 from engine.machines.common_files import CommonFiles, common_files
-from engine.vault import Vault
+from engine.outside import Vault
 from manager.process.broker_and_host import CommonSender
 
 SOURCE = "def entry(event): return event"

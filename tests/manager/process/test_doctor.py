@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from bridge import broker_setup
 from bridge.broker import start_broker
-from engine.spark.java import NoJava
+from engine.spark.programs import NoJava
 from manager.client import Client
 from manager.command import app
 from manager.exit_codes import ExitCode

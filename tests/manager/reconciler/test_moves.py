@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.plan import Ingress, Plan
+from engine.plan import Bridged, Ingress, Plan
 from engine.plan_messages import CutRequest
-from engine.supply import Bridged
 from manager.kernel.older_events import REPEAT_WISH_AFTER, Wish
 from manager.kernel.transitions import Move, MoveStep, Phase, TransitionEvent
 from manager.kernel.wanted import Moving

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.plan import Ingress, Plan
-from engine.supply import Bridged, Subscribed
+from engine.plan import Bridged, Ingress, Plan, Subscribed
 from manager.kernel.older_events import NO_CLEARANCES, Clearances, EndsWanted, look_on
 from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent
 from manager.kernel.wanted import JobStreams, ReachedJob, Reconfiguring, SentStream

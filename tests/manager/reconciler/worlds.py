@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from engine.job.lifecycle import JobState
-from engine.plan import Forward, Ingress, Plan, Port
-from engine.supply import Bridged
+from engine.plan import Bridged, Forward, Ingress, Plan, Port
 from manager.jobs.decisions import Clean, Decision, Memory, PublishPlan, decide, has_taken_up
 from manager.kernel.wanted import WantedJob
 from manager.observations.messages import wiring

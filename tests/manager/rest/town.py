@@ -15,7 +15,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from engine.code.wheel_store import WheelStore
-from engine.vault import Vault
+from engine.outside import Vault
 from manager.answers.dataflows import Stop
 from manager.answers.jobs import ImageForm
 from manager.answers.reconfigurations import ReconfigurationForm

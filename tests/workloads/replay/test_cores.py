@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.host.process_tree import ProcessCpu
+from engine.host.cpu_meter import ProcessCpu
 from workloads.replay.cores import CoresReading, cores_between, read_cores
 
 BURN = "import time\nwhile time.process_time() < 0.4: pass"

@@ -15,10 +15,10 @@ from bridge.raw_events import arrow_schema
 from dags import Dataflow, Schema, Source, Task, canonicalise
 from engine import installed_catalogue
 from engine.behaviour import behaviours_of, installed_behaviours
-from engine.host_outside import FILES, HostOutside
 from engine.implementations import visual
 from engine.kernel.batch import Arrived, run_batch
 from engine.offset import Offset
+from engine.outside import FILES, HostOutside
 from engine.plan import Entry
 from engine.records.state import InstanceStates
 from engine.trial import rows_of

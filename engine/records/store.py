@@ -1,19 +1,18 @@
-"""The records of a job, and the states made from them."""
+"""The store of a job's records, and of the states that are made from them.
+
+The records are in a folder, named by their batches, without gaps. Workers write, the job's host prunes, and any process
+may read.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias, cast
 
 from bridge.files import Steps, link_whole, no_steps, sync_folder
-from engine.records.planned_ends import PlannedEnds
+from engine.records.files import Header, RecordDamaged, RecordFile, shard_path, whole_record, written_record
+from engine.records.job_folder import PlannedEnds
 from engine.records.record import Record, Table
-from engine.records.record_file import RecordDamaged, RecordFile, shard_path
-from engine.records.record_header import Header
-from engine.records.shard_states import ShardStates
-from engine.records.staged_state import NUMBERS
-from engine.records.state import InstanceStates
-from engine.records.whole_record import whole_record
-from engine.records.written_record import written_record
+from engine.records.state import NUMBERS, InstanceStates, ShardStates
 
 Owns: TypeAlias = Callable[[int, int], bool]
 """Whether a key group of an instance is wanted."""

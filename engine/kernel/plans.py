@@ -1,0 +1,350 @@
+"""A plan in the kernel: its layout, what becomes of states when it takes effect, and the markers of batches.
+
+**The layout** is worked out once per entry: the order of the slots, and the fields of the streams. The fields of a
+stream must not depend on the events of a batch: if several streams enter one port, they determine what the next task
+sees. So every behaviour is called with an empty batch to find its fields.
+
+**States** are brought in from cuts, copied to forks, transformed or dropped. All of this is staged and recorded with
+the batch that first runs the plan, so a repeated batch repeats it. A transformation that raises leaves the state as it
+was, and the instance parks its events until its next change. Each shard changes its own part of a state, and notes the
+key groups that could not be transformed.
+
+**Markers** are those of cuts that are aligned at the end of a batch, and of the switches that plans announce.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from bridge.raw_events import marked
+from engine.behaviour import AnyImplementation, Behaviour, NoBehaviour, TaskWatch, implementation_of
+from engine.event_streams import nothing, shared
+from engine.kernel.entering_events import EVERYTHING, Portion
+from engine.kernel.task_run import reason_of
+from engine.offset import Offset
+from engine.plan import (
+    Bridged,
+    Entry,
+    FormerTask,
+    Plan,
+    PlanPart,
+    Port,
+    Slot,
+    SlotState,
+    StateChange,
+    StateImport,
+    is_switch,
+)
+from engine.records.record import Cut, EmittedEvents
+from engine.records.state import NUMBERS, InstanceStates, Overlay, Staged, packed_value
+from engine.side_effect import MESSAGES, ActingBehaviour
+
+T = TypeVar("T")
+Schemas: TypeAlias = Mapping[Port, pa.Schema]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """The fields of the streams inside a plan; made by `Layout.inside`."""
+
+    inputs: Mapping[int, Mapping[str, pa.Schema]]
+    """The fields at each slot's input ports, except ports whose fields are not known yet."""
+    outputs: Mapping[int, Mapping[str, pa.Schema]]
+    """The fields at each active slot's output ports."""
+    unable: Mapping[int, str]
+    """Slots that cannot take even an empty batch, with the reason."""
+
+
+class PartLayout(NamedTuple):
+    """A part of a plan that takes events, and what runs in it; made by `Layout`."""
+
+    owner: str | frozenset[int]
+    """The tenant that it serves; its instances if it may serve several."""
+    instances: frozenset[int]
+    streams: frozenset[str] = frozenset()
+    entering: tuple[Port, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    leaving: tuple[Port, ...] = ()
+    is_whole: bool = False
+    """Whether one of its tasks writes all events of a batch in one call."""
+
+
+class Layout:
+    """The order and streams of an entry's plan."""
+
+    def __init__(self, entry: Entry, behaviours: Mapping[int, Behaviour]) -> None:
+        plan = entry.plan
+        self.entry = entry
+        self.behaviours = behaviours
+        self.active = plan.active
+        self.failed = tuple(slot for slot in plan.slots if slot.state is SlotState.FAILED)
+        self.parts: tuple[PlanPart, ...] = plan.parts()
+        self.members = plan.instances
+        self.leaving = tuple(
+            dict.fromkeys(
+                [each.origin for each in plan.forwards]
+                + [Port(each.instance, "out") for each in plan.deliveries]
+                + [Port(each.instance, MESSAGES) for each in plan.active]
+            )
+        )
+        """The streams that leave the job."""
+        self.entering = {slot.instance: by_port(slot) for slot in (*self.active, *self.failed)}
+        """The streams that enter each slot, by port."""
+        self._streams_of = {instance: part.streams for part in self.parts for instance in part.instances}
+        self.part_layouts = tuple(_part_layouts(self))
+        self._inside: tuple[Schemas, Inside] | None = None
+
+    def streams_of(self, instance: int) -> frozenset[str]:
+        """The streams that enter the part of an instance."""
+        return self._streams_of.get(instance, frozenset())
+
+    def inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
+        """The fields of every stream, given those of the streams that enter."""
+        if self._inside is None or self._inside[0] != entering:
+            found = self._find_inside(entering, state, watch)
+            if any(watch.parked(slot.instance) for slot in self.active):
+                # Valid for this batch only.
+                return found
+            self._inside = (dict(entering), found)
+        return self._inside[1]
+
+    def _find_inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
+        known = dict(entering)
+        inputs: dict[int, Mapping[str, pa.Schema]] = {}
+        outputs: dict[int, Mapping[str, pa.Schema]] = {}
+        unable: dict[int, str] = {}
+        for slot in (*self.active, *self.failed):
+            inputs[slot.instance] = takes = _takes(slot, known)
+            if slot.state is SlotState.FAILED:
+                continue
+            outputs[slot.instance] = {}
+            unable[slot.instance] = watch.parked(slot.instance)
+            if not unable[slot.instance]:
+                watch.running(slot.instance)
+                found = _output_schemas(self.behaviours[slot.instance], takes, state.of(slot.instance))
+                if isinstance(found, str):
+                    unable[slot.instance] = found
+                else:
+                    outputs[slot.instance] = found
+                    known |= {Port(slot.instance, port): schema for port, schema in found.items()}
+        watch.idle()
+        return Inside(inputs=inputs, outputs=outputs, unable={each: why for each, why in unable.items() if why})
+
+
+def _part_layouts(layout: Layout) -> Iterator[PartLayout]:
+    plan = layout.entry.plan
+    place = {instance: at for at, part in enumerate(layout.parts) for instance in part.instances}
+
+    def by_part(members: Iterable[T], instance: Callable[[T], int]) -> list[list[T]]:
+        found: list[list[T]] = [[] for _ in layout.parts]
+        for each in members:
+            if (at := place.get(instance(each))) is not None:
+                found[at].append(each)
+        return found
+
+    slots = by_part((*layout.active, *layout.failed), lambda slot: slot.instance)
+    entering = by_part((each.origin for each in plan.ingress), lambda origin: origin.instance)
+    leaving = by_part(layout.leaving, lambda origin: origin.instance)
+    deliveries = by_part(plan.deliveries, lambda delivery: delivery.instance)
+    forwards = by_part(plan.forwards, lambda forward: forward.instance)
+    for at, part in enumerate(layout.parts):
+        tenants = {each.tenant for each in deliveries[at]}
+        made = (layout.behaviours[slot.instance] for slot in slots[at] if slot.state is SlotState.ACTIVE)
+        yield PartLayout(
+            # Who reads a stream in another job is not known here.
+            owner=part.instances if forwards[at] or len(tenants) != 1 else tenants.pop(),
+            instances=part.instances,
+            streams=part.streams,
+            entering=tuple(entering[at]),
+            slots=tuple(slots[at]),
+            leaving=tuple(leaving[at]),
+            is_whole=any(isinstance(each, ActingBehaviour) and each.whole for each in made),
+        )
+
+
+def by_port(slot: Slot) -> dict[str, list[tuple[Port, int]]]:
+    """The streams that enter at each input port, in the order in which the slot takes their events, and how often."""
+    found: dict[str, list[tuple[Port, int]]] = {}
+    for edge in slot.inputs:
+        found.setdefault(edge.port, []).append((edge.origin, edge.times))
+    return found
+
+
+def _takes(slot: Slot, known: Schemas) -> dict[str, pa.Schema]:
+    schemas = {port: [known[origin] for origin, _ in edges if origin in known] for port, edges in by_port(slot).items()}
+    return {
+        port: marked(shared(found), [name for at, name in slot.json_fields if at == port])
+        for port, found in schemas.items()
+        if found
+    }
+
+
+def _output_schemas(
+    behaviour: Behaviour, takes: Mapping[str, pa.Schema], state: Staged
+) -> Mapping[str, pa.Schema] | str:
+    """The fields that a behaviour emits for an empty batch; or what is wrong with them."""
+    token = state.mark()
+    found: dict[str, pa.Schema] = {}
+    try:
+        for port, schema in takes.items():
+            for name, emission in behaviour(port, nothing(schema), state).items():
+                given = emission.rows.schema.remove_metadata()
+                if not found.setdefault(name, given).equals(given):
+                    return f"the task emits other fields at port {name!r} for input port {port!r} than for other ports"
+    except NoBehaviour as error:
+        return reason_of(error)
+    except Exception as error:  # noqa: BLE001 - a task may raise anything
+        return f"{reason_of(error)}; raised for an empty batch, which every task has to take"
+    finally:
+        state.rollback(token)
+    return found
+
+
+_MOST_LAYOUTS = 64
+_LAYOUTS: OrderedDict[int, Layout] = OrderedDict()
+
+
+def layout_of(entry: Entry, behaviours: Mapping[int, Behaviour]) -> Layout:
+    """The layout of an entry. It is cached, because most batches run the same entry."""
+    kept = _LAYOUTS.get(id(entry))
+    if kept is None or kept.entry is not entry or kept.behaviours is not behaviours:
+        kept = _LAYOUTS[id(entry)] = Layout(entry, behaviours)
+        while len(_LAYOUTS) > _MOST_LAYOUTS:
+            _LAYOUTS.popitem(last=False)
+    return kept
+
+
+def brought(begun: Iterable[Entry], before: Plan | None) -> Iterator[StateImport]:
+    """The imports of a batch in which entries take effect; `before` is the plan until then, if any."""
+    here = before.instances if before is not None else frozenset()
+    for entry in begun:
+        # An instance that returns and never left goes on as it is.
+        yield from (each for each in entry.plan.imports if each.job != entry.plan.job or each.instance not in here)
+
+
+_UNCHANGED = "why its state could not be transformed, in group "
+"""The note of a key group whose transformation failed begins with this, before the group."""
+_unpack = msgspec.msgpack.Decoder().decode
+
+
+def in_effect(begun: Sequence[Entry]) -> Iterator[Entry]:
+    """Those entries that take effect: the last one, and any before it that did not wait for something."""
+    for entry in begun:
+        plan = entry.plan
+        waits = plan.at or plan.at_cut or (plan.switch is not None and plan.switch.awaits)
+        if entry is begun[-1] or not waits:
+            yield entry
+
+
+def change_states(entries: Iterable[Entry], state: InstanceStates) -> None:
+    """Stage the changes of states of the entries that take effect."""
+    for entry in entries:
+        slots = {slot.instance: slot for slot in entry.plan.slots}
+        for change in entry.plan.changes:
+            _change(change, slots[change.instance], entry.behaviours, state)
+
+
+def untransformed(state: InstanceStates, instance: int, portion: Portion = EVERYTHING) -> str:
+    """The reason why the state of an instance could not be transformed, in this shard; empty if it could."""
+    failed = _untransformed_groups(state, instance)
+    return next((why.decode() for group, why in failed.items() if portion.owns(instance, group)), "")
+
+
+def _untransformed_groups(state: InstanceStates, instance: int) -> dict[int, bytes]:
+    noted = state.of(instance).notes(_UNCHANGED)
+    return {int(name.removeprefix(_UNCHANGED)): why for name, why in noted.items()}
+
+
+def _change(change: StateChange, slot: Slot, places: Mapping[str, str], state: InstanceStates) -> None:
+    staged = state.of(change.instance)
+    content = _content(state, change.instance if change.source is None else change.source)
+    numbers = content.pop(NUMBERS, {})
+    if change.source is not None:
+        staged.bring({NUMBERS: numbers, **content})
+    if change.fresh:
+        for items in content.values():
+            staged.put_many(list(items), [None] * len(items))
+        return
+    if change.former is None:
+        return
+    for group in _untransformed_groups(state, change.instance).keys() & content.keys():
+        # The state is still that of the task before the former one, to which the instance returns.
+        staged.put_note(f"{_UNCHANGED}{group}", b"")
+        del content[group]
+    token = staged.mark()
+    try:
+        implementation = implementation_of(slot.type, places)
+        for items in content.values():
+            staged.put_many(list(items), list(_transformed(items, implementation, change.former, slot)))
+    except Exception as error:  # noqa: BLE001 - a transformation may raise anything
+        staged.rollback(token)
+        for group in content:
+            staged.put_note(f"{_UNCHANGED}{group}", f"its state cannot be transformed: {reason_of(error)}".encode())
+
+
+def _transformed(
+    items: Mapping[bytes, bytes | None], implementation: AnyImplementation, former: FormerTask, slot: Slot
+) -> Iterator[bytes | None]:
+    config = implementation.type.config
+    new = config.model_validate_json(slot.config)
+    transform: Callable[[tuple[Any, ...], Any], Any]
+    if former.type != slot.type:
+        if former.type not in implementation.continues:
+            raise TypeError(f"the implementation of {slot.type!r} does not continue {former.type!r}; let it")
+        transform = partial(implementation.continues[former.type], json.loads(former.config), new)
+    elif implementation.transform is None:
+        raise TypeError(f"the implementation of {slot.type!r} has no transform; give it one")
+    else:
+        transform = partial(implementation.transform, config.model_validate_json(former.config), new)
+    for key, value in items.items():
+        changed = None if value is None else transform(tuple(_unpack(key)), _unpack(value))
+        yield None if changed is None else packed_value(changed)
+
+
+def _content(state: InstanceStates, instance: int) -> dict[int, Overlay]:
+    """The state of an instance by key group, with what is staged."""
+    found: dict[int, Overlay] = {group: dict(items) for group, items in state.kept.get(instance, {}).items()}
+    for group, overlay in state.of(instance).changes().items():
+        found.setdefault(group, {}).update(overlay)
+    return found
+
+
+def cuts_at(layout: Layout, end: Offset) -> Iterator[Cut]:
+    """The cuts that are aligned at the end of a batch. A switch takes none."""
+    # Instances whose streams enter over a bridge have their states in the other job.
+    elsewhere = {each.instance for each in layout.entry.plan.ingress if isinstance(each.supply, Bridged)}
+    for name, streams in sorted(end.cuts.items()):
+        if is_switch(name):
+            continue
+        parts = [part for part in layout.parts if part.streams & set(streams)]
+        yield Cut(
+            name=name,
+            instances=tuple(sorted(instance for part in parts for instance in part.instances - elsewhere)),
+            positions={stream: end.at[stream] for part in parts for stream in sorted(part.streams) if stream in end.at},
+        )
+
+
+def cut_markers(layout: Layout, cuts: Sequence[Cut], state: InstanceStates) -> Iterator[EmittedEvents]:
+    """The markers, which follow the events of every stream that leaves a part with a cut."""
+    forwarded = dict.fromkeys(each.origin for each in layout.entry.plan.forwards)
+    for cut in cuts:
+        for origin in forwarded:
+            if origin.instance in cut.instances:
+                yield EmittedEvents(
+                    origin=origin, first=state.of(origin.instance).advance(origin.port, 1), marker=cut.name
+                )
+
+
+def switch_markers(entries: Sequence[Entry], state: InstanceStates) -> Iterator[EmittedEvents]:
+    """The markers of switches, at the place where their plans take effect."""
+    for switch in (each for entry in entries if (each := entry.plan.switch) is not None):
+        for origin in switch.announces:
+            yield EmittedEvents(
+                origin=origin, first=state.of(origin.instance).advance(origin.port, 1), marker=switch.marker
+            )

@@ -1,0 +1,470 @@
+"""The files of records: how a record is written, read part by part, and put together from those of its shards.
+
+A file is a line, a header in JSON, and parts that can be read one at a time. The line contains the version of the
+format, the lengths of header and parts, and the header's checksum. The header contains everything small, and the place,
+length and checksum of each part: changes and images of state in MessagePack, events as Arrow IPC streams. So looking up
+a record takes a few kilobytes, a worker that catches up reads changes but no events, and a publisher reads events but
+no state.
+
+**Shards.** The record of one shard is that of its own events: it numbers what it emits as if it were alone. Once all
+shards have theirs, any of them makes the whole record: a header that names the parts in the files of the shards, in
+which the numbers of each stream go on from shard to shard. It depends on the files alone, so every worker makes the
+same. A batch counts when its whole record is there.
+
+**Damage** is any file of one job or stream that cannot be read or written; it must not affect others.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
+from os import SEEK_END
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa
+
+from bridge import PositionsGone, SpoolClosed, SpoolDamaged
+from bridge.spools.log import packed, unpacked
+from bridge.wire import Birth
+from engine.offset import Offset
+from engine.plan import Port, is_switch
+from engine.records.record import CodeTraceback, Cut, Dead, EmittedEvents, Image, InstanceMeter, Record, Table
+from engine.records.state import NUMBERS, packed_number, unpacked_number
+
+RECORD_VERSION = 1
+"""The version of the format."""
+
+
+class RecordPart(NamedTuple):
+    """The place of a part: after the header, or at a place in the file of a shard."""
+
+    first: int
+    size: int
+    checksum: int
+    shard: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmittedPart:
+    """`EmittedEvents` in a header, with the place of its events instead of these; None for a marker."""
+
+    origin: Port
+    first: int
+    count: int
+    marker: str
+    events: RecordPart | None
+    births: tuple[Birth, ...] = ()
+    """Empty if unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadPart:
+    """`Dead` in a header, with the place of its events instead of these."""
+
+    instance: int
+    port: str
+    reason: str
+    count: int
+    events: RecordPart
+    traceback: CodeTraceback | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """A record without state and events, read first by `RecordFile`. The fields are those of `Record`."""
+
+    batch: int
+    start: Offset
+    end: Offset
+    dropped: tuple[int, ...]
+    changes: RecordPart
+    opened: tuple[tuple[Port, int], ...]
+    emitted: tuple[EmittedPart, ...]
+    dead: tuple[DeadPart, ...]
+    meters: Mapping[int, InstanceMeter]
+    cuts: tuple[Cut, ...]
+    imaged: Mapping[int, RecordPart]
+    base: int
+    credit: int
+    shards: tuple["ShardPart", ...] = ()
+    """The states and the CPU of each shard, if the batch had several."""
+    grouped: Mapping[int, int] = field(default_factory=dict)
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardPart:
+    """The state that one shard of a batch changed, and its work."""
+
+    changes: RecordPart
+    imaged: Mapping[int, RecordPart]
+    credit: int
+    cpu_ns: int = 0
+    """The CPU of its tasks."""
+
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def written_record(record: Record) -> bytes:
+    """The file content of a record."""
+    parts = list[bytes]()
+    end = 0
+
+    def part(content: bytes) -> RecordPart:
+        nonlocal end
+        parts.append(content)
+        end += len(content)
+        return RecordPart(end - len(content), len(content), crc32(content))
+
+    header = msgspec.json.encode(
+        Header(
+            batch=record.batch,
+            start=record.start,
+            end=record.end,
+            dropped=record.dropped,
+            changes=part(_pack(record.changes)),
+            imaged={group: part(_pack(image)) for group, image in record.imaged.items()},
+            opened=record.opened,
+            emitted=tuple(
+                EmittedPart(
+                    origin=each.origin,
+                    first=each.first,
+                    count=each.count,
+                    marker=each.marker,
+                    events=None if each.events is None else part(packed(each.events)),
+                    births=each.births,
+                )
+                for each in record.emitted
+            ),
+            dead=tuple(
+                DeadPart(
+                    instance=each.instance,
+                    port=each.port,
+                    # An exception's message may be unencodable, which must not fail the batch.
+                    reason=each.reason.encode(errors="replace").decode(),
+                    count=each.events.num_rows,
+                    events=part(packed(each.events)),
+                    traceback=each.traceback,
+                )
+                for each in record.dead
+            ),
+            meters=record.meters,
+            grouped=record.grouped,
+            sizes=record.sizes,
+            cuts=record.cuts,
+            waiting=record.waiting,
+            base=record.base,
+            credit=record.credit,
+        )
+    )
+    return _framed(header, parts)
+
+
+def written_whole(header: Header, common: Image) -> bytes:
+    """The file content of a record whose other parts are in the files of shards, with its image of `NUMBERS`."""
+    parts = [_pack(common), _pack({})]
+    imaged = {NUMBERS: RecordPart(0, len(parts[0]), crc32(parts[0]))}
+    changes = RecordPart(len(parts[0]), len(parts[1]), crc32(parts[1]))
+    return _framed(msgspec.json.encode(replace(header, imaged=imaged, changes=changes)), parts)
+
+
+def _framed(header: bytes, parts: Sequence[bytes]) -> bytes:
+    end = sum(map(len, parts))
+    line = f"braid record {RECORD_VERSION} header {len(header):010d} parts {end:015d} checksum {crc32(header):08x}\n"
+    return b"".join((line.encode(), header, *parts))
+
+
+_LINE = re.compile(rb"braid record (\d+) header (\d{10}) parts (\d{15}) checksum ([0-9a-f]{8})\n")
+_AT_ONCE = 8_192
+"""The bytes read first, so that most headers take one read."""
+_HEADER = msgspec.json.Decoder(Header)
+_TABLE = msgspec.msgpack.Decoder(dict[int, dict[int, dict[bytes, bytes | None]]])
+_IMAGE = msgspec.msgpack.Decoder(dict[int, dict[bytes, bytes]])
+
+
+class RecordDamaged(RuntimeError):
+    """A record cannot be read, or is missing between others."""
+
+
+class RecordFile:
+    """A record that is read part by part, on demand. Raises FileNotFoundError if there is no file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _damage_named(path), path.open("rb") as file:
+            begin = file.read(_AT_ONCE)
+            found = _LINE.match(begin)
+            if found is None:
+                raise RecordDamaged("it does not begin like a record")
+            version, header_bytes, parts_bytes = (int(each) for each in found.groups()[:3])
+            if version != RECORD_VERSION:
+                raise RecordDamaged(f"it has version {version}, but this Braid reads version {RECORD_VERSION}")
+            self._parts = found.end() + header_bytes
+            """Where the parts begin."""
+            if file.seek(0, SEEK_END) != self._parts + parts_bytes:
+                raise RecordDamaged("it is shorter or longer than its first line says")
+            header = begin[found.end() : self._parts]
+            if self._parts > len(begin):
+                header += _read(file, len(begin), self._parts - len(begin))
+            _check(header, int(found[4], 16))
+            self.header = _HEADER.decode(header)
+
+    def record(self) -> Record:
+        """The whole record."""
+        header = self.header
+        return Record(
+            batch=header.batch,
+            start=header.start,
+            end=header.end,
+            dropped=header.dropped,
+            changes=self._all_changes(),
+            opened=header.opened,
+            emitted=self.emitted(),
+            dead=self.dead(),
+            meters=header.meters,
+            grouped=header.grouped,
+            sizes=header.sizes,
+            cuts=header.cuts,
+            waiting=header.waiting,
+            imaged=self._all_images(),
+            base=header.base,
+            credit=header.credit,
+        )
+
+    def changes(self) -> Table:
+        """The state that the batch changed, without that of its shards if it had several."""
+        return self.table(self.header.changes)
+
+    def _all_changes(self) -> Table:
+        found = {instance: dict(groups) for instance, groups in self.changes().items()}
+        for shard in self.header.shards:
+            for instance, groups in self.table(shard.changes).items():
+                found.setdefault(instance, {}).update(groups)
+        return found
+
+    def _all_images(self) -> Mapping[int, Image]:
+        found: dict[int, Image] = {}
+        for imaged in (self.header.imaged, *(shard.imaged for shard in self.header.shards)):
+            for group, part in imaged.items():
+                found[group] = {**found.get(group, {}), **self.image_in(part)}
+        return found
+
+    def table(self, part: RecordPart) -> Table:
+        """A part with changes of states."""
+        with self._opened() as file:
+            return _TABLE.decode(self._part(file, part))
+
+    def image(self, group: int) -> Image:
+        """The content of a key group after the batch. Only for groups that the header names."""
+        return self.image_in(self.header.imaged[group])
+
+    def image_in(self, part: RecordPart) -> Image:
+        """A part with an image."""
+        with self._opened() as file:
+            return _IMAGE.decode(self._part(file, part))
+
+    def in_whole(self, part: RecordPart, shard: int) -> RecordPart:
+        """The place of a part, as the record of the whole batch names it."""
+        return part._replace(first=self._parts + part.first, shard=shard)
+
+    def emitted(self, origin: Port | None = None) -> tuple[EmittedEvents, ...]:
+        """The events that left the job, or only those that left at a port."""
+        if not self.header.emitted:
+            return ()
+        with self._opened() as file:
+            read = (
+                EmittedEvents(
+                    origin=each.origin,
+                    first=each.first,
+                    events=None if each.events is None else self._events(file, each.events),
+                    marker=each.marker,
+                    births=each.births,
+                )
+                for each in self.header.emitted
+                if origin in {None, each.origin}
+            )
+            return tuple(read if not self.header.shards else _joined(read))
+
+    def dead(self) -> tuple[Dead, ...]:
+        """The events that could not be taken."""
+        if not self.header.dead:
+            return ()
+        with self._opened() as file:
+            return tuple(
+                Dead(
+                    instance=each.instance,
+                    port=each.port,
+                    reason=each.reason,
+                    events=self._events(file, each.events),
+                    traceback=each.traceback,
+                )
+                for each in self.header.dead
+            )
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        with _damage_named(self.path), self.path.open("rb") as file:
+            yield file
+
+    def _events(self, file: BinaryIO, part: RecordPart) -> pa.RecordBatch:
+        return unpacked(self._part(file, part))
+
+    def _part(self, file: BinaryIO, part: RecordPart) -> bytes:
+        if part.shard is None:
+            content = _read(file, self._parts + part.first, part.size)
+        else:
+            path = shard_path(self.path, part.shard)
+            try:
+                with path.open("rb") as other:
+                    content = _read(other, part.first, part.size)
+            except FileNotFoundError as error:
+                raise RecordDamaged(f"{path} is missing") from error
+        _check(content, part.checksum)
+        return content
+
+
+def _joined(emitted: Iterable[EmittedEvents]) -> Iterator[EmittedEvents]:
+    """What shards emitted at a port as one, because each becomes a message at least."""
+    for _, group in groupby(emitted, key=_alike):
+        parts = list(group)
+        rows = [each.events for each in parts if each.events is not None]
+        if len(rows) < 2:  # noqa: PLR2004 - one needs no other
+            yield from parts
+            continue
+        births = tuple(birth for each in parts for birth in each.births)
+        yield replace(parts[0], events=pa.concat_batches(rows), births=births)
+
+
+def _alike(emitted: EmittedEvents) -> object:
+    """What is equal for neighbours that can be joined."""
+    fields = emitted.marker if emitted.events is None else emitted.events.schema.serialize().to_pybytes()
+    return emitted.origin, fields, bool(emitted.births)
+
+
+def shard_path(path: Path, shard: int) -> Path:
+    """The file of one shard's record, beside the record of its batch."""
+    return path.parent / "shards" / f"{path.name}.{shard:03d}"
+
+
+def _read(file: BinaryIO, first: int, size: int) -> bytes:
+    file.seek(first)
+    return file.read(size)
+
+
+def _check(content: bytes, checksum: int) -> None:
+    if crc32(content) != checksum:
+        raise RecordDamaged("a checksum does not match")
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (RecordDamaged, msgspec.MsgspecError, pa.ArrowException, OSError) as error:
+        raise RecordDamaged(f"{path} cannot be read: {error}; restore it") from error
+
+
+DAMAGE = (RecordDamaged, SpoolDamaged, SpoolClosed, PositionsGone, OSError)
+"""The exceptions for damaged or missing files and full disks. They are retried, since an operator may fix the cause."""
+
+
+@contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """Raise read errors within the context as damage of this file of a job."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise RecordDamaged(f"{path} cannot be read: {error}; restore it") from error
+
+
+def whole_record(files: Sequence[RecordFile]) -> bytes:
+    """The content of the whole record of a batch, from the records of its shards in order."""
+    first, *others = [file.header for file in files]
+    common = {instance: dict(items) for instance, items in files[0].image(NUMBERS).items()}
+    for file in files[1:]:
+        for instance, items in file.image(NUMBERS).items():
+            # A shard that saw none of a stream's events notes nothing of it.
+            common.setdefault(instance, {}).update(items)
+    emitted = tuple(_emitted_parts(files, common))
+    header = replace(
+        first,
+        dropped=tuple(sorted({each for header in (first, *others) for each in header.dropped})),
+        emitted=emitted,
+        dead=tuple(_dead_parts(files)),
+        meters=_summed_meters(file.header.meters for file in files),
+        # A key group is one shard's.
+        grouped=dict(sorted(each for file in files for each in file.header.grouped.items())),
+        sizes=dict(sum((Counter(file.header.sizes) for file in files), Counter[int]())),
+        base=min(file.header.base for file in files),
+        credit=0,
+        shards=tuple(_shard_part(file, shard) for shard, file in enumerate(files)),
+    )
+    return written_whole(header, {each: {k: v for k, v in items.items() if v} for each, items in common.items()})
+
+
+def _emitted_parts(files: Sequence[RecordFile], common: dict[int, dict[bytes, bytes]]) -> Iterator[EmittedPart]:
+    """What all shards emitted, numbered through: the markers of switches, all events, the markers of cuts."""
+    # Only the first shard has markers.
+    marked = [each for each in files[0].header.emitted if each.marker]
+    events: dict[Port, list[EmittedPart]] = {}
+    for shard, file in enumerate(files):
+        for each in file.header.emitted:
+            if each.events is not None:
+                part = replace(each, events=file.in_whole(each.events, shard))
+                events.setdefault(each.origin, []).append(part)
+    ordered = [
+        *(each for each in marked if is_switch(each.marker)),
+        *chain.from_iterable(events.values()),
+        *(each for each in marked if not is_switch(each.marker)),
+    ]
+    next_numbers: dict[Port, int] = {}
+    for each in files[0].header.emitted:
+        # The first shard left the number as if it were alone.
+        next_numbers.setdefault(each.origin, each.first)
+    for each in ordered:
+        number = next_numbers.get(each.origin)
+        if number is None:
+            number = _kept_number(common, each.origin)
+        yield replace(each, first=number)
+        next_numbers[each.origin] = number + each.count
+    for origin, number in next_numbers.items():
+        common.setdefault(origin.instance, {})[origin.port.encode()] = packed_number(number)
+
+
+def _kept_number(common: Mapping[int, Mapping[bytes, bytes]], origin: Port) -> int:
+    kept = common.get(origin.instance, {}).get(origin.port.encode())
+    return 0 if kept is None else unpacked_number(kept)
+
+
+def _dead_parts(files: Sequence[RecordFile]) -> Iterator[DeadPart]:
+    for shard, file in enumerate(files):
+        for each in file.header.dead:
+            yield replace(each, events=file.in_whole(each.events, shard))
+
+
+def _shard_part(file: RecordFile, shard: int) -> ShardPart:
+    header = file.header
+    return ShardPart(
+        changes=file.in_whole(header.changes, shard),
+        imaged={group: file.in_whole(part, shard) for group, part in header.imaged.items() if group != NUMBERS},
+        credit=header.credit,
+        cpu_ns=sum(meter.cpu_ns for meter in header.meters.values()),
+    )
+
+
+def _summed_meters(meters: Iterable[Mapping[int, InstanceMeter]]) -> dict[int, InstanceMeter]:
+    found: dict[int, InstanceMeter] = {}
+    for each in meters:
+        for instance, meter in each.items():
+            before = found.get(instance, InstanceMeter())
+            found[instance] = before + meter
+    return found
