@@ -112,7 +112,7 @@ class TaskType(Generic[C]):
     state: State = State.NONE
     key_fields: Callable[[C], tuple[str, ...]] = no_keys
     """The fields that make the key, if the state is kept per key. Each key of the state is the values of these fields,
-    as `engine.implementations.keys.keyed` gives them."""
+    as `engine.implementations.values.keyed` gives them."""
     sets: Callable[[C], tuple[str, ...]] | None = None
     """The fields whose values may differ between an event that is emitted and the one that caused it; None for any.
 

@@ -229,10 +229,18 @@ def implementation_of(name: str, places: Mapping[str, str]) -> AnyImplementation
     if place is None:
         raise NoBehaviour(f"no package implements the task type {name!r}; install the one that does, and restart")
     module, _, attribute = place.partition(":")
-    found = getattr(importlib.import_module(module), attribute)
-    if not isinstance(found, Implementation):
-        raise NoBehaviour(f"{place} is {type(found).__name__}, not an Implementation; repair or uninstall its package")
-    return found
+    try:
+        implementation = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        # An earlier release had it elsewhere, and the plan is from that time.
+        moved = place_of(name, installed_behaviours())
+        if error.name != module or moved in {None, place}:
+            raise
+        return implementation_of(name, {name: moved})
+    if not isinstance(implementation, Implementation):
+        what = type(implementation).__name__
+        raise NoBehaviour(f"{place} is {what}, not an Implementation; repair or uninstall its package")
+    return implementation
 
 
 def _refuses(reason: str) -> Behaviour:

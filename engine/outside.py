@@ -25,9 +25,7 @@ from uuid import uuid4
 from bridge.files import link_whole, make_folder, sync_folder, write_whole
 from dags.internet_addresses import MAPPED, IPAddress, IPNetwork, embedded, is_on_internet, unmapped
 from engine.behaviour import NoBehaviour
-from engine.code.store import CodeStore
-from engine.code.vouchers import Voucher, VoucherFile
-from engine.code.wheel_store import WheelStore
+from engine.code.store import CodeStore, Voucher, VoucherFile, WheelStore
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet

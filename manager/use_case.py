@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from bridge.transport.address import Address
 from dags import Catalogue, Problem
-from engine.code.wheel_store import WheelStore
+from engine.code.store import WheelStore
 from engine.outside import Vault
 from manager.adaptation.measurement import AdaptationBoard
 from manager.answers.base import Page

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Self
 
 from bridge.files import make_folder, write_whole
+from engine.replicas.channel import CopyTls, TlsFiles
+from engine.replicas.copies import Replicator
 from engine.replicas.copy_server import CopyServer
-from engine.replicas.copy_tls import CopyTls, TlsFiles
 from engine.replicas.peer_sender import PeerAddress
-from engine.replicas.replicator import Replicator
 from tests.authority import Authority
 
 

@@ -1,21 +1,38 @@
-"""A published function, and what it makes of events."""
+"""Published functions, what they make of the events of a batch, and the behaviour of the task types that call them.
 
+A function that an operator vouches for is called in the worker, any other in cells. It takes an event or a batch.
+
+For a function of an event: if a cell ends before its time, the event that it worked on is to blame, and the others get
+another cell. After a few such ends, or when the time is over, the rest of the batch is refused too, so that the batch
+goes on.
+
+For a function of a batch: it is called for all events of a batch, or for fewer. If it raises, or ends its cell, the
+events are halved until those are found that make it fail alone. When the time is over, or nothing but failures comes,
+the rest of the batch is refused too.
+"""
+
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from bridge.raw_events import ARROW_TYPES
+from bridge.spools.log import packed
 from dags import Kind
-from engine.behaviour import Refusal
-from engine.code.cell.event_calls import Outcome
-from engine.code.cell.published import Failure, failure, load
-from engine.code.connections import Connections
-from engine.code.store import read_source
-from engine.event_streams import Numbers
+from engine.behaviour import Implementation, PortEmission, Refusal, RefusingBehaviour, TakeOutcome
+from engine.code.cell.batch_calls import BatchOutcome, called
+from engine.code.cell.calls import EventCalls, Failure, Outcome, WrongOutput, failure, load
+from engine.code.cell.parent import LOADING, CellRequest, frames_in
+from engine.code.cells import CellEnd, Connections, NoCells, cells
+from engine.code.store import NoCode, WheelCheck, read_source
+from engine.event_streams import Numbers, nothing
+from engine.side_effect import OutsideUnreachable
+from engine.tasks.code import CODE, CONNECTING_CODE, CodeConfig, CodeOutput, ConnectingCodeConfig
 
 MOST_AT_ONCE = 10_000
 """The most events that a function or a cell takes in one call."""
@@ -128,3 +145,346 @@ def joined_pieces(pieces: Sequence[tuple[int, FunctionOutcome]], fields: Mapping
         ],
         [each._replace(at=first + each.at) for first, made in pieces for each in made.refusals],
     )
+
+
+MOST_ENDS = 3
+"""The cells that may end before their time in one batch."""
+Work: TypeAlias = Callable[[pa.RecordBatch], FunctionOutcome]
+"""Makes something of the events of a batch, which have only the fields that the function needs."""
+
+
+class _SentOutcomes(msgspec.Struct, frozen=True):
+    """A message of a cell."""
+
+    outcomes: list[list[bool | int | float | str | None] | Failed | None] = []
+    unloadable: Failed | None = None
+
+
+_OUTCOME_MESSAGE = msgspec.msgpack.Decoder(_SentOutcomes)
+
+
+class EventsInWorker:
+    """Work by calls in this process."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
+        """What the function makes of events."""
+        calls = self._calls
+        if isinstance(calls, Failure):
+            return made_of([calls] * len(events), self._function.fields)
+        return made_of(list(calls.outcomes(len(events), columns_of(events))), self._function.fields)
+
+    @cached_property
+    def _calls(self) -> EventCalls | Failure:
+        found = loaded(self._function)
+        if isinstance(found, Failure):
+            return found
+        return EventCalls(found, self._function.digest, self._function.needed, self._function.fields)
+
+
+class EventsInCells:
+    """Work by calls in cells."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
+        """What the function makes of events."""
+        found = _EventBatch(self._function, self._source, events)
+        found.work_off()
+        pieces = []
+        for first in range(0, len(events), MOST_AT_ONCE):
+            some = found.outcomes[first : first + MOST_AT_ONCE]
+            try:
+                made = made_of(some, self._function.fields)
+            except (ValueError, TypeError, OverflowError):
+                made = made_of([WRONG] * len(some), self._function.fields)
+            pieces.append((first, made))
+        return joined_pieces(pieces, self._function.fields)
+
+    @cached_property
+    def _source(self) -> str:
+        return self._function.source
+
+
+class _EventBatch:
+    """The events of one batch, and what has become of them so far."""
+
+    def __init__(self, function: Function, source: str, events: pa.RecordBatch) -> None:
+        self.outcomes: list[Outcome] = []
+        self._function = function
+        self._source = source
+        self._events = events
+        self._blamed: dict[int, Failure] = {}
+        """Events that ended their cells."""
+        self._until = len(events)
+        """The end of the events that get a cell."""
+        self._late = time.monotonic() + FUNCTION_SECONDS
+
+    def work_off(self) -> None:
+        """Find the outcome of every event."""
+        rest = Failure("CodeEnded", f"the process of {MOST_ENDS} earlier events of the batch ended before its time")
+        while (first := len(self.outcomes)) < self._until:
+            if (blamed := self._blamed.get(first)) is not None:
+                self.outcomes.append(blamed)
+                continue
+            if time.monotonic() > self._late:
+                rest = Failure("CodeEnded", f"the batch took over {FUNCTION_SECONDS:g} s, and this event had no turn")
+                break
+            end = min([first + MOST_AT_ONCE, self._until, *(each for each in self._blamed if each > first)])
+            unable = self._run(first, end)
+            if unable is not None:
+                rest = unable
+                break
+        self.outcomes += [rest] * (len(self._events) - len(self.outcomes))
+
+    def _run(self, first: int, end: int) -> Failure | None:
+        """Run a cell for some events; why none of the rest can be run."""
+        ending = self._ending(first, end)
+        try:
+            messages = [_OUTCOME_MESSAGE.decode(each) for each in frames_in(ending.results)]
+        except msgspec.MsgspecError:
+            return WRONG
+        for each in messages:
+            if each.unloadable is not None:
+                return unloadable(each.unloadable.failure)
+            self.outcomes += [one.failure if isinstance(one, Failed) else one for one in each.outcomes]
+        if len(self.outcomes) > end:
+            del self.outcomes[first:]
+            return WRONG
+        if len(self.outcomes) < end:
+            why = Failure("CodeEnded", ending.why or "it ended its process")
+            if ending.at == LOADING:
+                return why._replace(message=f"while it was loaded, {why.message}")
+            self._blame(first, end, ending.at, why)
+        return None
+
+    def _blame(self, first: int, end: int, at: int, why: Failure) -> None:
+        """Blame an event for the end of a cell that was to work on some."""
+        last = self.outcomes[-1] if len(self.outcomes) > first else None
+        if isinstance(last, Failure) and last.error == MemoryError.__name__:
+            # It is refused already.
+            blamed = len(self.outcomes) - 1
+        else:
+            blamed = min(max(len(self.outcomes), first + at), end - 1)
+        self._blamed[blamed] = why
+        if len(self._blamed) >= MOST_ENDS:
+            self._until = blamed + 1
+
+    def _ending(self, first: int, end: int) -> CellEnd:
+        function = self._function
+        request = CellRequest(
+            digest=function.digest,
+            source=self._source,
+            entry=function.entry,
+            per="event",
+            needed=dict(function.needed),
+            fields=dict(function.fields),
+            count=end - first,
+            columns=columns_of(self._events.slice(first, end - first)),
+        )
+        seconds = max(1.0, self._late - time.monotonic())
+        return cells("event").run(
+            msgspec.msgpack.encode(request),
+            path=function.path,
+            seconds=seconds,
+            wheels=function.wheels,
+            connections=function.connections,
+        )
+
+
+_HOPELESS = 20
+"""If this many first events fail alone, the rest is refused without a try."""
+
+
+class _SentBatch(msgspec.Struct, frozen=True):
+    """The message of a cell."""
+
+    columns: list[list[bool | int | float | str | None]] = []
+    kept: list[bool] | None = None
+    failure: Failed | None = None
+    unloadable: Failed | None = None
+
+
+class _Unable(NamedTuple):
+    """Why a function cannot be called at all."""
+
+    failure: Failure
+
+
+_BATCH_MESSAGE = msgspec.msgpack.Decoder(_SentBatch)
+
+
+class Batches:
+    """Work by calls for whole batches."""
+
+    def __init__(self, function: Function, *, vouched: bool) -> None:
+        self._function = function
+        self._seconds = float("inf") if vouched else FUNCTION_SECONDS
+        self._call = self._in_worker if vouched else self._in_cell
+
+    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
+        """What the function makes of events."""
+        late = time.monotonic() + self._seconds
+        pieces: list[tuple[int, FunctionOutcome]] = []
+        waiting = [(at, min(at + MOST_AT_ONCE, len(events))) for at in range(0, len(events), MOST_AT_ONCE)][::-1]
+        alone = 0
+        rest: Failure | None = None
+        while waiting:
+            first, end = waiting.pop()
+            if rest is None and time.monotonic() > late:
+                rest = Failure("CodeEnded", f"the batch took over {self._seconds:g} s, and this event had no turn")
+            found = rest or self._call(events.slice(first, end - first), late)
+            if isinstance(found, _Unable):
+                found = rest = found.failure
+            if isinstance(found, BatchOutcome):
+                pieces.append((first, self._made(found, end - first)))
+            elif rest is not None or end - first == 1:
+                pieces.append((first, self._refused(found, end - first)))
+                alone += rest is None
+                if alone == _HOPELESS == end:
+                    rest = found
+            else:
+                middle = (first + end) // 2
+                waiting += [(middle, end), (first, middle)]
+        return joined_pieces(pieces, self._function.fields)
+
+    def _made(self, found: BatchOutcome, count: int) -> FunctionOutcome:
+        if found.kept is None:
+            return FunctionOutcome(np.arange(count, dtype=np.int64), found.columns, [])
+        kept = np.flatnonzero(found.kept.to_numpy(zero_copy_only=False)).astype(np.int64)
+        return FunctionOutcome(kept, [column.filter(found.kept) for column in found.columns], [])
+
+    def _refused(self, why: Failure, count: int) -> FunctionOutcome:
+        columns = [column_of([], kind) for kind in self._function.fields.values()]
+        return FunctionOutcome(np.empty(0, np.int64), columns, [refusal(at, why) for at in range(count)])
+
+    def _in_worker(self, events: pa.RecordBatch, _late: float) -> BatchOutcome | Failure | _Unable:
+        function = self._loaded
+        if isinstance(function, Failure):
+            return _Unable(function)
+        try:
+            return called(function, events, self._function.fields)
+        except WrongOutput as error:
+            return Failure("WrongOutput", str(error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
+            return failure(error, self._function.digest)
+
+    @cached_property
+    def _loaded(self) -> Callable[[Any], Any] | Failure:
+        return loaded(self._function)
+
+    @cached_property
+    def _source(self) -> str:
+        return self._function.source
+
+    def _in_cell(self, events: pa.RecordBatch, late: float) -> BatchOutcome | Failure | _Unable:
+        function = self._function
+        request = CellRequest(
+            digest=function.digest,
+            source=self._source,
+            entry=function.entry,
+            per="batch",
+            needed=dict(function.needed),
+            fields=dict(function.fields),
+            count=len(events),
+            batch=packed(events),
+        )
+        seconds = max(1.0, late - time.monotonic())
+        ending = cells("batch").run(
+            msgspec.msgpack.encode(request),
+            path=function.path,
+            seconds=seconds,
+            wheels=function.wheels,
+            connections=function.connections,
+        )
+        frames = frames_in(ending.results)
+        if not frames:
+            why = Failure("CodeEnded", ending.why or "it ended its process")
+            if ending.at == LOADING:
+                return _Unable(why._replace(message=f"while it was loaded, {why.message}"))
+            return why
+        try:
+            return self._read(_BATCH_MESSAGE.decode(frames[0]), len(events))
+        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError):
+            return WRONG
+
+    def _read(self, sent: _SentBatch, count: int) -> BatchOutcome | Failure | _Unable:
+        if sent.unloadable is not None:
+            return _Unable(unloadable(sent.unloadable.failure))
+        if sent.failure is not None:
+            return sent.failure.failure
+        columns = [column_of(*each) for each in zip(sent.columns, self._function.fields.values(), strict=True)]
+        kept = None if sent.kept is None else pa.array(sent.kept, pa.bool_())
+        if any(len(each) != count for each in (*columns, *([] if kept is None else [kept]))):
+            raise ValueError("it sends more or fewer rows than events")
+        return BatchOutcome(columns, kept)
+
+
+def _code(config: CodeConfig) -> RefusingBehaviour:
+    """A function per event takes a dictionary of the fields it needs, and returns one, or None to drop the event.
+
+    It returns every field that the config declares. A function per batch takes a `pyarrow.RecordBatch`, and returns one
+    with a row for each event, or a pair of one and an array of booleans, where false drops an event. It has no memory:
+    where no operator vouches for it, every batch begins anew. An event for which it raises, or returns something else
+    than declared, is parked.
+    """
+    names = list(config.input.needed)
+    work: tuple[bool, Work] | None = None
+    check = WheelCheck()
+
+    def take(events: pa.RecordBatch) -> TakeOutcome:
+        nonlocal work
+        if not len(events):
+            return TakeOutcome(PortEmission(nothing(_schema(events.schema, config.output))), [])
+        try:
+            # Looked up for each batch, so that an operator who withdraws a voucher need not wait for a plan.
+            # What is imported from wheels must not meet what other tasks of the worker import.
+            vouched = config.is_vouched and not config.wheels and not isinstance(config, ConnectingCodeConfig)
+            if work is None or work[0] != vouched:
+                work = vouched, _work(config, vouched=vouched)
+            check(config.wheel_paths)
+            made = work[1](events.select(names))
+        except (NoCode, NoCells) as error:
+            raise OutsideUnreachable(str(error)) from error
+        kept = events if len(made.kept) == len(events) else events.take(pa.array(made.kept))
+        added = dict(zip(config.output.fields, made.columns, strict=True))
+        schema = _schema(events.schema, config.output)
+        columns = [added[name] if name in added else kept.column(name) for name in schema.names]
+        return TakeOutcome(PortEmission(pa.RecordBatch.from_arrays(columns, schema=schema), made.kept), made.refusals)
+
+    return RefusingBehaviour(take=take, owner=config.owner)
+
+
+def _work(config: CodeConfig, *, vouched: bool) -> Work:
+    connections = None
+    if isinstance(config, ConnectingCodeConfig):
+        connections = Connections(config.connects, config.addresses)
+    function = Function(
+        path=config.path,
+        digest=config.digest,
+        entry=config.entry,
+        needed={name: kind.value for name, kind in config.input.needed.items()},
+        fields={name: kind.value for name, kind in config.output.fields.items()},
+        wheels=config.wheel_paths,
+        connections=connections,
+    )
+    if config.per == "batch":
+        return Batches(function, vouched=vouched)
+    return EventsInWorker(function) if vouched else EventsInCells(function)
+
+
+def _schema(taken: pa.Schema, output: CodeOutput) -> pa.Schema:
+    """The columns that leave: what passes on in its place, then what is added."""
+    added = {name: pa.field(name, ARROW_TYPES[kind]) for name, kind in output.fields.items()}
+    passed = [each for each in taken if output.rest and each.name not in output.drop]
+    changed = {each.name for each in passed}
+    return pa.schema(
+        [added.get(each.name, each) for each in passed] + [each for each in added.values() if each.name not in changed]
+    )
+
+
+code = Implementation(type=CODE, make=_code)
+connecting_code = Implementation(type=CONNECTING_CODE, make=_code)

@@ -16,8 +16,8 @@ from bridge.machine import allow_many_descriptors
 from bridge.transport.address import Address
 from engine.host.keeper import CopyAddress, HostKeeper
 from engine.log_lines import begin_log, named, problem
-from engine.replicas.store.objects import StoreObjects
-from engine.replicas.store.request import request_restoration
+from engine.replicas.store_copy import request_restoration
+from engine.replicas.store_objects import StoreObjects
 
 _BROKER_USER = "braid"
 """The user as which a host connects to a broker of its own."""

@@ -22,7 +22,7 @@ import psutil
 
 from bridge.machine import BackOff
 from bridge.transport.address import Address
-from engine.replicas.copy_tls import CopyTls, TlsFiles
+from engine.replicas.channel import CopyTls, TlsFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

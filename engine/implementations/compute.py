@@ -1,4 +1,7 @@
-"""Computation for measurements: a known amount of work per event."""
+"""Tasks that leave events as they are, and tasks that compute a known amount for measurements.
+
+The output is among them: a dataflow ends there, and its events are delivered unchanged.
+"""
 
 from collections.abc import Mapping
 
@@ -10,15 +13,32 @@ from engine.behaviour import Behaviour, Implementation, PortEmission, pass_on
 from engine.records.state import Staged
 from engine.tasks.compute import (
     NOOP,
+    OUTPUT,
     PI_VIETE,
     JoinStepConfig,
     NoopConfig,
+    OutputConfig,
     PiVieteConfig,
     StepConfig,
     join_ports,
     join_step_type,
     step_type,
 )
+
+
+def _output(_config: OutputConfig) -> Behaviour:
+    """Events are delivered unchanged.
+
+    >>> from engine.trial import try_out
+    >>> try_out("output", {}, [{"t": 21.5}])
+    {'out': [{'t': 21.5}]}
+    """
+    # Deliveries leave at the port `out`, which the type does not have for other tasks.
+    return pass_on
+
+
+output = Implementation(type=OUTPUT, make=_output)
+
 
 _AT_ONCE = 4_096
 """The numbers computed at once; few enough for the processor's cache."""

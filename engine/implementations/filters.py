@@ -1,7 +1,15 @@
-"""Filters: tasks that make unwanted values null, or drop their events."""
+"""Filters: tasks that make unwanted values null, or drop their events.
 
+Some look values up in sets. A Bloom filter is a set that may report false members, but never misses a member. A model
+is the text of a filter: the number of members it was made for, its error rate, and its bits in base64. The same members
+make the same text on every machine.
+"""
+
+import base64
+import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,33 +17,112 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.behaviour import Behaviour, Implementation, PortEmission
-from engine.implementations import bloom_filters
-from engine.implementations.conversion import unfit
-from engine.implementations.values import Flags, replaced
+from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmission
+from engine.implementations.values import Flags, replaced, unfit
 from engine.records.state import Staged
-from engine.tasks.bloom_filters import (
+from engine.tasks.filters import (
     BLOOM_FILTER,
     BLOOM_FILTER_TRAIN,
+    GATE,
+    MOST_FILTER_BITS,
     MULTI_BLOOM_FILTER,
+    MULTI_RANGE_FILTER,
+    RANGE_FILTER,
     TRAINED_BLOOM_FILTER,
     BloomFilterConfig,
     BloomFilterTrainConfig,
-    LookedUp,
-    MultiBloomFilterConfig,
-    TrainedBloomFilterConfig,
-)
-from engine.tasks.filters import (
-    GATE,
-    MULTI_RANGE_FILTER,
-    RANGE_FILTER,
     GateConfig,
+    LookedUp,
+    Members,
+    MultiBloomFilterConfig,
     MultiRangeFilterConfig,
     RangeFilterConfig,
+    TrainedBloomFilterConfig,
 )
 
 if TYPE_CHECKING:
     from rbloom import Bloom
+
+
+_DIGEST_BYTES = 16
+"""The length of a digest."""
+_KIND = "bloom1"
+_LARGEST_FILE = MOST_FILTER_BITS // 6 + 1_000
+"""Bytes of a file with a model: base64 takes a byte for six bits."""
+
+
+def _digest(value: str) -> bytes:
+    """The digest of a value, the same on every machine."""
+    return hashlib.blake2b(value.encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+def _digest_number(value: str) -> int:
+    """The digest of a value, as a number for filters."""
+    return int.from_bytes(_digest(value), "big", signed=True)
+
+
+def _digest_numbers(digests: bytes) -> Iterator[int]:
+    """Concatenated digests, as numbers for filters."""
+    for at in range(0, len(digests), _DIGEST_BYTES):
+        yield int.from_bytes(digests[at : at + _DIGEST_BYTES], "big", signed=True)
+
+
+def _bloom_of(members: Iterable[int], expected: int, false_positives: float) -> "Bloom":
+    """Make a filter with these members, given as numbers."""
+    try:
+        from rbloom import Bloom  # noqa: PLC0415 - an optional package, which only these tasks need
+    except ImportError as error:
+        raise NoBehaviour(f"Bloom filters need rbloom ({error}); install braid[sketches] on every worker") from error
+    made = Bloom(expected, false_positives, int)
+    made.update(members)
+    return made
+
+
+def _model_of(bloom: "Bloom", expected: int, false_positives: float) -> str:
+    """The text of a filter."""
+    return f"{_KIND}:{expected}:{false_positives!r}:{base64.b64encode(bloom.save_bytes()).decode()}"
+
+
+def _bloom_in(model: str) -> "Bloom":
+    """Read a filter from its text. Raises ValueError if it is not one."""
+    from rbloom import Bloom  # noqa: PLC0415 - see `bloom_of`
+
+    try:
+        kind, expected, rate, text = model.split(":")
+        saved = base64.b64decode(text, validate=True)
+        # Checked against the actual number of bits, so that a forged text costs nothing.
+        count = int(expected)
+        if kind != _KIND or not 0 < count <= 8 * len(saved):
+            raise ValueError("its form is wrong")  # noqa: TRY301 - handled like all other faults
+        empty = _bloom_of((), count, float(rate)).save_bytes()
+        if (len(saved), saved[:8]) != (len(empty), empty[:8]):
+            raise ValueError("its size is wrong")  # noqa: TRY301 - handled like all other faults
+        return Bloom.load_bytes(saved, int)
+    except (ValueError, OverflowError) as error:
+        message = f"the model {model[:40]!r} is not a Bloom filter: {error}"
+        raise ValueError(f"{message}; make it with bloom_filter_train") from None
+
+
+def _bloom_for(members: Members) -> "Bloom":
+    """Make the filter of a config, in a worker."""
+    if members.file is None:
+        return _bloom_of(map(_digest_number, members.known), members.expected, members.false_positives)
+    path = Path(members.file.path)
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise NoBehaviour(
+                f"the model {members.file.place!r} has more than {_LARGEST_FILE:,} bytes; make it for fewer values"
+            )
+        content = path.read_bytes()
+    except OSError as error:
+        raise NoBehaviour(f"the model {members.file.place!r} cannot be read: {error.strerror}; put it there") from error
+    if (found := hashlib.sha256(content).hexdigest()) != members.sha256:
+        raise NoBehaviour(
+            f"the file {members.file.place!r} has the digest {found}, not that in the config; correct one of the two"
+        )
+    _bloom_of((), 1, 0.5)
+    return _bloom_in(content.decode("ascii", "replace").strip())
+
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _PLAIN = frozenset({pa.int64(), pa.float64()})
@@ -154,7 +241,7 @@ def _bloom_filter(config: BloomFilterConfig) -> Behaviour:
     >>> try_out(bloom_filter, config, [{"sensor": "a", "warmth": 20.5}, {"sensor": "x", "warmth": 21.0}])["out"]
     [{'sensor': 'a', 'warmth': 20.5}, {'sensor': 'x', 'warmth': None}]
     """
-    bloom = bloom_filters.bloom_for(config)
+    bloom = _bloom_for(config)
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         return {"out": _looked_up(events, config, bloom)}
@@ -173,7 +260,7 @@ def _looked_up(events: pa.RecordBatch, config: LookedUp, bloom: "Bloom") -> Port
 def _belongs(column: pa.Array, bloom: "Bloom") -> Flags:
     """True where a value is in the set. Each distinct value is looked up once."""
     encoded = column.cast(pa.string()).dictionary_encode()
-    found = pa.array([bloom_filters.number(value) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
+    found = pa.array([_digest_number(value) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
     return _flags(found.take(encoded.indices))
 
 
@@ -185,7 +272,7 @@ def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:
     >>> try_out(multi_bloom_filter, {"filters": filters}, [{"sensor": "a", "street": 7}, {"sensor": "a", "street": 8}])
     {'out': [{'sensor': 'a', 'street': 7}, {'sensor': 'a', 'street': None}]}
     """
-    blooms = {name: bloom_filters.bloom_for(members) for name, members in config.filters.items()}
+    blooms = {name: _bloom_for(members) for name, members in config.filters.items()}
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         insides = {name: _belongs(events.column(name), bloom) for name, bloom in blooms.items()}
@@ -205,19 +292,19 @@ def _bloom_filter_train(config: BloomFilterTrainConfig) -> Behaviour:
     >>> [event["model"][:10] for event in out]
     ['bloom1:10:']
     """
-    full = config.every * bloom_filters.BYTES
-    bloom_filters.bloom_of((), 1, 0.5)
+    full = config.every * _DIGEST_BYTES
+    _bloom_of((), 1, 0.5)
 
     def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         column = events.column(config.field)
         present = np.flatnonzero(column.is_valid())
         kept: bytes = state.get(()) or b""
-        digests = kept + b"".join(map(bloom_filters.digest, column.cast(pa.string()).drop_null().to_pylist()))
+        digests = kept + b"".join(map(_digest, column.cast(pa.string()).drop_null().to_pylist()))
         count = len(digests) // full
         models = [_model(digests[at * full : (at + 1) * full], config) for at in range(count)]
         if len(present):
             state.put((), digests[count * full :])
-        ends = present[np.arange(1, count + 1) * config.every - len(kept) // bloom_filters.BYTES - 1]
+        ends = present[np.arange(1, count + 1) * config.every - len(kept) // _DIGEST_BYTES - 1]
         return {"out": PortEmission(pa.record_batch({"model": pa.array(models, pa.string())}), ends)}
 
     return behave
@@ -227,13 +314,13 @@ def _newest(
     _old: BloomFilterTrainConfig, new: BloomFilterTrainConfig, _key: tuple[Any, ...], digests: bytes
 ) -> bytes | None:
     """The state for smaller blocks. The next value ends a block."""
-    most = (new.every - 1) * bloom_filters.BYTES
+    most = (new.every - 1) * _DIGEST_BYTES
     return digests[-most:] if most else None
 
 
 def _model(digests: bytes, config: BloomFilterTrainConfig) -> str:
-    bloom = bloom_filters.bloom_of(bloom_filters.numbers(digests), config.expected, config.false_positives)
-    return bloom_filters.model_of(bloom, config.expected, config.false_positives)
+    bloom = _bloom_of(_digest_numbers(digests), config.expected, config.false_positives)
+    return _model_of(bloom, config.expected, config.false_positives)
 
 
 def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
@@ -248,12 +335,12 @@ def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
     >>> try_out(trained_bloom_filter, {"field": "sensor"}, events)
     {'out': [{'sensor': 'x'}, {'sensor': None}, {'sensor': 'a'}]}
     """
-    bloom_filters.bloom_of((), 1, 0.5)
+    _bloom_of((), 1, 0.5)
     loaded: dict[str, Bloom] = {}
 
     def of(model: str) -> "Bloom":
         if model not in loaded:
-            bloom = bloom_filters.bloom_in(model)
+            bloom = _bloom_in(model)
             loaded.clear()
             loaded[model] = bloom
         return loaded[model]

@@ -1,6 +1,6 @@
-"""Parsing: tasks that turn a text in each event into fields.
+"""Parsing and annotation: tasks that make fields of texts or texts of fields, or add known fields.
 
-Every task here parks an event whose text is null or cannot be read. A value that the text lacks is null.
+Every task that parses parks an event whose text is null or cannot be read. A value that the text lacks is null.
 """
 
 import csv
@@ -9,20 +9,149 @@ from typing import Any
 from xml.parsers import expat
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.behaviour import Behaviour, Implementation, PortEmission
-from engine.implementations.conversion import from_json, from_texts, texts_of, unfit
-from engine.implementations.senml import senml_rows
+from engine.implementations.values import from_json, from_texts, milliseconds, number, replaced, texts_of, unfit
 from engine.records.state import Staged
 from engine.tasks.parse import (
+    ANNOTATE,
     CSV_PARSE,
+    CSV_TO_SENML,
+    FIELD,
     JSON_PARSE,
     SENML_PARSE,
+    TIME,
+    VALUE,
     XML_PARSE,
+    AnnotateConfig,
     CsvParseConfig,
+    CsvToSenmlConfig,
     FieldsConfig,
+    SenmlParseConfig,
 )
+
+
+class _Entry(msgspec.Struct, gc=False):
+    """One measurement."""
+
+    n: str | None = None
+    v: float | str | bool | None = None
+    sv: str | None = None
+    t: float | str | None = None
+
+
+class _Row(msgspec.Struct, gc=False):
+    """A row of measurements. If two have the same name, the last one counts."""
+
+    e: list[_Entry]
+    bn: str | None = None
+    bt: int | float | str | None = None
+
+
+_row = msgspec.json.Decoder(_Row).decode
+
+
+def senml_rows(config: SenmlParseConfig) -> Behaviour:
+    """Rows look like `1422748800000,{"e":[{"u":"far","n":"temperature","v":"20.5"}],"bt":1422748800000}`.
+
+    The time before the comma is optional. An event's `time` is the row's base time `bt`, or else the time before the
+    comma. If a measurement has its own event, its time `t` is added. Numbers may be written as texts. An observed
+    measurement that is missing in a row is null, so each row gives the same number of events. A number that is
+    unreadable or not finite parks the row.
+
+    >>> from engine.trial import try_out
+    >>> row = '1000,{"e":[{"n":"source","sv":"a1"},{"u":"far","n":"temperature","v":"20.5"}],"bt":2000}'
+    >>> config = {"field": "row", "observed": ["temperature"], "also": {"source": "string"}}
+    >>> (event,) = try_out("senml_parse", config, [{"row": row}])["out"]
+    >>> event["source"], event["field"], event["value"], event["time"].isoformat()
+    ('a1', 'temperature', 20.5, '1970-01-01T00:00:02+00:00')
+    """
+    observed = config.observed
+
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        rows = [_measured(config.field, text) for text in texts_of(events, config.field)]
+        entries_of = [_named(row) for _, row in rows]
+        if config.per == "row":
+            origin = None
+            times = [time for time, _ in rows]
+            measured = {name: _numbers(name, [each.get(name) for each in entries_of]) for name in observed}
+        else:
+            origin = np.repeat(np.arange(len(rows)), len(observed))
+            entries = [each.get(name) for each in entries_of for name in observed]
+            times = [
+                _at(config.field, time, entry)
+                for (time, _), each in zip(rows, entries_of, strict=True)
+                for entry in map(each.get, observed)
+            ]
+            names = pa.array(list(observed) * len(rows), pa.string())
+            measured = {FIELD: names, VALUE: _numbers(VALUE, entries)}
+        columns = {name: events.column(name) for name in config.keep}
+        for name, kind in config.also.items():
+            columns[name] = from_texts(name, kind, [_text(each.get(name)) for each in entries_of])
+        if origin is not None:
+            columns = {name: column.take(pa.array(origin)) for name, column in columns.items()}
+        columns[TIME] = pa.array(times, pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+        return {"out": PortEmission(pa.record_batch({**columns, **measured}), origin)}
+
+    return behave
+
+
+def _measured(field: str, text: str) -> tuple[int, _Row]:
+    """A row and its time."""
+    head, _, body = ("", "", text) if text.startswith("{") else text.partition(",")
+    try:
+        row = _row(body)
+    except (ValueError, RecursionError) as error:
+        raise unfit(field, text, f"it is not a row of SenML: {error}") from None
+    time = row.bt if row.bt is not None else head or None
+    if time is None:
+        raise unfit(field, text, "the row has no time")
+    try:
+        return milliseconds(time), row
+    except (ValueError, OverflowError) as error:
+        raise unfit(field, text, f"the row's time is {time!r}: {error}") from None
+
+
+def _named(row: _Row) -> dict[str | None, _Entry]:
+    return {entry.n if entry.n is not None else row.bn: entry for entry in row.e}
+
+
+def _value(entry: _Entry | None) -> float | str | bool | None:
+    if entry is None:
+        return None
+    return entry.sv if entry.v is None else entry.v
+
+
+def _text(entry: _Entry | None) -> str | None:
+    value = _value(entry)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _at(field: str, time: int, entry: _Entry | None) -> int:
+    """The time of a measurement, given that of its row."""
+    if entry is None or entry.t is None:
+        return time
+    try:
+        return milliseconds(time + milliseconds(entry.t))
+    except (ValueError, OverflowError):
+        raise unfit(field, entry.t, f"the time of the measurement {entry.n!r} is not valid") from None
+
+
+def _numbers(name: str, entries: Sequence[_Entry | None]) -> pa.Array:
+    found: list[float | None] = []
+    for entry in entries:
+        value = _value(entry)
+        try:
+            found.append(None if value is None else number(value))
+        except (ValueError, OverflowError):
+            measured = entry.n if entry is not None and entry.n is not None else name
+            raise unfit(measured, value, "it should be a finite number") from None
+    return pa.array(found, pa.float64())
 
 
 def parsed(keep: Sequence[str], make: Callable[[pa.RecordBatch], Mapping[str, pa.Array]]) -> Behaviour:
@@ -172,3 +301,111 @@ senml_parse = Implementation(type=SENML_PARSE, make=senml_rows)
 csv_parse = Implementation(type=CSV_PARSE, make=_csv_parse)
 json_parse = Implementation(type=JSON_PARSE, make=_json_parse)
 xml_parse = Implementation(type=XML_PARSE, make=_xml_parse)
+
+
+def _csv_to_senml(config: CsvToSenmlConfig) -> Behaviour:
+    """Writes rows for `senml_parse`, with all values as texts.
+
+    A value that is null, or empty in a line of CSV, is left out. An event without a time is parked, and so is one with
+    a number that is unreadable or not finite.
+
+    >>> from engine.trial import try_out
+    >>> config = {"time": "at", "measurements": [{"name": "warmth", "unit": "C"}, {"name": "room", "type": "sv"}]}
+    >>> try_out(csv_to_senml, config, [{"at": 2000, "warmth": 20.5, "room": "a"}])["out"]
+    [{'senml': '{"e":[{"u":"C","n":"warmth","v":"20.5"},{"u":"","n":"room","sv":"a"}],"bt":2000}'}]
+    """
+    columns_of = _fields_of(config) if config.field is None else _cells_of(config, config.field)
+
+    def make(events: pa.RecordBatch) -> Mapping[str, pa.Array]:
+        times, *columns = columns_of(events)
+        rows = []
+        for time, *values in zip(times, *columns, strict=True):
+            entries = [
+                {"u": each.unit, "n": each.name, each.type: value}
+                for each, value in zip(config.measurements, values, strict=True)
+                if value is not None
+            ]
+            try:
+                at = milliseconds(time if isinstance(time, int) else int(time))
+            except (TypeError, ValueError):
+                raise unfit(config.time, time, "it needs a time in milliseconds") from None
+            rows.append(msgspec.json.encode({"e": entries, "bt": at}).decode())
+        return {"senml": pa.array(rows, pa.string())}
+
+    return parsed(config.keep, make)
+
+
+def _fields_of(config: CsvToSenmlConfig) -> Callable[[pa.RecordBatch], list[Sequence[Any]]]:
+    def columns(events: pa.RecordBatch) -> list[Sequence[Any]]:
+        return [
+            pc.cast(events.column(config.time), pa.int64()).to_pylist(),
+            *([_written(each.name, v) for v in _plain(events.column(each.name))] for each in config.measurements),
+        ]
+
+    return columns
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    found: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return found
+
+
+def _written(name: str, value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and not np.isfinite(value):
+        raise unfit(name, value, "it needs a finite number")
+    return repr(value)
+
+
+def _cells_of(config: CsvToSenmlConfig, field: str) -> Callable[[pa.RecordBatch], list[Sequence[Any]]]:
+    places = [config.columns.index(each.name) for each in config.measurements]
+    numbers = [(config.columns.index(each.name), each.name) for each in config.measurements if each.type == "v"]
+
+    def columns(events: pa.RecordBatch) -> list[Sequence[Any]]:
+        lines = [split(field, text, ",", len(config.columns)) for text in texts_of(events, field)]
+        for line in lines:
+            for place, name in numbers:
+                try:
+                    number(line[place] or 0)
+                except ValueError:
+                    raise unfit(name, line[place], "it should be a finite number") from None
+        time = config.columns.index(config.time)
+        return [[line[time] for line in lines], *([line[place] or None for line in lines] for place in places)]
+
+    return columns
+
+
+def _annotate(config: AnnotateConfig) -> Behaviour:
+    """Replaces fields that the event already has.
+
+    An id that is null is unknown. A number is looked up as its text.
+
+    >>> from engine.trial import try_out
+    >>> config = {"field": "room", "fields": {"floor": "integer"}, "known": {"a": {"floor": 2}}}
+    >>> try_out(annotate, config, [{"room": "a"}, {"room": "x"}])["out"]
+    [{'room': 'a', 'floor': 2}]
+    """
+    ids = pa.array(list(config.known), pa.string())
+    known = {
+        name: from_json(name, kind, [each.get(name) for each in config.known.values()])
+        for name, kind in config.fields.items()
+    }
+
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        at = pc.index_in(events.column(config.field).cast(pa.string()), value_set=ids)
+        origin = None
+        if config.unknown == "drop" and at.null_count:
+            origin = np.flatnonzero(at.is_valid())
+            events, at = events.take(pa.array(origin)), at.take(pa.array(origin))
+        for name, column in known.items():
+            events = replaced(events, name, column.take(at))
+        return {"out": PortEmission(events, origin)}
+
+    return behave
+
+
+csv_to_senml = Implementation(type=CSV_TO_SENML, make=_csv_to_senml)
+annotate = Implementation(type=ANNOTATE, make=_annotate)

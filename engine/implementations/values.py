@@ -1,11 +1,178 @@
-"""The values of a field: tasks read and check them, and replace fields of events."""
+"""The values of events: how tasks read, check and convert them, group them by key, and put them into fields.
 
-from collections.abc import Sequence
+Values are converted from texts, from JSON values, and from the contents of files, which are texts or base64. What
+cannot be read is refused with the name of its field.
+
+Batches are sorted by the key of the state, and blocks are a fixed number of successive events of a key.
+
+Tasks that write outside pass events on with a receipt, which is the place where an event was written.
+"""
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from bridge.raw_events import ARROW_TYPES, EARLIEST, LATEST
+from dags import Kind, Secret
+from engine.records.state import Staged
+from engine.tasks.outside import RECEIPT, Encoding, Where
+
+_LONGEST = 100
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+
+
+def unfit(field: str, value: Any, why: str) -> ValueError:
+    """The error for an event with an unfit field."""
+    text = repr(value)
+    text = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return ValueError(f"the field {field!r} is {text}: {why}")
+
+
+def texts_of(events: pa.RecordBatch, field: str) -> list[str]:
+    """The texts of a field. Raises if one is null."""
+    found: list[str | None] = events.column(field).to_pylist()
+    if None in found:
+        raise unfit(field, None, "it needs a text")
+    return [text for text in found if text is not None]
+
+
+def from_texts(name: str, kind: Kind, texts: Sequence[str | None]) -> pa.Array:
+    """Make a column of a kind from texts. Raises if one cannot be read."""
+    return _column(name, kind, texts, _OF_TEXT[kind])
+
+
+def from_json(name: str, kind: Kind, values: Sequence[Any]) -> pa.Array:
+    """Make a column of a kind from JSON values. Raises if one is of another kind."""
+    return _column(name, kind, values, _OF_JSON[kind])
+
+
+def number(value: Any) -> float:
+    """Convert a number, or its text, to a finite float."""
+    if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+        raise ValueError("it is not a number")
+    found = float(value)
+    if not math.isfinite(found):
+        raise ValueError("it is not finite")
+    return found
+
+
+def milliseconds(value: Any) -> int:
+    """Convert a time in milliseconds since 1970, or its text, to an integer."""
+    found = int(value) if isinstance(value, int) else _whole(number(value))
+    if not EARLIEST <= found <= LATEST:
+        raise ValueError("it is not within the years 1 to 9999")
+    return found
+
+
+def _column(name: str, kind: Kind, values: Sequence[Any], read: Callable[[Any], Any]) -> pa.Array:
+    found = []
+    for value in values:
+        try:
+            found.append(None if value is None else read(value))
+        except (TypeError, ValueError, OverflowError):
+            raise unfit(name, value, f"it should be of kind {kind}") from None
+    return pa.array(found, pa.int64()).cast(ARROW_TYPES[kind]) if kind is Kind.TIMESTAMP else _array(found, kind)
+
+
+def _array(values: Sequence[Any], kind: Kind) -> pa.Array:
+    return pa.array(values, ARROW_TYPES[kind])
+
+
+def _whole(value: float) -> int:
+    if value != int(value):
+        raise ValueError("it is not a whole number")
+    return int(value)
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    found = value if isinstance(value, int) else _whole(value)
+    if not _SMALLEST <= found <= _LARGEST:
+        raise OverflowError
+    return found
+
+
+def _integer_text(text: str) -> int:
+    if "_" in text:
+        raise ValueError
+    return _integer(int(text))
+
+
+def _boolean_text(text: str) -> bool:
+    return {"true": True, "false": False}[text] if text in {"true", "false"} else _refuse()
+
+
+def _boolean(value: Any) -> bool:
+    return value if isinstance(value, bool) else _refuse()
+
+
+def _float(value: Any) -> float:
+    return number(value) if isinstance(value, int | float) else _refuse()
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else _refuse()
+
+
+def _time(value: Any) -> int:
+    """Milliseconds of a number since 1970, or of an ISO 8601 text, by default in UTC."""
+    if not isinstance(value, str):
+        return milliseconds(value)
+    moment = datetime.fromisoformat(value)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return milliseconds(round((moment - _EPOCH).total_seconds() * 1_000))
+
+
+def _time_text(text: str) -> int:
+    return milliseconds(int(text)) if text.removeprefix("-").isdecimal() else _time(text)
+
+
+def _json_text(text: str) -> str:
+    json.loads(text, parse_constant=_refuse)
+    return text
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _refuse(*_: Any) -> Any:
+    raise ValueError
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OF_TEXT: Mapping[Kind, Callable[[str], Any]] = MappingProxyType(
+    {
+        Kind.BOOLEAN: _boolean_text,
+        Kind.INTEGER: _integer_text,
+        Kind.FLOAT: number,
+        Kind.STRING: _string,
+        Kind.TIMESTAMP: _time_text,
+        Kind.JSON: _json_text,
+    }
+)
+_OF_JSON: Mapping[Kind, Callable[[Any], Any]] = MappingProxyType(
+    {
+        Kind.BOOLEAN: _boolean,
+        Kind.INTEGER: _integer,
+        Kind.FLOAT: _float,
+        Kind.STRING: _string,
+        Kind.TIMESTAMP: _time,
+        Kind.JSON: _json,
+    }
+)
+
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -89,3 +256,166 @@ def moments(events: pa.RecordBatch, field: str) -> npt.NDArray[np.int64]:
     check_present(events, field)
     found: npt.NDArray[np.int64] = column.cast(TIMESTAMP_TYPE).cast(pa.int64()).to_numpy()
     return found
+
+
+Numbers = npt.NDArray[np.int64]
+_SHORT = 2**16
+
+
+class Keyed(NamedTuple):
+    """The events of a batch, sorted by key. Those of one key keep their order."""
+
+    keys: list[tuple[Any, ...]]
+    """Each key once. Timestamps are numbers, and both zeros are the same."""
+    order: Numbers
+    """The indexes of the events: those of the first key, then those of the second, and so on."""
+    bounds: Numbers
+    """The beginning of each key in the order, and the end of the last one."""
+
+
+def keyed(events: pa.RecordBatch, by: Sequence[str]) -> Keyed:
+    """Sort events by the fields of their key. Nulls and NaNs are values like any other."""
+    count = events.num_rows
+    if not by or not count:
+        return Keyed([()] if count else [], np.arange(count), np.array([0, count] if count else [0]))
+    columns = [_comparable(events.column(name)) for name in by]
+    codes, values = _codes(columns[0])
+    for column in columns[1:]:
+        more, others = _codes(column)
+        codes, values = _codes(pa.array(codes * len(others) + more))
+    many = len(values)
+    # Short integers are sorted by radix, in linear time.
+    order = np.argsort(codes.astype(np.uint16) if many <= _SHORT else codes, kind="stable")
+    bounds = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=many))))
+    if len(columns) == 1:
+        return Keyed([(value,) for value in values.to_pylist()], order, bounds)
+    firsts = pa.array(order[bounds[:-1]])
+    keys = list(zip(*(column.take(firsts).to_pylist() for column in columns), strict=True))
+    return Keyed(keys, order, bounds)
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.int64())
+    if pa.types.is_floating(column.type):
+        return pc.add(column, 0.0)
+    return column
+
+
+def _codes(column: pa.Array) -> tuple[Numbers, pa.Array]:
+    """A small number for each value, and the values by their numbers."""
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
+
+
+def key_columns(events: pa.RecordBatch, by: Sequence[str], name: str, values: pa.Array) -> pa.RecordBatch:
+    """The fields of the key and one more, which replaces a key field of the same name."""
+    columns = {field: events.column(field) for field in by} | {name: values}
+    return pa.record_batch(columns)
+
+
+class Block(NamedTuple):
+    """A complete block; made by `blocks`."""
+
+    end: int
+    """The index of the event that completes it."""
+    columns: list[list[Any]]
+    """The values of its events, field by field."""
+
+
+def blocks(groups: Keyed, columns: Sequence[Sequence[Any]], window: int, state: Staged) -> list[Block]:
+    """The blocks that a batch completes, in the order of the events that complete them.
+
+    `columns` are the values of the batch's events, in a form that state can keep. Incomplete blocks stay in the state
+    under their keys, as a list for each field.
+    """
+    found: list[Block] = []
+    for key, places in each_key(groups):
+        found += _of_key(key, places, columns, window, state)
+    return sorted(found, key=lambda block: block.end)
+
+
+def each_key(groups: Keyed) -> Iterator[tuple[tuple[Any, ...], list[int]]]:
+    """Each key with the indexes of its events, in order."""
+    order, bounds = groups.order.tolist(), groups.bounds.tolist()
+    for key, first, end in zip(groups.keys, bounds[:-1], bounds[1:], strict=True):
+        yield key, order[first:end]
+
+
+def _of_key(
+    key: tuple[Any, ...], places: list[int], columns: Sequence[Sequence[Any]], window: int, state: Staged
+) -> Iterator[Block]:
+    before = state.get(key)
+    kept: list[list[Any]] = before or [[] for _ in columns]
+    first = 0
+    while first < len(places):
+        # A block kept under a longer window may be complete already; the next event ends it.
+        piece = places[first : first + max(window - len(kept[0]), 1)]
+        for values, column in zip(kept, columns, strict=True):
+            values += [column[place] for place in piece]
+        first += len(piece)
+        if len(kept[0]) >= window:
+            yield Block(piece[-1], kept)
+            kept = [[] for _ in columns]
+    if kept[0]:
+        state.put(key, kept)
+    elif before is not None:
+        state.delete(key)
+
+
+def label(where: Where) -> str:
+    """The name of a secret or place, for receipts and errors."""
+    return where.secret if isinstance(where, Secret) else where.place
+
+
+def texts(events: pa.RecordBatch, field: str) -> list[str]:
+    """The texts of a field. Raises if one is null."""
+    values: list[str] = events.column(field).to_pylist()
+    if None in values:
+        raise ValueError(f"the field {field!r} is null")
+    return values
+
+
+def contents(events: pa.RecordBatch, field: str, encoding: Encoding) -> list[bytes]:
+    """The contents of a field."""
+    return [_content(each, field, encoding) for each in texts(events, field)]
+
+
+def field_value(content: bytes, name: str, encoding: Encoding) -> str:
+    """The field value of a content.
+
+    >>> field_value(b"warm", "a.txt", "base64"), field_value(b"warm", "a.txt", "text")
+    ('d2FybQ==', 'warm')
+    """
+    if encoding == "base64":
+        return base64.b64encode(content).decode()
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{name!r} is not a text in UTF-8; read it with encoding base64") from None
+
+
+def refused(field: str, value: Any, why: str) -> ValueError:
+    """The error for an event that cannot be taken, with the beginning of the value."""
+    return ValueError(f"the field {field!r} {why}: {str(value)[:100]!r}")
+
+
+def _content(value: str, field: str, encoding: Encoding) -> bytes:
+    if encoding == "text":
+        return value.encode()
+    try:
+        return base64.b64decode(value, validate=True)
+    except binascii.Error:
+        raise refused(field, value, "is not base64") from None
+
+
+def with_receipts(events: pa.RecordBatch, receipts: Sequence[str]) -> pa.RecordBatch:
+    """Add receipts to events, in place of earlier ones."""
+    return with_field(events, RECEIPT, pa.array(receipts, pa.string()))
+
+
+def with_field(events: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    """Add a field to events, or replace the one of that name."""
+    at = events.schema.get_field_index(name)
+    field = pa.field(name, values.type)
+    return events.append_column(field, values) if at < 0 else events.set_column(at, field, values)

@@ -14,9 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmission
-from engine.implementations.blocks import blocks
-from engine.implementations.keys import keyed
-from engine.implementations.values import Flags, floats, plain
+from engine.implementations.values import Flags, blocks, floats, keyed, plain
 from engine.records.state import Staged
 from engine.tasks.visual import LINE_PLOT, MULTI_LINE_PLOT, LinePlotConfig, MultiLinePlotConfig
 

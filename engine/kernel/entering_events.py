@@ -27,7 +27,7 @@ from bridge.raw_events import REST_COLUMN, arrow_schema, json_columns, rows_in
 from dags import Schema
 from dags.divisibility import GROUPS, DividedBy
 from engine.event_streams import EventStream, Numbers, conformed, nothing
-from engine.implementations.keys import keyed
+from engine.implementations.values import keyed
 from engine.kernel.task_run import reason_of
 from engine.offset import Offset
 from engine.plan import UNDIVIDED, Division, Entry, Feed, StreamDivision

@@ -1,18 +1,162 @@
-"""A host as its machine carries it: in a thread of its own, with its files sent to its peers."""
+"""A host as its machine carries it: where its files lie, how they come from a store, and the thread that runs it.
+
+A host's jobs need some files besides its own: published code, secrets, and an id for what they write outside.
+
+An operator may ask on an empty root that the machine's own host be restored from its store. The leader decides: as long
+as somebody carries the host, or has its files, nothing is restored. Once it orders that this machine carries the host,
+the files are fetched, and then the host begins.
+
+A host that runs has a thread of its own, and its files are sent to its peers.
+"""
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import quote
 
+import msgspec
+
+from bridge.files import link_whole, make_folder
+from bridge.machine import BackOff
+from engine.code.store import CODE_FOLDER, VOUCHERS
 from engine.host.application import SparkHost
-from engine.machines.carrier_orders import CarrierOrder
-from engine.replicas.copies import Copies, CopiesEnded
-from engine.replicas.replicator import Replicator
+from engine.machines.orders import CarrierOrder
+from engine.outside import DEPLOYMENT, FILES, REACHABLE, VAULT_FOLDER, VAULT_KEY
+from engine.replicas.copies import Copies, CopiesEnded, Replicator
+from engine.replicas.store_copy import NothingStored, RestorationRequest, restore
+from engine.replicas.store_objects import HigherTerm, NoStore, StoreDamaged, StoredClaim, StoreObjects
 from ring.fleet import STORE, HostReport
 
+_COMMON = (CODE_FOLDER, FILES, REACHABLE, VAULT_FOLDER, VAULT_KEY, VOUCHERS)
+"""What the manager writes, and tasks of any host read."""
+
+
+def link_common(root: Path, common: Path) -> None:
+    """Have a root find what lies in a folder that all machines reach, whether it is there yet or not."""
+    make_folder(root)
+    for name in _COMMON:
+        if root != common and not (root / name).exists() and not (root / name).is_symlink():
+            (root / name).symlink_to(common / name)
+
+
+def keep_deployment(root: Path, host: str) -> None:
+    """Have a host name its effects outside alike on every machine: the id is among the files that are copied."""
+    kept = root / "hosts" / quote(host, safe="") / DEPLOYMENT
+    make_folder(kept.parent)
+    link_whole(kept, uuid.uuid4().hex[:12].encode())
+    link_whole(root / DEPLOYMENT, kept.read_bytes())
+
+
+class MachineRoot:
+    """One machine's root."""
+
+    def __init__(self, path: Path, machine: str, *, common: Path | None, is_shared: bool) -> None:
+        """`is_shared` says that other machines work in it too, so that hosts lie where they always lay.
+
+        `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
+        """
+        self.path = path
+        self._machine = machine
+        self._common = common or path
+        self.is_shared = is_shared
+        path.mkdir(parents=True, exist_ok=True)
+        link_whole(path / "identity", uuid.uuid4().hex.encode())
+        self.identity = (path / "identity").read_text()
+
+    def of(self, host: str) -> Path:
+        """The folder with the files of a host."""
+        if host == self._machine or self.is_shared:
+            return self.path
+        return self.path / "copies" / quote(host, safe="")
+
+    def prepare(self, folder: Path, host: str) -> None:
+        """Prepare the folder of a host that is to be carried."""
+        link_common(folder, self._common)
+        if not self.is_shared:
+            keep_deployment(folder, host)
+
+    def outside_name(self, host: str) -> str:
+        """What tells the host's files outside from others: it belongs to one host, or to all in a shared root."""
+        return self.identity if self.is_shared else f"host {host}"
+
+
+_BACK_OFF = BackOff.doubling(1.0, longest=30.0)
 log = logging.getLogger("braid.host")
+
+
+class Restoration:
+    """What is asked of one machine; called from its main thread."""
+
+    def __init__(self, root: MachineRoot, machine: str, url: str) -> None:
+        self._root = root.path
+        self._claim = StoredClaim(machine=machine, root=root.identity)
+        self._url = url
+        self._asked = RestorationRequest.of(self._root)
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the machine does not have the files of its host yet."""
+        return self._asked is not None and not self._asked.done
+
+    def offer(self) -> dict[str, str | bool]:
+        """What the leader has to know of it."""
+        if self._asked is None or self._asked.done:
+            return {"restores": "", "accepts_loss": False}
+        return {"restores": self._asked.restores, "accepts_loss": self._asked.accepts_loss}
+
+    def begin(self, order: CarrierOrder, on_done: Callable[[], None]) -> None:
+        """Restore the host, which this machine is to carry; `on_done` is called from another thread after that.
+
+        At most one attempt runs at a time.
+        """
+        if order.root == self._claim.root and (self._thread is None or not self._thread.is_alive()):
+            log.info("restores host %s from its store, to carry it in term %d", order.host, order.term)
+            self._thread = threading.Thread(target=self._run, args=(order, on_done), name="restores", daemon=True)
+            self._thread.start()
+
+    def give_up(self, why: str) -> None:
+        """Restore nothing, because the files come another way."""
+        log.info("host %s is not restored from its store: %s", self._claim.machine, why)
+        self._end()
+
+    def stop(self) -> None:
+        """End an attempt that waits for its store."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout=1.0)
+
+    def _run(self, order: CarrierOrder, on_done: Callable[[], None]) -> None:
+        failures, trouble = 0, ""
+        while not self._stopping.is_set():
+            try:
+                objects = StoreObjects(self._url, order.host)
+                found = restore(objects, order.term, self._root, self._claim)
+            except HigherTerm as error:
+                why = f"{error}; so it is of another deployment, or the leader has forgotten what it was"
+                log.error("host %s is not restored: %s", order.host, why)  # noqa: TRY400 - the message says all
+                break
+            except (NoStore, NothingStored, StoreDamaged, OSError) as error:
+                if str(error) != trouble:
+                    log.error("host %s is not restored yet: %s", order.host, error)  # noqa: TRY400 - as above
+                trouble = str(error)
+                failures += 1
+                self._stopping.wait(_BACK_OFF.after(failures))
+            else:
+                log.info("host %s is restored: %d files of term %d", order.host, len(found.files.files), found.term)
+                self._end()
+                on_done()
+                break
+
+    def _end(self) -> None:
+        assert self._asked is not None  # noqa: S101 - for the type checker
+        self._asked = msgspec.structs.replace(self._asked, done=True)
+        self._asked.keep(self._root)
+
 
 _STOP_SECONDS = 30.0
 """Seconds for which the end of a host waits for its peers."""

@@ -19,21 +19,13 @@ from typing import TYPE_CHECKING
 from bridge.transport.address import Address
 from engine.host.application import SparkHost
 from engine.host.keeper import CopyAddress
-from engine.machines.carried_host import Carried, CarriedHost
-from engine.machines.carrier_orders import CarrierOrder, OrderStore
-from engine.machines.carrier_watch import CarrierWatch
-from engine.machines.common_files import CommonFiles
-from engine.machines.machine_figures import MachineFigures, own_hosts
-from engine.machines.machine_key import MachineKey
-from engine.machines.machine_reporter import MachineReporter
-from engine.machines.machine_root import MachineRoot
-from engine.machines.restoration import Restoration
+from engine.machines.carried_host import Carried, CarriedHost, MachineRoot, Restoration
+from engine.machines.orders import CarrierOrder, CommonFiles, OrderStore
+from engine.machines.reports import CarrierWatch, MachineFigures, MachineKey, MachineReporter, own_hosts
 from engine.machines.warm_up import keep_warm
-from engine.replicas.copies import Copies
-from engine.replicas.copy_room import CopyRoom
-from engine.replicas.copy_server import CopyServer
-from engine.replicas.replicator import Replicator
-from engine.replicas.store.address import StoreAddress
+from engine.replicas.copies import Copies, Replicator
+from engine.replicas.copy_server import CopyRoom, CopyServer
+from engine.replicas.store_copy import StoreAddress
 from engine.spark.session import cores_of
 
 if TYPE_CHECKING:

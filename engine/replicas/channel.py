@@ -1,20 +1,296 @@
-"""A connection between two machines that know one secret, for frames.
+"""A connection between two machines that know one secret: TLS, the proof of the secret, and frames.
 
-Both prove that they know it before anything else is said, and neither says it. A frame is preceded by its length. Where
-machines have certificates all of it is inside TLS. The owner speaks first, so the peer sees what it speaks.
+Both prove that they know the secret before anything else is said, and neither says it. The owner speaks first, so the
+peer sees what it speaks. Where machines have certificates all of it is inside TLS: each shows a certificate that the
+authority of all machines has signed, and asks for one. Files that are renewed on disk count from the next connection
+on.
+
+A frame is preceded by its length.
+
+```text
+owner  Greeting                              Pieces ... CopyChanges ... Commit             Pieces ...
+peer             PresentFiles ... (last)                                    Confirmed
+```
+
+At any time a peer may answer `OwnerRefused`, or `CannotKeep`, and hang up.
 """
 
 import hmac
+import logging
 import socket
 import ssl
+import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from secrets import token_bytes
+from typing import Protocol, TypeAlias
 
 import msgspec
 
-from engine.replicas.copy_tls import CopyTls, tls_reason
-from engine.replicas.frames import Frame, decoded, encoded
+
+class Greeting(msgspec.Struct, frozen=True, tag=True):
+    """The first frame of an owner: whose files it is about to send, and as whose carrier."""
+
+    host: str
+    term: int
+    machine: str
+
+
+class PresentFile(msgspec.Struct, frozen=True, array_like=True):
+    """A file that a peer has."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    digest: bytes = b""
+    """Empty if size and time are enough to know it."""
+
+
+class PresentFiles(msgspec.Struct, frozen=True, tag=True):
+    """Some of the files and folders that a peer has; the last frame of them ends the answer to a `Greeting`."""
+
+    files: list[PresentFile]
+    folders: list[str]
+    last: bool = False
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """A part of a file, or all of it."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    at: int
+    data: bytes
+    digest: bytes = b""
+    """Of the whole file, with its last piece."""
+
+
+class Pieces(msgspec.Struct, frozen=True, tag=True):
+    """Files, or a part of one. They take effect with the next `Commit`."""
+
+    pieces: list[Piece]
+
+
+class CopyChanges(msgspec.Struct, frozen=True, tag=True):
+    """What the next `Commit` does besides putting files."""
+
+    folders: list[str] = []
+    """Folders to make."""
+    withdrawn: list[str] = []
+    """Files that were sent since the last commit and do not count any more."""
+    removed: list[str] = []
+    removed_folders: list[str] = []
+    """Folders to remove, the inner ones first."""
+
+
+class Commit(msgspec.Struct, frozen=True, tag=True):
+    """The end of a round: all of it takes effect, or nothing."""
+
+    number: int
+    whole: bool
+    """Whether the copy then has exactly the owner's files."""
+    portion: bool = False
+    """Whether more belongs to it, without which no host could begin from the copy."""
+
+
+class Confirmed(msgspec.Struct, frozen=True, tag=True):
+    """A round is durable at the peer."""
+
+    number: int
+
+
+class OwnerRefused(msgspec.Struct, frozen=True, tag=True):
+    """A peer takes nothing from this owner."""
+
+    term: int
+    """The highest term of the host that the peer knows."""
+    why: str
+
+
+class CannotKeep(msgspec.Struct, frozen=True, tag=True):
+    """A peer cannot do its part for now."""
+
+    why: str
+
+
+Frame: TypeAlias = Greeting | PresentFiles | Pieces | CopyChanges | Commit | Confirmed | OwnerRefused | CannotKeep
+
+
+class FrameChannel(Protocol):
+    """An owner's end of a connection to something that keeps copies; used by one thread."""
+
+    def send(self, frame: Frame) -> int:
+        """Send a frame; returns its size."""
+
+    def receive(self) -> Frame:
+        """The next frame."""
+
+    def hang_up(self) -> None:
+        """End the connection; those who send or receive get an error. From any thread."""
+
+    def close(self) -> None:
+        """End the connection, and give its resources back."""
+
+
+_FRAME_DECODER: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
+encoded = msgspec.msgpack.Encoder().encode
+
+
+def decoded(body: bytes | bytearray) -> Frame:
+    """Read a frame. Raises `msgspec.DecodeError` for anything else."""
+    return _FRAME_DECODER.decode(body)
+
+
+_FLIGHTS = 8
+"""More than either side sends in a handshake."""
+log = logging.getLogger("braid.host")
+
+
+class UnfitCertificate(ValueError):
+    """Files that cannot be used for TLS; the message names the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """The files of a machine for TLS with others, in PEM format."""
+
+    certificate: Path
+    """The machine's certificate, and those between it and the authority."""
+    key: Path
+    authority: Path
+    """The certificate of the authority that has signed those of all machines."""
+
+
+class CopyTls:
+    """One machine's TLS with others; called from any thread."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Raises UnfitCertificate."""
+        self._files = files
+        self._using = threading.Lock()
+        self._versions = _versions(files)
+        self._contexts = _load(files)
+
+    def check_name(self, host: str) -> None:
+        """Raise UnfitCertificate if others that connect to this name or IP address refuse the certificate."""
+        _prove(self._files, self._current(), host)
+
+    def to(self, connection: socket.socket, host: str) -> ssl.SSLSocket:
+        """The owner's end of a connection to the peer at a host; the handshake is to come."""
+        context = self._current().owner
+        return context.wrap_socket(connection, server_hostname=host, do_handshake_on_connect=False)
+
+    def of(self, connection: socket.socket) -> ssl.SSLSocket:
+        """The peer's end of a connection; the handshake is to come."""
+        context = self._current().peer
+        return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+
+    def _current(self) -> "_Contexts":
+        with self._using:
+            versions = _versions(self._files)
+            if versions != self._versions:
+                self._versions = versions
+                try:
+                    self._contexts = _load(self._files)
+                except UnfitCertificate as error:
+                    # Perhaps not all of them are there yet; then they change once more.
+                    log.warning("copies: the certificate from before is still used, because %s", error)
+                else:
+                    log.info("copies: %s is used from now on", self._files.certificate)
+            return self._contexts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contexts:
+    owner: ssl.SSLContext
+    peer: ssl.SSLContext
+
+
+def tls_reason(error: OSError) -> str:
+    """What went wrong with TLS, in OpenSSL's words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message.rstrip(".")
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    return str(error) or type(error).__name__
+
+
+def _versions(files: TlsFiles) -> tuple[tuple[int, int, int] | None, ...]:
+    return tuple(_version(path) for path in (files.certificate, files.key, files.authority))
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_ctime_ns
+
+
+def _load(files: TlsFiles) -> _Contexts:
+    for path in (files.certificate, files.key, files.authority):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise UnfitCertificate(f"{path} cannot be read: {error.strerror}") from None
+    contexts = _Contexts(owner=_context(ssl.PROTOCOL_TLS_CLIENT, files), peer=_context(ssl.PROTOCOL_TLS_SERVER, files))
+    contexts.peer.verify_mode = ssl.CERT_REQUIRED
+    # An owner connects seldom, and shows its certificate each time.
+    contexts.peer.num_tickets = 0
+    contexts.peer.options |= ssl.OP_NO_TICKET
+    _prove(files, contexts)
+    return contexts
+
+
+def _context(protocol: int, files: TlsFiles) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_verify_locations(files.authority)
+    except ssl.SSLError as error:
+        raise UnfitCertificate(
+            f"{files.authority} holds no certificate of an authority in PEM format: {tls_reason(error)}"
+        ) from None
+
+    def ask() -> str:
+        raise UnfitCertificate(f"{files.key} is encrypted; give a key without a passphrase")
+
+    try:
+        context.load_cert_chain(files.certificate, files.key, ask)
+    except ssl.SSLError as error:
+        raise UnfitCertificate(
+            f"{files.key} is not the key of {files.certificate}"
+            if error.reason == "KEY_VALUES_MISMATCH"
+            else f"{files.certificate} and {files.key} hold no certificate and its key in PEM format"
+        ) from None
+    return context
+
+
+def _prove(files: TlsFiles, contexts: _Contexts, host: str = "") -> None:
+    """Have both ends of this machine shake hands: what they do not accept, others do not either."""
+    owner = contexts.owner
+    if not host:
+        owner = _context(ssl.PROTOCOL_TLS_CLIENT, files)
+        owner.check_hostname = False
+    forth, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        owner.wrap_bio(back, forth, server_hostname=host or None),
+        contexts.peer.wrap_bio(forth, back, server_side=True),
+    ]
+    for end in ends * _FLIGHTS:
+        try:
+            end.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLError as error:
+            raise UnfitCertificate(
+                f"{files.certificate} is no certificate for this machine signed by {files.authority}: "
+                f"{tls_reason(error)}"
+            ) from None
+
 
 PIECE_BYTES = 1 << 20
 """The most bytes of files in one frame."""

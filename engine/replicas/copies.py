@@ -1,11 +1,21 @@
-"""Copies: what a host asks of the copies of its files, before anybody outside may notice what is in them.
+"""The copies of a host's files: what a host asks of them, and the owner's side, which keeps them at peers.
 
 A message is acknowledged, a record published, a plan or a run acted upon only once the files behind it are at all peers
-that count. So a machine that has a copy can go on from it. A host without peers waits for nothing.
+that count, before anybody outside may notice what is in them. So a machine that has a copy can go on from it. A host
+without peers waits for nothing.
 """
 
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from engine.replicas.channel import CopyTls, Greeting
+from engine.replicas.file_kinds import FOLDERS
+from engine.replicas.peer_sender import Destination, PeerSender
+from engine.replicas.root_look import FileVersion
+from ring.fleet import STORE
 
 
 class CopiesEnded(RuntimeError):
@@ -41,3 +51,215 @@ class _NoCopies:
 
 NO_COPIES: Copies = _NoCopies()
 """The copies of a host without peers."""
+
+
+class HostSuperseded(CopiesEnded):
+    """A peer knows a later carrier of the host, so this one may not act any more."""
+
+
+class ReplicatorClosed(CopiesEnded):
+    """A replicator that sends nothing more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyReport:
+    """The state of a host's copies; made by a `Replicator`."""
+
+    in_sync: frozenset[str] = frozenset()
+    """The peers that had everything and are waited for, even if they cannot be reached now."""
+    broken: frozenset[str] = frozenset()
+    """The peers that were not reached for five seconds."""
+    behind_bytes: int = 0
+    """The bytes that the slowest peer does not have yet, as of the last look."""
+    superseded: bool = False
+    """Whether a peer knows a later carrier."""
+    sent_bytes: int = 0
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with a peer, in words."""
+
+
+class Replicator:
+    """Keeps the files of one host at peers; called from any thread.
+
+    Peers count from the moment they are committed, or have everything, until they leave. What is at all that count
+    may be acted upon.
+    """
+
+    def __init__(  # noqa: PLR0913 - whose files, where they are, whom it notifies, and how and where else they go are six things
+        self,
+        host: str,
+        root: Path,
+        machine: str,
+        *,
+        on_kept: Callable[[], None],
+        tls: CopyTls | None = None,
+        store: Destination | None = None,
+    ) -> None:
+        """`on_kept` is called, from any thread, whenever more may be at all peers that count.
+
+        A store is one more peer, as soon as a leader knows of the host.
+        """
+        self._host = host
+        self._root = root
+        self._machine = machine
+        self._on_kept = on_kept
+        self._tls = tls
+        self._store = store
+        self._news = threading.Condition()
+        self._senders: dict[str, PeerSender] = {}
+        self._counted: frozenset[str] = frozenset()
+        self._request = 0
+        self._superseded = 0
+        """The higher term that a peer knows; 0 if none does."""
+        self._closed = False
+        self._sent_before = 0
+        """The bytes to peers that have left."""
+
+    def order(self, term: int, peers: Sequence[Destination], counted: frozenset[str]) -> None:
+        """Send to these peers from now on, as the carrier of a term; `counted` are committed to have everything."""
+        greeting = Greeting(host=self._host, term=term, machine=self._machine)
+        with self._news:
+            if self._superseded:
+                return
+            self._check()
+            addresses = {peer.machine: peer for peer in peers}
+            if self._store is not None and term:
+                addresses[self._store.machine] = self._store
+            self._counted = counted
+            for machine in list(self._senders):
+                sender = self._senders[machine]
+                if machine not in addresses:
+                    self._drop(machine)
+                elif (sender.address, sender.greeting) != (addresses[machine], greeting):
+                    sender.expect(counted=machine in counted)
+                    self._drop(machine)
+                    # It stays waited for: what it had it has.
+                    self._add(greeting, addresses[machine], counted=machine in counted or sender.in_sync)
+                else:
+                    sender.expect(counted=machine in counted)
+            for machine, address in addresses.items():
+                if machine not in self._senders:
+                    self._add(greeting, address, counted=machine in counted)
+            self._news.notify_all()
+        self._on_kept()
+
+    def settle(self, *folders: Path) -> None:
+        """Wait until all finished files in some folders, and what they need, are at all peers that count.
+
+        Without folders, until everything is. Returns at once if no peer counts.
+        """
+        with self._news:
+            self._check()
+            if not self._waited_for():
+                return
+            request = self._ask(folders)
+            while not all(sender is not None and sender.done >= request for sender in self._waited_for().values()):
+                self._news.wait()
+                self._check()
+
+    def ship(self, folder: Path) -> None:
+        """Ask for what `settle` waits for."""
+        with self._news:
+            if self._senders and not self._closed:
+                self._ask((folder,))
+
+    def has(self, path: Path) -> bool:
+        """Whether a file, as it is now, is at all peers that count."""
+        with self._news:
+            if self._superseded:
+                return False
+            waited_for = self._waited_for()
+        if not waited_for:
+            return True
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return False
+        version = FileVersion(found.st_size, found.st_mtime_ns, found.st_ino)
+        folder = str(path.parent.relative_to(self._root))
+        return all(
+            sender is not None and sender.known.get(folder, {}).get(path.name) == version
+            for sender in waited_for.values()
+        )
+
+    def report(self) -> CopyReport:
+        """The state of the copies."""
+        with self._news:
+            senders = list(self._senders.values())
+            broken = frozenset(each.address.machine for each in senders if each.is_broken)
+            # The last carrier had a store, and this one has none: only the leader can go on without it.
+            broken |= {STORE} & (self._counted - self._senders.keys())
+            return CopyReport(
+                in_sync=frozenset(each.address.machine for each in senders if each.in_sync),
+                broken=broken,
+                behind_bytes=max((each.left for each in senders), default=0),
+                superseded=bool(self._superseded),
+                sent_bytes=self._sent_before + sum(each.sent for each in senders),
+                troubles={each.address.machine: each.trouble for each in senders if each.trouble},
+            )
+
+    def close(self) -> None:
+        """Send nothing more; those who wait get `ReplicatorClosed`."""
+        with self._news:
+            self._closed = True
+            senders = list(self._senders.values())
+            for sender in senders:
+                sender.close()
+            self._news.notify_all()
+        for sender in senders:
+            sender.join()
+
+    def _check(self) -> None:
+        if self._superseded:
+            raise HostSuperseded(
+                f"host {self._host} has a later carrier, of term {self._superseded}; this one has to stop it"
+            )
+        if self._closed:
+            raise ReplicatorClosed(f"the copies of host {self._host} are not kept any more; nothing may be acted upon")
+
+    def _waited_for(self) -> dict[str, PeerSender | None]:
+        """The peers that count; one without an address has no sender, and is waited for all the same."""
+        found: dict[str, PeerSender | None] = dict.fromkeys(self._counted)
+        return {**found, **{name: each for name, each in self._senders.items() if each.waited_for or name in found}}
+
+    def _ask(self, folders: Iterable[Path]) -> int:
+        entities = {self._entity(folder) for folder in folders}
+        self._request += 1
+        for sender in self._senders.values():
+            sender.ask(self._request, None if not entities or "" in entities else entities)
+        self._news.notify_all()
+        return self._request
+
+    def _entity(self, folder: Path) -> str:
+        """The job, spool or host that a folder belongs to; empty for a folder of several."""
+        parts = folder.relative_to(self._root).parts
+        if parts and parts[0] not in FOLDERS:
+            raise ValueError(f"{folder} is in none of the folders that are kept in copies: {', '.join(FOLDERS)}")
+        return "/".join(parts[:2]) if len(parts) > 1 else ""
+
+    def _add(self, greeting: Greeting, address: Destination, *, counted: bool) -> None:
+        sender = self._senders[address.machine] = PeerSender(
+            greeting,
+            self._root,
+            address,
+            counted=counted,
+            news=self._news,
+            on_kept=self._on_kept,
+            on_refused=self._supersede,
+            tls=self._tls,
+        )
+        sender.ask(self._request, None)
+        sender.start()
+
+    def _drop(self, machine: str) -> None:
+        sender = self._senders.pop(machine)
+        self._sent_before += sender.sent
+        sender.close()
+
+    def _supersede(self, term: int) -> None:
+        with self._news:
+            self._superseded = term
+            for sender in self._senders.values():
+                sender.close()
+            self._news.notify_all()
+        self._on_kept()

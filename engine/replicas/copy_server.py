@@ -1,5 +1,10 @@
-"""The peer's side of copies: it takes the files of other machines' hosts over connections, one owner for each host."""
+"""The peer's side of copies: it takes the files of other machines' hosts over connections, one owner for each host.
 
+A machine whose disk fills up first says so, and the leading manager has its copies kept elsewhere. Meanwhile it still
+takes what changes, until only what its own hosts need is left.
+"""
+
+import errno
 import logging
 import socket
 import threading
@@ -7,12 +12,49 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from bridge.files import Steps, no_steps
-from engine.replicas.channel import Channel, Disconnected, TlsFailed, WrongSecret
-from engine.replicas.copy_folder import CopyFolder, WrongContent
-from engine.replicas.copy_tls import CopyTls
-from engine.replicas.copy_tree import WrongPath
-from engine.replicas.frames import CannotKeep, Commit, Confirmed, CopyChanges, Frame, Greeting, OwnerRefused, Pieces
+from bridge.files import DiskSpace, Steps, no_steps
+from engine.replicas.channel import (
+    CannotKeep,
+    Channel,
+    Commit,
+    Confirmed,
+    CopyChanges,
+    CopyTls,
+    Disconnected,
+    Frame,
+    Greeting,
+    OwnerRefused,
+    Pieces,
+    TlsFailed,
+    WrongSecret,
+)
+from engine.replicas.copy_folder import CopyFolder, WrongContent, WrongPath
+
+_LEAVING = 2
+"""How many times the spared bytes have to be free for a machine to be a good place for copies."""
+
+
+class CopyRoom:
+    """The room on the disk of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def shortage(self) -> str:
+        """Why copies should rather be kept elsewhere; empty if there is room."""
+        space = DiskSpace.of(self._folder)
+        return _words(space, space.spare * _LEAVING) if space.free < space.spare * _LEAVING else ""
+
+    def check(self) -> None:
+        """Raise OSError if nothing more may be taken."""
+        space = DiskSpace.of(self._folder)
+        if space.free < space.spare:
+            raise OSError(errno.ENOSPC, _words(space, space.spare))
+
+
+def _words(space: DiskSpace, wanted: int) -> str:
+    return f"{space.free / 1e9:.1f} GB of its disk are free, and copies leave {wanted / 1e9:.1f}; make room there"
+
 
 _MOST_STRANGERS = 32
 """Connections that have not proven yet that they know the secret."""

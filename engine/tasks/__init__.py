@@ -5,19 +5,16 @@ entry point group `braid.task_types`, which third parties use in the same way.
 """
 
 from dags import AnyTaskType, Namespace
-from engine.tasks.bloom_filters import BLOOM_TYPES
 from engine.tasks.code import CODE_TYPES
-from engine.tasks.compute import COMPUTE_TYPES, OPMW, OPMW_JOIN
-from engine.tasks.ends import END_TYPES
-from engine.tasks.filters import FILTER_TYPES
-from engine.tasks.join import JOIN_TYPES
+from engine.tasks.compute import COMPUTE_TYPES, END_TYPES, OPMW, OPMW_JOIN
+from engine.tasks.filters import BLOOM_TYPES, FILTER_TYPES
 from engine.tasks.outside import OUTSIDE_TYPES
 from engine.tasks.parse import PARSE_TYPES
 from engine.tasks.predictive import PREDICTIVE_TYPES
 from engine.tasks.projection import PROJECTION_TYPES
 from engine.tasks.stream_statistics import STATISTICS_TYPES
 from engine.tasks.visual import VISUAL_TYPES
-from engine.tasks.windows import WINDOW_TYPES
+from engine.tasks.windows import JOIN_TYPES, WINDOW_TYPES
 
 TYPES: tuple[AnyTaskType, ...] = tuple(
     sorted(

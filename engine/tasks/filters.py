@@ -1,11 +1,16 @@
-"""Filters: tasks that make unwanted values null, or drop their events."""
+"""Filters: tasks that make unwanted values null, or drop their events, by bounds, conditions or sets of values.
 
+Sets are held by Bloom filters.
+"""
+
+import math
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from dags import NUMBER, Config, Kind, Read, Schemas, TaskType
+from dags import NUMBER, Config, FieldFates, Kind, Place, Read, Resized, Schema, Schemas, State, StateFate, TaskType
 from dags.task_type import sets_nothing
 from engine.tasks import expressions
 
@@ -147,3 +152,198 @@ FILTER_TYPES = (
     WHERE,
     GATE,
 )
+
+
+Expected = Annotated[int, Field(ge=1, le=100_000_000)]
+Rate = Annotated[float, Field(gt=0, lt=1)]
+_VALUES = frozenset({Kind.STRING, Kind.INTEGER})
+_DIGEST = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+
+
+MOST_FILTER_BITS: Final = 2**28
+"""Bits of one Bloom filter: 32 MiB."""
+_MOST_BITS_TOGETHER: Final = 4 * MOST_FILTER_BITS
+"""Bits of all Bloom filters of one task."""
+_MOST_MODEL_BITS: Final = 2**24
+"""Bits of a Bloom filter that is emitted: as text it has to be smaller than an event may be."""
+
+
+def _check_bits(filters: Iterable["_Sized"], most: int) -> None:
+    bits = sum(each.bits for each in filters)
+    if bits > most:
+        raise ValueError(
+            f"the filter would take {bits / 8e6:,.0f} MB, and may take {most / 8e6:,.0f} MB; expect fewer values, or "
+            "allow more false positives"
+        )
+
+
+class _Sized(Config):
+    """The size and quality of a Bloom filter."""
+
+    expected: Expected = 20_000_000
+    """The number of values that the filter is made for. With more values, more others pass."""
+    false_positives: Rate = 0.01
+    """The share of other values that pass nevertheless, for the expected number of values."""
+
+    @property
+    def bits(self) -> float:
+        """The size of the filter, which follows from both."""
+        return -self.expected * math.log(self.false_positives) / math.log(2) ** 2
+
+    @model_validator(mode="after")
+    def _small(self) -> Self:
+        _check_bits([self], MOST_FILTER_BITS)
+        return self
+
+
+class Members(_Sized):
+    """The members of a set: values, or a Bloom filter in a file."""
+
+    known: tuple[str, ...] = ()
+    """The members. Numbers are given as texts."""
+    file: Place | None = None
+    """A file with the text of a model from `bloom_filter_train`."""
+    sha256: _DIGEST | None = None
+    """The SHA-256 digest of the file in hexadecimal digits. It makes the config complete."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.file is None) != (self.sha256 is None):
+            raise ValueError("file and sha256 must be given together; give both, or the values themselves as known")
+        if (self.file is None) == (not self.known):
+            raise ValueError("give either the values as known, or a file with a model")
+        return self
+
+    @property
+    def bits(self) -> float:
+        """As above; a file may have a filter of any size that is allowed."""
+        return super().bits if self.file is None else MOST_FILTER_BITS
+
+    def sorted(self) -> Self:
+        """The same set, with its values sorted and without repetitions."""
+        return self.model_copy(update={"known": tuple(sorted(set(self.known)))})
+
+
+class LookedUp(Config):
+    """The field to look up, and the effect of a value outside the set."""
+
+    field: str
+    """The field to look up."""
+    outside: Outside = "null"
+    """For a value outside the set, make a field null, or drop the event."""
+    nulls: str | None = None
+    """The field that becomes null; by default, the one that is looked up."""
+
+    @model_validator(mode="after")
+    def _used(self) -> Self:
+        if self.nulls is not None and self.outside == "drop":
+            raise ValueError('nulls has no effect unless outside is "null"; remove one of the two')
+        return self
+
+
+def _looked_up(config: LookedUp) -> tuple[Read, ...]:
+    nulls = () if config.nulls is None else (Read(at="nulls", field=config.nulls),)
+    return Read(at="field", field=config.field, kinds=_VALUES), *nulls
+
+
+class BloomFilterConfig(Members, LookedUp):
+    """The field to look up, and the set."""
+
+
+BLOOM_FILTER = TaskType(
+    name="bloom_filter",
+    summary="Makes a field null if a value is not in a set, by a Bloom filter, or drops the event.",
+    config=BloomFilterConfig,
+    sets=lambda config: (config.field if config.nulls is None else config.nulls,),
+    reads=_looked_up,
+    selectivity=FEWER,
+    normalise=BloomFilterConfig.sorted,
+)
+"""Passes known values."""
+
+
+class MultiBloomFilterConfig(Config):
+    """The fields to look up, each with its own set."""
+
+    filters: Annotated[dict[str, Members], Field(min_length=1)]
+    """The sets by field."""
+    outside: Outside = "null"
+    """For a value outside its set, make its field null, or drop the event."""
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        _check_bits(self.filters.values(), _MOST_BITS_TOGETHER)
+        return self
+
+
+def _all_sorted(config: MultiBloomFilterConfig) -> MultiBloomFilterConfig:
+    return config.model_copy(update={"filters": {name: each.sorted() for name, each in config.filters.items()}})
+
+
+MULTI_BLOOM_FILTER = TaskType(
+    name="multi_bloom_filter",
+    summary="Makes values of an event null if they are not in their sets, or drops the event.",
+    config=MultiBloomFilterConfig,
+    sets=lambda config: tuple(config.filters),
+    reads=lambda config: tuple(Read(at=f"filters/{name}", field=name, kinds=_VALUES) for name in config.filters),
+    selectivity=FEWER,
+    normalise=_all_sorted,
+)
+"""Passes known values, field by field."""
+
+
+class BloomFilterTrainConfig(_Sized):
+    """The values of a model, and its quality."""
+
+    field: str
+    """The field with the members of the set."""
+    every: Annotated[int, Field(ge=1, le=100_000)] = 300
+    """The number of events per model."""
+    expected: Expected = 10_000
+    """The number of values that a model is made for."""
+
+    @model_validator(mode="after")
+    def _fits_an_event(self) -> Self:
+        _check_bits([self], _MOST_MODEL_BITS)
+        return self
+
+
+BLOOM_FILTER_TRAIN = TaskType(
+    name="bloom_filter_train",
+    summary="Makes a Bloom filter from the values of every block of events, and emits it as a model.",
+    config=BloomFilterTrainConfig,
+    reads=lambda config: (Read(at="field", field=config.field, kinds=_VALUES),),
+    output_schema=lambda _config, _inputs: {"out": Schema.of(model=Kind.STRING)},
+    state=State.STREAM,
+    state_change=FieldFates(
+        every=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED),
+        expected=StateFate.KEPT,
+        false_positives=StateFate.KEPT,
+    ),
+    selectivity="one per full block",
+    gathers="every",
+)
+"""Models of sets."""
+
+
+class TrainedBloomFilterConfig(LookedUp):
+    """The field to look up in the latest model."""
+
+
+TRAINED_BLOOM_FILTER = TaskType(
+    name="trained_bloom_filter",
+    summary="Makes a field null if a value is not in the set of the latest model, or drops the event.",
+    config=TrainedBloomFilterConfig,
+    inputs=("in", "model"),
+    reads=lambda config: (
+        *_looked_up(config),
+        Read(at="", field="model", port="model", kinds=frozenset({Kind.STRING})),
+    ),
+    output_schema=lambda _config, inputs: {"out": inputs["in"]},
+    state=State.STREAM,
+    state_change=FieldFates(field=StateFate.KEPT, outside=StateFate.KEPT, nulls=StateFate.KEPT),
+    selectivity=f"at the port in {FEWER}; none for a model",
+)
+"""Passes the values of the latest model."""
+
+BLOOM_TYPES = (BLOOM_FILTER, MULTI_BLOOM_FILTER, BLOOM_FILTER_TRAIN, TRAINED_BLOOM_FILTER)

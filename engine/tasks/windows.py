@@ -1,10 +1,10 @@
-"""Windows over the time of events."""
+"""Windows over the time of events, and joins: tasks that combine several events into one."""
 
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from dags import NUMBER, Config, Emission, FieldFates, Kind, Read, Schema, Schemas, State, StateFate, TaskType
+from dags import ANY, NUMBER, Config, Emission, FieldFates, Kind, Read, Schema, Schemas, State, StateFate, TaskType
 from engine.tasks.stream_statistics import Key, key_reads
 
 AGGREGATES = ("count", "sum", "mean", "min", "max")
@@ -64,3 +64,108 @@ TUMBLING_WINDOW = TaskType(
 """Summaries of windows."""
 
 WINDOW_TYPES = (TUMBLING_WINDOW,)
+
+
+class _Ids(Config):
+    """The fields of an id, and the number of its events."""
+
+    by: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The fields of the id."""
+    expected: Annotated[int, Field(ge=1, le=10_000)]
+    """The number of events per id."""
+    time: str = "time"
+    """The field with the time of the event."""
+    observed: tuple[str, ...] = ()
+    """If each event is one measurement, the names of those that become fields of the joined event."""
+    field: str = "field"
+    """The field with the measurement's name. Read only if `observed` is given."""
+    value: str = "value"
+    """The field with the measurement's value. Read only if `observed` is given."""
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.observed:
+            for name in self.by:
+                if name in {self.field, self.value, *self.observed}:
+                    raise ValueError(f"the field {name!r} is used for both the id and a measurement; choose another")
+        return self
+
+
+class JoinByIdConfig(_Ids):
+    """The fields of an id, the number of its events, and the time to wait for them."""
+
+    expiry_ms: Milliseconds = 60_000
+    """The event time for which an id waits for all its events."""
+    most_waiting: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """The most ids that wait at once. For one more, the oldest expires."""
+
+
+class SelfJoinConfig(_Ids):
+    """The fields of an id, the number of its events, and the time for which it is remembered."""
+
+    expiry_ms: Milliseconds = 60_000
+    """The event time for which an id is remembered, whether all its events have arrived or not."""
+    most_known: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """The most ids that are remembered at once. For one more, the oldest is forgotten."""
+
+
+def _reads(config: _Ids) -> tuple[Read, ...]:
+    measurement = (
+        Read(at="field", field=config.field, kinds=frozenset({Kind.STRING})),
+        Read(at="value", field=config.value, kinds=ANY),
+    )
+    return (
+        *key_reads(config),
+        Read(at="time", field=config.time, kinds=TIME_KINDS),
+        *(measurement if config.observed else ()),
+    )
+
+
+def _merged(config: _Ids, inputs: Schemas) -> Schema:
+    schema = inputs["in"]
+    if config.observed:
+        kind = schema.fields[config.value]
+        schema = schema.without(config.field).without(config.value)
+        for name in config.observed:
+            schema = schema.plus(name, kind)
+    return schema
+
+
+JOIN_BY_ID = TaskType(
+    name="join_by_id",
+    summary="Merges the events of an id into one when all of them have arrived. For a field of several events, the "
+    "first value that is not null counts. Measurements become fields. Incomplete events leave at the port `expired` "
+    "after a time.",
+    selectivity="one event per `expected` events of an id",
+    gathers="expected",
+    config=JoinByIdConfig,
+    outputs=("out", "expired"),
+    reads=_reads,
+    output_schema=lambda config, inputs: dict.fromkeys(("out", "expired"), _merged(config, inputs)),
+    # Time is that of the events of all ids.
+    state=State.STREAM,
+    state_change=FieldFates(expected=StateFate.KEPT, expiry_ms=StateFate.TRANSFORMED, most_waiting=StateFate.KEPT),
+    keeps_events=True,
+    emission=Emission.MANY,
+)
+"""One event from all parts of a message."""
+
+SELF_JOIN = TaskType(
+    name="self_join",
+    summary="Merges the events of an id with the same time, which one event became on several ways, into one when all "
+    "of them have arrived. Emits one event at most for an id and time, whatever else arrives. For a field of several "
+    "events, the first value that is not null counts. Measurements become fields. Incomplete events are dropped.",
+    selectivity="one event for the first `expected` events of an id and time",
+    gathers="expected",
+    config=SelfJoinConfig,
+    reads=_reads,
+    output_schema=lambda config, inputs: {"out": _merged(config, inputs)},
+    # Time is that of the events of all ids.
+    state=State.STREAM,
+    state_change=FieldFates(expected=StateFate.KEPT, expiry_ms=StateFate.TRANSFORMED, most_known=StateFate.KEPT),
+    keeps_events=True,
+    unique_by=lambda config: (*config.by, config.time),
+)
+"""One event from all that an event became."""
+
+JOIN_TYPES = (JOIN_BY_ID, SELF_JOIN)

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from bridge.spools.spool import SpoolState
 from engine.host.spools import Received
-from engine.machines.machine_key import signed_content
+from engine.machines.reports import signed_content
 from ring.fleet import HostReport, MachineSeen
 
 

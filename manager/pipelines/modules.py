@@ -15,8 +15,8 @@ from sqlmodel.sql.expression import SelectOfScalar
 
 from dags import InvalidDocument, Problem
 from dags.problems import pointer, quoted
+from engine.code.store import WheelStore
 from engine.code.wheel_file import UnfitWheel, read_wheel
-from engine.code.wheel_store import WheelStore
 from manager.answers.base import Page
 from manager.answers.overview import OperationKind
 from manager.answers.pipelines import ModuleAnswer, ModuleDetail, WheelAnswer

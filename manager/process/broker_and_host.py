@@ -14,7 +14,7 @@ from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.probes import detect_protocol
-from engine.machines.common_files import common_files, common_messages
+from engine.machines.orders import common_files, common_messages
 from manager.process.keeper import KeeperHandle
 from manager.process.keeper_process import KeeperOrder
 from manager.savings.counters import BrokerCpu

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.code.store import CodeStore
-from engine.machines.machine_key import public_key
+from engine.machines.reports import public_key
 from engine.records.job_folder import job_folder
 from manager.adaptation.adapter import Adapter, DomainEventLine
 from manager.changes import Changes

@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bridge.files import is_open_to_others, make_private_folder
 from engine import installed_catalogue
-from engine.code.wheel_store import WheelStore
+from engine.code.store import WheelStore
 from engine.log_lines import begin_log, named, problem
 from engine.outside import Vault
 from engine.plan import Limits

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlmodel import Session, col, select
 
-from engine.code.vouchers import Voucher, VoucherFile
+from engine.code.store import Voucher, VoucherFile
 from engine.outside import Vault
 from manager.answers.base import Page
 from manager.answers.overview import OperationKind

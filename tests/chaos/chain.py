@@ -31,7 +31,7 @@ FIELDS = {"n": Kind.INTEGER, "k": Kind.STRING, "v": Kind.FLOAT}
 BEHAVIOURS = {
     "block_window_average": "engine.implementations.stream_statistics:block_window_average",
     "count": "engine.implementations.stream_statistics:count",
-    "output": "engine.implementations.ends:output",
+    "output": "engine.implementations.compute:output",
     "range_filter": "engine.implementations.filters:range_filter",
 }
 PLAN = Plan(

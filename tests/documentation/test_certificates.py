@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.replicas.copy_tls import CopyTls, TlsFiles
+from engine.replicas.channel import CopyTls, TlsFiles
 from tests import needs
 from tests.authority import Authority
 from tests.documentation.pages import page

@@ -25,7 +25,7 @@ from engine.tasks import TYPES
 PLACES = {
     "block_window_average": "engine.implementations.stream_statistics:block_window_average",
     "count": "engine.implementations.stream_statistics:count",
-    "output": "engine.implementations.ends:output",
+    "output": "engine.implementations.compute:output",
     "pi_viete": "engine.implementations.compute:pi_viete",
     "range_filter": "engine.implementations.filters:range_filter",
 }

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from bridge import topics
-from engine.code.store import CodeStore, digest_of
-from engine.code.wheel_store import WheelStore
+from engine.code.store import CodeStore, WheelStore, digest_of
 from engine.plan import Plan
 from tests.engine.code.publication import Publication
 from tests.engine.code.wheels import wheel

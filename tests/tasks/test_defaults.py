@@ -7,7 +7,7 @@ import pytest
 
 from dags import Config
 from engine.tasks import TYPES
-from engine.tasks.bloom_filters import Members
+from engine.tasks.filters import Members
 
 BENCHMARK: Mapping[str, Mapping[str, Any]] = {
     "accumulate": {"window": 20},

@@ -10,8 +10,7 @@ import fsspec.asyn
 import pytest
 
 from dags import Secret
-from engine.implementations.outside.file_stores import RemoteFileStore
-from engine.implementations.outside.guarded_connections import guarded
+from engine.implementations.outside.file_stores import RemoteFileStore, guarded
 from engine.outside import HostBarred, HostOutside
 from engine.side_effect import OutsideUnreachable
 from tests.tasks.worksite import OWNER, allow, keep_secret

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dags import Kind, Schema
-from engine.implementations.join import join_by_id, self_join
-from engine.tasks.join import JoinByIdConfig
+from engine.implementations.windows import join_by_id, self_join
+from engine.tasks.windows import JoinByIdConfig
 from engine.trial import Event, Parked, Trial, try_out
 from tests.tasks.agreeing import agrees
 from tests.tasks.references import join as references

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dags import Kind, Secret
-from engine.implementations.outside.file_stores import LocalFileStore
-from engine.implementations.outside.place_usage import PlaceUsage
-from engine.implementations.outside.remote_folders import FILE_SYSTEMS, hosts_of
+from engine.implementations.outside.file_stores import FILE_SYSTEMS, LocalFileStore, PlaceUsage, hosts_of
 from engine.outside import HostOutside, allowed, barred, listed
 from tests.tasks.worksite import Worksite, allow, keep_secret
 

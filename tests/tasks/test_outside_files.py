@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 
 from dags import Catalogue, InvalidDocument, Kind, Schema, Secret, Source, canonicalise
 from engine.behaviour import Unwatched
-from engine.implementations.outside.archives import zip_files
-from engine.implementations.outside.file_stores import LocalFileStore, Missing, RemoteFileStore
-from engine.implementations.outside.guarded_connections import guarded
-from engine.implementations.outside.place_usage import PlaceUsage
+from engine.implementations.outside.file_stores import LocalFileStore, Missing, PlaceUsage, RemoteFileStore, guarded
+from engine.implementations.outside.files import zip_files
 from engine.plan import Port
 from engine.side_effect import OutsideUnreachable
 from engine.tasks import TYPES

@@ -21,7 +21,7 @@ FIELDS = {"t": Kind.FLOAT, "n": Kind.INTEGER, "room": Kind.STRING, "at": Kind.TI
 INSERT: dict[str, Any] = {"database": {"place": "own.db"}, "table": "readings", "fields": ["n", "room", "t"]}
 
 REFUSED = (
-    "engine.implementations.outside.databases.DatabaseRefusal: "
+    "engine.implementations.outside.tables.DatabaseRefusal: "
     "the database 'own.db' refuses it: UNIQUE constraint failed: "
     "readings.room"
 )

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from dags import Kind, Schema
 from engine.behaviour import AnyImplementation
-from engine.implementations.annotation import annotate, csv_to_senml
-from engine.implementations.parse import csv_parse, json_parse, senml_parse, xml_parse
+from engine.implementations.parse import annotate, csv_parse, csv_to_senml, json_parse, senml_parse, xml_parse
 from engine.trial import At, Parked, try_out
 from tests.tasks.agreeing import agrees, few
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from dags import Kind
-from engine.implementations.outside import place_usage
-from engine.implementations.outside.file_stores import LocalFileStore
-from engine.implementations.outside.place_usage import PlaceUsage
+from engine.implementations.outside import file_stores
+from engine.implementations.outside.file_stores import LocalFileStore, PlaceUsage
 from engine.outside import FILES
 from engine.side_effect import OutsideUnreachable
 from tests.tasks.worksite import OWNER, Worksite
@@ -50,7 +49,7 @@ def test_what_has_no_room_is_parked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     folder = tmp_path / FILES / OWNER
     folder.mkdir(parents=True)
     (folder / "before").write_bytes(b"12345")
-    monkeypatch.setattr(place_usage, "_KNOWN", {folder: PlaceUsage(folder, most_bytes=4)})
+    monkeypatch.setattr(file_stores, "_KNOWN", {folder: PlaceUsage(folder, most_bytes=4)})
     sink = Worksite(tmp_path, "file_sink", {"n": Kind.INTEGER}, to={"place": "own/readings"})
     insert = Worksite(tmp_path, "table_insert", {"n": Kind.INTEGER}, database={"place": "db"}, table="t", fields=["n"])
     parked = [*sink.parked([{"n": 1}]), *insert.parked([{"n": 1}])]

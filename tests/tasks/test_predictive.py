@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from dags import Kind, Schema
 from engine.implementations import predictive
-from engine.tasks.models import DecisionTree, LinearRegression, read_model, written
-from engine.tasks.predictive import DecisionTreeClassifyConfig
+from engine.tasks.predictive import DecisionTree, DecisionTreeClassifyConfig, LinearRegression, read_model, written
 from engine.trial import At, Event, Parked, try_out
 from tests.tasks.agreeing import agrees
 from tests.tasks.references import predictive as references

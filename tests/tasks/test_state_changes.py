@@ -17,7 +17,7 @@ from engine.behaviour import AnyImplementation, Implementation, implementation_o
 from engine.records.state import NUMBERS
 from engine.tasks import TYPES
 from engine.tasks.compute import join_step_type
-from engine.tasks.models import DecisionTree, LinearRegression, written
+from engine.tasks.predictive import DecisionTree, LinearRegression, written
 from engine.trial import At, Trial
 from tests.tasks.agreeing import few
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dags import Kind, Schema
 from engine.behaviour import AnyImplementation, implementation_of, installed_behaviours
-from engine.implementations.join import join_by_id
+from engine.implementations.windows import join_by_id
 from engine.tasks import TYPES
 from engine.trial import Event, Trial
 from tests.tasks.agreeing import few

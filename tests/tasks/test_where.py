@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from dags import Catalogue, InvalidDocument, Source, canonicalise
-from engine.implementations.where import where
+from engine.implementations.projection import where
 from engine.tasks import TYPES
 from engine.tasks.expressions import Node, read, written
 from engine.tasks.filters import WHERE, WhereConfig

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from engine.tasks.models import DecisionTree, LinearRegression, written
+from engine.tasks.predictive import DecisionTree, LinearRegression, written
 from workloads.riotbench.datasets import DataSet
 from workloads.riotbench.row_generator import rows
 from workloads.workload import Event

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.code.cell.values import WrongOutput
+from engine.code.cell.calls import WrongOutput
 
 _TYPES: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),

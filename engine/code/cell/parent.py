@@ -1,9 +1,16 @@
-"""The parent of cells: a small process that a worker starts once, and that forks a cell for each request.
+"""The processes of cells: the parent, which a worker starts once, and the cell that it forks for each request.
 
-It runs no published code itself, and sees neither requests nor results: the worker and the cell exchange these over
-pipes of their own. So nothing that code does or gets reaches another task, or the next batch of the same one.
+The parent is small. It runs no published code itself, and sees neither requests nor results: the worker and the cell
+exchange these over pipes of their own, as frames, each after its length. So nothing that code does or gets reaches
+another task, or the next batch of the same one.
+
+A cell calls the published code for the events of one request, and sends the outcomes. It can make no socket, and
+connect none. For code that may connect, the worker connects, and sends the connected socket over a link, of which the
+cell has one end. What Python's libraries do to connect is replaced, so that they work as they are. Code that gets round
+the replacement gains nothing: the kernel refuses it all else.
 """
 
+import errno
 import gc
 import importlib
 import mmap
@@ -11,18 +18,274 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from engine.code.cell.confinement import CPU_SECONDS, close_others, confine
-from engine.code.cell.connections import connect_over
-from engine.code.cell.file_access import certificate_folders, forget_other_places, readable_folders
-from engine.code.cell.frames import read_frame, write_frame
-from engine.code.cell.work import LOADING, PROGRESS, work
+from engine.code.cell.calls import EventCalls, Failure, Outcome, WrongOutput, failure, load
+from engine.code.cell.confinement import (
+    CPU_SECONDS,
+    certificate_folders,
+    close_others,
+    confine,
+    forget_other_places,
+    readable_folders,
+)
+
+_LENGTH = struct.Struct(">Q")
+
+
+def framed(content: bytes) -> bytes:
+    """A message as it is sent."""
+    return _LENGTH.pack(len(content)) + content
+
+
+def write_frame(handle: int, content: bytes) -> None:
+    """Send a message."""
+    rest = memoryview(framed(content))
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def read_frame(handle: int) -> bytes | None:
+    """Receive a message; None if the other side is gone."""
+    head = _read_exactly(handle, _LENGTH.size)
+    return None if head is None else _read_exactly(handle, _LENGTH.unpack(head)[0])
+
+
+def frames_in(content: bytes) -> list[bytes]:
+    """The complete messages at the beginning of some bytes.
+
+    >>> frames_in(framed(b"one") + framed(b"two")[:-1])
+    [b'one']
+    """
+    found, at = [], 0
+    while len(content) - at >= _LENGTH.size:
+        (length,) = _LENGTH.unpack_from(content, at)
+        at += _LENGTH.size
+        if len(content) - at < length:
+            break
+        found.append(content[at : at + length])
+        at += length
+    return found
+
+
+def _read_exactly(handle: int, size: int) -> bytes | None:
+    content = bytearray()
+    while len(content) < size:
+        part = os.read(handle, min(size - len(content), 1 << 20))
+        if not part:
+            return None
+        content += part
+    return bytes(content)
+
+
+MOST_LINK_BYTES = 4 * 1024
+_SYSTEM_SOCKET = socket.socket
+_FAMILIES = (-1, socket.AF_UNSPEC, socket.AF_INET, socket.AF_INET6)
+_KINDS = (-1, 0, socket.SOCK_STREAM)
+_SET_ALREADY = frozenset({(socket.IPPROTO_TCP, socket.TCP_NODELAY), (socket.SOL_SOCKET, socket.SO_KEEPALIVE)})
+"""The options that the worker sets. No others can be set."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A connection that code wants; made by the cell."""
+
+    host: str
+    port: int
+    seconds: float | None
+    """How long it would wait for it."""
+
+
+class Connected(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of the worker. With it comes the socket, unless there is an error."""
+
+    number: int = 0
+    """The number of the system's error."""
+    why: str = ""
+
+
+class LinkedSocket(_SYSTEM_SOCKET):
+    """A TCP socket that is none of the system's until it is connected."""
+
+    link: _SYSTEM_SOCKET
+
+    def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:  # noqa: A002 - as Python calls it
+        if fileno is not None:
+            super().__init__(family, type, proto, fileno)
+            return
+        if family not in _FAMILIES or type not in _KINDS:
+            raise PermissionError(errno.EPERM, "code connects by TCP, and to what its module names, and nothing else")
+        self._io_refs, self._closed = 0, False
+        self._wait = socket.getdefaulttimeout()
+
+    @property
+    def _is_open(self) -> bool:
+        return self.fileno() != -1
+
+    def connect(self, address: Any) -> None:
+        """Have the worker connect."""
+        host, port = address[:2]
+        if isinstance(host, bytes | bytearray):
+            host = host.decode("ascii")
+        wanted = Wanted(host=host, port=int(port), seconds=self._wait)
+        self.link.send(msgspec.msgpack.encode(wanted))
+        message, handles, _, _ = socket.recv_fds(self.link, MOST_LINK_BYTES, 1)
+        answer = msgspec.msgpack.decode(message, type=Connected)
+        if answer.number or not handles:
+            raise OSError(answer.number or errno.ECONNABORTED, answer.why)
+        super().__init__(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, handles[0])
+        super().settimeout(self._wait)
+
+    def connect_ex(self, address: Any) -> int:
+        """Have the worker connect; the number of the error, or 0."""
+        try:
+            self.connect(address)
+        except OSError as error:
+            return error.errno or errno.EIO
+        return 0
+
+    def bind(self, _address: Any) -> None:
+        """Refuse: where a connection comes from is not for code to say."""
+        raise PermissionError(errno.EPERM, "code may not bind a socket")
+
+    def settimeout(self, value: float | None) -> None:
+        """Set the timeout, also before there is a socket."""
+        self._wait = value
+        if self._is_open:
+            super().settimeout(value)
+
+    def gettimeout(self) -> float | None:
+        """The timeout, also before there is a socket."""
+        return super().gettimeout() if self._is_open else self._wait
+
+    def setblocking(self, flag: bool) -> None:  # noqa: FBT001 - as Python calls it
+        """Set the timeout to none or zero."""
+        self.settimeout(None if flag else 0.0)
+
+    def getblocking(self) -> bool:
+        """Whether it waits."""
+        return self.gettimeout() != 0.0
+
+    def setsockopt(self, *option: Any) -> None:
+        """Take options that are set already, and no others."""
+        if option[:2] not in _SET_ALREADY:
+            raise PermissionError(errno.EPERM, "code may not set this option of a socket")
+
+    def getsockopt(self, *option: Any) -> Any:
+        """The kind of the socket, and that it has no error; nothing else."""
+        known = {socket.SO_TYPE: int(socket.SOCK_STREAM), socket.SO_ERROR: 0}
+        if option[0] != socket.SOL_SOCKET or option[1] not in known:
+            raise PermissionError(errno.EPERM, "code may not read this option of a socket")
+        return known[option[1]]
+
+
+def connect_over(link: int) -> None:
+    """Have Python's libraries connect over a link from now on."""
+    LinkedSocket.link = _SYSTEM_SOCKET(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, link)
+    replaced: Any = socket
+    replaced.socket = LinkedSocket
+    replaced.getaddrinfo = _addresses
+
+
+def _addresses(host: Any, port: Any, *_rest: Any, **_more: Any) -> list[tuple[Any, ...]]:
+    """One address, which is the name itself: the worker finds the address, checks that one, and connects to it."""
+    if isinstance(host, bytes):
+        host = host.decode("ascii")
+    if not isinstance(host, str) or not str(port).isdecimal():
+        raise socket.gaierror(socket.EAI_NONAME, "code connects to a host and a port, which is a number")
+    return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, int(port)))]
+
+
+LOADING = -1
+"""The progress of a cell until its code is loaded; then it is the index of the event that it works on."""
+PROGRESS = struct.Struct("=q")
+_SEND_AFTER = 0.05
+"""Seconds after which outcomes are sent, so that few are lost with the cell."""
+_SEND_MOST = 2_000
+
+
+class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Events for a function; made by the worker."""
+
+    digest: str
+    source: str
+    entry: str
+    per: str
+    needed: dict[str, str]
+    """The kinds of the input fields."""
+    fields: dict[str, str]
+    """The kinds of the output fields."""
+    count: int
+    columns: list[list[Any]] = []
+    """The values of the input fields, if the function takes events."""
+    batch: bytes = b""
+    """They as an Arrow stream, if it takes batches."""
+
+
+def work(request: bytes, results: int, progress: mmap.mmap) -> None:
+    """Work a request off. Sends lists of outcomes of events, or what became of the batch."""
+    asked = msgspec.msgpack.decode(request, type=CellRequest)
+    try:
+        function = load(asked.digest, asked.source, asked.entry)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
+        found = failure(error, asked.digest)
+        _send(results, {"unloadable": found._asdict()})
+        return
+    if asked.per == "batch":
+        PROGRESS.pack_into(progress, 0, 0)
+        _send(results, _batch_outcome(asked, function))
+        return
+    calls = EventCalls(function, asked.digest, asked.needed, asked.fields)
+    some: list[Outcome] = []
+    sent = time.monotonic()
+    outcomes = calls.outcomes(asked.count, asked.columns)
+    for at in range(asked.count):
+        PROGRESS.pack_into(progress, 0, at)
+        some.append(outcome := next(outcomes))
+        # What took all memory may still hold it, so the next events get another cell.
+        exhausted = isinstance(outcome, Failure) and outcome.error == MemoryError.__name__
+        if exhausted or len(some) >= _SEND_MOST or time.monotonic() - sent > _SEND_AFTER:
+            _send(results, {"outcomes": _plain(some)})
+            some, sent = [], time.monotonic()
+            if exhausted:
+                return
+    _send(results, {"outcomes": _plain(some)})
+
+
+def _plain(some: list[Outcome]) -> list[Any]:
+    # A failure is a tuple, and becomes a map, so that it is distinguished from values.
+    return [each._asdict() if isinstance(each, tuple) else each for each in some]
+
+
+def _send(results: int, content: Any) -> None:
+    write_frame(results, msgspec.msgpack.encode(content))
+
+
+def _batch_outcome(asked: CellRequest, function: Any) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - only for batches, because it makes a process large
+
+    from engine.code.cell.batch_calls import called  # noqa: PLC0415 - likewise
+
+    with pa.ipc.open_stream(asked.batch) as stream:
+        batch = stream.read_next_batch()
+    try:
+        found = called(function, batch, asked.fields)
+    except WrongOutput as error:
+        return {"failure": Failure("WrongOutput", str(error))._asdict()}
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+        return {"failure": failure(error, asked.digest)._asdict()}
+    columns = [
+        (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+        for column in found.columns
+    ]
+    return {"columns": columns, "kept": None if found.kept is None else found.kept.to_pylist()}
+
 
 CALL_SECONDS = 1.0
 """The most CPU of one call of a function, and of loading its source."""

@@ -1,23 +1,309 @@
-"""File stores: folders and buckets in which files are written as a whole, under names."""
+"""File stores: folders and buckets in which files are written as a whole, under names; and what bounds their use.
 
+A tenant's place is a folder of this machine, or one that all machines share. How much a tenant's files take is counted,
+and some disk has to stay free.
+
+A secret of a tenant leads to a remote folder or bucket. It is a URL, or a JSON object with `url` and the credentials.
+It must contain credentials, because a host may have its own for its operator's buckets, and file systems use these if
+none are given.
+
+What a task's libraries connect to is checked at the moment when they connect. A name may have other addresses the
+second time that it is looked up, and a server may send its client elsewhere. Libraries look up names and follow
+redirects by themselves. So each address is checked that the thread connects to, or that a coroutine does which it has
+started: an audit hook of Python sees them all. Of drivers that are not written in Python it sees nothing; there only
+the hosts that the secret names are checked, before each connection.
+"""
+
+import json
+import os
 import re
-from collections.abc import Callable, Iterator
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import SplitResult, unquote, urlsplit
 from uuid import uuid4
 
-from bridge.files import make_folder, write_whole
-from dags import Place
-from engine.implementations.outside.contents import label
-from engine.implementations.outside.disk_space import check_room
-from engine.implementations.outside.guarded_connections import ConnectionGuard, guarded
-from engine.implementations.outside.place_usage import PlaceUsage, usage_of
-from engine.implementations.outside.remote_folders import opened
+import fsspec
+
+from bridge.files import DiskSpace, make_folder, write_whole
+from dags import Place, Secret
+from engine.behaviour import NoBehaviour
+from engine.implementations.values import label
 from engine.outside import HostBarred
 from engine.side_effect import OutsideUnreachable
 from engine.tasks.outside import Where
+
+
+def check_room(folder: Path) -> None:
+    """Raise if the disk of an existing folder is too full for tenants to write."""
+    space = DiskSpace.of(folder)
+    if space.free < space.spare:
+        raise OutsideUnreachable(
+            f"the disk is too full to write to places: {space.free:,} bytes are free, and {space.spare:,} must "
+            "stay free; make room"
+        )
+
+
+MOST_PLACE_BYTES = 10 * 1024**3
+MOST_PLACE_FILES = 1_000_000
+_COUNTED_EVERY = 30.0
+_PART_OF_TIME = 0.02
+"""With very many files, so much of the time goes into counting them."""
+
+
+class PlaceUsage:
+    """What the places of one tenant take. Counted anew now and then, since others write too, and operators remove."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        most_bytes: int = MOST_PLACE_BYTES,
+        most_files: int = MOST_PLACE_FILES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder = folder
+        self._most_bytes = most_bytes
+        self._most_files = most_files
+        self._clock = clock
+        self._bytes = self._files = 0
+        self._again_at = float("-inf")
+
+    def take(self, more: int, *, files: int = 1) -> None:
+        """Count so many more bytes, of a new file. Raises `OutsideUnreachable` if there is no room for them."""
+        if self._clock() >= self._again_at:
+            self._count()
+        if self._bytes + more > self._most_bytes or self._files + files > self._most_files:
+            raise OutsideUnreachable(
+                f"the places of this tenant hold {self._files:,} files with {self._bytes:,} bytes, and may hold "
+                f"{self._most_files:,} with {self._most_bytes:,}; have an operator remove some"
+            )
+        self._bytes += more
+        self._files += files
+
+    def _count(self) -> None:
+        begun = self._clock()
+        sizes = list(_sizes(self._folder))
+        self._bytes, self._files = sum(sizes), len(sizes)
+        took = self._clock() - begun
+        self._again_at = begun + max(_COUNTED_EVERY, took / _PART_OF_TIME)
+
+
+_KNOWN: dict[Path, PlaceUsage] = {}
+
+
+def usage_of(where: Place) -> PlaceUsage:
+    """The usage of the tenant that a place belongs to, as this process knows it."""
+    folder = Path(where.path).parents[where.place.count("/")]
+    return _KNOWN.setdefault(folder, PlaceUsage(folder))
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    """The bytes of each file. What vanishes meanwhile does not count."""
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                yield (Path(path) / name).lstat().st_size
+            except FileNotFoundError:
+                continue
+
+
+class ConnectionGuard:
+    """The connections of a task while it uses a secret; made by `guarded`."""
+
+    def __init__(self, secret: Secret, addresses: Iterable[str]) -> None:
+        self.refused = ""
+        """Why a connection was refused; empty if none was."""
+        self._secret = secret
+        self._addresses = frozenset(addresses)
+
+    def check(self, to: Any) -> None:
+        """Refuse a connection to an address that tasks may not reach."""
+        address = str(to[0]).partition("%")[0] if isinstance(to, tuple) else ""
+        # The file system's own hosts, such as those of a cloud, are not among the secret's.
+        if address not in self._addresses and (not address or self._secret.barred(address)):
+            self.refused = "it leads to an address that tasks may not connect to; only an operator can allow it"
+            raise HostBarred(self.refused)
+
+
+@contextmanager
+def guarded(secret: Secret, hosts: Iterable[str]) -> Iterator[ConnectionGuard]:
+    """Let a secret lead only to addresses that its hosts have now, and to others that tasks may connect to.
+
+    Raises `HostBarred` if tasks may not connect to one of the hosts.
+    """
+    _watch_connections()
+    guard = ConnectionGuard(secret, [address for host in hosts for address in secret.addresses(host)])
+    before = _GUARD.set(guard)
+    try:
+        yield guard
+    finally:
+        _GUARD.reset(before)
+
+
+_GUARD: ContextVar[ConnectionGuard | None] = ContextVar("guard of connections", default=None)
+"""Coroutines that are started elsewhere for this thread have it too."""
+
+
+@cache
+def _watch_connections() -> None:
+    """Begin to watch; a hook stays for as long as the process."""
+    sys.addaudithook(_look)
+
+
+def _look(event: str, about: tuple[Any, ...]) -> None:
+    if event == "socket.connect" and (guard := _GUARD.get()) is not None:
+        guard.check(about[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystemKind:
+    """A kind of file system that tenants may use."""
+
+    needs: tuple[frozenset[str], ...] = ()
+    """The alternative sets of required options; empty if user and password are in the URL."""
+    takes: frozenset[str] = frozenset()
+    """Optional options."""
+    always: Mapping[str, Any] | None = None
+    """Options that are always set, so that it does not look for credentials of the host."""
+    renames: bool = False
+    """True if a file is first written under another name, because its writes are not atomic."""
+
+
+_ANYBODY = frozenset({"anon"})
+_S3 = FileSystemKind(needs=(frozenset({"key", "secret"}), _ANYBODY), takes=frozenset({"endpoint_url", "token"}))
+_GCS = FileSystemKind(needs=(frozenset({"token"}),))
+_AZURE = FileSystemKind(needs=tuple(frozenset({"account_name", each}) for each in ("account_key", "sas_token")))
+FILE_SYSTEMS: Mapping[str, FileSystemKind] = {
+    "abfs": _AZURE,
+    "az": _AZURE,
+    "ftp": FileSystemKind(renames=True),
+    "gcs": _GCS,
+    "gs": _GCS,
+    "s3": _S3,
+    "sftp": FileSystemKind(always={"look_for_keys": False, "allow_agent": False}, renames=True),
+}
+_UNFIT = re.compile(r"\s|::")
+"""Parts of no host and path: fsspec takes `::` for a second URL, which may lead to files of the host."""
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
+_CONTAINER = re.compile(r"[a-z0-9$-]+(@[a-z0-9]{3,24}\.(blob|dfs)\.core\.windows\.net)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedFolder:
+    """The folder or bucket of a secret; made by `opened`."""
+
+    system: Any
+    """The fsspec file system."""
+    path: str
+    """The path in the file system."""
+    renames: bool
+    """As in its kind."""
+    hosts: tuple[str, ...]
+    """The hosts that the secret names. Hosts of a cloud are known to its file system."""
+
+
+def opened(secret: Secret) -> OpenedFolder:
+    """Open the folder or bucket of a secret. Errors do not reveal the secret."""
+    url, options = _read(secret)
+    name, _, _ = url.partition("://")
+    if (kind := FILE_SYSTEMS.get(name)) is None:
+        # Others lead to files or memory of the host.
+        known = ", ".join(f"{each}://" for each in FILE_SYSTEMS)
+        raise _unfit(secret, f"is not the URL of a bucket or folder; begin it with one of {known}")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise _unfit(secret, "has a URL that cannot be read; write characters such as [ in it as %5B") from None
+    if why := _lacking(kind, url, options):
+        raise _unfit(secret, why)
+    hosts = hosts_of(kind, url, options)
+    if not kind.needs:
+        url, options = without_login(parts)
+    if _UNFIT.search(url):
+        raise _unfit(secret, "has a space or `::` in the host or path of its URL; choose a host and a path without")
+    try:
+        # Some connect at once.
+        with guarded(secret, () if kind.needs else hosts):
+            system, path = fsspec.core.url_to_fs(url, **options, **(kind.always or {}))
+    except HostBarred as barred:
+        raise _unfit(secret, f"cannot be used: {barred}") from None
+    except ImportError:
+        raise NoBehaviour(f"the package for {name}:// is not installed; install it on every worker") from None
+    except Exception as error:  # noqa: BLE001 - each file system raises its own errors, which may contain the URL
+        raise _unfit(secret, f"cannot be opened: {type(error).__name__}") from None
+    return OpenedFolder(system=system, path=path, renames=kind.renames, hosts=hosts)
+
+
+def hosts_of(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The hosts that a secret names. A missing host is an empty text."""
+    if not kind.needs:
+        return (urlsplit(url).hostname or "",)
+    named = [options["endpoint_url"]] if "endpoint_url" in options else []
+    if kind is _GCS:
+        # A service account's key contains the URL where it is exchanged for a token.
+        named += [url for name, url in options["token"].items() if name.endswith(("_uri", "_url"))]
+    return tuple(urlsplit(str(each)).hostname or "" for each in named)
+
+
+def without_login(url: SplitResult) -> tuple[str, dict[str, str]]:
+    """Take user and password out of a URL, where they may hold any character, percent-encoded or not.
+
+    >>> without_login(urlsplit("sftp://ann:a::b%2Fc d@files.example:2022/in"))
+    ('sftp://files.example:2022/in', {'username': 'ann', 'password': 'a::b/c d'})
+    """
+    login = {"username": unquote(url.username or ""), "password": unquote(url.password or "")}
+    return url._replace(netloc=url.netloc.rpartition("@")[2]).geturl(), login
+
+
+def _read(secret: Secret) -> tuple[str, dict[str, Any]]:
+    text = secret.revealed.strip()
+    if not text.startswith("{"):
+        return text, {}
+    try:
+        options: dict[str, Any] = json.loads(text)
+    except ValueError:
+        raise _unfit(secret, "is neither a URL nor JSON; correct it") from None
+    return str(options.pop("url", "")), options
+
+
+def _lacking(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> str:
+    """A fault in the options of a secret; empty if there is none."""
+    known = kind.takes.union(*kind.needs)
+    if unknown := sorted(options.keys() - known):
+        return f"has the option {unknown[0]!r}, which tenants may not use; remove it"
+    if kind.needs and not any(each <= options.keys() for each in kind.needs):
+        wanted = " or ".join(" and ".join(map(repr, sorted(each))) for each in kind.needs)
+        return f"has no credentials; make it a JSON object with 'url' and {wanted}"
+    if "anon" in options and options["anon"] is not True:
+        return "has an 'anon' that is not true; remove it, and give credentials"
+    if not kind.needs and not urlsplit(url).password:
+        return "has no user and password in its URL; put them there, with / ? # in them as %2F %3F %23"
+    return _misfit(kind, url, options)
+
+
+def _misfit(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> str:
+    """A fault in the options for a cloud; empty if there is none."""
+    if kind is _GCS and not isinstance(options["token"], dict):
+        # A text would name a file or the identity of the host.
+        return "has a 'token' that is not a JSON object; put the service account's key there unchanged"
+    if kind is _AZURE and not (
+        _ACCOUNT.fullmatch(str(options["account_name"])) and _CONTAINER.fullmatch(urlsplit(url).netloc)
+    ):
+        # The account's name becomes part of a host's name.
+        return "has no valid name of an account or container of Azure; correct it"
+    return ""
+
+
+def _unfit(secret: Secret, why: str) -> NoBehaviour:
+    return NoBehaviour(f"the secret {secret.secret!r} {why}")
+
 
 _NAME = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9_=.,@+-]*(/[A-Za-z0-9_=][A-Za-z0-9_=.,@+-]*)*")
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dags import Kind, Schema
-from engine.code.store import CodeStore, digest_of
-from engine.code.vouchers import Voucher, VoucherFile
+from engine.code.store import CodeStore, Voucher, VoucherFile, digest_of
 from engine.kernel.task_run import TaskOutcome
 from engine.outside import HostOutside
 from engine.trial import Trial

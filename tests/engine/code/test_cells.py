@@ -8,7 +8,7 @@ import pytest
 
 from engine.behaviour import task_cpu_ns
 from engine.code import cells as cells_module
-from engine.code.cell import file_access, system_calls
+from engine.code.cell import confinement
 from engine.code.cells import Cells, NoCells, cells
 from engine.code.store import CodeStore, digest_of
 from engine.outside import Vault
@@ -294,7 +294,7 @@ def memory_of(pid: int) -> bytes:
 
 def test_code_does_not_run_where_it_could_read_braids_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """If the root is among the folders of Python, say."""
-    monkeypatch.setattr(file_access, "readable_folders", lambda: [str(tmp_path.resolve())])
+    monkeypatch.setattr(confinement, "readable_folders", lambda: [str(tmp_path.resolve())])
     (reason,) = set(Publication("def entry(event): return {'m': 1}").run(tmp_path / "root", numbers(2))[1])
     assert "could read Braid's files" in reason
 
@@ -345,7 +345,7 @@ def test_no_system_call_that_makes_or_reaches_anything_is_allowed() -> None:
         321,
     }
     never |= {322, 323, 425, 426, 427, 434, 435, 438}
-    assert not never & set(system_calls._ALLOWED.values())
+    assert not never & set(confinement._ALLOWED.values())
 
 
 def test_a_missing_source_is_named_and_found_once_it_is_put(tmp_path: Path) -> None:

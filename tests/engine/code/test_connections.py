@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from dags import Kind, Schema
-from engine.code.cell import system_calls
-from engine.code.connections import Connections
+from engine.code.cell import confinement
+from engine.code.cells import Connections
 from engine.code.store import CodeStore, digest_of
 from engine.outside import HostOutside
 from engine.tasks import TYPES
@@ -279,8 +279,8 @@ def test_code_may_ask_for_so_many_connections_in_a_cell(tmp_path: Path, port: in
 
 def test_other_code_gets_no_socket() -> None:
     """Neither the calls on sockets are allowed there, nor is there a link."""
-    assert not set(system_calls._ON_SOCKETS.values()) & set(system_calls._ALLOWED.values())
-    assert system_calls.filter_code(connects=False) != system_calls.filter_code(connects=True)
+    assert not set(confinement._ON_SOCKETS.values()) & set(confinement._ALLOWED.values())
+    assert confinement.filter_code(connects=False) != confinement.filter_code(connects=True)
 
 
 def test_what_connects_is_never_shared() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dags import Kind, Schema
-from engine.code.cell.values import taken
+from engine.code.cell.calls import taken
 from engine.code.store import MOST_SOURCE_BYTES, CodeStore, NoCode, digest_of
 from tests.engine.code.publication import Publication, numbers, result
 

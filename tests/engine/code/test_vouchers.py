@@ -6,8 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.code.store import digest_of
-from engine.code.vouchers import VOUCHERS, Voucher, VoucherFile
+from engine.code.store import VOUCHERS, Voucher, VoucherFile, digest_of
 from tests.engine.code.publication import OWNER, Publication
 
 WHERE = """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.code.wheel_store import WheelStore
+from engine.code.store import WheelStore
 from tests.engine.code.publication import Publication, numbers
 from tests.engine.code.wheels import wheel
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.host.keeper import CopyAddress
-from engine.replicas.copy_tls import TlsFiles
+from engine.replicas.channel import TlsFiles
 
 BRAID = Path(sys.executable).parent / "braid"
 PATHS = {"certificate": Path("c.pem"), "key": Path("c.key"), "authority": Path("ca.pem")}

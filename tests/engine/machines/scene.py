@@ -15,7 +15,7 @@ from bridge.transport.mqtt_client import MqttClient
 from engine.host.keeper import CopyAddress
 from engine.machines import machine as machines
 from engine.machines.machine import Machine
-from engine.replicas.copy_tls import TlsFiles
+from engine.replicas.channel import TlsFiles
 
 T = TypeVar("T")
 _BOUND = 30.0

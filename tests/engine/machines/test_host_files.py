@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from engine.machines.host_files import keep_deployment, link_common
+from engine.machines.carried_host import keep_deployment, link_common
 from engine.outside import HostOutside, Vault
 
 

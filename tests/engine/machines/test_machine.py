@@ -7,14 +7,12 @@ import pytest
 
 from bridge.broker import start_broker
 from bridge.transport.address import Address
-from engine.machines.carrier_orders import OrderStore
 from engine.machines.machine import CarriedElsewhere
-from engine.machines.machine_figures import MachineFigures
-from engine.machines.machine_key import signed_content
-from engine.replicas.copy_tls import TlsFiles
-from engine.replicas.replicator import Replicator
-from engine.replicas.store.address import StoreAddress
-from engine.replicas.store.request import request_restoration
+from engine.machines.orders import OrderStore
+from engine.machines.reports import MachineFigures, signed_content
+from engine.replicas.channel import TlsFiles
+from engine.replicas.copies import Replicator
+from engine.replicas.store_copy import StoreAddress, request_restoration
 from ring.fleet import STORE
 from tests import needs
 from tests.authority import Authority

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.machines.machine_key import MachineKey, public_key, signed_content
+from engine.machines.reports import MachineKey, public_key, signed_content
 
 REPORT = {"machine": "m", "alive": True, "cores": 1.5, "hosts": {"m": {"version": 2, "in_sync": ["n"]}}}
 

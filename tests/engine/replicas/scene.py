@@ -7,11 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from bridge.files import Steps, make_folder, no_steps, write_whole
-from engine.replicas.channel import Channel
+from engine.replicas.channel import Channel, CopyTls
+from engine.replicas.copies import Replicator
 from engine.replicas.copy_server import CopyServer
-from engine.replicas.copy_tls import CopyTls
 from engine.replicas.peer_sender import PeerAddress
-from engine.replicas.replicator import Replicator
 
 SECRET = "a secret of this process"  # noqa: S105 - of nothing but these tests
 EVENTS = "spools/raw%2Fa"

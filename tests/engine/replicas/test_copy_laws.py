@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from engine.replicas import copy_folder, peer_sender
+from engine.replicas.copies import Replicator
 from engine.replicas.copy_folder import CopyFolder
-from engine.replicas.replicator import Replicator
 from tests.engine.replicas.crash_oracle import contents, faults
 from tests.engine.replicas.host_model import STREAMS, HostModel
 from tests.engine.replicas.scene import Cutter, Scene, files, until

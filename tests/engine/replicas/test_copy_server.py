@@ -10,21 +10,23 @@ from typing import NamedTuple
 
 import pytest
 
-from engine.replicas.channel import Channel, Disconnected, WrongSecret
-from engine.replicas.copy_room import CopyRoom
-from engine.replicas.frames import (
+from engine.replicas.channel import (
     CannotKeep,
+    Channel,
     Commit,
     Confirmed,
     CopyChanges,
+    Disconnected,
     Frame,
     Greeting,
     OwnerRefused,
     Piece,
     Pieces,
     PresentFiles,
+    WrongSecret,
 )
-from engine.replicas.replicator import HostSuperseded
+from engine.replicas.copies import HostSuperseded
+from engine.replicas.copy_server import CopyRoom
 from tests.engine.replicas.scene import SECRET, Scene, files, until
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from engine.host.keeper import CopyAddress
-from engine.replicas import copy_tls
-from engine.replicas.channel import Channel, Disconnected, TlsFailed
-from engine.replicas.copy_tls import CopyTls, TlsFiles, UnfitCertificate
+from engine.replicas import channel
+from engine.replicas.channel import Channel, CopyTls, Disconnected, TlsFailed, TlsFiles, UnfitCertificate
 from tests import needs
 from tests.authority import Authority
 from tests.engine.replicas.scene import SECRET, Cutter, Scene, files, until
@@ -62,8 +61,8 @@ def foreign(stranger: Authority, authority: Authority) -> CopyTls:
     paths = replace(paths, authority=authority.certificate)
     tls._contexts = replace(
         tls._contexts,
-        owner=copy_tls._context(ssl.PROTOCOL_TLS_CLIENT, paths),
-        peer=copy_tls._context(ssl.PROTOCOL_TLS_SERVER, paths),
+        owner=channel._context(ssl.PROTOCOL_TLS_CLIENT, paths),
+        peer=channel._context(ssl.PROTOCOL_TLS_SERVER, paths),
     )
     return tls
 

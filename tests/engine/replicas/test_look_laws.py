@@ -7,8 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from engine.replicas.root_folders import FileVersion, RootFolders, SeenFolder, Tree
-from engine.replicas.root_look import RootLook
+from engine.replicas.root_look import FileVersion, RootFolders, RootLook, SeenFolder, Tree
 from tests.engine.replicas.crash_oracle import faults
 from tests.engine.replicas.host_model import HostModel
 

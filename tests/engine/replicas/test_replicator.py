@@ -11,8 +11,8 @@ import pytest
 from bridge.files import make_folder
 from engine.plan import Entry, Ingress, Plan, Subscribed
 from engine.records.job_folder import job_folder
+from engine.replicas.copies import HostSuperseded, ReplicatorClosed
 from engine.replicas.peer_sender import PeerAddress
-from engine.replicas.replicator import HostSuperseded, ReplicatorClosed
 from tests.engine.replicas.scene import EVENTS, Scene, files, until
 from tests.faulty_way import Fault, faulty_way
 

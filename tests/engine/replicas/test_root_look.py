@@ -7,8 +7,7 @@ import pytest
 
 from bridge.files import make_folder, no_steps, write_whole
 from bridge.spools.log import Mark, write_mark
-from engine.replicas.root_folders import Files, RootFolders, SeenFolder, Tree
-from engine.replicas.root_look import RootLook
+from engine.replicas.root_look import Files, RootFolders, RootLook, SeenFolder, Tree
 
 SPOOL = "spools/s"
 
@@ -171,7 +170,7 @@ def test_quiet_folders_are_not_listed_again(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(RootFolders, "_listed", counted)
     look.whole({})
     assert f"{SPOOL}/log" in listings
-    monkeypatch.setattr("engine.replicas.root_folders._COARSE", -1)
+    monkeypatch.setattr("engine.replicas.root_look._COARSE", -1)
     look.whole({})
     listings.clear()
     look.whole({})

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge import topics
-from engine.machines.machine_key import MachineKey
+from engine.machines.reports import MachineKey
 from manager.machines.admission import Admission
 from manager.machines.carriages import CommittedCarriages, CommittedFleet, FleetDecision, MachinesSeen
 from manager.machines.keeper import CarriageKeeper

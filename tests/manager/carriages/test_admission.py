@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import topics
-from engine.machines.machine_key import MachineKey
+from engine.machines.reports import MachineKey
 from manager.answers.jobs import MachineAnswer
 from manager.answers.overview import OperationKind
 from manager.machines.admission import Admission

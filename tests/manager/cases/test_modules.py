@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.code.vouchers import Voucher, VoucherFile
+from engine.code.store import Voucher, VoucherFile
 from manager.answers.overview import OperationKind
 from manager.answers.pipelines import ModuleAnswer
 from manager.answers.tenants import PublishingForm

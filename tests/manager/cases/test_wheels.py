@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.code.wheel_store import WheelStore
+from engine.code.store import WheelStore
 from manager.answers.overview import OperationKind
 from manager.answers.pipelines import WheelAnswer
 from manager.answers.tenants import PublishingForm, Quota

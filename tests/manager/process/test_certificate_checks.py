@@ -7,8 +7,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from engine.replicas.channel import CopyTls, TlsFiles
 from engine.replicas.copy_server import CopyServer
-from engine.replicas.copy_tls import CopyTls, TlsFiles
 from manager.client import Client
 from manager.process import doctor
 from manager.process.doctor import FindingState, certificates

@@ -11,10 +11,8 @@ from bridge import Message, topics
 from bridge.broker import start_broker
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from engine.code.store import CodeStore, digest_of
-from engine.code.vouchers import VoucherFile
-from engine.code.wheel_store import WheelStore
-from engine.machines.common_files import CommonFiles, common_files
+from engine.code.store import CodeStore, VoucherFile, WheelStore, digest_of
+from engine.machines.orders import CommonFiles, common_files
 from engine.outside import Vault
 from manager.process.broker_and_host import CommonSender
 

@@ -4,8 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from engine.code.store import digest_of
-from engine.code.vouchers import VOUCHERS, Voucher, VoucherFile
+from engine.code.store import VOUCHERS, Voucher, VoucherFile, digest_of
 from manager.answers.tenants import PublishingForm
 from manager.tenants.secrets import VoucherKeeper
 from tests.manager.managers import OPERATOR, Manager, caller

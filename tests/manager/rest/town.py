@@ -14,7 +14,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from engine.code.wheel_store import WheelStore
+from engine.code.store import WheelStore
 from engine.outside import Vault
 from manager.answers.dataflows import Stop
 from manager.answers.jobs import ImageForm

@@ -4,7 +4,7 @@ import random
 from collections import deque
 from collections.abc import Iterator
 
-from engine.machines.machine_figures import own_hosts
+from engine.machines.reports import own_hosts
 from ring.fleet import Carriage, CarriageTurn
 from ring.tokens import Ring
 from tests.simulation.machines.broker import Broker

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.tasks.models import DecisionTree, LinearRegression, read_model
+from engine.tasks.predictive import DecisionTree, LinearRegression, read_model
 from engine.trial import try_out
 from workloads.riotbench.datasets import DATA_SETS, FITNESS, GRID, TAXI, URBAN, DataSet
 from workloads.riotbench.models import models

@@ -8,11 +8,9 @@ from pathlib import Path
 import fsspec
 
 from bridge.files import Steps, no_steps
-from engine.replicas.copy_tls import CopyTls
-from engine.replicas.store.channel import StoreChannel
-from engine.replicas.store.objects import StoreObjects
-from engine.replicas.store.restore import restore
-from engine.replicas.store.stored import StoredClaim
+from engine.replicas.channel import CopyTls
+from engine.replicas.store_copy import StoreChannel, restore
+from engine.replicas.store_objects import StoredClaim, StoreObjects
 from ring.fleet import STORE
 
 OTHER = StoredClaim(machine="new", root="the root of new")

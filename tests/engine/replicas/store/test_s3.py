@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.replicas.replicator import HostSuperseded, Replicator
-from engine.replicas.store import writer
-from engine.replicas.store.address import StoreAddress
-from engine.replicas.store.objects import StoreAway, StoreObjects
-from engine.replicas.store.restore import NothingStored, restorable, restore
+from engine.replicas import store_copy
+from engine.replicas.copies import HostSuperseded, Replicator
+from engine.replicas.store_copy import NothingStored, StoreAddress, restorable, restore
+from engine.replicas.store_objects import StoreAway, StoreObjects
 from ring.fleet import STORE
 from tests.engine.replicas.scene import Scene, files
 from tests.engine.replicas.store.stores import OTHER
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.full
 
 def test_a_host_is_restored_from_a_bucket(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After objects were gathered and removed; the owner before ends, and a bucket that is not there is named."""
-    monkeypatch.setattr(writer, "MOST_ROUNDS", 5)
+    monkeypatch.setattr(store_copy, "MOST_ROUNDS", 5)
     with serving_s3() as url:
         with pytest.raises(NothingStored):
             restorable(StoreObjects(url, "h"))

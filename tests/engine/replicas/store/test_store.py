@@ -6,14 +6,18 @@ from pathlib import Path
 import pytest
 
 from bridge.files import make_folder
-from engine.replicas import copy_line, peer_sender
-from engine.replicas.replicator import HostSuperseded, Replicator
-from engine.replicas.store import writer
-from engine.replicas.store.address import StoreAddress
-from engine.replicas.store.objects import NoStore, StoreAway, StoreDamaged, StoreObjects
-from engine.replicas.store.request import NoRestoration, RestorationRequest, request_restoration
-from engine.replicas.store.restore import NothingStored, restorable, restore
-from engine.replicas.store.sitting import HigherTerm
+from engine.replicas import peer_sender, store_copy
+from engine.replicas.copies import HostSuperseded, Replicator
+from engine.replicas.store_copy import (
+    NoRestoration,
+    NothingStored,
+    RestorationRequest,
+    StoreAddress,
+    request_restoration,
+    restorable,
+    restore,
+)
+from engine.replicas.store_objects import HigherTerm, NoStore, StoreAway, StoreDamaged, StoreObjects
 from tests.engine.replicas.scene import EVENTS, Scene, files, until
 from tests.engine.replicas.store.stores import OTHER, MemoryStore
 
@@ -108,9 +112,9 @@ def test_a_carrier_without_a_store_waits_until_the_leader_says_so(scene: Scene) 
 
 def test_objects_and_bytes_of_a_store_are_bounded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much came and went, there are few more objects than what is left needs, and twice its bytes."""
-    monkeypatch.setattr(writer, "MOST_ROUNDS", 5)
-    monkeypatch.setattr(writer, "PACK_BYTES", 4_000)
-    monkeypatch.setattr(writer, "SMALL_PACK", 1_000)
+    monkeypatch.setattr(store_copy, "MOST_ROUNDS", 5)
+    monkeypatch.setattr(store_copy, "PACK_BYTES", 4_000)
+    monkeypatch.setattr(store_copy, "SMALL_PACK", 1_000)
     store = MemoryStore()
     replicator = own(scene, store)
     for number in range(120):
@@ -147,7 +151,7 @@ def test_a_store_without_one_of_its_objects_is_refused(
     """With its name; only that of the last round may as well never have been."""
     if of != "rounds":
         # There is a pack as soon as rounds are gathered, which are gone then.
-        monkeypatch.setattr(writer, "PACK_BYTES", 100)
+        monkeypatch.setattr(store_copy, "PACK_BYTES", 100)
     monkeypatch.setattr(peer_sender, "WHOLE_SECONDS", 3600.0)
     store = MemoryStore()
     replicator = own(scene, store)
@@ -178,7 +182,7 @@ def test_nothing_begins_from_a_store_that_never_got_everything(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first files came in portions, and it broke in between."""
-    monkeypatch.setattr(copy_line, "PORTION", 1_000)
+    monkeypatch.setattr(peer_sender, "PORTION", 1_000)
     breaks = [True]
 
     def step(name: str) -> None:
@@ -204,7 +208,7 @@ def test_a_state_that_was_whole_is_restored_while_a_later_one_comes_in_portions(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was added meanwhile is left out."""
-    monkeypatch.setattr(copy_line, "PORTION", 1_000)
+    monkeypatch.setattr(peer_sender, "PORTION", 1_000)
     store = MemoryStore()
     scene.append(0)
     own(scene, store).settle()

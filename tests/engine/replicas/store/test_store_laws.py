@@ -8,11 +8,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from bridge.machine import BackOff
-from engine.replicas import peer_sender
-from engine.replicas.replicator import HostSuperseded, Replicator
-from engine.replicas.store import writer
-from engine.replicas.store.objects import StoreAway, StoreObjects
-from engine.replicas.store.restore import NothingStored, restore
+from engine.replicas import peer_sender, store_copy
+from engine.replicas.copies import HostSuperseded, Replicator
+from engine.replicas.store_copy import NothingStored, restore
+from engine.replicas.store_objects import StoreAway, StoreObjects
 from tests.engine.replicas.crash_oracle import contents, faults
 from tests.engine.replicas.scene import Scene, files
 from tests.engine.replicas.store.stores import OTHER, MemoryStore
@@ -99,10 +98,10 @@ def test_a_store_is_at_every_moment_what_a_crash_might_have_left(
     chance = Random(seed)
     with quick(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(peer_sender, "_BACK_OFF", BackOff((0.001,)))
-        patch.setattr("engine.replicas.store.restore.sync_all", lambda _place: None)
-        patch.setattr(writer, "PACK_BYTES", pack)
-        patch.setattr(writer, "SMALL_PACK", pack // 8)
-        patch.setattr(writer, "MOST_ROUNDS", rounds)
+        patch.setattr("engine.replicas.store_copy.sync_all", lambda _place: None)
+        patch.setattr(store_copy, "PACK_BYTES", pack)
+        patch.setattr(store_copy, "SMALL_PACK", pack // 8)
+        patch.setattr(store_copy, "MOST_ROUNDS", rounds)
         place = tmp_path_factory.mktemp("restored")
         watched = WatchedStore(Scene(tmp_path_factory.mktemp("scene")), seed, breaks_after=breaks_after)
         assert watched.model is not None
@@ -140,7 +139,7 @@ def test_an_owner_that_was_only_slow_promises_nothing_that_a_restored_host_lacks
     store._step = step
     settled: list[str] = []
     with quick(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "MOST_ROUNDS", rounds)
+        patch.setattr(store_copy, "MOST_ROUNDS", rounds)
         replicator = Replicator("h", scene.root, "a", on_kept=scene.kept.release, store=store)
         scene.replicators.append(replicator)
         replicator.order(1, [], frozenset({store.machine}))

@@ -1,0 +1,255 @@
+"""Tasks that write events to files or topics, read files, or pack them: blobs, archives, sinks and MQTT.
+
+A blob is a file per event, an archive has the files of several events, and a file sink writes one file per batch.
+Over MQTT events are published as raw events. The null sink drops them.
+"""
+
+import base64
+import hashlib
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from bridge.output_messages import event_texts
+from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.implementations.outside.file_stores import check_name, file_store
+from engine.implementations.values import contents, field_value, texts, with_field, with_receipts
+from engine.plan import Subscribed, unfit
+from engine.records.state import Staged
+from engine.side_effect import MESSAGES, Act, ActingBehaviour, EventNames
+from engine.tasks.outside import (
+    BLOB_DOWNLOAD,
+    BLOB_UPLOAD,
+    FILE_SINK,
+    MQTT_PUBLISH,
+    NULL_SINK,
+    ZIP_FILES,
+    BlobDownloadConfig,
+    BlobUploadConfig,
+    FileSinkConfig,
+    MqttPublishConfig,
+    NullSinkConfig,
+    ZipFilesConfig,
+)
+
+
+def _blob_upload(config: BlobUploadConfig) -> Behaviour:
+    """A blob without a name is named by its content. A blob with a name replaces the one of the same name.
+
+    A repeated batch writes the same blobs in the same order, so it has no further effect.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from engine.outside import HostOutside
+    >>> from engine.trial import try_out
+    >>> folder = TemporaryDirectory()
+    >>> outside, here = HostOutside(Path(folder.name)), {"place": "plots", "owner": "ann"}
+    >>> upload = {"to": here, "field": "svg", "name": "name"}
+    >>> try_out("blob_upload", upload, [{"name": "t.svg", "svg": "<svg/>"}], outside=outside)
+    {'out': [{'name': 't.svg', 'svg': '<svg/>', 'receipt': 't.svg'}]}
+    >>> folder.cleanup()
+    """
+    kept = file_store(config.to)
+
+    def upload(_port: str, events: pa.RecordBatch, _state: Staged, _names: EventNames) -> Mapping[str, PortEmission]:
+        blobs = contents(events, config.field, config.encoding)
+        names = (
+            [check_name(config.name, each) for each in texts(events, config.name)]
+            if config.name
+            else [f"{hashlib.sha256(blob).hexdigest()}{config.suffix}" for blob in blobs]
+        )
+        # For a repeated name, the last blob counts.
+        for name, blob in dict(zip(names, blobs, strict=True)).items():
+            kept.put(name, blob)
+        return {"out": PortEmission(with_receipts(events, names))}
+
+    act: Act = upload
+    return ActingBehaviour(act=act)
+
+
+def _blob_download(config: BlobDownloadConfig) -> Behaviour:
+    """A blob that several events name is read once per call.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from engine.outside import HostOutside
+    >>> from engine.trial import try_out
+    >>> folder = TemporaryDirectory()
+    >>> outside, here = HostOutside(Path(folder.name)), {"place": "notes", "owner": "ann"}
+    >>> (written,) = try_out("blob_upload", {"to": here, "field": "text"}, [{"text": "warm"}], outside=outside)["out"]
+    >>> written["receipt"][:12]
+    '0f0aa408c183'
+    >>> read = try_out("blob_download", {"of": here}, [{"receipt": written["receipt"]}], outside=outside)["out"][0]
+    >>> read["content"]
+    'warm'
+    >>> folder.cleanup()
+    """
+    kept = file_store(config.of)
+
+    def download(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        names = [check_name(config.field, each) for each in texts(events, config.field)]
+        found = {
+            name: field_value(kept.read(name, config.most_bytes), name, config.encoding)
+            for name in dict.fromkeys(names)
+        }
+        values = pa.array([found[name] for name in names], pa.string())
+        return {"out": PortEmission(with_field(events, config.into, values))}
+
+    return download
+
+
+blob_upload = Implementation(type=BLOB_UPLOAD, make=_blob_upload)
+blob_download = Implementation(type=BLOB_DOWNLOAD, make=_blob_download)
+
+
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+"""The same in every archive, so that the same files make the same archive."""
+_ARCHIVES = pa.schema({"archive": pa.string(), "files": pa.int64()})
+_WAITING = ("waiting",)
+"""The state's key for the number of files in the incomplete archive. Each file is kept under its place."""
+
+
+def _zip_files(config: ZipFilesConfig) -> Behaviour:
+    """Emits an archive at the event that completes it. Two files of the same name are both in it.
+
+    >>> from engine.trial import try_out
+    >>> files = [{"name": f"{i}.txt", "text": "warm"} for i in range(5)]
+    >>> made = try_out("zip_files", {"field": "text", "name": "name", "files": 2}, files)["out"]
+    >>> [each["files"] for each in made], zipfile.ZipFile(io.BytesIO(base64.b64decode(made[1]["archive"]))).namelist()
+    ([2, 2], ['2.txt', '3.txt'])
+    """
+
+    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
+        blobs = contents(events, config.field, config.encoding)
+        names = [check_name(config.name, each) for each in texts(events, config.name)]
+        before = state.get(_WAITING) or 0
+        files = [tuple(state.get((place,))) for place in range(before)]
+        archives, ends = [], []
+        for at, file in enumerate(zip(names, blobs, strict=True)):
+            files.append(file)
+            if len(files) >= config.files:
+                archives.append({"archive": base64.b64encode(_zipped(files)).decode(), "files": len(files)})
+                ends.append(at)
+                files = []
+        _keep_waiting(state, files, before, anew=bool(ends))
+        return {"out": PortEmission(pa.RecordBatch.from_pylist(archives, schema=_ARCHIVES), np.array(ends, np.int64))}
+
+    return behave
+
+
+def _keep_waiting(state: Staged, files: Sequence[tuple[str, bytes]], before: int, *, anew: bool) -> None:
+    """Keep the files that wait. Earlier ones are already kept, unless they have left."""
+    for place in range(0 if anew else before, len(files)):
+        state.put((place,), files[place])
+    for place in range(len(files), before):
+        state.delete((place,))
+    if len(files) != before:
+        state.put(_WAITING, len(files))
+
+
+def _zipped(files: Sequence[tuple[str, bytes]]) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, (name, blob) in enumerate(files):
+            twice = any(other == name for other, _ in files[:number])
+            archive.writestr(
+                zipfile.ZipInfo(f"{number}-{name}" if twice else name, _ZIP_TIME), blob, zipfile.ZIP_DEFLATED
+            )
+    return content.getvalue()
+
+
+zip_files = Implementation(type=ZIP_FILES, make=_zip_files)
+
+
+_RECEIPTS = pa.schema({"file": pa.string(), "events": pa.int64()})
+
+
+def _file_sink(config: FileSinkConfig) -> Behaviour:
+    """A repeated batch has the same events, so its file replaces the earlier one.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from engine.outside import HostOutside
+    >>> from engine.trial import try_out
+    >>> folder = TemporaryDirectory()
+    >>> to = {"place": "readings", "owner": "ann"}
+    >>> try_out("file_sink", {"to": to}, [{"t": 21.5}, {"t": 19.0}], outside=HostOutside(Path(folder.name)))
+    {'out': [{'file': '-1/-000000000000.jsonl', 'events': 2}]}
+    >>> folder.cleanup()
+    """
+    kept = file_store(config.to)
+
+    def write(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, PortEmission]:
+        receipts = []
+        if len(events):
+            writer = names.writer.replace("/", "-")
+            file = f"{writer}/{quote(names.batch, safe='').replace('%', '=')}.{config.format}"
+            kept.put(file, _lines(events) if config.format == "jsonl" else _parquet(events))
+            receipts.append({"file": file, "events": len(events)})
+        # The emissions of a sink are delivered to its tenant, as for an output.
+        return {
+            "out": PortEmission(
+                pa.RecordBatch.from_pylist(receipts, schema=_RECEIPTS),
+                np.full(len(receipts), len(events) - 1, np.int64),
+            )
+        }
+
+    act: Act = write
+    return ActingBehaviour(act=act, whole=True)
+
+
+def _lines(events: pa.RecordBatch) -> bytes:
+    return b"".join(text + b"\n" for text in event_texts(events))
+
+
+def _parquet(events: pa.RecordBatch) -> bytes:
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(pa.Table.from_batches([events]), content)
+    return content.getvalue()
+
+
+def _null_sink(_config: NullSinkConfig) -> Behaviour:
+    """Emits nothing.
+
+    >>> from engine.trial import try_out
+    >>> try_out("null_sink", {}, [{"t": 21.5}])
+    {}
+    """
+    return lambda _port, _events, _state: {}
+
+
+file_sink = Implementation(type=FILE_SINK, make=_file_sink)
+null_sink = Implementation(type=NULL_SINK, make=_null_sink)
+
+
+_MESSAGES = pa.schema({"topic": pa.string(), "event": pa.string()})
+
+
+def _mqtt_publish(config: MqttPublishConfig) -> Behaviour:
+    """Events are passed on at once. Their messages are sent after the batch is recorded.
+
+    >>> from engine.trial import try_out
+    >>> try_out("mqtt_publish", {"topic": "ann/models"}, [{"model": 7}])["out"]
+    [{'model': 7, 'receipt': 'ann/models#:0.0'}]
+    """
+    if why := unfit(Subscribed(topic=config.topic)):
+        raise ValueError(why)
+
+    def publish(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, PortEmission]:
+        texts = pa.array([text.decode() for text in event_texts(events)], pa.string())
+        topics = pa.array([config.topic] * len(events), pa.string())
+        return {
+            "out": PortEmission(with_receipts(events, [f"{config.topic}#{name}" for name in names.each()])),
+            MESSAGES: PortEmission(pa.record_batch([topics, texts], schema=_MESSAGES)),
+        }
+
+    act: Act = publish
+    return ActingBehaviour(act=act)
+
+
+mqtt_publish = Implementation(type=MQTT_PUBLISH, make=_mqtt_publish)
