@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
-from adaptation.documents.dynamic_document import Alternate, DynamicDocument, Selection
-from adaptation.guards.conditions import ValueGuard
+from adaptation.documents import Alternate, DynamicDocument, Selection
+from adaptation.guards import ValueGuard
 
 ONLY = ""
 """The name of the only alternate of a plain task."""

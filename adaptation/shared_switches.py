@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from adaptation.decision import ChoiceDecision, Ground, StandingChoice, decide
-from adaptation.documents.dynamic_document import Selection
+from adaptation.documents import Selection
 from adaptation.flow import ONLY, is_open
 
 

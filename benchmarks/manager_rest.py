@@ -16,7 +16,7 @@ from manager.kernel.live_events import LiveEvents
 from manager.rest import make_app
 from manager.rest.app import Server
 from manager.service import Service
-from workloads.service_process import free_port
+from workloads.service import free_port
 
 _CLIENTS = (1, 4)
 _EXPLAINING = 6

@@ -24,8 +24,8 @@ from manager.answers.tenants import KeyForm, Quota, TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from manager.settings import read_key
-from workloads.replay.cores import CoresReading, cores_between, read_cores
-from workloads.service_process import free_port
+from workloads.replay.measurement import CoresReading, cores_between, read_cores
+from workloads.service import free_port
 
 T = TypeVar("T")
 _BOUND = 120.0

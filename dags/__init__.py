@@ -5,23 +5,26 @@ Start with `canonicalise`, which turns a tenant's document into a `Dataflow` or 
 """
 
 from dags.canonical import SCHEME, canonicalise, confine
-from dags.catalogue import Catalogue, Namespace
 from dags.config import Config, NamesSource, Outside, Owned, Place, Secret
 from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_in, fields_in
 from dags.document import Document
-from dags.ports import Ports
 from dags.problems import InvalidDocument, Problem
 from dags.reconfiguration import fate, fits
-from dags.schema import ANY, NUMBER, Kind, Schema, meet
-from dags.source import Source, Visibility
-from dags.state_fate import Continuation, FieldFates, Resized, StateFate
+from dags.schema import ANY, NUMBER, Kind, Schema, Source, Visibility, meet
 from dags.task_type import (
     AnyTaskType,
+    Catalogue,
+    Continuation,
     Effect,
     Emission,
+    FieldFates,
+    Namespace,
+    Ports,
     Read,
+    Resized,
     Schemas,
     State,
+    StateFate,
     TaskType,
     Unsuitable,
     passes_on,

@@ -1,12 +1,121 @@
-"""The canonical dataflow, which merging works on: the same for all documents that mean the same."""
+"""The canonical dataflow, which merging works on, and how the events of its tasks may be divided.
+
+It is the same for all documents that mean the same. How tasks that hang together can work side by side follows from
+what task types say, and is never configured. Tasks that streams join are divided in one of three ways:
+
+- by key, if all of them with state keep it under the same fields, and these reach them unchanged from what enters. So
+  all events that meet in one state stay together;
+- by position, if no task keeps anything;
+- not at all, if a task has one state for the whole stream, writes outside, or keeps its state under fields that are
+  made on the way. Then one does all the work.
+"""
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
 
-from dags.divisibility import TaskKeeping
 from dags.schema import Kind
-from dags.task_type import AnyTaskType, Schemas
+from dags.task_type import AnyTaskType, Effect, Schemas, State
+
+GROUPS: Final = 128
+"""The number of key groups. A job's state is imaged by group, and divided by group."""
+
+
+class DividedBy(StrEnum):
+    """The way in which the events of a stream are divided."""
+
+    KEY = "key"
+    POSITION = "position"
+    NOTHING = "nothing"
+
+
+class Divisibility(NamedTuple):
+    """The way in which tasks that hang together are divided; made by `divisibility`."""
+
+    by: DividedBy
+    key: tuple[str, ...] = ()
+    """The fields of the key, if they are divided by key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskKeeping:
+    """What a task keeps and changes, as far as it decides how its events may be divided."""
+
+    parents: tuple[int, ...]
+    """The tasks whose streams enter it."""
+    is_whole: bool
+    """Whether it needs all events in one place."""
+    key: tuple[str, ...] | None
+    """The fields under which it keeps state; None if it keeps none."""
+    sets: tuple[str, ...] | None
+    """The fields that it may change; None for any."""
+
+    @classmethod
+    def of(cls, kind: AnyTaskType, config: Any, parents: Iterable[int]) -> "TaskKeeping":
+        """That of a task with a config that was read."""
+        return cls(
+            parents=tuple(parents),
+            is_whole=kind.state is State.STREAM or kind.effect is Effect.WRITES_OUTSIDE,
+            key=tuple(kind.key_fields(config)) if kind.state is State.KEY else None,
+            sets=None if kind.sets is None else tuple(kind.sets(config)),
+        )
+
+
+def divisibility(tasks: Mapping[int, TaskKeeping | None]) -> Divisibility:
+    """The way in which tasks that hang together are divided; None stands for a task of which nothing is known."""
+    known = {each: task for each, task in tasks.items() if task is not None}
+    if len(known) < len(tasks) or any(task.is_whole for task in known.values()):
+        return _WHOLE
+    keyed = [task for task in known.values() if task.key is not None]
+    keys = {task.key for task in keyed}
+    if not keys:
+        return _BY_POSITION
+    key = keys.pop()
+    if keys or not key:
+        return _WHOLE
+    above = _above(keyed, known)
+    if any(task.sets is None or not set(key).isdisjoint(task.sets) for task in above):
+        return _WHOLE
+    return Divisibility(DividedBy.KEY, key)
+
+
+def evenly(shards: int) -> tuple[int, ...]:
+    """Key groups assigned to shards in turn.
+
+    Ranges of groups would be less even: the checksums of keys that differ in their last digit differ in the low bits,
+    so that sixteen numbered keys would all have groups of the lower half.
+
+    >>> [evenly(3).count(shard) for shard in range(3)]
+    [43, 43, 42]
+    """
+    return tuple(group % shards for group in range(GROUPS))
+
+
+def shard_of_whole(tasks: Iterable[int], shards: int) -> int:
+    """The shard that works for tasks that hang together and are not divided; always the same, so that no state moves.
+
+    >>> shard_of_whole({7, 12}, 4)
+    3
+    """
+    return min(tasks) % shards
+
+
+def _above(below: Iterable[TaskKeeping], tasks: Mapping[int, TaskKeeping]) -> list[TaskKeeping]:
+    """All tasks whose events some tasks depend on."""
+    found: dict[int, TaskKeeping] = {}
+    waiting = list(below)
+    while waiting:
+        for parent in waiting.pop().parents:
+            if parent in tasks and parent not in found:
+                found[parent] = tasks[parent]
+                waiting.append(tasks[parent])
+    return list(found.values())
+
+
+_WHOLE = Divisibility(DividedBy.NOTHING)
+_BY_POSITION = Divisibility(DividedBy.POSITION)
 
 
 class Scope(NamedTuple):

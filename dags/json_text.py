@@ -1,12 +1,22 @@
-"""JSON texts from outside: parsed, and searched for what JSON can express but Braid cannot keep."""
+"""JSON texts from outside: parsed, searched for what Braid cannot keep, and read as forms.
+
+What does not fit becomes problems that name the place and the remedy, in the terms of JSON; pydantic's own words for
+errors are translated here, for documents and configs alike. JSON can express values that Braid cannot keep, such as an
+integer that loses digits or half a character. `unfit_values` finds them.
+"""
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin
 
-from dags.problems import InvalidDocument, Problem, pointer, quoted
+from pydantic import BaseModel, Tag, ValidationError
+from pydantic_core import ErrorDetails
+
+from dags.problems import MOST_DOCUMENT_PROBLEMS, InvalidDocument, Problem, listed, pointer, quoted, suggestion
 
 LONGEST_KEY = 1_000
 """Of an object, at every level. Each problem below a key repeats the key in its pointer."""
@@ -199,3 +209,114 @@ def _has_lone_surrogate(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
+
+
+# The JSON type that was expected, by pydantic's name of the error.
+_TYPES = {
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "float_type": "a number",
+    "int_type": "an integer",
+    "list_type": "an array",
+    "model_type": "an object",
+    "string_type": "a string",
+    "tuple_type": "an array",
+}
+
+# Code, message and remedy of the errors that need nothing but their context.
+_LIMITS = {
+    "string_pattern_mismatch": (
+        "wrong-value",
+        "the text contains characters that are not allowed here",
+        "use a text that matches {pattern}",
+    ),
+    "string_too_long": ("too-long", "the text is longer than {max_length} characters", "shorten it"),
+    "string_too_short": ("too-short", "the text must have a length of at least {min_length}", "make it longer"),
+    "too_short": ("too-short", "the array must have a length of at least {min_length}", "add entries"),
+}
+
+
+def describe_error(found: ErrorDetails, known_fields: Sequence[str]) -> tuple[str, str, str]:
+    """The code, message and remedy for an error in an object that may have the known fields."""
+    kind = found["type"]
+    place = str(found["loc"][-1]) if found["loc"] else ""
+    if kind == "missing":
+        return "missing-field", f"the field {quoted(place)} is missing", "add it"
+    if kind == "extra_forbidden":
+        otherwise = f"remove it; the known fields are {listed(known_fields)}" if known_fields else "remove it"
+        return "unknown-field", f"unknown field {quoted(place)}", suggestion(place, known_fields, otherwise)
+    if kind in _TYPES:
+        return "wrong-type", f"the value should be {_TYPES[kind]}", f"give {_TYPES[kind]}"
+    if kind in _LIMITS:
+        code, message, remedy = _LIMITS[kind]
+        return code, message.format(**found["ctx"]), remedy.format(**found["ctx"])
+    reason = found["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").removeprefix("Input ")
+    prefix = "is not valid: " if kind in {"value_error", "assertion_error"} else ""
+    message = f"the value {prefix}{reason[0].lower()}{reason[1:]}" if reason else "the value is not allowed here"
+    return "wrong-value", message, "change it to follow this rule"
+
+
+F = TypeVar("F", bound=BaseModel)
+_TAG = re.compile(r"\(\w+\)|\[key\]")
+"""What pydantic adds to a path that is no place in the document: which of several forms an entry has, or a key."""
+
+
+def read_form(raw: bytes | str, kind: type[F]) -> F:
+    """The form in a JSON text. Raises `InvalidDocument`.
+
+    Where a place may have one of several forms, their tags are written in parentheses, such as `(point)`.
+    """
+    value = parsed_object(raw)
+    if unfit := [problem for _, problem in islice(unfit_values(value), MOST_DOCUMENT_PROBLEMS)]:
+        raise InvalidDocument(unfit)
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        findings = [each for each in error.errors(include_url=False) if not _counts_bad_entries(each)]
+        raise InvalidDocument([_problem(each, kind, value) for each in findings[:MOST_DOCUMENT_PROBLEMS]]) from None
+
+
+def _problem(found: ErrorDetails, kind: type[BaseModel], value: Any) -> Problem:
+    code, message, remedy = describe_error(found, _known(kind, found["loc"]))
+    return Problem(pointer=pointer(*_place(found["loc"], value)), code=code, message=message, remedy=remedy)
+
+
+def _counts_bad_entries(found: ErrorDetails) -> bool:
+    """Whether a list is called too short only because all its entries are bad."""
+    return found["type"] == "too_short" and bool(found["input"])
+
+
+def _place(path: Sequence[str | int], value: Any) -> list[str | int]:
+    """The path in the document: without what pydantic adds to it."""
+    place: list[str | int] = []
+    for part in path:
+        is_key = isinstance(value, dict) and part in value
+        if not is_key and isinstance(part, str) and (not isinstance(value, dict) or _TAG.fullmatch(part)):
+            continue
+        place.append(part)
+        is_there = is_key or (isinstance(value, list) and isinstance(part, int) and part < len(value))
+        value = value[part] if is_there else None
+    return place
+
+
+def _known(kind: Any, path: Sequence[str | int]) -> list[str]:
+    """The fields that the object around a place may have."""
+    for part in path[:-1]:
+        if isinstance(part, str):
+            kind = _tagged(kind, part) or kind
+            found = [each.model_fields[part].annotation for each in _models(kind) if part in each.model_fields]
+            kind = found[0] if found else kind
+    return [field.alias or name for each in _models(kind) for name, field in each.model_fields.items()]
+
+
+def _tagged(kind: Any, tag: str) -> Any:
+    """The form of that tag among those that a place may have, or None."""
+    if get_origin(kind) is Annotated and any(isinstance(each, Tag) and each.tag == tag for each in get_args(kind)[1:]):
+        return get_args(kind)[0]
+    return next((found for each in get_args(kind) if (found := _tagged(each, tag)) is not None), None)
+
+
+def _models(kind: Any) -> list[type[BaseModel]]:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return [kind]
+    return [model for each in get_args(kind) for model in _models(each)]

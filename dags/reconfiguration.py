@@ -6,8 +6,7 @@ from typing import Any
 
 from dags.config import Config
 from dags.dataflow import Task
-from dags.state_fate import StateFate, undeclared
-from dags.task_type import AnyTaskType, Schemas, State
+from dags.task_type import AnyTaskType, Schemas, State, StateFate, undeclared
 
 
 def fate(

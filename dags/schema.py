@@ -1,4 +1,7 @@
-"""Schemas: the fields of a stream's events, and their kinds."""
+"""Schemas: the fields of a stream's events and their kinds; and registered sources, the raw streams that have one.
+
+Documents refer to a source by its name. A source says which tenants may read it.
+"""
 
 # rpds's classes take no parameters at run time.
 from __future__ import annotations
@@ -70,3 +73,37 @@ def meet(schemas: Iterable[Schema]) -> Schema:
     return Schema.of(
         {name: kind for name, kind in first.fields.items() if all(other.fields.get(name) == kind for other in others)}
     )
+
+
+class Visibility(StrEnum):
+    """The tenants that may use a source in a dataflow."""
+
+    PRIVATE = "private"
+    NAMED = "named"
+    PUBLIC = "public"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A raw stream as registered. Documents refer to it by name."""
+
+    name: str
+    owner: str
+    schema: Schema
+    visibility: Visibility = Visibility.PRIVATE
+    readers: frozenset[str] = frozenset()
+    """The tenants besides the owner that may read it, if the visibility is `named`."""
+
+    def visible_to(self, tenant: str) -> bool:
+        """True if the tenant may use it.
+
+        >>> from dags.schema import Schema
+        >>> weather = Source(name="w", owner="ann", schema=Schema.of(), visibility=Visibility.NAMED, readers={"bob"})
+        >>> [weather.visible_to(tenant) for tenant in ("ann", "bob", "eve")]
+        [True, True, False]
+        """
+        return (
+            tenant == self.owner
+            or self.visibility is Visibility.PUBLIC
+            or (self.visibility is Visibility.NAMED and tenant in self.readers)
+        )

@@ -1,14 +1,145 @@
-"""Task types: records that describe what tasks of a type read, keep and emit. They import no implementation."""
+"""Task types: records that say what tasks of a type read, keep and emit; and the catalogue, in which they have names.
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+They import no implementation. A type also says what its ports are, by the config if need be, and the fate of a running
+task's state when the task gets a new config or another version of its type. Most types say that as their `state_change`
+field by field, with `FieldFates`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Generic, Self, TypeVar
 
 from dags.config import Config, NamesSource
-from dags.ports import Ports, unfit
 from dags.schema import ANY, Kind, Schema
-from dags.state_fate import Continuation, StateFate, undeclared
+
+LONGEST_PORT = 200
+MOST_PORTS = 250
+"""On each side of a task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The ports of a task; made by task types whose ports depend on the config."""
+
+    inputs: tuple[str, ...] = ("in",)
+    outputs: tuple[str, ...] = ("out",)
+    optional: frozenset[str] = frozenset()
+    """The input ports that need no stream."""
+
+
+def unfit(inputs: tuple[str, ...], outputs: tuple[str, ...], optional: frozenset[str]) -> Iterator[str]:
+    """Faults in the ports of a task type, each as the rest of a sentence that begins with the type.
+
+    >>> list(unfit(("in",), ("out",), frozenset({"side"})))
+    ["calls 'side' optional, which is not one of its input ports; add it there, or leave it out"]
+    """
+    if not inputs and not outputs:
+        yield "has no ports; give it inputs or outputs"
+    # Third parties may not use a type checker.
+    sides: tuple[Any, ...] = (inputs, outputs)
+    for ports in sides:
+        if not isinstance(ports, tuple) or not all(isinstance(each, str) for each in ports):
+            yield "has ports that are not a tuple of texts; give their names in a tuple"
+        elif len(ports) > MOST_PORTS:
+            yield f"has {len(ports):,} ports on one side; the most allowed are {MOST_PORTS}"
+        elif len(set(ports)) < len(ports):
+            yield "names a port twice; give each port on a side its own name"
+        elif any(not 0 < len(each) <= LONGEST_PORT for each in ports):
+            yield f"has a port whose name is empty or longer than {LONGEST_PORT} characters; rename it"
+    if unknown := sorted(set(optional) - set(inputs)):
+        yield f"calls {unknown[0]!r} optional, which is not one of its input ports; add it there, or leave it out"
+
+
+class StateFate(StrEnum):
+    """The fate of a task's state: it stays as it is, is adapted to the new config, or is dropped."""
+
+    KEPT = "kept"
+    TRANSFORMED = "transformed"
+    FRESH = "fresh"
+
+
+def undeclared(_old: Config, _new: Config) -> StateFate | None:
+    """The `state_change` of a type that declares no fate."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """The fates for a field whose value can grow or shrink. A tuple grows if it keeps its items and gets others."""
+
+    grown: StateFate | None
+    shrunk: StateFate | None
+
+    def of(self, old: Any, new: Any) -> StateFate | None:
+        """The fate for two different values."""
+        grows = set(new) >= set(old) if isinstance(new, tuple) else new > old
+        return self.grown if grows else self.shrunk
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Another type whose state a type can go on from, once a running task changes from that one to it."""
+
+    type: str
+    same: tuple[str, ...] = ()
+    """The config fields of both types that must be equal for that."""
+    versions: frozenset[int] = frozenset({1})
+    """The versions of the other type whose configs and states are known."""
+
+
+class FieldFates:
+    """A `state_change` that looks at the fields that differ. The least favourable of their fates counts.
+
+    A field without a fate may be changed only if the tenant gives up the state.
+
+    >>> class Smoothing(Config):
+    ...     field: str
+    ...     noise: float = 0.5
+    >>> fates = FieldFates(noise=StateFate.KEPT)
+    >>> fates(Smoothing(field="t"), Smoothing(field="t", noise=0.1))
+    <StateFate.KEPT: 'kept'>
+    >>> fates(Smoothing(field="t"), Smoothing(field="u", noise=0.1))
+    """
+
+    def __init__(self, others: StateFate | None = None, /, **fields: StateFate | Resized | None) -> None:
+        self.others = others
+        """The fate for all other fields, including those that the config's schema does not name."""
+        self.fields: Mapping[str, StateFate | Resized | None] = fields
+
+    def __call__(self, old: Config, new: Config) -> StateFate | None:
+        """The fate for two configs."""
+        return _least_favourable(self._each(old, new))
+
+    @property
+    def transforms(self) -> bool:
+        """True if it can answer `TRANSFORMED`."""
+        fates = {self.others}
+        for fate in self.fields.values():
+            fates |= {fate.grown, fate.shrunk} if isinstance(fate, Resized) else {fate}
+        return StateFate.TRANSFORMED in fates
+
+    def _each(self, old: Config, new: Config) -> Iterator[StateFate | None]:
+        before, after = _values(old), _values(new)
+        for name in before.keys() | after.keys():
+            was, becomes = before.get(name), after.get(name)
+            if was == becomes:
+                continue
+            fate = self.fields.get(name, self.others)
+            yield fate.of(was, becomes) if isinstance(fate, Resized) else fate
+
+
+_ORDER = (None, StateFate.FRESH, StateFate.TRANSFORMED, StateFate.KEPT)
+"""The least favourable first."""
+
+
+def _least_favourable(fates: Iterator[StateFate | None]) -> StateFate | None:
+    return min(fates, key=_ORDER.index, default=StateFate.KEPT)
+
+
+def _values(config: Config) -> dict[str, Any]:
+    """The values of all fields, including those that the schema does not name."""
+    return {name: getattr(config, name) for name in type(config).model_fields} | (config.model_extra or {})
 
 
 class State(StrEnum):
@@ -249,3 +380,59 @@ class TaskType(Generic[C]):
 
 
 AnyTaskType = TaskType[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """Provides all types whose names start with a prefix, such as `opmw:`."""
+
+    prefix: str
+    resolve: Callable[[str], AnyTaskType | None]
+    """Returns the type of that full name, or None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Task types by name, and namespaces that make types on demand.
+
+    >>> Catalogue.of([]).find("nothing")
+    """
+
+    types: Mapping[str, AnyTaskType] = field(default_factory=dict)
+    namespaces: tuple[Namespace, ...] = ()
+
+    @classmethod
+    def of(cls, entries: Iterable[AnyTaskType | Namespace]) -> "Catalogue":
+        """A catalogue of these entries. Raises `ValueError` if two provide the same name."""
+        types: dict[str, AnyTaskType] = {}
+        namespaces: list[Namespace] = []
+        for entry in entries:
+            if isinstance(entry, Namespace):
+                namespaces.append(entry)
+            elif entry.name in types:
+                raise ValueError(f"two task types are named {entry.name!r}; rename one, or install only one of them")
+            else:
+                types[entry.name] = entry
+        for namespace in namespaces:
+            clashes = [name for name in types if name.startswith(namespace.prefix)]
+            clashes += [n.prefix for n in namespaces if n is not namespace and n.prefix.startswith(namespace.prefix)]
+            if clashes:
+                raise ValueError(f"namespace {namespace.prefix!r} also covers {clashes[0]!r}; choose another prefix")
+        return cls(types, tuple(namespaces))
+
+    def find(self, name: str) -> AnyTaskType | None:
+        """The type of that name, or None if there is none."""
+        if (known := self.types.get(name)) is not None:
+            return known
+        for namespace in self.namespaces:
+            if name.startswith(namespace.prefix):
+                found: object = namespace.resolve(name)
+                if found is None or (isinstance(found, TaskType) and found.name == name):
+                    return found
+                given = repr(found.name) if isinstance(found, TaskType) else type(found).__name__
+                raise TypeError(f"the namespace {namespace.prefix!r} returned {given} instead of {name!r}")
+        return None
+
+    def names(self) -> tuple[str, ...]:
+        """Every name to suggest: of the types, and with a star, of the namespaces."""
+        return (*sorted(self.types), *(f"{namespace.prefix}*" for namespace in self.namespaces))

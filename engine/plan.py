@@ -19,7 +19,7 @@ from pydantic import Field
 
 from bridge import Rate, Replay, Timer
 from dags import Kind, Schema
-from dags.divisibility import DividedBy
+from dags.dataflow import DividedBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

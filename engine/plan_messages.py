@@ -8,7 +8,7 @@ import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
 from bridge.raw_events import DEEPEST_PARKED, deeper_than
-from dags.divisibility import GROUPS
+from dags.dataflow import GROUPS
 from engine.plan import SWITCH_MARKERS, Delivery, Entry, Forward, Plan, SlotState, declaring, is_switch, unfit
 
 

@@ -23,7 +23,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dags.pydantic_errors import describe_error
+from dags.json_text import describe_error
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused, Unreachable
 from manager.exit_codes import ExitCode

@@ -25,8 +25,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from dags.json_text import describe_error
 from dags.problems import listed, suggestion
-from dags.pydantic_errors import describe_error
 
 
 class Autoscale(StrEnum):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from dags.divisibility import GROUPS, DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
+from dags.dataflow import GROUPS, DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
 from merge.capacity import Costs
 from merge.jobs import Assignment, Home, Job, JobId, Jobs, parents
 from merge.placement.hosts import Host, machine_cores

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, NewType
 
 from dags import AnyTaskType, Config, Input, JsonField, Key, config_in
-from dags.divisibility import TaskKeeping
+from dags.dataflow import TaskKeeping
 
 Instance = NewType("Instance", int)
 """The id of one running of a task; never used again."""

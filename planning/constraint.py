@@ -1,6 +1,7 @@
 """Constraints over the state variables of a stream: what modules require and ensure, and what a pipeline aims at.
 
-Values are JSON texts, so that `1`, `true` and `"1"` stay three values.
+Values are JSON texts, so that `1`, `true` and `"1"` stay three values. The shape of a module, which kind of stream it
+turns into which, is a pair of such constraints, too.
 
 >>> warm = All((Equals("unit", '"kelvin"'), Not(Equals("raw", "true"))))
 >>> holds(warm, {"unit": '"kelvin"', "raw": "false"})
@@ -11,6 +12,8 @@ True
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
 State = Mapping[str, str]
 """The value of every variable, on one stream."""
@@ -164,3 +167,52 @@ def _different(domains: Domains, variable: str, other: str) -> Domains | None:
 
 def _with(domains: Domains, variable: str, values: frozenset[str]) -> Domains | None:
     return {**domains, variable: values} if values else None
+
+
+PAIR = "shape:pair"
+"""The variable that says whether a stream is one of pairs, of a key and a value."""
+_PAIRS = Equals(PAIR, "true")
+_SINGLE = Equals(PAIR, UNSET)
+
+
+class ModuleShape(StrEnum):
+    """The kind of stream that enters a module, and the kind that leaves it."""
+
+    ONE_TO_ONE = "one-to-one"
+    ONE_TO_PAIR = "one-to-pair"
+    PAIR_TO_PAIR = "pair-to-pair"
+    PAIR_TO_ONE = "pair-to-one"
+    FILTER = "filter"
+    """Some of the events of either kind, unchanged."""
+    JOIN = "join"
+    """Events of several streams, of either kind, made one."""
+
+    @property
+    def allows_no_op(self) -> bool:
+        """True if doing nothing has this shape too."""
+        return self in {ModuleShape.ONE_TO_ONE, ModuleShape.PAIR_TO_PAIR, ModuleShape.FILTER}
+
+    @property
+    def requires(self) -> Constraint:
+        """What it requires of the kind of stream."""
+        return _PASSAGES[self].requires
+
+    @property
+    def ensures(self) -> Constraint:
+        """What it makes of the kind of stream."""
+        return _PASSAGES[self].ensures
+
+
+class _Passage(NamedTuple):
+    requires: Constraint = NOTHING
+    ensures: Constraint = NOTHING
+
+
+_PASSAGES = {
+    ModuleShape.ONE_TO_ONE: _Passage(_SINGLE),
+    ModuleShape.ONE_TO_PAIR: _Passage(_SINGLE, _PAIRS),
+    ModuleShape.PAIR_TO_PAIR: _Passage(_PAIRS),
+    ModuleShape.PAIR_TO_ONE: _Passage(_PAIRS, _SINGLE),
+    ModuleShape.FILTER: _Passage(),
+    ModuleShape.JOIN: _Passage(),
+}

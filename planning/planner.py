@@ -12,13 +12,11 @@ from dataclasses import replace
 
 from ortools.sat.python import cp_model
 
-from planning.formulas import Values
-from planning.model import Model
-from planning.pipeline_plan import OutOfTime, PipelinePlan, Reached, TimeLeft, bound, figure, look
-from planning.planning_problem import Criterion, PlanningProblem
+from planning.model import Model, Values
+from planning.plan import OutOfTime, Peers, PipelinePlan, Reached, TimeLeft, apart, bound, figure, look, peers_of
+from planning.problem import Criterion, PlanningProblem
 from planning.reach import Reach, reach
 from planning.sweep import Sweep, SweepEffort, TooManySituations
-from planning.task_identity import Peers, apart, peers_of
 
 _LONGEST_S = 30.0
 _SEED = 1

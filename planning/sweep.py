@@ -12,10 +12,9 @@ from itertools import product
 from typing import NamedTuple
 
 from planning.constraint import UNSET, All, Constraint, Equals, State, affected, holds, mentioned
-from planning.pipeline_plan import TimeLeft, figure
-from planning.planning_problem import Criterion, Meeting, Option, Outlet, PlanningProblem, Vertex
+from planning.plan import Content, Maker, Peers, TaskIdentity, TimeLeft, figure, met, passed_on
+from planning.problem import Criterion, Meeting, Option, Outlet, PlanningProblem, Vertex
 from planning.reach import Reach
-from planning.task_identity import Content, Maker, Peers, TaskIdentity, met, passed_on
 
 _MOST_WAYS = 8_000_000
 """The moves that are tried, in all; about as many microseconds."""

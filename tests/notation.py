@@ -14,7 +14,7 @@ from typing import Any
 
 from dags import Dataflow, canonicalise
 from dags.canonical import DRAFT_CHECKS, FORMS, Accepted, DraftDocument, accept
-from dags.document_reader import read
+from dags.document import read
 from tests.catalogue import CATALOGUE, SOURCES
 
 _TOKEN = re.compile(

@@ -1,4 +1,4 @@
-"""The records of a replay's results: one folder with a manifest and a few tables, read by reports.
+"""The results of a replay: one folder with a manifest and a few tables, written by replays and read by reports.
 
     manifest.json     the trace, the settings and the machine; `complete` once every step is in the tables
     steps.parquet     a row for each step
@@ -10,9 +10,20 @@ During a replay each step is a JSON line in `steps.jsonl`, from which an interru
 written from it at the end.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import psutil
+import pyarrow as pa
+from pyarrow import parquet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,3 +130,304 @@ class ReplayManifest:
     machine: Mapping[str, Any]
     begun: str
     ended: str | None
+
+
+Row = TypeVar("Row")
+_VERSION = 1
+"""The version of the manifest's format."""
+MANIFEST_FILE = "manifest.json"
+_STEPS = "steps.parquet"
+_WINDOWS = "windows.parquet"
+_USERS = "users.parquet"
+_TENANTS = "tenants.parquet"
+_KINDS: Mapping[type, Any] = {
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    str: pa.string(),
+}
+_AGAIN = "replay the trace again with `braid replay`"
+
+
+class WrongResults(ValueError):
+    """A folder without usable results; the message names the file, the problem and the remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """All results of a replay; the rows of each table are in the order of the steps."""
+
+    manifest: ReplayManifest
+    steps: tuple[StepRow, ...]
+    windows: tuple[WindowRow, ...] = ()
+    users: tuple[UsersRow, ...] = ()
+    tenants: tuple[TenantCoresRow, ...] = ()
+
+
+def write_results(results: Results, folder: Path) -> None:
+    """Write results to a folder, which is made if needed; the manifest is last, when the tables are complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_rows(results.steps, StepRow, folder / _STEPS)
+    _write_rows(results.windows, WindowRow, folder / _WINDOWS)
+    _write_rows(results.users, UsersRow, folder / _USERS)
+    _write_rows(results.tenants, TenantCoresRow, folder / _TENANTS)
+    write_manifest(results.manifest, folder)
+
+
+def write_manifest(manifest: ReplayManifest, folder: Path) -> None:
+    """Replace the manifest of a results folder atomically."""
+    text = json.dumps({"version": _VERSION} | asdict(manifest), indent=2, ensure_ascii=False, allow_nan=False)
+    new = folder / f"{MANIFEST_FILE}.new"
+    new.write_text(f"{text}\n", encoding="utf-8")
+    new.replace(folder / MANIFEST_FILE)
+
+
+def read_results(folder: Path) -> Results:
+    """Read the results of a complete replay."""
+    manifest = read_manifest(folder)
+    if not manifest.complete:
+        raise WrongResults(
+            f"{folder / MANIFEST_FILE}: the replay is not complete; resume it with the command that started it"
+        )
+    return Results(
+        manifest=manifest,
+        steps=tuple(_read_rows(StepRow, folder / _STEPS)),
+        windows=tuple(_read_rows(WindowRow, folder / _WINDOWS)),
+        users=tuple(_read_rows(UsersRow, folder / _USERS)),
+        tenants=tuple(_read_rows(TenantCoresRow, folder / _TENANTS)),
+    )
+
+
+def read_manifest(folder: Path) -> ReplayManifest:
+    """Read the manifest of a folder, even if its replay is not complete."""
+    path = folder / MANIFEST_FILE
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongResults(f"{path}: {error.strerror}; name a folder that `braid replay` has written") from None
+    except ValueError as error:
+        raise WrongResults(f"{path}: is not JSON: {error}; {_AGAIN}") from None
+    if not isinstance(content, dict) or content.get("version") != _VERSION:
+        version = content.get("version") if isinstance(content, dict) else None
+        raise WrongResults(f"{path}: has version {version}, but this program reads version {_VERSION}; {_AGAIN}")
+    kinds = get_type_hints(ReplayManifest)
+    for field in fields(ReplayManifest):
+        if field.name not in content:
+            raise WrongResults(f"{path}: {field.name!r} is missing; {_AGAIN}")
+        if not isinstance(content[field.name], _accepted(kinds[field.name])):
+            raise WrongResults(f"{path}: {field.name!r} has the wrong type: {content[field.name]!r}; {_AGAIN}")
+    return ReplayManifest(**{field.name: content[field.name] for field in fields(ReplayManifest)})
+
+
+def _accepted(kind: Any) -> type | UnionType:
+    """The type that a value read from JSON must have."""
+    found: type | UnionType = dict if getattr(kind, "__origin__", None) is Mapping else kind
+    return found
+
+
+def _schema(kind: type[Any]) -> Any:
+    """The columns of a table, one for each field of its rows."""
+    columns = []
+    for name, hint in get_type_hints(kind).items():
+        held = [each for each in get_args(hint) or (hint,) if each is not type(None)]
+        columns.append(pa.field(name, _KINDS[held[0]], nullable=type(None) in get_args(hint)))
+    return pa.schema(columns)
+
+
+def _write_rows(rows: tuple[Row, ...], kind: type[Row], path: Path) -> None:
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # every kind of row is a dataclass
+    columns = {name: [getattr(row, name) for row in rows] for name in names}
+    parquet.write_table(pa.table(columns, schema=_schema(kind)), path)
+
+
+def _read_rows(kind: type[Row], path: Path) -> Iterator[Row]:
+    try:
+        with path.open("rb") as file:
+            found = parquet.read_table(file)
+    except OSError as error:
+        raise WrongResults(f"{path}: cannot be read: {error.strerror or error}; {_AGAIN}") from None
+    except pa.ArrowInvalid as error:
+        raise WrongResults(f"{path}: is not Parquet: {error}; {_AGAIN}") from None
+    wanted = _schema(kind)
+    for column in wanted:
+        if column.name not in found.schema.names:
+            raise WrongResults(f"{path}: the column {column.name!r} is missing; {_AGAIN}")
+        there = found.schema.field(column.name)
+        if there.type != column.type:
+            raise WrongResults(f"{path}: the column {column.name!r} holds {there.type}, not {column.type}; {_AGAIN}")
+        if not column.nullable and found.column(column.name).null_count:
+            raise WrongResults(f"{path}: the column {column.name!r} has empty cells; {_AGAIN}")
+    for row in found.select(wanted.names).to_pylist():
+        yield kind(**row)
+
+
+_PACKAGES = ("braid", "pyspark", "pandas", "pyarrow", "numpy", "paho-mqtt")
+
+
+def versions() -> Mapping[str, str]:
+    """The versions of Braid, Python and the main packages."""
+    return {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
+
+
+def machine() -> Mapping[str, Any]:
+    """The cores, the memory and the kernel."""
+    return {
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "processor": _processor(),
+        "memory": psutil.virtual_memory().total,
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.machine()
+
+
+STEP_LINES = "steps.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """The result of one step."""
+
+    step: StepRow
+    users: tuple[UsersRow, ...] = ()
+    windows: tuple[WindowRow, ...] = ()
+    tenants: tuple[TenantCoresRow, ...] = ()
+    between: tuple[float, float] | None = None
+    """The start and end of the measurement, by the clock of `time.time`."""
+
+
+class ResultsFolder:
+    """The results folder of one replay; it resumes an interrupted one of the same replay."""
+
+    def __init__(self, folder: Path, manifest: ReplayManifest) -> None:
+        self.folder = folder
+        self._path = folder / STEP_LINES
+        before = _before(folder)
+        if before is not None and not _same(before, manifest):
+            raise WrongResults(f"{folder}: holds the results of another replay; choose another folder, or remove it")
+        folder.mkdir(parents=True, exist_ok=True)
+        # A replay that was killed while it wrote the tables still has its steps.
+        self.complete = before is not None and before.complete and not self._path.exists()
+        self.manifest = before or manifest
+        self.found: list[StepResult] = [] if before is None else _read_steps(self._path)
+        if before is None:
+            self._path.unlink(missing_ok=True)
+            write_manifest(manifest, folder)
+
+    def keep(self, found: StepResult) -> None:
+        """Write a step durably."""
+        self.found.append(found)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(asdict(found), ensure_ascii=False)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def truncate(self, steps: int) -> None:
+        """Keep only so many steps: those that the replays beside it have done too."""
+        if steps < len(self.found):
+            self.found = self.found[:steps]
+            lines = "".join(f"{json.dumps(asdict(each), ensure_ascii=False)}\n" for each in self.found)
+            self._path.write_text(lines, encoding="utf-8")
+
+    def finish(self) -> None:
+        """Write the tables and mark the replay as complete."""
+        self.manifest = replace(self.manifest, complete=True, ended=now())
+        write_results(
+            Results(
+                manifest=self.manifest,
+                steps=tuple(each.step for each in self.found),
+                users=tuple(row for each in self.found for row in each.users),
+                windows=tuple(row for each in self.found for row in each.windows),
+                tenants=tuple(row for each in self.found for row in each.tenants),
+            ),
+            self.folder,
+        )
+        self._path.unlink(missing_ok=True)
+        self.complete = True
+
+
+def manifest_of(  # noqa: PLR0913 - a manifest has these fields
+    *,
+    mode: str,
+    placement: str,
+    defragment: str,
+    dry: bool,
+    trace: Mapping[str, Any],
+    workload: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> ReplayManifest:
+    """The manifest of a replay that begins now on this machine."""
+    return ReplayManifest(
+        mode=mode,
+        placement=placement,
+        defragment=defragment,
+        dry=dry,
+        complete=False,
+        trace=trace,
+        workload=workload,
+        settings=settings,
+        versions=versions(),
+        machine=machine(),
+        begun=now(),
+        ended=None,
+    )
+
+
+def now() -> str:
+    """This moment, in the format of manifests."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _before(folder: Path) -> ReplayManifest | None:
+    return read_manifest(folder) if (folder / MANIFEST_FILE).exists() else None
+
+
+def _same(one: ReplayManifest, other: ReplayManifest) -> bool:
+    """True if two manifests are of the same replay on the same machine, begun at any time."""
+    return bool(_identity(one) == _identity(other))
+
+
+def _identity(manifest: ReplayManifest) -> Any:
+    content = asdict(manifest)
+    for name in ("complete", "begun", "ended"):
+        del content[name]
+    return json.loads(json.dumps(content))
+
+
+def _read_steps(path: Path) -> list[StepResult]:
+    """Read the complete lines; cut off one that was being written when the replay was killed."""
+    found: list[StepResult] = []
+    whole = 0
+    lines: Sequence[bytes] = path.read_bytes().splitlines(keepends=True) if path.exists() else ()
+    for line in lines:
+        try:
+            content = json.loads(line)
+        except ValueError:
+            break
+        whole += len(line)
+        found.append(
+            StepResult(
+                step=StepRow(**content["step"]),
+                users=tuple(UsersRow(**each) for each in content["users"]),
+                windows=tuple(WindowRow(**each) for each in content["windows"]),
+                tenants=tuple(TenantCoresRow(**each) for each in content["tenants"]),
+                between=tuple(content["between"]) if content["between"] else None,
+            )
+        )
+    if lines:
+        os.truncate(path, whole)
+    return found

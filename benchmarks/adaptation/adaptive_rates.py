@@ -6,9 +6,8 @@ from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_r
 from benchmarks.adaptation.rows import INTERVALS, Row, road_world, row
 from provisioning import horizon
 from provisioning.algorithms import genetic, greedy, reaction
-from provisioning.outlook import Adaptation, unchanged
-from provisioning.simulator.rates import random_walk
-from provisioning.simulator.simulation import SimulatedRun, simulate
+from provisioning.deployment import Adaptation, unchanged
+from provisioning.simulator import SimulatedRun, random_walk, simulate
 
 RATES = (10.0, 20.0, 50.0, 100.0, 500.0, 2000.0)
 GENETIC_RATES = (20.0, 50.0)

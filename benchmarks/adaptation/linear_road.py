@@ -6,9 +6,7 @@ among about ten pairs, so that the four static deployments at 50 events a second
 other figures follow.
 """
 
-from provisioning.dataflow_figures import AlternateFigures, DataflowFigures, TaskFigures
-from provisioning.machine_class import MachineClass
-from provisioning.profit import ProfitGoal
+from provisioning.figures import AlternateFigures, DataflowFigures, MachineClass, ProfitGoal, TaskFigures
 
 UNIT = 0.24
 OTHER_COST = 0.02

@@ -9,11 +9,8 @@ from benchmarks.adaptation.rows import Row, row
 from benchmarks.adaptation.staged_dataflow import staged_dataflow, staged_goal, staged_rates
 from provisioning import horizon
 from provisioning.algorithms import brute_force, genetic, greedy
-from provisioning.dataflow_figures import DataflowFigures, TaskFigures, union
-from provisioning.deployment import Deployment
-from provisioning.machine_class import HOUR
-from provisioning.outlook import Outlook
-from provisioning.profit import ProfitGoal
+from provisioning.deployment import Deployment, Outlook
+from provisioning.figures import HOUR, DataflowFigures, ProfitGoal, TaskFigures, union
 
 _MANY = 10_000
 _STAGES = (267, 1000, 3334)

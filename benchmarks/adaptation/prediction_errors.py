@@ -7,11 +7,9 @@ from benchmarks.adaptation.rows import INTERVALS, Row, row
 from benchmarks.adaptation.staged_dataflow import staged_dataflow, staged_goal, staged_rates
 from provisioning import horizon
 from provisioning.algorithms import greedy, look_ahead
-from provisioning.algorithms.averages import BASELINES
-from provisioning.outlook import Adaptation
-from provisioning.simulator.predictions import Oracle
-from provisioning.simulator.rates import wave
-from provisioning.simulator.simulation import SimulatedRun, World, simulate
+from provisioning.algorithms.reaction import BASELINES
+from provisioning.deployment import Adaptation
+from provisioning.simulator import Oracle, SimulatedRun, World, simulate, wave
 
 LEAST, MOST = 2.0, 75.0
 DAY = 288

@@ -8,8 +8,7 @@ event is in proportion to these. Alternates are drawn, as they are not published
 import random
 
 from benchmarks.adaptation.staged_dataflow import drawn_alternates, staged_rates
-from provisioning.dataflow_figures import DataflowFigures, TaskFigures
-from provisioning.throughput import needs
+from provisioning.figures import DataflowFigures, TaskFigures, needs
 
 Graph = tuple[tuple[float, tuple[int, ...]], ...]
 """Of each task what it costs, and whose events it takes."""

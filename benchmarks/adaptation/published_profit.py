@@ -8,11 +8,9 @@ from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, mean, row
 from benchmarks.adaptation.staged_dataflow import staged_goal, staged_rates
 from provisioning import horizon
 from provisioning.algorithms import greedy, look_ahead
-from provisioning.algorithms.averages import BASELINES
-from provisioning.outlook import Adaptation
-from provisioning.simulator.predictions import Oracle
-from provisioning.simulator.rates import random_walk, wave
-from provisioning.simulator.simulation import SimulatedRun, World, simulate
+from provisioning.algorithms.reaction import BASELINES
+from provisioning.deployment import Adaptation
+from provisioning.simulator import Oracle, SimulatedRun, World, random_walk, simulate, wave
 
 _CORES = (0.3, 1.0, 2.0)
 """Of the best alternates for a task, on average."""

@@ -4,11 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from benchmarks.adaptation.linear_road import M1, RATE_OF_WEATHER
-from provisioning.dataflow_figures import DataflowFigures
-from provisioning.profit import ProfitGoal
-from provisioning.simulator.predictions import Oracle
-from provisioning.simulator.rates import Series
-from provisioning.simulator.simulation import World
+from provisioning.figures import DataflowFigures, ProfitGoal
+from provisioning.simulator import Oracle, Series, World
 
 Row = Mapping[str, Any]
 INTERVALS = 144

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from benchmarks.adaptation.linear_road import M1
 from provisioning.algorithms import greedy
-from provisioning.dataflow_figures import AlternateFigures, DataflowFigures, TaskFigures
-from provisioning.profit import ProfitGoal
+from provisioning.figures import AlternateFigures, DataflowFigures, ProfitGoal, TaskFigures
 
 WIDTH = 3
 COST = 0.04

@@ -6,9 +6,8 @@ from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_r
 from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, mean, road_world, row
 from provisioning import horizon
 from provisioning.algorithms import brute_force, genetic, greedy
-from provisioning.outlook import unchanged
-from provisioning.simulator.rates import constant, random_walk
-from provisioning.simulator.simulation import simulate
+from provisioning.deployment import unchanged
+from provisioning.simulator import constant, random_walk, simulate
 
 _RATE = 50.0
 THESIS_PROFIT = {"BR": 0.67, "GA": 0.65, "SH": 0.45, "CE": 0.58}

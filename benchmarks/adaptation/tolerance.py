@@ -6,10 +6,9 @@ from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_r
 from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, mean, road_world, row
 from provisioning import horizon
 from provisioning.algorithms import greedy, look_ahead, reaction
-from provisioning.algorithms.averages import BASELINES
-from provisioning.outlook import Adaptation
-from provisioning.simulator.rates import Series, random_walk, spike, wave
-from provisioning.simulator.simulation import SimulatedRun, simulate
+from provisioning.algorithms.reaction import BASELINES
+from provisioning.deployment import Adaptation
+from provisioning.simulator import Series, SimulatedRun, random_walk, simulate, spike, wave
 
 _RATE = 100.0
 MOSTLY = 0.8

@@ -14,7 +14,7 @@ from benchmarks.reconfiguration.steady_events import SteadyEvents
 from engine.host.cpu_meter import WORKER
 from manager.answers.overview import OperationKind
 from manager.client import Client
-from workloads.replay.cores import cores_between
+from workloads.replay.measurement import cores_between
 
 Found = dict[str, Any]
 _BOUND = 400.0

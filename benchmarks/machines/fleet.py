@@ -19,7 +19,7 @@ from manager.answers.sources import SourceForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from tests.faulty_way import FaultyWay
-from workloads.service_process import free_port
+from workloads.service import free_port
 
 T = TypeVar("T")
 BRAID = Path(sys.executable).parent / "braid"

@@ -29,8 +29,8 @@ from benchmarks.peers.measurement import Row, Times
 from benchmarks.peers.picture import write_picture
 from benchmarks.peers.session import session_rows
 from bridge import broker_setup
-from workloads.replay.machine import machine, versions
-from workloads.service_process import stops_on_signals
+from workloads.results import machine, versions
+from workloads.service import stops_on_signals
 
 _SIZES = (50, 200, 1_000)
 _RATES = (10.0, 100.0, 1_000.0, 5_000.0)

@@ -23,8 +23,8 @@ from manager.answers.sources import SourceForm
 from manager.answers.tenants import TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
-from workloads.replay.cores import read_cores
-from workloads.service_process import RunFailed, ServiceProcess, served
+from workloads.replay.measurement import read_cores
+from workloads.service import RunFailed, ServiceProcess, served
 
 _PATIENCE = 600.0
 """Seconds within which all dataflows have to run."""

@@ -21,7 +21,7 @@ from benchmarks.peers.fed_by_lines import installed_flink
 from benchmarks.peers.measurement import Row, Times
 from benchmarks.peers.processes import asked_process
 from benchmarks.peers.session import PEER_TROUBLE, PEERS_CACHE, named_row, session_rows
-from workloads.service_process import RunFailed, stops_on_signals
+from workloads.service import RunFailed, stops_on_signals
 
 _ROW = 1_800.0
 """Seconds within which the next row comes: a system that does not start gives up earlier."""

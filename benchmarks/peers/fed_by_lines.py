@@ -20,7 +20,7 @@ from bridge.broker import start_broker
 from engine.host.cpu_meter import DRIVER, Tree, look, part_below
 from engine.spark.programs import find_java
 from manager.savings.counters import BROKER
-from workloads.service_process import RunFailed
+from workloads.service import RunFailed
 
 FLINK_VERSION = "2.3.0"
 _PAHO_VERSION = "2.1.0"

@@ -25,7 +25,7 @@ from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from engine.host.cpu_meter import look
 from manager.savings.counters import BROKER
-from workloads.service_process import RunFailed, free_port
+from workloads.service import RunFailed, free_port
 
 NODE_RED_VERSION = "4.1.15"
 """The newest that runs on the Node.js of long-term distributions (18.5 or later)."""

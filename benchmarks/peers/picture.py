@@ -7,8 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from benchmarks.peers.measurement import Row, share_of_due
-from workloads.report.drawings.figure_files import write_drawing
-from workloads.report.drawings.panels import FAINT, HEIGHT, INK, WIDTH
+from workloads.report.drawings import FAINT, HEIGHT, INK, WIDTH, write_drawing
 
 _SHOWN: Mapping[str, tuple[str, str]] = {
     "braid": ("#0369a1", "o"),

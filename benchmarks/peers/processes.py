@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from workloads.service_process import RunFailed
+from workloads.service import RunFailed
 
 _ENDING = 15.0
 """Seconds in which a process may end by itself."""

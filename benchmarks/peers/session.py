@@ -17,7 +17,7 @@ from bridge.broker import BrokerDown
 from bridge.transport.mqtt_client import NotConnected
 from engine.spark.programs import NoJava
 from manager.client import NotDone
-from workloads.service_process import RunFailed
+from workloads.service import RunFailed
 
 _ENOUGH = 0.5
 """The share of what is due without which a system is not measured at higher rates."""

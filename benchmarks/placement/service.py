@@ -29,8 +29,8 @@ from manager.answers.jobs import ImageForm
 from manager.answers.tenants import Quota, TenantForm
 from manager.client import Client, NotDone
 from workloads.opmw.builtin_workload import opmw
-from workloads.replay.cores import cores_between
-from workloads.replay.tenant_assignment import source_form, submitted, tenant_names, tenants_of
+from workloads.replay.measurement import cores_between
+from workloads.replay.plan import source_form, submitted, tenant_names, tenants_of
 from workloads.riotbench.builtin_workload import riotbench
 from workloads.workload import Workload
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from planning.constraint import NOTHING, UNSET, All, Constraint, Equals
-from planning.pipeline_plan import OutOfTime
-from planning.pipelines.joint import joint_problem
+from planning.pipelines.planned import joint_problem
+from planning.plan import OutOfTime
 from planning.planner import find_plan
-from planning.planning_problem import (
+from planning.problem import (
     Criterion,
     Goal,
     Inflow,

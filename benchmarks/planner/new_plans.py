@@ -24,7 +24,7 @@ from benchmarks.reconfiguration.running_workflow import settled, wait_until_runs
 from manager.answers.pipelines import ReplanForm, ReplanKind
 from manager.answers.sources import SourceForm
 from manager.client import Client
-from planning.planning_problem import Criterion
+from planning.problem import Criterion
 from workloads.pipelines.scenario import PipelineScenario, load_scenario
 
 Found = dict[str, Any]

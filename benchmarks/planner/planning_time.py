@@ -8,17 +8,7 @@ from typing import Any
 
 from planning.constraint import Equals
 from planning.planner import find_plan
-from planning.planning_problem import (
-    Criterion,
-    Goal,
-    Inflow,
-    Meeting,
-    Option,
-    Outlet,
-    PlanningProblem,
-    StateVariable,
-    Vertex,
-)
+from planning.problem import Criterion, Goal, Inflow, Meeting, Option, Outlet, PlanningProblem, StateVariable, Vertex
 
 Found = dict[str, Any]
 STEPS = (1, 2, 4, 8, 16, 32, 64, 100, 200)

@@ -18,9 +18,9 @@ from dags import Dataflow, canonicalise
 from manager.pipelines.composer import running_vertices, shareable
 from merge import RunningGraph, merge
 from planning.pipelines.module import Module, read_module
-from planning.pipelines.pipeline import Surroundings, nothing_runs, read_pipeline
 from planning.pipelines.planned import plan_pipeline
-from planning.planning_problem import Criterion, RunningVertex
+from planning.pipelines.reader import Surroundings, nothing_runs, read_pipeline
+from planning.problem import Criterion, RunningVertex
 
 Found = dict[str, Any]
 _SHAPE = Shape(sources=5)

@@ -10,10 +10,15 @@ from typing import Any
 
 from benchmarks.planner.memory_job import Batches, MemoryJob, batches_of
 from dags import Dataflow, InvalidDocument
-from planning.pipelines.candidates import NO_OP
-from planning.pipelines.pipeline import Surroundings
-from workloads.pipelines.scenario import SCENARIOS, PipelineScenario, load_scenario
-from workloads.pipelines.scenario_plan import canonical_form, planned_scenario, surroundings_of
+from planning.pipelines.reader import NO_OP, Surroundings
+from workloads.pipelines.scenario import (
+    SCENARIOS,
+    PipelineScenario,
+    canonical_form,
+    load_scenario,
+    planned_scenario,
+    surroundings_of,
+)
 
 Found = dict[str, Any]
 _ROUNDS = 1_000

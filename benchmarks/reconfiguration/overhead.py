@@ -16,7 +16,7 @@ from benchmarks.manager_live import chain
 from benchmarks.manager_test_bed import MeasuredService
 from manager.answers.sources import SourceForm
 from manager.client import Client
-from workloads.replay.cores import cores_between
+from workloads.replay.measurement import cores_between
 
 Found = dict[str, Any]
 _PER_SECOND = 50.0

@@ -5,6 +5,7 @@ It knows task types by their names only, but for the few of the library that its
 
 from dags.builder.alternates import BuiltAlternate, BuiltRule, BuiltValue, alternate, rule, value_of
 from dags.builder.conditions import (
+    BuildError,
     BuiltCondition,
     BuiltGuard,
     BuiltMetric,
@@ -17,10 +18,8 @@ from dags.builder.conditions import (
     sequence,
 )
 from dags.builder.draft import BuiltTask
-from dags.builder.fault import BuildError
 from dags.builder.program import OtherOutput, Program
-from dags.builder.streams import BuiltOutput, BuiltStream
-from dags.builder.windows import StreamWindow
+from dags.builder.streams import BuiltOutput, BuiltStream, StreamWindow
 
 __all__ = [
     "BuildError",

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dags import Config
-from dags.builder.conditions import BuiltCondition, BuiltGuard, Form, guard
-from dags.builder.fault import BuildError
+from dags.builder.conditions import BuildError, BuiltCondition, BuiltGuard, Form, guard
 from dags.task_type import AnyTaskType
 
 

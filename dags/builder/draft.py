@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from dags.builder.conditions import BuiltGuard, BuiltPlace, Form
-from dags.builder.fault import BuildError, known_among
+from dags.builder.conditions import BuildError, BuiltGuard, BuiltPlace, Form, known_among
 from dags.config import Config
 from dags.document import TaskId
 from dags.task_type import AnyTaskType

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dags.builder.alternates import BuiltRule
+from dags.builder.conditions import BuildError, known_among
 from dags.builder.draft import BuiltTask, Origin, ProgramDraft, stem_of, type_and_config
-from dags.builder.fault import BuildError, known_among
 from dags.builder.streams import BuiltOutput, BuiltStream
 from dags.config import Config
 from dags.task_type import AnyTaskType

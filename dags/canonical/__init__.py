@@ -8,20 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from dags.canonical.collapse import collapse
-from dags.canonical.configs import fill_configs
 from dags.canonical.draft import Accepted, DraftDocument, accept
-from dags.canonical.fields import check_fields
-from dags.canonical.scopes import confine, settle_scopes
-from dags.canonical.shape import check_shape
-from dags.canonical.signatures import SCHEME, sign
-from dags.canonical.sources import find_sources
-from dags.canonical.types import find_types
-from dags.canonical.wires import join_streams
-from dags.catalogue import Catalogue
+from dags.canonical.signatures import SCHEME, collapse, confine, settle_scopes, sign
+from dags.canonical.streams import check_fields, check_shape, join_streams
+from dags.canonical.tasks import fill_configs, find_sources, find_types
 from dags.dataflow import Dataflow, Scope
-from dags.document_reader import read
-from dags.source import Source
+from dags.document import read
+from dags.schema import Source
+from dags.task_type import Catalogue
 
 DRAFT_CHECKS: tuple[Callable[[DraftDocument], DraftDocument], ...] = (
     find_types,

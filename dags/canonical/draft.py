@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dags.catalogue import Catalogue
 from dags.config import Config
-from dags.dataflow import JsonField, Scope
-from dags.divisibility import TaskKeeping
-from dags.document_reader import Reading
+from dags.dataflow import JsonField, Scope, TaskKeeping
+from dags.document import Reading
 from dags.problems import InvalidDocument, Problem
-from dags.source import Source
-from dags.task_type import AnyTaskType, Schemas
+from dags.schema import Source
+from dags.task_type import AnyTaskType, Catalogue, Schemas
 
 
 class Wire(NamedTuple):

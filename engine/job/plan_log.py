@@ -4,7 +4,7 @@
 cut, and no other job took it over. A plan that returns instances need not know how far the job is. If the job has not
 come to the cut, or has come to it without giving the instances up, they go on as they are.
 
-**The division.** `dags.divisibility` says how each connected part of a plan is divided over shards, by what its tasks
+**The division.** `dags.dataflow` says how each connected part of a plan is divided over shards, by what its tasks
 keep: by key, by position, or not at all. Then the whole part belongs to one shard. A task whose key is made on the way
 needs its events exchanged. Streams between jobs do that: behind a bridge the key is in what enters.
 """
@@ -16,7 +16,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dags import Catalogue
-from dags.divisibility import DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
+from dags.dataflow import DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
 from engine.catalogue import installed_catalogue
 from engine.offset import Offset
 from engine.plan import UNDIVIDED, Division, Entry, Plan, PlanPart, Slot, StreamDivision

@@ -25,7 +25,7 @@ import pyarrow as pa
 from bridge.output_messages import event_texts
 from bridge.raw_events import REST_COLUMN, arrow_schema, json_columns, rows_in
 from dags import Schema
-from dags.divisibility import GROUPS, DividedBy
+from dags.dataflow import GROUPS, DividedBy
 from engine.event_streams import EventStream, Numbers, conformed, nothing
 from engine.implementations.values import keyed
 from engine.kernel.task_run import reason_of

@@ -21,7 +21,7 @@ from zlib import crc32
 
 import msgspec
 
-from dags.divisibility import GROUPS
+from dags.dataflow import GROUPS
 from engine.records.record import Image, Record, Table
 
 KEY_BYTES: Final = 16

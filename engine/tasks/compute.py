@@ -5,8 +5,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from dags import Config, FieldFates, Kind, Namespace, NamesSource, Ports, Schema, Schemas, State, StateFate, TaskType
-from dags.ports import MOST_PORTS
-from dags.task_type import sets_nothing
+from dags.task_type import MOST_PORTS, sets_nothing
 
 _SOURCE = TaskType(
     name="source",

@@ -5,7 +5,7 @@ from typing import Annotated, Protocol, Self
 from pydantic import Field, model_validator
 
 from dags import ANY, NUMBER, Config, FieldFates, Kind, Read, Resized, Schemas, State, StateFate, TaskType
-from dags.state_fate import Continuation
+from dags.task_type import Continuation
 
 Window = Annotated[int, Field(ge=1, le=10_000)]
 """A number of events, which the state may have to keep."""

@@ -17,8 +17,8 @@ import networkx as nx
 from sqlmodel import col, select
 
 from adaptation.decision import ChoiceDecision
-from adaptation.documents.dynamic_form import EventStreamForm
-from adaptation.guards.observed import DomainEvent, Observed
+from adaptation.documents import EventStreamForm
+from adaptation.guard_states import DomainEvent, Observed
 from adaptation.shared_switches import Sharer, decide_together
 from bridge import Message, NotConnected, topics
 from dags import InvalidDocument

@@ -10,16 +10,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from adaptation.decision import ChoiceDecision, Ground, StandingChoice
-from adaptation.documents.dynamic_document import DynamicDocument, Selection
-from adaptation.documents.dynamic_form import Policy
-from adaptation.documents.resolution import NotAResolution, choices_in
+from adaptation.decision import (
+    ChoiceDecision,
+    Ground,
+    Permission,
+    StandingChoice,
+    guards_of,
+    permission,
+    value_guards_of,
+)
+from adaptation.documents import DynamicDocument, NotAResolution, Policy, Selection, choices_in
 from adaptation.flow import ONLY, FlowFigures, TaskMeasure, flow_of
 from adaptation.forecast import forecast
-from adaptation.guards.cases import MetricKey
-from adaptation.guards.guard_states import BEFORE_ANY_LOOK, GuardStates, advance
-from adaptation.guards.observed import Observed
-from adaptation.permission import Permission, guards_of, permission, value_guards_of
+from adaptation.guard_states import BEFORE_ANY_LOOK, GuardStates, Observed, advance
+from adaptation.guards import MetricKey
 from engine.plan import Plan
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.store.tables import DataflowRow

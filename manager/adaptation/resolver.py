@@ -5,9 +5,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from adaptation.documents.dynamic_document import DynamicDocument, Selection
-from adaptation.documents.dynamic_reader import ModuleOf, read_dynamic
-from adaptation.documents.resolution import resolve
+from adaptation.document_reader import ModuleOf, read_dynamic
+from adaptation.documents import DynamicDocument, Selection, resolve
 from dags import Catalogue, Dataflow, InvalidDocument
 from manager.documents.canonical import canonical, modules_of, published_in
 from manager.kernel.committer import Committer

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from adaptation.documents.dynamic_document import DynamicDocument, DynamicTask
-from adaptation.documents.dynamic_reader import read_policy
+from adaptation.document_reader import read_policy
+from adaptation.documents import DynamicDocument, DynamicTask
 from adaptation.flow import FlowFigures, flow_of
-from adaptation.guards.cases import MetricKey
+from adaptation.guards import MetricKey
 from dags import InvalidDocument, Problem
 from dags.problems import listed, pointer, quoted, suggestion
 from manager.adaptation.measurement import AdaptedDataflow, adapted_dataflow, adapted_row

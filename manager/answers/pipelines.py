@@ -8,8 +8,8 @@ from pydantic import Field
 
 from manager.answers.base import Answer, Form
 from manager.answers.reconfigurations import ReconfigurationAnswer
-from planning.planning_problem import Criterion
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
+from planning.problem import Criterion
 
 
 class ModuleAnswer(Answer):

@@ -84,7 +84,7 @@ from manager.client.errors import (
     uses_proxies,
 )
 from manager.client.streams import STREAM_SILENCE, EventStreamReader, OutputStreamReader, StreamReader
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
 
 A = TypeVar("A", bound=BaseModel)
 P = TypeVar("P", bound=BaseModel)

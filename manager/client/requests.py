@@ -72,7 +72,7 @@ from manager.client.errors import (
     list_request,
     path_to,
 )
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
 
 
 def submit(document: Document, *, tenant: str | None, idempotency_key: str, start: Start) -> Request[SubmitAnswer]:

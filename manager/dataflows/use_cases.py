@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import defer
 from sqlmodel import col
 
-from adaptation.documents.dynamic_reader import dynamic_in
+from adaptation.document_reader import dynamic_in
 from bridge import topics
 from dags import State as Remembers
 from engine.delivery.publisher import recent_output

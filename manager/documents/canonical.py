@@ -29,7 +29,7 @@ from manager.kernel.state import CommittedState
 from manager.problem import InvalidDataflow, InvalidRequest
 from manager.store.database import Store
 from manager.store.tables import ModuleRow
-from planning.forms.module_form import ModuleForm
+from planning.forms import ModuleForm
 from planning.pipelines.module import Module, read_module, targets_of
 
 MOST_DOCUMENTS = 100

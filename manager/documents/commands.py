@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
-from adaptation.documents.dynamic_reader import dynamic_in, read_dynamic
-from adaptation.documents.resolution import resolve
+from adaptation.document_reader import dynamic_in, read_dynamic
+from adaptation.documents import resolve
 from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Problem, Schema, Source, Visibility, canonicalise
 from engine import BrokenTaskTypes, installed_catalogue
 from manager.answers.base import FieldProblem

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from dags.divisibility import GROUPS
+from dags.dataflow import GROUPS
 from engine.plan import Plan, Rated, Supply, Timed
 from manager.observations.reports import HostSeen, JobSeen, Measured, Observations
 from manager.planner import Supplied

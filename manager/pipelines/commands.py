@@ -21,9 +21,8 @@ from manager.answers.pipelines import (
 )
 from manager.cli import File, Id, Shown, WrongUsage, client_command, fill_form, lines, moment, read_file, table
 from manager.client.client import Client
-from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE
-from planning.pipelines.requirement import pinned
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
+from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE, pinned
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -23,14 +23,20 @@ from manager.kernel.registered_sources import Readable
 from manager.problem import InvalidDataflow
 from manager.store.database import Store
 from merge import RunningGraph, RunningTask
-from planning.pipeline_plan import OutOfTime, TimeLeft
-from planning.pipelines.assembly import Assembled
-from planning.pipelines.candidates import NO_OP, computes
-from planning.pipelines.joint import InvalidDocuments, plan_together
-from planning.pipelines.pipeline import OWN_FIELDS, PLACES, Pipeline, Surroundings, is_pipeline, read_pipeline
-from planning.pipelines.planned import Check, PlannedPipeline, plan_pipeline
-from planning.planning_problem import Criterion, Inflow, Outlet, RunningVertex
-from planning.support import alternatives, supports
+from planning.explanation import alternatives, supports
+from planning.pipelines.planned import Assembled, Check, InvalidDocuments, PlannedPipeline, plan_pipeline, plan_together
+from planning.pipelines.reader import (
+    NO_OP,
+    OWN_FIELDS,
+    PLACES,
+    Pipeline,
+    Surroundings,
+    computes,
+    is_pipeline,
+    read_pipeline,
+)
+from planning.plan import OutOfTime, TimeLeft
+from planning.problem import Criterion, Inflow, Outlet, RunningVertex
 
 
 def shareable(running: RunningGraph, texts: Collection[str]) -> Sequence[RunningTask]:

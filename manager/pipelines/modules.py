@@ -25,10 +25,9 @@ from manager.problem import Conflict, Forbidden, InvalidModule, InvalidWheel, No
 from manager.store.tables import ModuleRow, OperationRow, TenantRow, WheelRow
 from manager.tenants.quotas import Holding, check_another
 from manager.use_case import Base, Caller, Paging, moment, operators_only, paged, tenant_of
-from planning.forms.module_form import ModuleForm
-from planning.pipelines.module import Module, read_module, source_digest, type_of
-from planning.pipelines.requirement import pinned
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
+from planning.forms import ModuleForm
+from planning.pipelines.module import Module, pinned, read_module, source_digest, type_of
 
 
 def wheels_for(session: Session, owner: str, requirements: Sequence[str]) -> tuple[str, ...]:

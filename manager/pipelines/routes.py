@@ -20,8 +20,8 @@ from manager.problem import (
 from manager.rest import dependencies, examples
 from manager.rest.dependencies import ForTenant, Named, Text, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
-from planning.forms.module_form import MOST_VERSION, ModuleForm
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
+from planning.forms import MOST_VERSION, ModuleForm
 
 router = APIRouter(prefix="/v1", tags=["modules"])
 Version = Annotated[int, Path(ge=1, le=MOST_VERSION, description="The version.")]

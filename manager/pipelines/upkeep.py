@@ -25,7 +25,7 @@ from manager.reconfigurations.turns import PROVEN_AFTER
 from manager.store.tables import DataflowRow, ModuleRow, ReconfigurationRow
 from manager.use_case import Caller, Tools
 from merge import Instance
-from planning.pipelines.candidates import NO_OP
+from planning.pipelines.reader import NO_OP
 
 
 class GivenUp(GivenUpModule):

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from dags.form_reader import read_form
+from dags.json_text import read_form
 from manager.answers.pipelines import PlanAnswer, ReplanAnswer, ReplanForm, ReplanKind
 from manager.answers.reconfigurations import ReconfigurationForm
 from manager.documents.edited import rerouted, shape_problems
@@ -24,8 +24,8 @@ from manager.reconfigurations.use_cases import Reconfigurations
 from manager.store.tables import DataflowRow
 from manager.use_case import Base, Caller
 from merge import Instance
-from planning.forms.pipeline_form import PipelineForm
-from planning.planning_problem import Criterion
+from planning.forms import PipelineForm
+from planning.problem import Criterion
 
 _PLACED_ANEW = frozenset({"no-host", "other-code", "other-jobs"})
 """The problems with a reconfiguration that a replacement does not have, because it places tasks anew."""

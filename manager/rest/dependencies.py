@@ -28,9 +28,8 @@ from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBea
 from pydantic import BaseModel, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
-from dags.json_text import MOST_DOCUMENT_BYTES
+from dags.json_text import MOST_DOCUMENT_BYTES, describe_error
 from dags.problems import listed, pointer, quoted, suggestion
-from dags.pydantic_errors import describe_error
 from engine.code.wheel_file import MOST_WHEEL_BYTES
 from manager.answers.base import TenantName
 from manager.problem import (

@@ -148,9 +148,9 @@ from manager.problem import (
     UnsupportedMediaType,
 )
 from merge import Basis
-from planning.forms.module_form import ModuleForm
-from planning.planning_problem import Criterion
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
+from planning.forms import ModuleForm
+from planning.problem import Criterion
 
 MODULE_FORM: dict[str, Any] = {
     "name": "plausible",

@@ -28,7 +28,7 @@ from manager.problem import (
 from manager.rest import examples
 from manager.rest.examples import TROUBLE_EXAMPLES
 from manager.rest.problems import PROBLEM_MEDIA_TYPE, problem
-from planning.forms.module_form import ModuleForm
+from planning.forms import ModuleForm
 
 _BODY_MODELS: tuple[type[BaseModel], ...] = (
     BundleForm,

@@ -21,8 +21,8 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dags.json_text import describe_error
 from dags.problems import pointer
-from dags.pydantic_errors import describe_error
 from engine.log_lines import about, named, note
 from manager.answers.base import FieldProblem, ProblemAnswer
 from manager.problem import FieldError, InvalidRequest, MethodNotAllowed, NotFound, Trouble, Unauthenticated, Unexpected

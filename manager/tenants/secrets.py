@@ -15,7 +15,7 @@ from manager.store.database import Store
 from manager.store.tables import ModuleRow, OperationRow, TenantRow
 from manager.tenants.quotas import Holding, check_another
 from manager.use_case import Base, Caller, Paging, paged, tenant_of
-from planning.forms.module_form import ModuleForm
+from planning.forms import ModuleForm
 
 
 class Secrets(Base):

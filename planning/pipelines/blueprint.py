@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from dags import AnyTaskType, Catalogue, Config, InvalidDocument, Ports, Problem, Source, TaskType
 from dags.canonical import DraftDocument, check_shape, fill_configs, find_sources, find_types, join_streams
 from dags.canonical.draft import Wire
-from dags.document import StreamForm, TaskForm
-from dags.document_reader import Reading
+from dags.document import Reading, StreamForm, TaskForm
 from dags.problems import listed, pointer, quoted
-from planning.forms.pipeline_form import END, EVERYWHERE, Choice, GapForm, PipelineForm, PointChoice, PointForm
-from planning.planning_problem import Inflow, Meeting, Outlet
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
+from planning.forms import END, EVERYWHERE, Choice, GapForm, PipelineForm, PointChoice, PointForm
+from planning.problem import Inflow, Meeting, Outlet
 
 
 class _Place(Config):

@@ -1,21 +1,123 @@
-"""Modules: published implementations for the open places of pipelines, read from their forms."""
+"""Modules: published implementations for the open places of pipelines, read from their forms.
 
-from collections.abc import Iterator, Mapping
+The config that a module fixes is checked by its task type before it is published. What an installed type needs besides
+may come from the point. So a field that is missing is no problem here, nor is what several fields have to do with each
+other. The config of code is complete. Code names the hosts that it connects to, each with a port, and the packages that
+it requires, each pinned to one version.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from ipaddress import AddressValueError, IPv6Address
 from typing import Any
 
-from dags import Catalogue, InvalidDocument, Kind, Problem
-from dags.form_reader import read_form
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from dags import AnyTaskType, Catalogue, InvalidDocument, Kind, Problem
+from dags.internet_addresses import spelling
+from dags.json_text import describe_error, read_form
 from dags.problems import listed, pointer, quoted, suggestion
-from planning.constraint import UNSET, Constraint
-from planning.forms.constraint_reader import JOINING, ConstraintReader, value_text
-from planning.forms.module_form import MOST_SOURCE, MOST_WORTH, CodeForm, Domains, ModuleForm
-from planning.pipelines.fixed_config import code_problems, installed_problems
+from planning.constraint import UNSET, Constraint, ModuleShape
+from planning.forms import JOINING, MOST_SOURCE, MOST_WORTH, CodeForm, ConstraintReader, Domains, ModuleForm, value_text
 from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
-from planning.pipelines.requirement import NotPinned, pinned
-from planning.pipelines.target import NotATarget, target
-from planning.shape import ModuleShape
+
+_NAMED = re.compile(r"([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]):([1-9][0-9]{0,4})")
+_MOST_PORT = 65_535
+_MOST_NAME = 253
+
+
+class NotATarget(ValueError):
+    """A text does not name a host with a port."""
+
+
+def target(text: str) -> str:
+    """A target in its one spelling. Raises `NotATarget`.
+
+    >>> target("Example.org.:443"), target("[2001:DB8:0::1]:80")
+    ('example.org:443', '[2001:db8::1]:80')
+    """
+    found = _NAMED.fullmatch(text.lower().replace(".:", ":"))
+    if found is None or int(found[2]) > _MOST_PORT or len(found[1]) > _MOST_NAME:
+        raise NotATarget(text)
+    if not found[1].startswith("["):
+        return found[0]
+    try:
+        return f"[{spelling(IPv6Address(found[1][1:-1]))}]:{found[2]}"
+    except AddressValueError:
+        raise NotATarget(text) from None
+
+
+_PINNED = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*==\s*([A-Za-z0-9.!+_-]+)")
+
+
+class NotPinned(ValueError):
+    """A requirement does not say which version it wants."""
+
+
+def pinned(text: str) -> tuple[str, str]:
+    """The name and the version of a requirement, in their normal forms. Raises `NotPinned`.
+
+    >>> pinned("My_Package == 1.00")
+    ('my-package', '1.0')
+    """
+    found = _PINNED.fullmatch(text.strip())
+    try:
+        if found is None:
+            raise NotPinned(text)
+        return str(canonicalize_name(found[1])), str(Version(found[2]))
+    except InvalidVersion:
+        raise NotPinned(text) from None
+
+
+def installed_problems(config: Mapping[str, Any], kind: AnyTaskType) -> Iterator[Problem]:
+    """What is wrong with a part of a config, in the form of its module."""
+    for found in _found(config, kind):
+        is_open = not found["loc"] or (found["type"] == "missing" and len(found["loc"]) == 1)
+        if not is_open:
+            yield _problem(found, kind, ["installed", "config", *_place(found["loc"], config)])
+
+
+def code_problems(config: Mapping[str, Any], kind: AnyTaskType) -> Iterator[Problem]:
+    """What is wrong with the config of code, in the form of its module."""
+    for found in _found(config, kind):
+        place = list(_place(found["loc"], config))
+        # The form has the fields that it needs one level higher.
+        yield _problem(found, kind, ["code", *(place[:1] + place[2:] if place[:2] == ["input", "in"] else place)])
+
+
+def _found(config: Mapping[str, Any], kind: AnyTaskType) -> list[ErrorDetails]:
+    try:
+        kind.config.model_validate_json(json.dumps(config))
+    except ValidationError as error:
+        return error.errors(include_url=False, include_input=False)
+    except Exception as error:  # noqa: BLE001 - third parties may raise anything
+        message = f"the task type {quoted(kind.name)} failed: {type(error).__name__}"
+        return [{"type": "value_error", "loc": ("",), "msg": message, "input": None}]
+    return []
+
+
+def _place(location: Sequence[str | int], config: Any) -> Iterator[str | int]:
+    """The path in the config: without the alternatives that pydantic also names."""
+    for token in location:
+        try:
+            config = config[token]
+        except (KeyError, IndexError, TypeError):
+            if token != location[-1] or not isinstance(config, Mapping):
+                continue
+        yield token
+
+
+def _problem(found: ErrorDetails, kind: AnyTaskType, place: Sequence[str | int]) -> Problem:
+    known = [field.alias or name for name, field in kind.config.model_fields.items()] if len(found["loc"]) == 1 else []
+    code, message, remedy = describe_error(found, known)
+    return Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy)
+
 
 CODE_TYPE, CONNECTING_TYPE = "code", "connecting_code"
 """The task types of modules that are code: of those that reach no network, and of those that connect."""

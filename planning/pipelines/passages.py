@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice, product
 
 from dags import AnyTaskType, Config, Kind, Schema, State
-from planning.forms.module_form import CodeForm
+from planning.forms import CodeForm
 
 _MOST_CASES = 64
 _MOST_TRIES = 2_000

@@ -1,18 +1,196 @@
-"""Planned pipelines: the best plan whose document passes all checks."""
+"""Planned pipelines: the best plan whose document passes all checks, of one pipeline or of several together.
 
-from collections.abc import Callable, Mapping, Sequence
+A plan makes a plain document of a pipeline; a place that holds nothing is not in it. Where there is no plan, problems
+say why, and what would help, in the terms of the document.
+
+Pipelines that are planned together are one problem. Their streams do not meet, so each has a plan if and only if it has
+one alone; together they are planned for what they start, where equal tasks count once.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dags import InvalidDocument, Problem
-from dags.problems import listed
-from planning.conflict import conflict, remedies
-from planning.pipeline_plan import OutOfTime, PipelinePlan, TimeLeft
-from planning.pipelines.assembly import Assembled, assembled
-from planning.pipelines.pipeline import Pipeline
-from planning.pipelines.words import refusal_of
-from planning.planner import find_plan, half_a_minute
-from planning.planning_problem import Criterion, PlanningProblem
+from dags import AnyTaskType, InvalidDocument, Problem
+from dags.document import TaskForm
+from dags.problems import listed, pointer, quoted
+from planning.constraint import PAIR, UNSET
+from planning.explanation import Asked, Demand, Remedy, conflict, remedies
+from planning.pipelines.blueprint import Spot
+from planning.pipelines.reader import FIELD, NO_OP, Pipeline
+from planning.plan import OutOfTime, PipelinePlan, TimeLeft
+from planning.planner import find_plan, half_a_minute, plan_with
+from planning.problem import Criterion, Inflow, Outlet, PlanningProblem, StateVariable, Vertex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """A document that a plan made."""
+
+    document: Mapping[str, Any]
+    spots: tuple[str, ...]
+    """The spot of each of its tasks."""
+    doubled: frozenset[str] = frozenset()
+    """The places that hold nothing between a stream and a port that it then enters twice, which no document can say."""
+
+
+def assembled(pipeline: Pipeline, options: Mapping[str, str]) -> Assembled:
+    """The document with the chosen option at every place."""
+    spots = {spot.id: spot for spot in pipeline.blueprint.spots}
+    present = [spot for spot in pipeline.blueprint.spots if not _is_idle(spot, options)]
+    order = sorted(present, key=lambda spot: (spot.at, pipeline.blueprint.spots.index(spot)))
+    types = {spot.id: kind for spot in order if (kind := _type(pipeline, spot, options)) is not None}
+    streams: list[dict[str, str]] = []
+    doubled: set[str] = set()
+    for spot in order:
+        for port, outlets in spot.inputs:
+            seen: dict[Outlet, frozenset[str]] = {}
+            for outlet in outlets:
+                for origin, passed in _origins(outlet, spots, options):
+                    if origin in seen:
+                        doubled |= seen[origin] | passed
+                        continue
+                    seen[origin] = passed
+                    streams.append(_written_stream(types, origin, spot.id, port))
+    return Assembled(
+        document={
+            "version": 1,
+            "name": pipeline.blueprint.form.name,
+            "tasks": [_task(pipeline, spot, options) for spot in order],
+            "streams": streams,
+        },
+        spots=tuple(spot.id for spot in order),
+        doubled=frozenset(doubled),
+    )
+
+
+def _type(pipeline: Pipeline, spot: Spot, options: Mapping[str, str]) -> AnyTaskType | None:
+    return spot.type if spot.choice is None else pipeline.candidates[spot.id][options[spot.id]].type
+
+
+def _written_stream(types: Mapping[str, AnyTaskType], origin: Outlet, to: str, port: str) -> dict[str, str]:
+    """A stream as somebody would write it: without a port that is the only one."""
+    return {
+        "from": origin.origin,
+        **({"from_port": origin.port} if len(types[origin.origin].outputs) > 1 else {}),
+        "to": to,
+        **({"to_port": port} if len(types[to].inputs) > 1 else {}),
+    }
+
+
+def _is_idle(spot: Spot, options: Mapping[str, str]) -> bool:
+    return spot.choice is not None and options[spot.id] == NO_OP
+
+
+def _origins(
+    outlet: Outlet, spots: Mapping[str, Spot], options: Mapping[str, str]
+) -> Iterator[tuple[Outlet, frozenset[str]]]:
+    """The streams that reach an outlet through places that hold nothing, and those places."""
+    spot = spots[outlet.origin]
+    if not _is_idle(spot, options):
+        yield outlet, frozenset()
+        return
+    for each in spot.inputs:
+        for stream in each.streams:
+            for origin, passed in _origins(stream, spots, options):
+                yield origin, passed | {spot.id}
+
+
+def _task(pipeline: Pipeline, spot: Spot, options: Mapping[str, str]) -> Mapping[str, Any]:
+    if spot.task is not None:
+        return _written(spot.task)
+    candidate = pipeline.candidates[spot.id][options[spot.id]]
+    tags = [] if candidate.module is None else sorted({*candidate.module.form.host_tags})
+    return {
+        "id": spot.id,
+        "type": candidate.type.name,
+        "config": dict(candidate.config),
+        "module": candidate.name,
+        **({"tags": tags} if tags else {}),
+    }
+
+
+def _written(task: TaskForm) -> Mapping[str, Any]:
+    return task.model_dump(exclude_defaults=True)
+
+
+_MOST_REMEDIES = 3
+_WORDS = {
+    Asked.GOAL: "the goal {at}",
+    Asked.REQUIRED: "what the point {at} requires",
+    Asked.ENSURED: "what the point {at} ensures",
+    Asked.CONDITIONS: "what the modules for {at} require",
+    Asked.TYPES: "the fields that {at} needs",
+    Asked.MEETING: "that the streams that meet at {at} have equal values",
+    Asked.MEETING_TYPES: "that the streams that meet at {at} have equal fields",
+    Asked.SAME: "that {at} has the same module as another point",
+}
+
+
+def refusal_of(pipeline: Pipeline, why: Sequence[Demand], remedies: Sequence[Remedy]) -> list[Problem]:
+    """A problem for each demand in a conflict."""
+    helps = [_remedy(each) for each in remedies[:_MOST_REMEDIES]]
+    remedy = ", or ".join(helps) or "ask for less"
+    if not why:
+        return [Problem(pointer="", code="no-plan", message="no choice of modules fits together", remedy=remedy)]
+    return [
+        Problem(
+            pointer=_place(pipeline, demand),
+            code="no-plan",
+            message=f"there is no plan: {_words(demand)} cannot hold{_others(demand, why)}",
+            remedy=remedy,
+        )
+        for demand in why
+    ]
+
+
+def assignment_words(variable: str, value: str) -> str:
+    """A variable and its value as a tenant would say it.
+
+    >>> assignment_words("unit", '"kelvin"'), assignment_words("field:hot", '"boolean"')
+    ("unit = 'kelvin'", "a field 'hot' of kind boolean")
+    """
+    if variable == PAIR:
+        return "pairs" if value != UNSET else "single events"
+    if variable.startswith(FIELD):
+        name = quoted(variable.removeprefix(FIELD))
+        return f"no field {name}" if value == UNSET else f"a field {name} of kind {json.loads(value)}"
+    read = json.loads(value)
+    return f"{variable} = {quoted(read) if isinstance(read, str) else value}"
+
+
+def _others(demand: Demand, why: Sequence[Demand]) -> str:
+    others = [_words(each) for each in why if each != demand]
+    return f" together with {' and '.join(others)}" if others else ""
+
+
+def _words(demand: Demand) -> str:
+    if demand.kind is Asked.GOAL:
+        return _WORDS[demand.kind].format(at=demand.at)
+    return _WORDS[demand.kind].format(at=quoted(demand.at))
+
+
+def _place(pipeline: Pipeline, demand: Demand) -> str:
+    if demand.kind is Asked.GOAL:
+        return demand.at
+    if demand.kind is Asked.MEETING and demand.at in pipeline.blueprint.form.meets:
+        return pointer("meets", demand.at)
+    spot = next(each for each in pipeline.blueprint.spots if each.id == demand.at)
+    if spot.choice is None:
+        return pointer("tasks", spot.at)
+    within = {Asked.REQUIRED: ("require",), Asked.ENSURED: ("ensure",), Asked.SAME: ("same",)}.get(demand.kind, ())
+    return pointer("tasks", spot.at, "gap" if spot.point is None else "point", *within)
+
+
+def _remedy(remedy: Remedy) -> str:
+    if remedy.meets_by_either:
+        return f"let streams meet by either at {quoted(remedy.vertex)}"
+    if not remedy.ensures:
+        return f"allow a module at {quoted(remedy.vertex)} that requires less"
+    effects = " and ".join(assignment_words(name, value) for name, value in remedy.ensures)
+    return f"publish a module for {quoted(remedy.vertex)} that ensures {effects}"
+
 
 MOST_TRIES = 50
 """Plans whose documents did not pass, before planning gives up."""
@@ -130,3 +308,126 @@ def _refused(problem: Problem) -> Problem:
         code="no-plan",
         message=f"no choice of modules passes the checks; of one of them: {problem.message}",
     )
+
+
+class InvalidDocuments(Exception):
+    """Some of several documents cannot be planned."""
+
+    def __init__(self, refusals: Mapping[int, InvalidDocument]) -> None:
+        self.refusals = refusals
+        """By the places of the documents."""
+        super().__init__("; ".join(map(str, refusals.values())))
+
+
+def plan_together(
+    pipelines: Sequence[Pipeline], checks: Sequence[Check], *, left: TimeLeft = half_a_minute
+) -> tuple[PlannedPipeline, ...]:
+    """The plans that start the fewest tasks in all, and are best by what the pipelines prefer, in this order.
+
+    Raises `InvalidDocuments` if some have no plan, and `OutOfTime`.
+    """
+    problem = joint_problem([each.problem for each in pipelines])
+    order = tuple(
+        dict.fromkeys([Criterion.RESIDUE, *(each for one in pipelines for each in one.blueprint.form.prefer)])
+    )
+    for _ in range(MOST_TRIES):
+        plan = find_plan(problem, order, left=left)
+        if plan is None:
+            break
+        options = [_options_of(plan, at, each.problem) for at, each in enumerate(pipelines)]
+        made = [assembled(each, chosen) for each, chosen in zip(pipelines, options, strict=True)]
+        excluded = _shortcomings(pipelines, options, made, checks)
+        if not excluded:
+            return tuple(
+                PlannedPipeline(pipeline=each, plan=_plan_of(each, chosen, plan), assembled=document)
+                for each, chosen, document in zip(pipelines, options, made, strict=True)
+            )
+        problem = replace(problem, excluded=(*problem.excluded, *excluded))
+    return _alone(pipelines, checks, left)
+
+
+def joint_problem(problems: Sequence[PlanningProblem]) -> PlanningProblem:
+    """Several problems as one; the names of vertices and streams begin with the place of their problem."""
+    variables: dict[str, StateVariable] = {}
+    for each in (each for problem in problems for each in problem.variables):
+        known = variables.get(each.name)
+        variables[each.name] = each if known is None else replace(known, domain=known.domain | each.domain)
+    numbered = list(enumerate(problems))
+    return PlanningProblem(
+        variables=tuple(variables.values()),
+        given={_numbered_stream(at, stream): state for at, each in numbered for stream, state in each.given.items()},
+        vertices=tuple(_numbered_vertex(at, vertex) for at, each in numbered for vertex in each.vertices),
+        goals=tuple(
+            replace(
+                goal, name=f"/{at}{goal.name}", streams=tuple(_numbered_stream(at, stream) for stream in goal.streams)
+            )
+            for at, each in numbered
+            for goal in each.goals
+        ),
+        running=tuple({task.id: task for each in problems for task in each.running}.values()),
+        origins={_name(at, spot): source for at, each in numbered for spot, source in each.origins.items()},
+        confined=frozenset(_name(at, spot) for at, each in numbered for spot in each.confined),
+        present={_name(at, place): held for at, each in numbered for place, held in each.present.items()},
+        excluded=tuple(_named(at, options) for at, each in numbered for options in each.excluded),
+    )
+
+
+def _name(at: int, name: str) -> str:
+    return f"{at}/{name}"
+
+
+def _named(at: int, options: Mapping[str, str]) -> dict[str, str]:
+    return {_name(at, vertex): option for vertex, option in options.items()}
+
+
+def _numbered_stream(at: int, stream: Outlet) -> Outlet:
+    return stream._replace(origin=_name(at, stream.origin))
+
+
+def _numbered_vertex(at: int, vertex: Vertex) -> Vertex:
+    return replace(
+        vertex,
+        id=_name(at, vertex.id),
+        inputs=tuple(
+            Inflow(each.port, tuple(_numbered_stream(at, stream) for stream in each.streams)) for each in vertex.inputs
+        ),
+        same=vertex.same and _name(at, vertex.same),
+    )
+
+
+def _options_of(plan: PipelinePlan, at: int, problem: PlanningProblem) -> dict[str, str]:
+    return {vertex.id: plan.options[_name(at, vertex.id)] for vertex in problem.vertices}
+
+
+def _shortcomings(
+    pipelines: Sequence[Pipeline],
+    options: Sequence[Mapping[str, str]],
+    made: Sequence[Assembled],
+    checks: Sequence[Check],
+) -> list[dict[str, str]]:
+    """What must not be chosen together again, of each document that does not pass its check."""
+    found = []
+    for at, (pipeline, chosen, document, check) in enumerate(zip(pipelines, options, made, checks, strict=True)):
+        if (wrong := shortcoming(pipeline.problem, chosen, document, check)) is not None:
+            found.append(_named(at, wrong.excluded))
+    return found
+
+
+def _plan_of(pipeline: Pipeline, chosen: Mapping[str, str], joint: PipelinePlan) -> PipelinePlan:
+    """The part of a joint plan that is one pipeline's, with its own figures."""
+    plan = plan_with(pipeline.problem, chosen, pipeline.blueprint.form.prefer)
+    return replace(plan, is_optimal=joint.is_optimal)
+
+
+def _alone(pipelines: Sequence[Pipeline], checks: Sequence[Check], left: TimeLeft) -> tuple[PlannedPipeline, ...]:
+    """The plans of pipelines without a joint one, of which some have no plan at all."""
+    planned: list[PlannedPipeline] = []
+    refusals: dict[int, InvalidDocument] = {}
+    for at, (pipeline, check) in enumerate(zip(pipelines, checks, strict=True)):
+        try:
+            planned.append(plan_pipeline(pipeline, check, left=left))
+        except InvalidDocument as refused:
+            refusals[at] = refused
+    if refusals:
+        raise InvalidDocuments(refusals)
+    return tuple(planned)

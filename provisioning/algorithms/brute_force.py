@@ -7,14 +7,9 @@ costs too much.
 import itertools
 from collections.abc import Iterator
 
-from provisioning.algorithms.core_kinds import CoreKind, Counts, assembled, kinds_of
-from provisioning.algorithms.repack import cheapest
-from provisioning.dataflow_figures import Active, DataflowFigures
-from provisioning.deployment import Deployment
-from provisioning.machine_class import MachineClass
-from provisioning.outlook import Rates
-from provisioning.profit import ProfitGoal
-from provisioning.throughput import ideal_rates, omega
+from provisioning.algorithms.repack import CoreKind, Counts, assembled, cheapest, kinds_of
+from provisioning.deployment import Deployment, Rates
+from provisioning.figures import Active, DataflowFigures, MachineClass, ProfitGoal, ideal_rates, omega
 
 _PLENTY = float("inf")
 _ROUNDING = 1e-9

@@ -9,13 +9,8 @@ import random
 from dataclasses import dataclass, replace
 
 from provisioning.algorithms import greedy
-from provisioning.dataflow_figures import Active, DataflowFigures
-from provisioning.deployment import Deployment
-from provisioning.deployment_draft import DeploymentDraft
-from provisioning.machine_class import MachineClass
-from provisioning.outlook import Outlook, Rates
-from provisioning.profit import ProfitGoal
-from provisioning.throughput import omega
+from provisioning.deployment import Deployment, DeploymentDraft, Outlook, Rates
+from provisioning.figures import Active, DataflowFigures, MachineClass, ProfitGoal, omega
 
 Gene = tuple[int, tuple[int, ...], int]
 """A machine: its class, the task of each core, where -1 is a free one, and its number if it is rented, or -1."""

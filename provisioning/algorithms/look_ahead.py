@@ -9,13 +9,10 @@ are ordered before they are needed. Predictions are clamped, and the number of s
 import math
 from dataclasses import dataclass
 
+from provisioning.algorithms.reaction import weight
 from provisioning.algorithms.repack import gather
-from provisioning.algorithms.resource_change import weight
-from provisioning.deployment import Deployment
-from provisioning.deployment_draft import DeploymentDraft
-from provisioning.machine_class import MachineClass
-from provisioning.outlook import Outlook, Speeds
-from provisioning.throughput import ideal_rates, local_shares, mean_share, served
+from provisioning.deployment import Deployment, DeploymentDraft, Outlook, Speeds
+from provisioning.figures import MachineClass, ideal_rates, local_shares, mean_share, served
 
 MOST_ACTIONS = 400
 

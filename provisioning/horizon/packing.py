@@ -4,23 +4,205 @@ Every task first gets the cores for the wanted part of what it needs, which suff
 something over, so cores are then taken back, many at once. What that loses at least is known beforehand from one pass
 backwards: throughput is a concave function of the capacities, so its slope bounds every loss, also of several cores
 together. At last better alternates take what is still left over.
+
+`CoreMenu` says what capacities cost: the cheapest cores of so much power, and the next smaller ones. `sink_levels` says
+what part of its events each sink gets, so that the mean is reached at a low price. Whole cores make some levels cheap:
+just where a task makes do with a core less. So some sinks get all of their events and others few, if that costs less
+than the same for all. What lies above several sinks serves the highest of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
-from provisioning.algorithms.core_kinds import Counts, assembled
 from provisioning.algorithms.greedy import depth_first, grow
-from provisioning.dataflow_figures import Active, DataflowFigures
-from provisioning.deployment import Deployment
-from provisioning.deployment_draft import DeploymentDraft
-from provisioning.horizon.core_menu import CoreMenu
-from provisioning.horizon.sink_levels import sink_levels
-from provisioning.outlook import Rates
-from provisioning.profit import ProfitGoal
-from provisioning.throughput import ideal_rates, mean_share, served
+from provisioning.algorithms.repack import CoreKind, Counts, assembled, kinds_of
+from provisioning.deployment import Deployment, DeploymentDraft, Rates
+from provisioning.figures import Active, DataflowFigures, MachineClass, ProfitGoal, ideal_rates, mean_share, served
 
 _ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Smaller:
+    """The next smaller capacity of a task."""
+
+    counts: Counts
+    lost: float
+    """Power."""
+    saved: float
+    """Price."""
+
+
+class CoreMenu:
+    """What capacities cost: kinds of cores, by the tags that a task needs."""
+
+    def __init__(self, classes: Sequence[MachineClass]) -> None:
+        """Offer what the classes have."""
+        self.classes = tuple(classes)
+        self.kinds: tuple[CoreKind, ...] = kinds_of(classes)
+        self.prices = tuple(kind.least_price for kind in self.kinds)
+        self.speeds = tuple(kind.speed for kind in self.kinds)
+        self.power_price = min(price / speed for price, speed in zip(self.prices, self.speeds, strict=True))
+        """The lowest price of a reference core by the hour."""
+        self._fitting: dict[frozenset[str], tuple[int, ...]] = {}
+        self._smaller: dict[tuple[frozenset[str], Counts], _Smaller | None] = {}
+
+    def cover(self, tags: frozenset[str], power: float) -> tuple[float, int, int, int]:
+        """The price of the cheapest cores of so much power; so many of one kind, and the kind of one more, or -1."""
+        best: tuple[float, int, int, int] | None = None
+        fitting = self._offering(tags)
+        for kind in fitting:
+            whole = int(power / self.speeds[kind] + _ROUNDING)
+            rest = power - whole * self.speeds[kind]
+            price, last = whole * self.prices[kind], -1
+            if rest > _ROUNDING or not whole:
+                last = min(
+                    (one for one in fitting if self.speeds[one] >= rest - _ROUNDING), key=self.prices.__getitem__
+                )
+                price += self.prices[last]
+            if best is None or price < best[0] - _ROUNDING:
+                best = price, whole, kind, last
+        if best is None:
+            raise ValueError(f"no class of machines offers {', '.join(sorted(tags)) or 'a core'}; add one")
+        return best
+
+    def counts(self, tags: frozenset[str], power: float) -> Counts:
+        """The cheapest cores of so much power."""
+        _, whole, kind, last = self.cover(tags, power)
+        return tuple(whole * (at == kind) + (at == last) for at in range(len(self.kinds)))
+
+    def power(self, counts: Counts) -> float:
+        """What so many cores do."""
+        return sum(count * speed for count, speed in zip(counts, self.speeds, strict=True))
+
+    def price(self, counts: Counts) -> float:
+        """What so many cores cost at least."""
+        return sum(count * price for count, price in zip(counts, self.prices, strict=True))
+
+    def smaller(self, tags: frozenset[str], counts: Counts) -> _Smaller | None:
+        """One core less, or a cheaper one in its place, whichever loses least power; None if nothing is to be saved."""
+        key = tags, counts
+        if key not in self._smaller:
+            options = [one for one in self._less(tags, counts) if one.saved > _ROUNDING]
+            self._smaller[key] = min(options, key=lambda one: (one.lost, -one.saved), default=None)
+        return self._smaller[key]
+
+    def _offering(self, tags: frozenset[str]) -> tuple[int, ...]:
+        if tags not in self._fitting:
+            self._fitting[tags] = tuple(at for at, kind in enumerate(self.kinds) if tags <= kind.tags)
+        return self._fitting[tags]
+
+    def _less(self, tags: frozenset[str], counts: Counts) -> Iterator[_Smaller]:
+        for kind, count in enumerate(counts):
+            if not count:
+                continue
+            without = (*counts[:kind], count - 1, *counts[kind + 1 :])
+            if sum(without):
+                yield _Smaller(counts=without, lost=self.speeds[kind], saved=self.prices[kind])
+            for other in self._offering(tags):
+                if self.speeds[other] < self.speeds[kind]:
+                    yield _Smaller(
+                        counts=(*without[:other], without[other] + 1, *without[other + 1 :]),
+                        lost=self.speeds[kind] - self.speeds[other],
+                        saved=self.prices[kind] - self.prices[other],
+                    )
+
+
+def menus(dataflow: DataflowFigures, classes: Sequence[MachineClass]) -> Iterator[CoreMenu]:
+    """All classes, and, if a core is cheapest only on a machine that is full, also some of them."""
+    kinds = kinds_of(classes)
+    yield CoreMenu(classes)
+    if all(kind.linear for kind in kinds):
+        return
+    wanted = {task.tags for task in dataflow.tasks}
+    without = [tuple(other for other in kinds if other is not kind) for kind in kinds]
+    for some in dict.fromkeys((*without, *((kind,) for kind in kinds))):
+        if all(any(tags <= kind.tags for kind in some) for tags in wanted):
+            yield CoreMenu([one for kind in some for one in kind.classes])
+
+
+_SHARED = -1
+_STEPS = 4
+"""The cores less of a task that are considered."""
+_LEVELS = 24
+"""The levels of a sink that are considered."""
+
+Price = Callable[[int, float], float]
+"""Of a task, the price of the cores for so many reference cores."""
+
+
+def sink_levels(  # noqa: PLR0913  all that a level follows from
+    dataflow: DataflowFigures, needs: Sequence[float], price: Price, grain: float, *, highest: float, mean: float
+) -> list[float]:
+    """The level of each task, with none above the highest one, and with so high a mean over sinks and tenants."""
+    regions = _regions(dataflow)
+    total = sum(dataflow.tasks[at].tenants for at in dataflow.sinks)
+    spare = (highest - mean) * total
+    chosen = dict.fromkeys(regions, highest)
+    moves: list[tuple[float, float, int, float]] = []
+    for sink, tasks in regions.items():
+        curve = _curve(tasks, needs, price, grain, highest)
+        weight = dataflow.tasks[sink].tenants
+        for (above, dear), (level, cheap) in pairwise(curve):
+            loss = weight * (above - level)
+            moves.append(((cheap - dear) / loss, loss, sink, level))
+    closed: set[int] = set()
+    for _, loss, sink, level in sorted(moves, key=lambda move: (move[0], -move[3])):
+        if sink in closed:
+            continue
+        if loss > spare + _ROUNDING:
+            closed.add(sink)
+            continue
+        spare -= loss
+        chosen[sink] = level
+    found = [highest] * len(dataflow.tasks)
+    for sink, tasks in regions.items():
+        for task in tasks:
+            found[task] = chosen[sink]
+    return found
+
+
+def _regions(dataflow: DataflowFigures) -> dict[int, list[int]]:
+    """For each sink the tasks that work for it alone."""
+    label = [_SHARED] * len(dataflow.tasks)
+    regions: defaultdict[int, list[int]] = defaultdict(list)
+    for at in reversed(range(len(dataflow.tasks))):
+        below = {label[child] for child in dataflow.children[at]}
+        label[at] = at if not below else below.pop() if len(below) == 1 else _SHARED
+        if label[at] != _SHARED:
+            regions[label[at]].append(at)
+    return regions
+
+
+def _curve(
+    tasks: Sequence[int], needs: Sequence[float], price: Price, grain: float, highest: float
+) -> list[tuple[float, float]]:
+    """Levels of a region and their prices, from the highest one down; convex, so that what saves most comes first."""
+    levels = {0.0}
+    for task in tasks:
+        if needs[task] > 0:
+            whole = int(needs[task] * highest / grain - _ROUNDING)
+            levels |= {cores * grain / needs[task] for cores in range(max(1, whole - _STEPS + 1), whole + 1)}
+    ordered = sorted(level for level in levels if level < highest - _ROUNDING)
+    if len(ordered) > _LEVELS:
+        ordered = [ordered[round(at * (len(ordered) - 1) / (_LEVELS - 1))] for at in range(_LEVELS)]
+    hull: list[tuple[float, float]] = []
+    for level in (highest, *reversed(ordered)):
+        point = level, sum(price(task, needs[task] * level) for task in tasks)
+        while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-2], point):
+            hull.pop()
+        hull.append(point)
+    return [point for at, point in enumerate(hull) if not at or point[1] < hull[at - 1][1] - _ROUNDING]
+
+
+def _slope(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """What is saved on the way down, by level."""
+    return (one[1] - other[1]) / (one[0] - other[0])
+
+
 _MOST_WORK = 400_000
 """How many tasks are looked at while cores are taken back from a packing: small ones get every try, large ones few."""
 _LEAST_TRIES = 20

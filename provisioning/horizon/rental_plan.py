@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 from ortools.linear_solver.python import model_builder
 
+from provisioning.deployment import Outlook
+from provisioning.figures import HOUR, MachineClass, Rental, needs
 from provisioning.horizon.mixes import Mix
-from provisioning.machine_class import HOUR, MachineClass, Rental
-from provisioning.outlook import Outlook
-from provisioning.throughput import needs
 
 _SHORT = 20.0
 """How much dearer power that lacks is than power that is rented."""

@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from adaptation.documents.dynamic_document import DynamicDocument
-from adaptation.documents.dynamic_reader import read_dynamic
+from adaptation.document_reader import read_dynamic
+from adaptation.documents import DynamicDocument
 from dags import Dataflow, Kind, Schema, Source, canonicalise
 from engine import installed_catalogue
 

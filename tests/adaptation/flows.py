@@ -2,10 +2,9 @@
 
 from hypothesis import strategies as st
 
-from adaptation.best_choice import ChoiceSpace
-from adaptation.documents.dynamic_form import Policy
+from adaptation.decision import ChoiceSpace, Permission
+from adaptation.documents import Policy
 from adaptation.flow import ONLY, FlowAlternate, FlowEdge, FlowGraph, FlowTask
-from adaptation.permission import Permission
 
 COSTS = st.sampled_from([0.0, 0.001, 0.002, 0.005, 0.01])
 SHARES = st.sampled_from([0.0, 0.5, 1.0, 1.0, 2.0])

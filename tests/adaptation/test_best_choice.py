@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaptation import best_choice as searched
-from adaptation.best_choice import ChoiceSpace, best_choice
-from adaptation.documents.dynamic_document import Selection
+from adaptation import decision as searched
+from adaptation.decision import ChoiceSpace, best_choice
+from adaptation.documents import Selection
 from adaptation.flow import ONLY, FlowAlternate, FlowEdge, FlowGraph, FlowTask
 from tests.adaptation.flows import CORES, spaces
 

@@ -6,12 +6,18 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaptation.best_choice import ChoiceSpace, best_choice
-from adaptation.decision import ChoiceDecision, Ground, Patience, StandingChoice, decide
-from adaptation.documents.dynamic_document import Selection
-from adaptation.documents.dynamic_form import Policy
+from adaptation.decision import (
+    ChoiceDecision,
+    ChoiceSpace,
+    Ground,
+    Patience,
+    Permission,
+    StandingChoice,
+    best_choice,
+    decide,
+)
+from adaptation.documents import Policy, Selection
 from adaptation.flow import ONLY, FlowAlternate, FlowEdge, FlowGraph, FlowTask
-from adaptation.permission import Permission
 from tests.adaptation.flows import CORES, GATED, POLICIES, dynamic_in, flows, permissions
 
 NEARLY = 1e-9

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from adaptation.documents.dynamic_document import DynamicDocument
+from adaptation.decision import guards_of, permission, value_guards_of
+from adaptation.documents import DynamicDocument
 from adaptation.flow import FlowFigures, TaskMeasure, flow_of
-from adaptation.guards.cases import MetricKey
-from adaptation.guards.guard_states import BEFORE_ANY_LOOK, GuardStates, advance
-from adaptation.guards.observed import DomainEvent, Observed
-from adaptation.permission import guards_of, permission, value_guards_of
+from adaptation.guard_states import BEFORE_ANY_LOOK, DomainEvent, GuardStates, Observed, advance
+from adaptation.guards import MetricKey
 from tests.adaptation.drawn import read
 
 NIGHT = {"clock": {"from": "22:00", "to": "06:00"}}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptation.decision import Ground, Patience, StandingChoice
-from adaptation.documents.dynamic_document import Selection
+from adaptation.documents import Selection
 from adaptation.shared_switches import Sharer, decide_together
 from tests.adaptation.flows import CORES, POLICIES, flows, permissions
 from tests.adaptation.test_decision import ground_at, standing_choices

@@ -46,7 +46,7 @@ from dags import Catalogue, Kind, Schema, Source, Visibility, canonicalise
 from engine.tasks import TYPES
 from engine.trial import try_out
 from merge import RunningGraph, merge
-from workloads.service_process import RunFailed
+from workloads.service import RunFailed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ADDRESS = Address(host="127.0.0.1", port=1883)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from adaptation.documents.dynamic_reader import read_dynamic
+from adaptation.document_reader import read_dynamic
 from adaptation.flow import TaskMeasure
-from adaptation.guards.cases import MetricKey
+from adaptation.guards import MetricKey
 from manager.adaptation.measurement import FlowMeasured, adapted_dataflow, adapted_row
 from manager.kernel.dataflow_rows import dataflow_of
 from tests.console.conftest import ConsoleService, PageFor

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from manager.rest.examples import MODULE_FORM
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.managers import OPERATOR, caller
 

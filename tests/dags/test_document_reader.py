@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dags.document_reader import read
+from dags.document import read
 from dags.json_text import MOST_DOCUMENT_BYTES, MOST_NESTING, MOST_UNFIT
 from tests.dags.refusal import canonicalise, codes, kept, problem, problems, value_problems
 from tests.notation import document

@@ -7,8 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has no types of its own
 
 from dags import Document, InvalidDocument
-from dags.document import MOST_TASKS
-from dags.document_reader import read
+from dags.document import MOST_TASKS, read
 from tests.notation import document
 
 VALIDATOR = Draft202012Validator(Document.model_json_schema())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dags import Config, Kind, NamesSource, Ports, Read, Schema, Schemas, State, TaskType, Unsuitable
-from dags.ports import LONGEST_PORT, MOST_PORTS
+from dags.task_type import LONGEST_PORT, MOST_PORTS
 from tests.catalogue import SCHEMA, NoConfig
 from tests.dags.refusal import canonicalise, catalogue_with, codes, problem, problems
 from tests.notation import document, flow

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from bridge import Item, Spool, packed
-from dags.divisibility import GROUPS
+from dags.dataflow import GROUPS
 from engine.behaviour import installed_behaviours
 from engine.catalogue import installed_catalogue
 from engine.job.plan_log import divided

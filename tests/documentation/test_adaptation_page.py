@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel
 
 from adaptation.decision import Patience
-from adaptation.documents.dynamic_form import MOST_ALTERNATES, AlternateForm, DynamicTaskForm, Policy
-from adaptation.documents.dynamic_reader import FEWEST_ALTERNATES, read_dynamic
-from adaptation.guards.conditions import KNOWN_METRICS, Guard
+from adaptation.document_reader import FEWEST_ALTERNATES, read_dynamic
+from adaptation.documents import MOST_ALTERNATES, AlternateForm, DynamicTaskForm, Policy
+from adaptation.guards import KNOWN_METRICS, Guard
 from tests.adaptation.drawn import canonical
 from tests.documentation.pages import ROOT, page
 

@@ -11,16 +11,16 @@ from pydantic import BaseModel
 
 from dags import InvalidDocument
 from engine import installed_catalogue
-from planning.forms.module_form import MOST_SOURCE, CodeForm, InstalledForm, ModuleForm, OutputForm
+from planning.constraint import ModuleShape
+from planning.forms import MOST_SOURCE, CodeForm, InstalledForm, ModuleForm, OutputForm
 from planning.pipelines.module import read_module
-from planning.shape import ModuleShape
 from tests.documentation.pages import ROOT, page
 
 PAGE = page("docs/modules.md")
 EXAMPLES = [example.text for example in PAGE.examples if example.language == "json"]
 CODES = PAGE.table("Problems").column()
 FORMS: dict[str, list[type[BaseModel]]] = {"The form": [ModuleForm, InstalledForm], "Code": [CodeForm, OutputForm]}
-READERS = ("planning/pipelines/module.py", "planning/forms/constraint_reader.py")
+READERS = ("planning/pipelines/module.py", "planning/forms.py")
 """Where the problems of modules are found."""
 
 PLAIN: dict[str, Any] = {"name": "a", "version": 1, "shape": "filter", "installed": {"type": "range_filter"}}

@@ -5,8 +5,8 @@ import json
 from dags import Kind, Schema, Source
 from engine import installed_catalogue
 from planning.pipelines.module import read_module
-from planning.pipelines.pipeline import Surroundings, read_pipeline
 from planning.pipelines.planned import plan_pipeline
+from planning.pipelines.reader import Surroundings, read_pipeline
 from tests.documentation.pages import ROOT, page
 
 

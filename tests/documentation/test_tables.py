@@ -10,10 +10,10 @@ from pydantic import BaseModel
 
 from dags import TaskType
 from dags.canonical import DRAFT_CHECKS, FORMS
-from dags.canonical.fields import MOST_FIELDS
+from dags.canonical.streams import MOST_FIELDS
 from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
 from dags.json_text import LARGEST_INTEGER, LONGEST_KEY, MOST_DOCUMENT_BYTES, MOST_NESTING
-from dags.ports import MOST_PORTS
+from dags.task_type import MOST_PORTS
 from engine.job.lifecycle import JOB_LIFE
 from merge import STRATEGIES
 from tests.documentation import rest_reference, task_library
@@ -72,7 +72,7 @@ def test_every_field_of_a_task_type_is_described() -> None:
 def test_every_pass_is_described_in_its_order() -> None:
     """The path of a submission names the passes as they run."""
     checks, forms = ([step.__name__ for step in steps] for steps in (DRAFT_CHECKS, FORMS))
-    expected = ["dags.document_reader.read", *checks, "accept", *forms, "collapse"]
+    expected = ["dags.document.read", *checks, "accept", *forms, "collapse"]
     assert expected == page("docs/architecture.md").table("The passes").column()
 
 

@@ -6,7 +6,7 @@ from zlib import crc32
 
 import pytest
 
-from dags.divisibility import GROUPS, evenly
+from dags.dataflow import GROUPS, evenly
 from engine.records.state import packed_key
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from bridge import Item, Spool, packed
-from dags.divisibility import evenly
+from dags.dataflow import evenly
 from engine.behaviour import installed_behaviours
 from engine.catalogue import installed_catalogue
 from engine.kernel.entering_events import groups_of

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaptation.documents.dynamic_reader import read_dynamic, read_policy
-from adaptation.documents.resolution import choices_in, resolve
+from adaptation.document_reader import read_dynamic, read_policy
+from adaptation.documents import choices_in, resolve
 from adaptation.flow import flow_of
 from dags import InvalidDocument
 from tests.adaptation.documents.test_bad_documents import DOCUMENT

@@ -54,7 +54,7 @@ from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers
 from tests.brokers import KINDS
 from tests.manager.memory_outputs import output
-from workloads.outputs import Outputs, connected_tenants
+from workloads.service import Outputs, connected_tenants
 
 BOUND = 30.0
 USERS = {"braid": "a password of its own"}

@@ -10,7 +10,7 @@ from manager.answers.pipelines import ReplanAnswer, ReplanForm, ReplanKind
 from manager.answers.reconfigurations import ReconfigurationForm, TaskPresence
 from manager.client.client import Client
 from manager.client.errors import Refused
-from planning.planning_problem import Criterion
+from planning.problem import Criterion
 from tests.integration.hosting import QUICK, numbers
 from tests.integration.serving import Served, street
 from tests.integration.test_reconfigurations import KEYS, until_switched, version

@@ -23,8 +23,8 @@ from tests.integration.hosting import HOST, QUICK, Hosting
 from tests.tasks.pictures import Point, read_back
 from tests.tasks.references import join, predictive, statistics
 from workloads.riotbench import applications as riotbench
+from workloads.riotbench.applications import Document
 from workloads.riotbench.datasets import URBAN
-from workloads.riotbench.document_builder import Document
 from workloads.riotbench.rows import row
 
 pytestmark = pytest.mark.spark

@@ -27,13 +27,10 @@ from manager.answers.dataflows import DataflowState, Stop, SubmitAnswer
 from manager.answers.tenants import TenantForm
 from manager.client.client import Client
 from tests.integration.serving import Served
-from workloads.replay.modes import document_in
-from workloads.replay.tenant_assignment import source_form
+from workloads.replay.plan import document_in, source_form
 from workloads.riotbench.datasets import DATA_SETS
-from workloads.traces.random_walk import random_walk
-from workloads.traces.trace_file import Action, TracePhase, TraceStep
-from workloads.workload import Document, Event, Workload
-from workloads.workload_loader import load_workload
+from workloads.traces import Action, TracePhase, TraceStep, random_walk
+from workloads.workload import Document, Event, Workload, load_workload
 
 pytestmark = [pytest.mark.full, pytest.mark.spark]
 TENANT = "city"

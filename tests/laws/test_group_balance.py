@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags.divisibility import GROUPS, evenly
+from dags.dataflow import GROUPS, evenly
 from merge.shards import BETTER, UNEVEN, balanced, loads_of
 
 

@@ -5,7 +5,7 @@ import math
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from dags.divisibility import GROUPS
+from dags.dataflow import GROUPS
 from merge import Costs, DividedWork, shards_for
 from merge.shards import CALM, WholePart
 

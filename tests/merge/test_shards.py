@@ -1,6 +1,6 @@
 """Shards by example: how work is divided, who gets shards, and what placement makes of them."""
 
-from dags.divisibility import evenly
+from dags.dataflow import evenly
 from merge import Costs, DividedWork, Host, Instance, JobId, isolate, rescaled
 from merge.shards import WholePart, divided_work
 from tests.merge.floor import Floor

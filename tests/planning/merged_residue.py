@@ -16,8 +16,8 @@ from typing import Any
 from dags import Catalogue, Config, Dataflow, Ports, Schema, Source, TaskType, Visibility, canonicalise
 from manager.pipelines.composer import running_vertices, shareable
 from merge import RunningGraph, merge
-from planning.pipelines.candidates import computes
-from planning.planning_problem import Inflow, Option, Outlet, PlanningProblem, Vertex
+from planning.pipelines.reader import computes
+from planning.problem import Inflow, Option, Outlet, PlanningProblem, Vertex
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _SHARED, _CONFINED = ("clean", "sort"), "look"

@@ -5,7 +5,7 @@ from itertools import product
 from typing import NamedTuple
 
 from planning.constraint import All, Constraint, Equals, Not, Same
-from planning.planning_problem import Criterion, Inflow, Meeting, Option, Outlet, PlanningProblem, Vertex
+from planning.problem import Criterion, Inflow, Meeting, Option, Outlet, PlanningProblem, Vertex
 
 State = Mapping[str, str]
 States = Mapping[Outlet, State]

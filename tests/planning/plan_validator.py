@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from planning.constraint import UNSET, State, affected, holds
-from planning.pipeline_plan import PipelinePlan
-from planning.places import Junction, base, entry, inlet, meetings
-from planning.planning_problem import Meeting, Option, Outlet, PlanningProblem, Vertex
+from planning.plan import PipelinePlan
+from planning.problem import Junction, Meeting, Option, Outlet, PlanningProblem, Vertex, base, entry, inlet, meetings
 
 
 def violations(problem: PlanningProblem, plan: PipelinePlan) -> Iterator[str]:

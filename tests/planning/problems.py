@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from planning.constraint import All, Constraint, Equals, Not, Same, Some
-from planning.planning_problem import (
+from planning.problem import (
     Goal,
     Inflow,
     Meeting,

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from hypothesis import assume, given, settings
 
-from planning.conflict import conflict, demands, keeping, remedies
 from planning.constraint import All, Equals
+from planning.explanation import conflict, demands, keeping, remedies
 from planning.planner import find_plan
-from planning.planning_problem import Meeting, Option, PlanningProblem, Vertex
+from planning.problem import Meeting, Option, PlanningProblem, Vertex
 from tests.planning.oracle import answers
 from tests.planning.problems import problems
 

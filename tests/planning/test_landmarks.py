@@ -3,10 +3,9 @@
 from hypothesis import given, settings
 
 from benchmarks.planner.planning_time import joined_steps
-from planning.landmarks import ChosenOption, landmarks
 from planning.planner import half_a_minute
-from planning.planning_problem import Meeting, PlanningProblem
-from planning.reach import reach
+from planning.problem import Meeting, PlanningProblem
+from planning.reach import ChosenOption, landmarks, reach
 from tests.planning.oracle import answers
 from tests.planning.problems import problems
 

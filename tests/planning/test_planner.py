@@ -9,17 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planning import planner, sweep
-from planning.pipeline_plan import OutOfTime
+from planning.plan import OutOfTime
 from planning.planner import find_plan
-from planning.planning_problem import (
-    Criterion,
-    Inflow,
-    Option,
-    Outlet,
-    PlanningProblem,
-    RunningVertex,
-    Vertex,
-)
+from planning.problem import Criterion, Inflow, Option, Outlet, PlanningProblem, RunningVertex, Vertex
 from tests.planning.oracle import answers, best
 from tests.planning.plan_validator import violations
 from tests.planning.problems import problems
@@ -132,9 +124,9 @@ def test_who_has_planned_still_hears_signals() -> None:
     """An interrupt reaches the handler of the process, and does not kill it."""
     program = """
 import signal
-from planning.pipeline_plan import OutOfTime
+from planning.plan import OutOfTime
 from planning.planner import find_plan
-from planning.planning_problem import Criterion, Inflow, Option, Outlet, PlanningProblem, Vertex
+from planning.problem import Criterion, Inflow, Option, Outlet, PlanningProblem, Vertex
 
 options = (Option(name="a", cost=1), Option(name="b", cost=2))
 vertex = Vertex(id="p", inputs=(Inflow("in", (Outlet("s"),)),), options=options)

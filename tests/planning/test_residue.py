@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from planning.planner import find_plan
-from planning.planning_problem import Criterion
+from planning.problem import Criterion
 from tests.planning.merged_residue import doubled, merged_problem
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import assume, given, settings
 
 from planning.constraint import mentioned
+from planning.explanation import alternatives, supports
 from planning.planner import find_plan
-from planning.planning_problem import Criterion, PlanningProblem, below
-from planning.support import alternatives, supports
+from planning.problem import Criterion, PlanningProblem, below
 from tests.planning.oracle import best
 from tests.planning.problems import problems
 

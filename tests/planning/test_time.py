@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 from benchmarks.planner.long_pipelines import CHAINS, long_pipeline
 from planning import planner, sweep
 from planning.constraint import Equals
-from planning.formulas import Formulas
-from planning.model import Model
-from planning.pipeline_plan import OutOfTime, TimeLeft
+from planning.model import Formulas, Model, Residue
+from planning.plan import OutOfTime, TimeLeft
 from planning.planner import find_plan
-from planning.planning_problem import Criterion, PlanningProblem
+from planning.problem import Criterion, PlanningProblem
 from planning.reach import reach
-from planning.reuse import Residue
 from tests.planning.oracle import best, true
 from tests.planning.plan_validator import violations
 from tests.planning.problems import problems

@@ -2,9 +2,7 @@
 
 from hypothesis import strategies as st
 
-from provisioning.dataflow_figures import AlternateFigures, DataflowFigures, TaskFigures
-from provisioning.machine_class import MachineClass
-from provisioning.profit import ProfitGoal
+from provisioning.figures import AlternateFigures, DataflowFigures, MachineClass, ProfitGoal, TaskFigures
 
 SMALL = MachineClass(name="small", cores=1, speed=1.0, price=0.06, start_seconds=120.0)
 MEDIUM = MachineClass(name="medium", cores=1, speed=2.0, price=0.12, start_seconds=120.0)

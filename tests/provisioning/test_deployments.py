@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from provisioning import horizon
 from provisioning.algorithms import brute_force, genetic, greedy
 from provisioning.algorithms.repack import cheapest
-from provisioning.dataflow_figures import DataflowFigures, TaskFigures, union
 from provisioning.deployment import Deployment
+from provisioning.figures import DataflowFigures, MachineClass, TaskFigures, needs, omega, served, union
 from provisioning.horizon import packing
-from provisioning.machine_class import MachineClass
-from provisioning.throughput import needs, omega, served
 from tests.provisioning.scenes import CHAIN, CLASSES, GPU, LARGE, MEDIUM, SMALL, dataflows, goal, rates_of, task
 
 EVOLUTION = genetic.Evolution(population=12, generations=6)

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provisioning.dataflow_figures import AlternateFigures, DataflowFigures, TaskFigures
+from provisioning.figures import AlternateFigures, DataflowFigures, MachineClass, ProfitGoal, TaskFigures
 from provisioning.horizon import deployed, plan
-from provisioning.machine_class import MachineClass
-from provisioning.profit import ProfitGoal
 
 _NAMES = ("cost", "value", "selectivity", "tenants", "event_bytes", "rate", "cores", "omega", "switch_cost")
 _ANY: st.SearchStrategy[Any] = (

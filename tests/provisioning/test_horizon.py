@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provisioning.algorithms.alternate_costs import causes
-from provisioning.dataflow_figures import Active, DataflowFigures, union
+from provisioning.algorithms.greedy import causes
+from provisioning.figures import Active, DataflowFigures, needs, omega, union
 from provisioning.horizon import plan
 from provisioning.horizon.mixes import mixes
-from provisioning.throughput import needs, omega
 from tests.provisioning.scenes import CHAIN, dataflows, rates_of, task
 
 forecasts = st.lists(st.floats(0, 100), min_size=1, max_size=4)

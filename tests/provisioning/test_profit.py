@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioning.dataflow_figures import DataflowFigures, TaskFigures, union
-from provisioning.machine_class import HOUR, Rental
-from provisioning.profit import ProfitGoal
+from provisioning.figures import HOUR, DataflowFigures, ProfitGoal, Rental, TaskFigures, union
 from tests.provisioning.scenes import CHAIN, SMALL, task
 
 

@@ -6,7 +6,7 @@ from benchmarks.adaptation.published_graphs import CYBERSHAKE, HEFT, Graph
 from benchmarks.adaptation.published_profit import published_run
 from provisioning import horizon
 from provisioning.algorithms import look_ahead
-from provisioning.algorithms.averages import WPP
+from provisioning.algorithms.reaction import WPP
 
 
 @pytest.mark.parametrize(

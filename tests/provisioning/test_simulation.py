@@ -8,13 +8,23 @@ from hypothesis import strategies as st
 
 from provisioning import horizon
 from provisioning.algorithms import genetic, greedy, look_ahead, reaction
-from provisioning.algorithms.averages import BASELINES
-from provisioning.dataflow_figures import DataflowFigures
-from provisioning.outlook import Adaptation, Outlook, unchanged
-from provisioning.simulator.machine_traces import FASTEST, SLOWEST, performance
-from provisioning.simulator.predictions import Oracle
-from provisioning.simulator.rates import Series, constant, random_walk, spike, wave
-from provisioning.simulator.simulation import SimulatedRun, World, simulate
+from provisioning.algorithms.reaction import BASELINES
+from provisioning.deployment import Adaptation, Outlook, unchanged
+from provisioning.figures import DataflowFigures
+from provisioning.simulator import (
+    FASTEST,
+    SLOWEST,
+    Oracle,
+    Series,
+    SimulatedRun,
+    World,
+    constant,
+    performance,
+    random_walk,
+    simulate,
+    spike,
+    wave,
+)
 from tests.provisioning.scenes import CHAIN, CLASSES, GPU, dataflows, goal, rates_of, task
 
 ADAPTATIONS: dict[str, Adaptation] = {

@@ -4,12 +4,10 @@ import pytest
 
 from provisioning import horizon
 from provisioning.algorithms import greedy, look_ahead, reaction
-from provisioning.algorithms.averages import BASELINES
-from provisioning.outlook import Adaptation
-from provisioning.profit import ProfitGoal
-from provisioning.simulator.predictions import Oracle
-from provisioning.simulator.rates import Series, random_walk, spike, wave
-from provisioning.simulator.simulation import SimulatedRun, World, simulate
+from provisioning.algorithms.reaction import BASELINES
+from provisioning.deployment import Adaptation
+from provisioning.figures import ProfitGoal
+from provisioning.simulator import Oracle, Series, SimulatedRun, World, random_walk, simulate, spike, wave
 from tests.provisioning.scenes import CHAIN, CLASSES
 
 pytestmark = pytest.mark.slow

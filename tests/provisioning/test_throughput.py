@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioning.dataflow_figures import DataflowFigures
-from provisioning.throughput import needs, omega, served
+from provisioning.figures import DataflowFigures, needs, omega, served
 from tests.provisioning.scenes import CHAIN, dataflows, rates_of
 
 cores = st.floats(0, 20, allow_nan=False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dags import Kind, Schema
-from dags.ports import MOST_PORTS
+from dags.task_type import MOST_PORTS
 from engine.catalogue import installed_catalogue
 from engine.implementations.compute import noop, opmw, opmw_join, pi_viete
 from engine.plan import Slot

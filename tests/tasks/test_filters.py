@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags import Kind, Schema, StateFate, fate
-from dags.divisibility import DividedBy, TaskKeeping, divisibility
+from dags.dataflow import DividedBy, TaskKeeping, divisibility
 from engine.behaviour import AnyImplementation, NoBehaviour
 from engine.implementations.filters import (
     bloom_filter,

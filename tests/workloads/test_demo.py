@@ -21,13 +21,11 @@ from typer.testing import CliRunner
 
 from bridge import Message
 from manager.command import app
-from workloads import service_process
-from workloads.demo import scenario, stage
-from workloads.demo.display import Board
-from workloads.outputs import Outputs, OutputTally
+from workloads import demo, service
+from workloads.demo import Board
 from workloads.replay.dry_replay import dry_rows
-from workloads.results_tables import read_results
-from workloads.service_process import RunFailed
+from workloads.results import read_results
+from workloads.service import Outputs, OutputTally, RunFailed
 
 BOUND = 240.0
 DEMO_DATAFLOWS = ("taxi-3", "taxi-4", "grid-1")
@@ -51,17 +49,17 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
 
     People read it, and with --json programs as one document.
     """
-    monkeypatch.setattr(scenario, "DEMO_DATAFLOWS", DEMO_DATAFLOWS)
-    monkeypatch.setattr(scenario, "RATE", 5.0)
-    monkeypatch.setattr(stage, "PACING", replace(scenario.PACING, window=1.0, settle=0.5))
-    monkeypatch.setattr(stage, "EARLY_MEASURED_STEPS", frozenset({1}))
-    monkeypatch.setattr(stage, "MOST_WINDOWS", 2)
+    monkeypatch.setattr(demo, "DEMO_DATAFLOWS", DEMO_DATAFLOWS)
+    monkeypatch.setattr(demo, "RATE", 5.0)
+    monkeypatch.setattr(demo, "PACING", replace(demo.PACING, window=1.0, settle=0.5))
+    monkeypatch.setattr(demo, "EARLY_MEASURED_STEPS", frozenset({1}))
+    monkeypatch.setattr(demo, "MOST_WINDOWS", 2)
     into = tmp_path_factory.mktemp("report") / "of the demo"
     result = CliRunner().invoke(app, ["demo", "--json", "--into", str(into)])
     assert 0 == result.exit_code, result.output
     shown = result.stderr
     document = json.loads(result.stdout)
-    part = scenario.scenario(folder)
+    part = demo.scenario(folder)
     counted = [
         (row.dataflows, row.running_tasks, row.submitted_tasks)
         for row, _ in dry_rows(part.workload, part.trace, mode="reuse", placement="pack", defragment="off")
@@ -142,7 +140,7 @@ def test_a_demo_that_cannot_begin_says_why_and_where_the_log_is(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, taken_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the service wrote last is shown, to programs as a problem, and its log is kept."""
-    monkeypatch.setattr(service_process, "free_port", lambda: taken_port)
+    monkeypatch.setattr(service, "free_port", lambda: taken_port)
     result = CliRunner().invoke(app, ["demo", "--json", "--into", str(tmp_path_factory.mktemp("report"))])
     assert 8 == result.exit_code
     why = f"REST cannot be served on 127.0.0.1, port {taken_port}"
@@ -165,15 +163,15 @@ def test_the_demo_fails_where_an_event_is_missing() -> None:
     """In whatever output; it names the output, and how many numbers are missing."""
     outputs = Outputs()
     outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 4, "events": [1, 2]}', 1))
-    stage.check_missing("reuse-packed", outputs)
+    demo.check_missing("reuse-packed", outputs)
     outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 9, "events": [3]}', 2))
     with pytest.raises(RunFailed, match=r"reuse-packed: .* 3 of braid/1/out/ann/d-1/means"):
-        stage.check_missing("reuse-packed", outputs)
+        demo.check_missing("reuse-packed", outputs)
 
 
 def test_a_wait_counts_what_came_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends at once where all has come, and names the outputs that stay short."""
-    monkeypatch.setattr("workloads.outputs._PATIENCE", 0.1)
+    monkeypatch.setattr("workloads.service._PATIENCE", 0.1)
     outputs = Outputs()
     outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 4, "events": [1, 2]}', 1))
     outputs.wait_for_events({"braid/1/out/ann/d-1/means": 2})

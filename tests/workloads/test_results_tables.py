@@ -14,8 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from workloads.results import ReplayManifest, StepRow, TenantCoresRow, UsersRow, WindowRow
-from workloads.results_tables import Results, WrongResults, read_manifest, read_results, write_manifest, write_results
+from workloads.results import (
+    ReplayManifest,
+    Results,
+    StepRow,
+    TenantCoresRow,
+    UsersRow,
+    WindowRow,
+    WrongResults,
+    read_manifest,
+    read_results,
+    write_manifest,
+    write_results,
+)
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats(allow_nan=False)

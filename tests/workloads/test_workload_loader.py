@@ -9,7 +9,7 @@ import pytest
 from bridge.raw_events import events_in
 from dags import Kind, Schema
 from tests.workloads.replay import toy
-from workloads.workload_loader import WrongWorkload, generated_events, load_workload
+from workloads.workload import WrongWorkload, generated_events, load_workload
 
 
 def test_a_folder_is_a_workload(tmp_path: Path) -> None:

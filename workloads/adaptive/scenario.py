@@ -1,16 +1,34 @@
-"""Scenarios: dynamic dataflows with the modules and sources that they need, and the events of these sources."""
+"""Scenarios: dynamic dataflows with the modules and sources that they need, and the events of these sources.
 
+A scenario's document is read and resolved as a service does for the tenant who owns the sources.
+"""
+
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dags import Schema
+from adaptation.document_reader import read_dynamic
+from adaptation.documents import DynamicDocument, Selection, resolve
+from dags import Dataflow, Schema, Source, canonicalise
 from dags.builder import Program
-from workloads.adaptive.demand_response import GRID_SCHEMAS, demand_response, grid_rounds
-from workloads.adaptive.linear_road import ROAD_SCHEMAS, linear_road, road_rounds
-from workloads.adaptive.tweet_topics import TWEET_SCHEMAS, tweet_rounds, tweet_topics
-from workloads.adaptive.word_count import LINE_SCHEMAS, line_rounds, word_count
+from engine import installed_catalogue
+from planning.pipelines.module import read_module
+from workloads.adaptive.dataflows import (
+    GRID_SCHEMAS,
+    LINE_SCHEMAS,
+    ROAD_SCHEMAS,
+    TWEET_SCHEMAS,
+    demand_response,
+    grid_rounds,
+    line_rounds,
+    linear_road,
+    road_rounds,
+    tweet_rounds,
+    tweet_topics,
+    word_count,
+)
 from workloads.workload import Document, Event
 
 _PUBLISHED = Path(__file__).parent / "published"
@@ -130,3 +148,37 @@ def _form(entry: str, function: PublishedFunction) -> Mapping[str, Any]:
         },
         "cost": function.cost,
     }
+
+
+_OWNER = "city"
+
+
+def dynamic_document(scenario: AdaptiveScenario) -> DynamicDocument:
+    """The scenario's document, checked with its modules. Raises `InvalidDocument`."""
+    catalogue = installed_catalogue()
+    modules = {each.name: each for each in (read_module(json.dumps(form), catalogue) for form in scenario.modules)}
+
+    def implementation(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], list[str]] | None:
+        found = modules.get(name)
+        return None if found is None else (found.type, found.config(config, {}), found.form.host_tags)
+
+    return read_dynamic(
+        json.dumps(scenario.document),
+        module=implementation,
+        canonical=lambda plain: _canonical(plain, scenario),
+    )
+
+
+def scenario_dataflow(scenario: AdaptiveScenario, dynamic: DynamicDocument, choice: Selection) -> Dataflow:
+    """What the scenario runs as with a selection."""
+    return _canonical(json.dumps(resolve(dynamic, choice)).encode(), scenario)
+
+
+def _canonical(plain: bytes, scenario: AdaptiveScenario) -> Dataflow:
+    return canonicalise(
+        plain,
+        dataflow=scenario.name,
+        tenant=_OWNER,
+        catalogue=installed_catalogue(),
+        sources={name: Source(name=name, owner=_OWNER, schema=schema) for name, schema in scenario.schemas.items()},
+    )

@@ -14,15 +14,20 @@ from rich.console import Console
 from rich.markup import escape
 
 from manager.exit_codes import ExitCode
-from workloads.evidence.calibration import event_seconds, tempo_of
 from workloads.evidence.pipeline import UNDER_WAY, EvidencePart, make_evidence
-from workloads.evidence.plan import sessions, traces
-from workloads.evidence.uniform_tasks import UNIFORM_ITERATIONS, with_uniform_tasks
-from workloads.evidence.work_plan import sessions_of_work
+from workloads.evidence.plan import (
+    UNIFORM_ITERATIONS,
+    event_seconds,
+    sessions,
+    sessions_of_work,
+    tempo_of,
+    traces,
+    with_uniform_tasks,
+)
 from workloads.replay.dry_replay import NotReplayed, dry_rows
-from workloads.results_tables import WrongResults
-from workloads.service_process import RunFailed
-from workloads.workload_loader import WrongWorkload, load_workload
+from workloads.results import WrongResults
+from workloads.service import RunFailed
+from workloads.workload import WrongWorkload, load_workload
 
 _NAMES = ("opmw", "riotbench")
 ALSO_COUNTED = ("opmw-join",)

@@ -11,15 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from workloads.evidence.plan import WAYS, Session, budget, folder_of, measured_at, seconds
-from workloads.replay.dry_results import replay_dry
-from workloads.replay.live_replay import ReplayPart, replay_live
-from workloads.replay.progress_bar import progress
-from workloads.replay.results_folder import now
-from workloads.report.analysis.discarded_windows import discarded_windows
-from workloads.report.analysis.runs import read_runs
-from workloads.report.analysis.summary import markdown_of
-from workloads.report.report_writer import REPORT_PAGE, write_report
-from workloads.traces.trace_file import Trace
+from workloads.replay.dry_replay import replay_dry
+from workloads.replay.live_replay import ReplayPart, progress, replay_live
+from workloads.report.findings import discarded_windows
+from workloads.report.runs import read_runs
+from workloads.report.summary import markdown_of
+from workloads.report.web_page import REPORT_PAGE, write_report
+from workloads.results import now
+from workloads.traces import Trace
 from workloads.workload import Workload
 
 UNDER_WAY = "under-way.json"

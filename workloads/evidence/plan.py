@@ -1,18 +1,43 @@
-"""The plan of the evidence's first part, as data: the traces, their ways, and which of them run side by side. Pure.
+"""The plan of the evidence: the traces, their ways, which of them run side by side, and tasks that cost the same.
 
-The second part uses the same records; its plan is in `workloads.evidence.work_plan`.
+The second part is in the paper's own regime, with expensive tasks that all cost the same. Without sharing the peak of a
+trace takes more than one of two cores, so that services cannot run side by side. Each way is a session of its own, at
+the same rate and pace as the others of its trace.
+
+There each task becomes a step that computes pi for every event. Type, config and inputs stay, so the same tasks are
+shared as before, with two exceptions: the ports of a task become one, and a config field that is left out differs from
+its default. Tasks that are not shared because they write to the outside stay unshared. A step behind each source stands
+for parsing, and is shared as the source is. Filters and windows let every event through. All sources have the same
+rate. The cost of an event is measured on this machine, and the rates follow from it.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
+from typing import Any
 
+from engine import installed_catalogue
+from engine.trial import try_out
+from manager.costs.measured import ASSUMED
+from workloads.opmw.document_encoder import workload_source
 from workloads.replay.plan import STARTING, STOPPING, Pacing, seconds_of
-from workloads.traces.random_walk import random_walk
-from workloads.traces.sequential import sequential
-from workloads.traces.trace_file import Trace
-from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Way
-from workloads.workload import Workload
+from workloads.results import StepRow
+from workloads.traces import (
+    DEFAULT,
+    DEFAULT_PACKED,
+    DEFRAGMENTED,
+    REUSE,
+    REUSE_PACKED,
+    Trace,
+    Way,
+    random_walk,
+    sequential,
+)
+from workloads.workload import Document, Workload, WorkloadSource
 
 LAUNCHED = (DEFAULT, REUSE)
 """The paper's ways: a job for each submission, without and with sharing."""
@@ -130,3 +155,162 @@ def measured_at(every: Sequence[Session]) -> str:
     """
     points = {session.pacing.points for session in every}
     return "every step" if None in points else f"{' or '.join(map(str, sorted(filter(None, points))))} steps"
+
+
+FOUR = (*LAUNCHED, DEFAULT_PACKED, REUSE_PACKED)
+"""The ways of SEQ; the defragmented one is in the first part only, where batches take most of the CPU."""
+POINTS, WALKED_POINTS = 3, 1
+"""Measured steps of SEQ (while it fills, at the peak, while it drains), and of each walk."""
+WINDOWS, WALKED_WINDOWS = 2, 4
+"""The windows of each step of SEQ, and of each walk: with two, the interval of what a walk saves was 200 points."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tempo:
+    """The rate and the pace of a trace; made by `workloads.evidence.plan.tempo_of`."""
+
+    rate: float
+    """Events per second of each source."""
+    pace: float
+    """Seconds of a batch; a whole number of events comes in each, so that all batches and windows are alike."""
+
+
+def sessions_of_work(tempos: Mapping[tuple[str, str], Tempo], *, quick: bool = False) -> tuple[Session, ...]:
+    """The live replays at the tempo of each workload's traces; `quick` measures only the peak of SEQ, in one window.
+
+    A window is one pace, so that each job runs one batch in it. The replay waits only for measured steps.
+    """
+    found = []
+    for (workload, trace), tempo in tempos.items():
+        is_walk = trace != "SEQ"
+        if is_walk and quick:
+            continue
+        pacing = Pacing(
+            pace=tempo.pace,
+            windows=1 if quick else WALKED_WINDOWS if is_walk else WINDOWS,
+            window=tempo.pace,
+            settle=1.5,
+            points=1 if quick else WALKED_POINTS if is_walk else POINTS,
+            hurry=True,
+        )
+        for way in LAUNCHED if is_walk or quick else FOUR:
+            cue = Cue(workload=workload, trace=trace, ways=(way,), rate=tempo.rate)
+            found.append(Session(cues=(cue,), pacing=pacing))
+    return tuple(found)
+
+
+UNIFORM_ITERATIONS = 1_600
+"""Iterations of each computation, as in the paper."""
+_SOURCE, _SINK, _STEP = "source", "output", "opmw:"
+_STEPS = (_STEP, "opmw-join:")
+"""Types of tasks that compute pi already; they stay as they are, ports included."""
+_PARSING = f"{_STEP}parsing"
+_WORK = "iterations"
+
+
+def with_uniform_tasks(workload: Workload, *, seconds: float, iterations: int = UNIFORM_ITERATIONS) -> Workload:
+    """The workload with uniform tasks; an event takes `seconds` of CPU, and each source sends one event a second."""
+    dataflows = {name: _document(document, iterations) for name, document in workload.dataflows.items()}
+    read = {task["config"]["source"] for each in dataflows.values() for task in each["tasks"] if _reads(task)}
+    return Workload(
+        name=f"{workload.name}-alike",
+        about={
+            "made": "every task computes pi for each event, and so does a step behind each source",
+            "iterations of each step": iterations,
+            "CPU seconds of an event at each step": seconds,
+            "of": {"name": workload.name, **workload.about},
+        },
+        sources=tuple(_source(name) for name in sorted(read)),
+        dataflows=dataflows,
+    )
+
+
+def _source(name: str) -> WorkloadSource:
+    made = workload_source(name)
+    return WorkloadSource(name=name, schema=made.schema, events=made.events, per_second=1.0)
+
+
+def _document(document: Document, iterations: int) -> Document:
+    tasks: list[dict[str, Any]] = []
+    parsed: dict[str, str] = {}
+    for task in document["tasks"]:
+        tasks.append(_step(task, iterations))
+        if _reads(task):
+            parsed[task["id"]] = f"{task['id']} parsed"
+            tasks.append({"id": parsed[task["id"]], "type": _PARSING, "config": {_WORK: iterations}})
+    streams = [{"from": source, "to": step} for source, step in parsed.items()]
+    stay = {task["id"] for task in document["tasks"] if task["type"].startswith(_STEPS)}
+    streams += [
+        {
+            "from": parsed.get(stream["from"], stream["from"]),
+            **{
+                end: stream[end] for end in ("to", "to_port") if end in stream and (end == "to" or stream["to"] in stay)
+            },
+        }
+        for stream in document["streams"]
+    ]
+    # Streams that differed only in their ports are one.
+    return {
+        **document,
+        "tasks": tasks,
+        "streams": [each for at, each in enumerate(streams) if each not in streams[:at]],
+    }
+
+
+def _step(task: Mapping[str, Any], iterations: int) -> dict[str, Any]:
+    if task["type"] in {_SOURCE, _SINK}:
+        return dict(task)
+    config = {f"of {name}" if name == _WORK else name: value for name, value in task.get("config", {}).items()}
+    kept = {name: value for name, value in task.items() if name not in {"type", "config"}}
+    if task["type"].startswith(_STEPS):
+        return {**kept, "type": task["type"], "config": {**task["config"], _WORK: iterations}}
+    if not _shared(task["type"]):
+        kept["fresh"] = True
+    return {**kept, "type": _STEP + task["type"], "config": {**config, _WORK: iterations}}
+
+
+def _reads(task: Mapping[str, Any]) -> bool:
+    return bool(task["type"] == _SOURCE)
+
+
+def _shared(name: str) -> bool:
+    kind = installed_catalogue().find(name)
+    return kind is None or kind.shareable
+
+
+CORES = 1.35
+"""The cores that default should take at its peak: between 1.2 and 1.5 of two."""
+_PACE = 20.0
+"""Approximate seconds between two batches. Each of the many jobs runs a batch in every pace, whatever sharing saves:
+at 10 s the batches took a sixth of the cores of launched dataflows, and hid five points of the saved work."""
+_AT_ONCE, _TIMES = 8, 15
+"""Events of a batch, and the number of batches: at most a second in total."""
+
+
+def event_seconds(iterations: int = UNIFORM_ITERATIONS) -> float:
+    """Measure the CPU seconds of an event at a task, on two cores at once, as jobs use them."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as both:
+        return median([*both.map(_event_seconds, [iterations] * 2)])
+
+
+def tempo_of(default: Sequence[StepRow], seconds: float) -> Tempo:
+    """The tempo at which a trace takes `CORES` at its peak; `default` has its counts at one event a second.
+
+    An event takes `seconds` of CPU at every step. The cores of batches and of the host are subtracted.
+    """
+    peak = max(default, key=lambda row: row.work_running)
+    left = CORES - ASSUMED.host - peak.jobs * ASSUMED.batch / _PACE
+    rate = left / (peak.work_running * seconds)
+    events = max(1, round(rate * _PACE))
+    pace = round(events / rate, 2)
+    return Tempo(rate=round(events / pace, 6), pace=pace)
+
+
+def _event_seconds(iterations: int) -> float:
+    events = [{"value": float(number)} for number in range(_AT_ONCE)]
+    found = []
+    for _ in range(_TIMES):
+        begun = time.process_time()
+        try_out("pi_viete", {"iterations": iterations}, events)
+        found.append((time.process_time() - begun) / len(events))
+    return median(found)

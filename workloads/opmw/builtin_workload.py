@@ -24,10 +24,8 @@ from workloads.opmw.document_encoder import (
     sources_of,
     workload_source,
 )
-from workloads.opmw.repository import TARGETS, WORK_SAVED, is_chain, repository
-from workloads.opmw.sharing_counts import works
-from workloads.opmw.template_figures import dataflows_of, shape, sharing, sharing_by_other_sources
-from workloads.opmw.templates import Template
+from workloads.opmw.sharing_counts import dataflows_of, shape, sharing, sharing_by_other_sources, works
+from workloads.opmw.templates import TARGETS, WORK_SAVED, Template, is_chain, repository
 from workloads.workload import Workload
 
 DRAWN = 35

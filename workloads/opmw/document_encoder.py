@@ -1,18 +1,86 @@
-"""The encoder of templates as documents: a task per step, a source per variable from outside, and outputs."""
+"""The encoder of templates as documents: a task per step, a source per variable from outside, and outputs.
 
+Sources are named after data types and variables, which may contain any letters. The input ports of steps that join are
+assigned to their inputs by what these compute.
+"""
+
+import json
 import random
 import re
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from graphlib import TopologicalSorter
+from hashlib import sha256
 from typing import Any
 
 from dags import Kind, Schema, Source, Visibility
-from engine.tasks.compute import JoinStepConfig
-from workloads.opmw.input_ports import input_ports
-from workloads.opmw.source_names import START, source_name
+from engine.tasks.compute import JoinStepConfig, join_ports
 from workloads.opmw.templates import Template, TemplateStep
 from workloads.workload import Document, Event, WorkloadSource
+
+START = "start"
+"""The source of steps without inputs, and of all first steps if there is one source for all."""
+_LONGEST = 100
+_DIGITS = 8
+_LETTERS = str.maketrans(
+    {"ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L"}
+)
+"""Letters that are not a letter with a diacritic."""
+_FIT = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST - 1}}}")
+_DIGESTED = re.compile(rf".*-[0-9a-f]{{{_DIGITS}}}")
+"""Names that look as if they were made here."""
+
+
+def source_name(name: str) -> str:
+    """A valid source name: always the same for the same name, and different for different names.
+
+    A valid name stays as it is. Any other is transliterated to ASCII, with a digest of the original.
+
+    >>> source_name("Table"), source_name("Table of words")
+    ('Table', 'Table-of-words-9ff3b04b')
+    >>> source_name("Größe"), source_name("Grüße"), source_name("词")
+    ('Grosse-aedc3f80', 'Grusse-f83e0397', 'u8BCD-52ff1aed')
+    """
+    if _FIT.fullmatch(name) and not _DIGESTED.fullmatch(name) and name != START:
+        return name
+    letters = map(_ascii, unicodedata.normalize("NFKD", name.translate(_LETTERS)))
+    written = re.sub(r"[^A-Za-z0-9._]+", "-", "".join(letters)).strip("._-")
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{written[: _LONGEST - _DIGITS - 1] or 'unnamed'}-{digest}"
+
+
+def _ascii(letter: str) -> str:
+    """A letter in ASCII: diacritics are dropped, and other letters become their code points."""
+    if letter.isascii() or unicodedata.combining(letter):
+        return letter if letter.isascii() else ""
+    return f"u{ord(letter):04X}" if letter.isalnum() else "-"
+
+
+def input_ports(
+    entering: Mapping[str, Sequence[str]], computes: Mapping[str, Sequence[object]]
+) -> dict[tuple[str, str], str]:
+    """The port of each input of each step, given the inputs of each step and the computation of each task.
+
+    Ports follow the order of the digests of the inputs with all their ancestors. Names do not count, so equal steps of
+    two templates have equal inputs at equal ports, and stay equal.
+
+    >>> input_ports({"join": ["a", "b"]}, {"join": ["Merge"], "a": ["Sort"], "b": ["Plot"]})
+    {('join', 'a'): 'in1', ('join', 'b'): 'in2'}
+    >>> input_ports({"merge": ["y", "x"]}, {"merge": ["Merge"], "x": ["Sort"], "y": ["Plot"]})
+    {('merge', 'x'): 'in1', ('merge', 'y'): 'in2'}
+    """
+    digests: dict[str, str] = {}
+    for task in TopologicalSorter(entering).static_order():
+        above = sorted(digests[parent] for parent in entering.get(task, ()))
+        digests[task] = sha256(json.dumps([computes[task], above], sort_keys=True).encode()).hexdigest()
+    return {
+        (step, task): port
+        for step, tasks in entering.items()
+        for port, task in zip(join_ports(len(tasks)), sorted(tasks, key=digests.__getitem__), strict=True)
+    }
+
 
 ITERATIONS = 500
 """Iterations of the computation of pi in every step: about 0.5 ms per event on one core."""

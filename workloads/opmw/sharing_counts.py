@@ -1,15 +1,21 @@
-"""Counts of the tasks that dataflows share, by the service's own canonical forms and a merge of all of them."""
+"""Counts of the tasks that dataflows share, and statistics of templates in the terms of the published repository.
+
+Sharing is counted by the service's own canonical forms and a merge of all dataflows.
+"""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from statistics import fmean, median
 from typing import Any
 
 from dags import AnyTaskType, Catalogue, Dataflow, Key, Source, canonicalise
 from merge import RunningGraph, each_step, merge, numbered
 from merge import works as weighed
+from workloads.opmw.document_encoder import SourcesBy, encode, registered, sources_of
+from workloads.opmw.templates import Template, is_chain, links
 from workloads.workload import Document
 
 _TENANT = "anybody"
@@ -112,3 +118,46 @@ def count_sharing(dataflows: Sequence[Dataflow]) -> SharingCounts:
         tasks=shared(lambda kind: not kind.is_sink),
         work_saved=work_saved(dataflows),
     )
+
+
+def dataflows_of(templates: Sequence[Template], catalogue: Catalogue, sources: SourcesBy) -> list[Dataflow]:
+    """The canonical dataflows of templates, with an output for each output variable."""
+    documents = {each.name: encode(each, name=each.name, sources=sources) for each in templates}
+    names = tuple({source for document in documents.values() for source in sources_of(document)})
+    return canonical(documents.items(), catalogue, registered(names))
+
+
+def shape(templates: Sequence[Template]) -> dict[str, Any]:
+    """The sizes of templates and their links."""
+    sizes = [len(each.steps) for each in templates]
+    return {
+        "templates": len(templates),
+        "steps": {
+            "min": min(sizes),
+            "median": median(sizes),
+            "mean": round(fmean(sizes), 2),
+            "max": max(sizes),
+            "total": sum(sizes),
+        },
+        "links": sum(map(links, templates)),
+        "components": len({step.component for each in templates for step in each.steps}),
+        "single-step": sizes.count(1),
+        "chains": sum(map(is_chain, templates)),
+    }
+
+
+def sharing(by_type: Sequence[Dataflow]) -> dict[str, Any]:
+    """The tasks that dataflows share; their sources are by data type."""
+    return {"with equivalent steps": sum(map(_repeats, by_type)), "by type": count_sharing(by_type).as_json()}
+
+
+def sharing_by_other_sources(templates: Sequence[Template], catalogue: Catalogue) -> dict[str, Any]:
+    """The tasks that templates share with sources by variable, and with one source for all."""
+    by_variable = count_sharing(dataflows_of(templates, catalogue, SourcesBy.VARIABLE))
+    alone = count_sharing(dataflows_of(templates, catalogue, SourcesBy.NONE))
+    return {"by variable": by_variable.as_json(), "one source": alone.as_json()}
+
+
+def _repeats(dataflow: Dataflow) -> bool:
+    places = [place for place in dataflow.places.values() if is_step(dataflow.tasks[place].type)]
+    return len(set(places)) < len(places)

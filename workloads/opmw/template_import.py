@@ -1,8 +1,19 @@
-"""The import of template files as checked documents, with the findings."""
+"""The import of template files in OPMW, WINGS, or both mixed, as checked documents, with the findings.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+Missing or wrong statements are repaired if their meaning is clear, else left out; both become findings, and no file
+causes a traceback. A link of WINGS is read as OPMW would say it: one step generates a variable, another uses it. Such a
+link joins only its own origin and destination, so its variable applies to these two alone. If a step uses a variable
+without a link, as in OPMW, it takes the data of all steps that generate the variable.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
+
+from rdflib import Literal
+from rdflib.term import Node
 
 from dags import Catalogue, Dataflow, InvalidDocument
 from workloads.opmw.document_encoder import (
@@ -14,10 +25,350 @@ from workloads.opmw.document_encoder import (
     registered,
     sources_of,
 )
+from workloads.opmw.rdf_facts import Facts, Unreadable, local_name, plain, read_facts
 from workloads.opmw.sharing_counts import canonical
-from workloads.opmw.template_reader import read_templates
-from workloads.opmw.templates import FindingOutcome, ImportFinding, Template
+from workloads.opmw.templates import FindingOutcome, FindingsLog, ImportFinding, Template, TemplateStep, Value, Variable
 from workloads.workload import Document
+
+
+class Data(NamedTuple):
+    """A variable from one origin; made by `wire`."""
+
+    variable: Node
+    origin: Node | None = None
+    """The generating step of a variable with links; None if it comes from outside or has no links."""
+
+
+@dataclass(slots=True)
+class Wiring:
+    """The data that a template's steps use and generate; made by `wire`."""
+
+    uses: Mapping[Node, dict[Data, str | None]]
+    """The data that each step uses, each with its role if that is known."""
+    gives: Mapping[Node, set[Data]]
+
+    def generated(self) -> frozenset[Node]:
+        """The variables that some step generates."""
+        return frozenset(data.variable for gives in self.gives.values() for data in gives)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Link:
+    variables: Sequence[Node]
+    origins: Sequence[Node]
+    targets: Sequence[Node]
+    role: str | None
+
+
+@dataclass(slots=True)
+class _Links:
+    """The ends of all links, by variable."""
+
+    origins: dict[Node, list[Node]] = field(default_factory=dict)
+    """The steps at the origins of each variable's links."""
+    targets: set[tuple[Node, Node]] = field(default_factory=set)
+    """Variables with the steps at the destinations of their links."""
+
+
+def wire(facts: Facts, template: Node, steps: Mapping[Node, str], findings: FindingsLog) -> Wiring:
+    """The wiring of a template with these steps, by their names."""
+    wiring = Wiring({step: {} for step in steps}, {step: set() for step in steps})
+    links = _Links()
+    for link in _links(facts, template, steps, findings):
+        _add_link(link, links, wiring)
+    _add_opmw(facts, steps, links, wiring, findings)
+    return wiring
+
+
+def _add_link(link: _Link, links: _Links, wiring: Wiring) -> None:
+    for variable in link.variables:
+        links.origins.setdefault(variable, []).extend(link.origins)
+        links.targets.update((variable, target) for target in link.targets)
+        for origin in link.origins:
+            wiring.gives[origin].add(Data(variable, origin))
+        entering = [Data(variable, origin) for origin in link.origins] or [Data(variable)]
+        for target in link.targets:
+            uses = wiring.uses[target]
+            uses.update({data: uses.get(data) or link.role for data in entering})
+
+
+def _add_opmw(facts: Facts, steps: Mapping[Node, str], links: _Links, wiring: Wiring, findings: FindingsLog) -> None:
+    """Add OPMW's statements; a variable that no step of the template generates comes from outside."""
+    for step in steps:
+        for variable in facts.subjects("isGeneratedBy", step):
+            wiring.gives[step].add(Data(variable, step if variable in links.origins else None))
+    strangers: set[tuple[Node, Node]] = set()
+    for step, name in steps.items():
+        for variable in facts.objects(step, "uses"):
+            if isinstance(variable, Literal):
+                reason = f"step {name!r} uses the text {plain(str(variable))[:40]!r}; it was left out"
+                findings.add(FindingOutcome.REPAIRED, reason, cause="steps use a text; it was left out", name=name)
+                continue
+            uses, role = wiring.uses[step], facts.role(step, variable)
+            for data in _used(facts, step, variable, steps, links):
+                uses[data] = uses.get(data) or role
+            strangers.update((variable, each) for each in facts.objects(variable, "isGeneratedBy") if each not in steps)
+    for variable, giver in sorted(strangers, key=str):
+        findings.add(
+            FindingOutcome.REPAIRED,
+            f"{local_name(variable)!r} is generated by {local_name(giver)!r}, which is no step of the template;"
+            " it comes from outside",
+            cause="variables are generated outside the template; they come from outside",
+            name=local_name(variable),
+        )
+
+
+def _used(facts: Facts, step: Node, variable: Node, steps: Mapping[Node, str], links: _Links) -> Iterable[Data]:
+    """The data of a step that is said to use a variable."""
+    if variable not in links.origins:
+        return (Data(variable),)
+    if (variable, step) in links.targets:
+        return ()
+    givers = (*links.origins[variable], *(each for each in facts.objects(variable, "isGeneratedBy") if each in steps))
+    return [Data(variable, giver) for giver in dict.fromkeys(givers)] or (Data(variable),)
+
+
+def _links(facts: Facts, template: Node, steps: Mapping[Node, str], findings: FindingsLog) -> Iterator[_Link]:
+    """The valid links of WINGS; each end must be a step of the template."""
+    ends = [pair for term in ("hasOriginNode", "hasDestinationNode") for pair in facts.pairs(term)]
+    links = [*facts.objects(template, "hasLink"), *(link for link, step in ends if step in steps)]
+    for link in dict.fromkeys(links):
+        origins, targets = facts.objects(link, "hasOriginNode"), facts.objects(link, "hasDestinationNode")
+        if broken := _broken(steps, origins, targets, whole=facts.is_a(link, "InOutLink")):
+            reason = f"link {local_name(link)!r} was left out: {broken}"
+            cause = "links were left out because an end is missing or no step of the template"
+            findings.add(FindingOutcome.REPAIRED, reason, cause=cause, name=local_name(link))
+            continue
+        # A link without a variable still joins its ends; the link itself stands for the variable.
+        variables = facts.objects(link, "hasVariable") or [link]
+        role = _role(facts, facts.objects(link, "hasDestinationPort"))
+        yield _Link(variables=variables, origins=origins, targets=targets, role=role)
+
+
+def _broken(steps: Mapping[Node, str], origins: list[Node], targets: list[Node], *, whole: bool) -> str:
+    strangers = [local_name(each) for each in (*origins, *targets) if each not in steps]
+    if strangers:
+        return f"{', '.join(map(repr, strangers))} is no step of the template"
+    if whole and not (origins and targets):
+        return f"it has no {'destination' if origins else 'origin'}"
+    return "" if origins or targets else "it has neither origin nor destination"
+
+
+def _role(facts: Facts, ports: list[Node]) -> str | None:
+    """The component's name of the port that a link enters, if the file has it."""
+    roles = [role for port in ports for role in facts.objects(port, "satisfiesRole")]
+    # In newer files each node has its own roles, and only their ids are the component's.
+    ids = [plain(str(each)) for role in roles for each in facts.objects(role, "hasRoleID")]
+    return next(iter([*ids, *map(local_name, roles)]), None)
+
+
+_EXACT = 2**53
+"""The largest integer that all readers of JSON read exactly."""
+
+
+def read_templates(path: Path) -> tuple[tuple[Template, ...], tuple[ImportFinding, ...]]:
+    """Read the templates in a file, with all findings."""
+    log = FindingsLog(str(path))
+    try:
+        facts = read_facts(path)
+    except Unreadable as error:
+        log.add(FindingOutcome.SKIPPED, str(error))
+        return (), tuple(log.findings)
+    return templates_in(facts, str(path))
+
+
+def templates_in(facts: Facts, file: str) -> tuple[tuple[Template, ...], tuple[ImportFinding, ...]]:
+    """The templates that a file's statements describe, with all findings."""
+    log, found = FindingsLog(file), list[Template]()
+    declared = facts.members("WorkflowTemplate")
+    meant = [value for _, value in facts.pairs("isStepOfTemplate")] + [value for value, _ in facts.pairs("hasNode")]
+    names: dict[str, int] = {}
+    for node in dict.fromkeys([*declared, *(each for each in meant if not isinstance(each, Literal))]):
+        log.template = _unique(facts.label(node) or local_name(node) or "template", names)
+        if node not in declared:
+            log.add(
+                FindingOutcome.REPAIRED,
+                "it is not declared as a template, but steps say that they belong to it",
+                cause="templates are not declared, but steps say that they belong to them",
+            )
+        if (template := _template(facts, node, log)) is not None:
+            found.append(template)
+    if not names:
+        log.template = None
+        log.add(FindingOutcome.SKIPPED, "it declares no template")
+    return tuple(found), tuple(log.findings)
+
+
+def _template(facts: Facts, node: Node, log: FindingsLog) -> Template | None:
+    members = [*facts.objects(node, "hasNode"), *facts.subjects("isStepOfTemplate", node)]
+    names: dict[str, int] = {}
+    steps = {
+        each: _unique(_name(facts, each, node), names)
+        for each in dict.fromkeys(members)
+        if not isinstance(each, Literal)
+    }
+    if not steps:
+        log.add(FindingOutcome.SKIPPED, "it has no steps")
+        return None
+    wiring = wire(facts, node, steps, log)
+    if not any(wiring.uses.values()) and not any(wiring.gives.values()):
+        log.add(FindingOutcome.SKIPPED, "it has steps, but no data that they use or generate")
+        return None
+    parameters = _parameters(facts, node, wiring)
+    found = dict.fromkeys(
+        data
+        for step in steps
+        for data in (*wiring.uses[step], *sorted(wiring.gives[step], key=str))
+        if data.variable not in parameters
+    )
+    taken: dict[str, int] = {}
+    # Data from outside gets the plain name of the variable, because sources may be named after it.
+    names_of_data = {
+        data: _unique(_name(facts, data.variable, node), taken)
+        for data in sorted(found, key=lambda data: data.origin is not None)
+    }
+    variables = {data: names_of_data[data] for data in found}
+    template = Template(
+        name=log.template or "template",
+        steps=tuple(_step(facts, each, name, wiring, variables, log) for each, name in steps.items()),
+        variables=_variables(facts, variables, log),
+    )
+    if cycle := _cycle(template):
+        log.add(FindingOutcome.SKIPPED, f"its steps form a cycle: {' > '.join(cycle)}")
+        return None
+    if (parts := template.parts()) > 1:
+        log.add(FindingOutcome.NOTED, f"it has {parts} parts that no link joins")
+    return template
+
+
+def _parameters(facts: Facts, template: Node, wiring: Wiring) -> frozenset[Node]:
+    """Variables that are parameters; a variable that a step generates is always data."""
+    generated = wiring.generated()
+    return frozenset(
+        variable
+        for uses in wiring.uses.values()
+        for variable in (data.variable for data in uses)
+        if variable not in generated
+        and (
+            facts.is_a(variable, "ParameterVariable")
+            or template in facts.objects(variable, "isParameterOfTemplate")
+            or facts.objects(variable, "hasParameterValue")
+        )
+    )
+
+
+def _variables(facts: Facts, variables: Mapping[Data, str], log: FindingsLog) -> tuple[Variable, ...]:
+    names_of_data: dict[Node, str] = {}
+    for data, name in variables.items():
+        names_of_data.setdefault(data.variable, name)
+    data_types = {variable: _data_type(facts, variable, name, log) for variable, name in names_of_data.items()}
+    return tuple(Variable(name=name, data_type=data_types[data.variable]) for data, name in variables.items())
+
+
+def _step(  # noqa: PLR0913, PLR0917 - a step is made of these
+    facts: Facts, node: Node, name: str, wiring: Wiring, variables: Mapping[Data, str], log: FindingsLog
+) -> TemplateStep:
+    bound: dict[str, Value] = {}
+    for data, role in wiring.uses[node].items():
+        variable = data.variable
+        values = facts.objects(variable, "hasParameterValue", "hasValue") if data not in variables else []
+        if values:
+            key = role or _name(facts, variable, None)
+            bound[key if key not in bound else local_name(variable)] = _value(values[0])
+        if len(values) > 1:
+            reason = f"parameter {local_name(variable)!r} has {len(values)} values; the first is taken"
+            cause = "parameters have several values; the first is taken"
+            log.add(FindingOutcome.REPAIRED, reason, cause=cause, name=local_name(variable))
+    return TemplateStep(
+        name=name,
+        component=_component(facts, node, name, log),
+        uses=tuple(sorted(variables[each] for each in wiring.uses[node] if each in variables)),
+        gives=tuple(sorted(variables[each] for each in wiring.gives[node] if each in variables)),
+        parameters=bound,
+    )
+
+
+def _component(facts: Facts, node: Node, step: str, log: FindingsLog) -> str:
+    components = facts.objects(node, "hasComponent")
+    candidates: tuple[Iterable[str], ...] = (
+        (local_name(each) for component in components for each in facts.objects(component, "hasComponentBinding")),
+        (name for component in components for name in facts.classes(component)),
+        map(local_name, components),
+        facts.classes(node),
+        map(local_name, facts.objects(node, "hasComponentBinding")),
+    )
+    for names in map(tuple, candidates):
+        if names := tuple(dict.fromkeys(filter(None, names))):
+            if len(names) > 1:
+                reason = f"step {step!r} has {len(names)} components, {', '.join(names)}; the first is taken"
+                cause = "steps have several components; the first that the file declares is taken"
+                log.add(FindingOutcome.REPAIRED, reason, cause=cause, name=step)
+            return names[0]
+    reason = f"step {step!r} has no component; its own name is taken"
+    log.add(FindingOutcome.REPAIRED, reason, cause="steps have no component; their own names are taken", name=step)
+    return step
+
+
+def _data_type(facts: Facts, node: Node, variable: str, log: FindingsLog) -> str | None:
+    names = facts.classes(node)
+    if len(names) > 1:
+        reason = f"variable {variable!r} has {len(names)} data types, {', '.join(names)}; the first is taken"
+        cause = "variables have several data types; the first that the file declares is taken"
+        log.add(FindingOutcome.REPAIRED, reason, cause=cause, name=variable)
+    return names[0] if names else None
+
+
+def _cycle(template: Template) -> list[str]:
+    """The steps of a cycle, in order; empty if there is none."""
+    parents, done, path = template.parents(), set[str](), list[str]()
+    for first in parents:
+        # Without recursion, because a file may hold a chain of any length.
+        stack = [iter([first])]
+        while stack:
+            following = next(stack[-1], None)
+            if following is None:
+                stack.pop()
+                if path:
+                    done.add(path.pop())
+            elif following in path:
+                return [*reversed(path[path.index(following) :]), path[-1]]
+            elif following not in done:
+                path.append(following)
+                stack.append(iter(parents[following]))
+    return []
+
+
+def _name(facts: Facts, node: Node, template: Node | None) -> str:
+    """The name of a step or variable, without its template's name, which published names repeat at the front."""
+    if (label := facts.label(node)) is not None:
+        return label.strip()
+    name = local_name(node)
+    prefix = "" if template is None else f"{local_name(template)}_"
+    return (name.removeprefix(prefix) if prefix else name) or name or "unnamed"
+
+
+def _unique(name: str, taken: dict[str, int]) -> str:
+    """The name, with a number if it is already taken."""
+    while True:
+        number = taken[name] = taken.get(name, 0) + 1
+        if number == 1:
+            return name
+        name = f"{name}-{number}"
+
+
+def _value(node: Node) -> Value:
+    """A parameter's value in JSON; a value that JSON cannot represent exactly stays text."""
+    value = node.toPython() if isinstance(node, Literal) else str(node)
+    match value:
+        case bool():
+            return value
+        case int() if abs(value) <= _EXACT:
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case _:
+            return plain(str(node))
+
 
 _LONGEST_NAME = 100
 

@@ -1,23 +1,29 @@
 """A dry replay: the counts of a trace by the service's logic alone; thousands of dataflows in seconds.
 
 The counts are those of a service with the same settings. Consolidations can differ: a service that has measured the
-costs of tasks no longer uses the assumed ones, and with many jobs it moves only some at a time.
+costs of tasks no longer uses the assumed ones, and with many jobs it moves only some at a time. A load is the number of
+tasks of each kind, and their work.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import reduce
 from json import dumps
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
-from dags import Dataflow, InvalidDocument, Source, Visibility, canonicalise
+from dags import AnyTaskType, Dataflow, InvalidDocument, Source, Visibility, canonicalise
 from engine import installed_catalogue
 from manager.costs.measured import ASSUMED, ASSUMED_DISRUPTIONS, busy, costs
 from manager.settings import Placement
 from merge import (
+    Amount,
     Bridge,
+    Change,
     Conditions,
     Host,
     Instance,
@@ -28,16 +34,80 @@ from merge import (
     RunningGraph,
     Step,
     Submit,
+    TaskCounts,
+    Weighed,
     consolidate,
+    counted,
     decide,
     each_step,
+    numbered,
+    works,
 )
-from workloads.replay.loads import Cost, Load, Scales, scales_of
-from workloads.replay.modes import document_in
-from workloads.results import StepRow, UsersRow
-from workloads.traces import trace_file as traces
-from workloads.way import Mode
+from workloads import traces
+from workloads.replay.plan import document_in
+from workloads.results import ResultsFolder, StepResult, StepRow, UsersRow, manifest_of
+from workloads.traces import Mode, Trace, Way, trace_json
 from workloads.workload import Workload
+
+Cost: TypeAlias = Callable[[Weighed], Amount]
+"""The work that an event is for a task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The count and the work of some tasks; without arguments, of none."""
+
+    counts: TaskCounts = field(default_factory=TaskCounts)
+    work: Fraction = field(default_factory=Fraction)
+
+    def plus(self, more: "Load") -> "Load":
+        """The sum of both."""
+        return Load(counts=self.counts.plus(more.counts), work=self.work + more.work)
+
+    def minus(self, less: "Load") -> "Load":
+        """The difference."""
+        return Load(counts=self.counts.minus(less.counts), work=self.work - less.work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scales:
+    """The rates and costs by which tasks are weighed; made by `scales_of`."""
+
+    arriving: Mapping[str, Fraction]
+    """Events per second of each source."""
+    cost: Cost
+
+    def load(self, dataflow: Dataflow) -> Load:
+        """The load of a dataflow by itself."""
+        return _together([task.type for task in dataflow.tasks], self._works(dataflow).values())
+
+    def loads(self, dataflow: Dataflow, change: Change) -> dict[Instance, Load]:
+        """The load of each task that the submission of a dataflow starts."""
+        work, starts = self._works(dataflow), set(change.residue)
+        places = {} if change.submitted is None else change.submitted.places
+        return {
+            places[task]: _together([dataflow.tasks[place].type], [work[place]])
+            for task, place in dataflow.places.items()
+            if places[task] in starts
+        }
+
+    def _works(self, dataflow: Dataflow) -> dict[int, Fraction]:
+        return works(numbered(dataflow), self._arriving, cost=self.cost)
+
+    def _arriving(self, source: Weighed) -> Fraction:
+        """The rate of a source; a task that generates events counts as one a second."""
+        return self.arriving[source.config["source"]] if source.type.reads_source else Fraction(1)
+
+
+def scales_of(workload: Workload, *, rate: float, cost: Cost) -> Scales:
+    """The scales of a workload; `rate` is a factor on the rates of its sources."""
+    arriving = {each.name: Fraction(each.per_second) * Fraction(rate) for each in workload.sources}
+    return Scales(arriving=arriving, cost=cost)
+
+
+def _together(kinds: list[AnyTaskType], work: Iterable[Fraction]) -> Load:
+    return Load(counts=counted(kinds), work=sum(work, Fraction()))
+
 
 Defragment: TypeAlias = Literal["off", "step"]
 _TENANT = "somebody"
@@ -219,3 +289,41 @@ def _checked(workload: Workload, names: Iterable[str], mode: Mode) -> dict[str, 
                 f" {first.pointer or '(document)'}: {first.message}; {first.remedy}"
             ) from None
     return found
+
+
+def replay_dry(  # noqa: PLR0913 - a replay has these settings
+    workload: Workload,
+    trace: Trace,
+    way: Way,
+    *,
+    pace: float,
+    into: Path,
+    rate: float = 1.0,
+) -> None:
+    """Replay a trace dry and write the results to a folder; replace those of the same replay."""
+    if way.defragment == "itself":
+        raise NotReplayed(
+            "--defragment itself: a dry replay has no measurements to decide by; use off or step, or leave out --dry"
+        )
+    settings: dict[str, Any] = {"pace": pace, "rate": rate, "cost": each_step.__name__}
+    manifest = manifest_of(
+        mode=way.mode,
+        placement=way.placement,
+        defragment=way.defragment,
+        dry=True,
+        trace=trace_json(trace),
+        workload={"name": workload.name, **workload.about},
+        settings=settings,
+    )
+    counted = dry_rows(
+        workload,
+        trace,
+        mode=way.mode,
+        placement=way.placement,
+        defragment="step" if way.defragment == "step" else "off",
+        pace=pace,
+        rate=rate,
+    )
+    results = ResultsFolder(into, manifest)
+    results.found = [StepResult(step=row, users=tuple(users)) for row, users in counted]
+    results.finish()

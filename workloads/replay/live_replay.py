@@ -1,28 +1,73 @@
 """A live replay: traces on running services, one for each way of each trace, side by side.
 
 Ways that are compared are at the same step at the same time and are measured in the same windows, so that other work of
-the machine disturbs all of them alike.
+the machine disturbs all of them alike. The progress is a bar with the time left on a terminal, else a line for each
+step.
 """
 
 import json
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
 from merge import each_step
 from workloads.replay.dry_replay import dry_rows
-from workloads.replay.plan import Pacing, awaited_steps, measured_steps, seconds_of, total_seconds
+from workloads.replay.plan import (
+    AssignedWorkload,
+    Pacing,
+    awaited_steps,
+    measured_steps,
+    seconds_of,
+    tenants_of,
+    total_seconds,
+)
 from workloads.replay.player import Player, measure, player_on_service
-from workloads.replay.results_folder import ResultsFolder, StepResult, manifest_of
-from workloads.replay.tenant_assignment import AssignedWorkload, tenants_of
-from workloads.results import ReplayManifest, StepRow, WindowRow
-from workloads.traces.trace_file import Trace, TraceStep, trace_json
-from workloads.way import Mode, Way
+from workloads.results import ReplayManifest, ResultsFolder, StepResult, StepRow, WindowRow, manifest_of
+from workloads.traces import Mode, Trace, TraceStep, Way, trace_json
 from workloads.workload import Workload
+
+
+@contextmanager
+def progress(out: Console, name: str, seconds: float) -> Iterator[Callable[[str, float], None]]:
+    """Show a replay of so many planned seconds; yields the callback for what it does and how much is done."""
+    if not out.is_terminal:
+        yield _lines(out, name)
+        return
+    columns = (
+        TextColumn("{task.fields[name]}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Progress(*columns, console=out, transient=True, speed_estimate_period=300.0) as bar:
+        task = bar.add_task("", total=seconds, name=name)
+
+        def on_progress(what: str, done: float) -> None:
+            bar.update(task, advance=done, description=what or None)
+
+        yield on_progress
+
+
+def _lines(out: Console, name: str) -> Callable[[str, float], None]:
+    shown = [""]
+
+    def on_progress(what: str, _done: float) -> None:
+        if what and what != shown[-1]:
+            shown.append(what)
+            out.print(escape(f"{name}: {what}"), soft_wrap=True)
+
+    return on_progress
+
 
 FEWEST, MOST = 50, 40_000
 """Bounds for the number of generated events of each source; after the last one they start again."""

@@ -1,4 +1,8 @@
-"""A player: one service on which a trace is replayed, controlled and measured over REST and MQTT."""
+"""A player: one service on which a trace is replayed, controlled and measured over REST and MQTT.
+
+The savings and shares that the service reports are added to the results of each step. It meters whole minutes, which
+are longer than windows and may begin before them.
+"""
 
 import time
 from collections import Counter
@@ -16,17 +20,38 @@ from manager.answers.savings import SavingsAnswer
 from manager.answers.tenants import Quota, TenantForm
 from manager.client import Client, Refused
 from merge import counted
-from workloads.outputs import Outputs, connected_tenants
-from workloads.replay.cores import CoresReading, cores_between, read_cores
-from workloads.replay.plan import Pacing
-from workloads.replay.results_folder import StepResult
-from workloads.replay.service_savings import with_savings
-from workloads.replay.tenant_assignment import AssignedWorkload, source_form, submitted, tenant_names
-from workloads.replay.window_validity import why_behind
-from workloads.results import StepRow, UsersRow, WindowRow
-from workloads.service_process import RunFailed, ServiceProcess, served
-from workloads.traces.trace_file import Action, TraceStep
-from workloads.way import Way
+from workloads.replay.measurement import CoresReading, cores_between, read_cores, why_behind
+from workloads.replay.plan import AssignedWorkload, Pacing, source_form, submitted, tenant_names
+from workloads.results import StepResult, StepRow, TenantCoresRow, UsersRow, WindowRow
+from workloads.service import Outputs, RunFailed, ServiceProcess, connected_tenants, served
+from workloads.traces import Action, TraceStep, Way
+
+
+def with_savings(found: StepResult, savings: SavingsAnswer) -> StepResult:
+    """A measured step with the estimated cores of separate execution and each tenant's share.
+
+    Both are from the minutes around its windows; without a metered minute the step stays as it is.
+    """
+    whole = savings.whole
+    if whole is None or not savings.metered_seconds or not found.windows:
+        return found
+    shares = {share.tenant: share.share.cores for share in savings.shares}
+    return replace(
+        found,
+        windows=tuple(
+            replace(
+                window,
+                alone_launched=whole.alone_launched.likely,
+                alone_packed=whole.alone_packed.likely,
+            )
+            for window in found.windows
+        ),
+        tenants=tuple(
+            TenantCoresRow(step=found.step.step, tenant=tenant, cores=cores)
+            for tenant, cores in (*sorted(shares.items()), (None, whole.overhead.cores + whole.others.cores))
+        ),
+    )
+
 
 _PATIENCE = 300.0
 """Seconds to wait before a replay fails; a step takes about 60 where many jobs start at once on few cores."""

@@ -17,12 +17,9 @@ from random import Random
 from types import MappingProxyType
 
 from workloads.riotbench import applications
-from workloads.riotbench.common_tasks import EXPECTED
+from workloads.riotbench.applications import EXPECTED, Document, drawn, permuted, predicted_rows
 from workloads.riotbench.datasets import DATA_SETS, DataSet
-from workloads.riotbench.document_builder import Document
-from workloads.riotbench.models import models
-from workloads.riotbench.permutations import drawn, permuted, predicted_rows
-from workloads.riotbench.row_generator import events
+from workloads.riotbench.generator import events, models
 from workloads.workload import Events, Workload, WorkloadSource
 
 _APPLICATIONS: Mapping[str, Mapping[str, Callable[[DataSet], Document]]] = MappingProxyType(

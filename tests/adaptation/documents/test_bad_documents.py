@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from adaptation.documents import alternate_checks
-from adaptation.documents.dynamic_reader import read_dynamic, read_policy
+from adaptation import document_checks
+from adaptation.document_reader import read_dynamic, read_policy
 from dags import InvalidDocument, Problem
 from tests.adaptation.drawn import canonical, module, read
 from tests.documentation.pages import page
@@ -202,7 +202,7 @@ def test_every_code_is_described() -> None:
 
 def test_a_large_document_is_refused_though_not_every_alternate_is_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what is wrong in any of them."""
-    monkeypatch.setattr(alternate_checks, "_MOST_ALONE", 0)
+    monkeypatch.setattr(document_checks, "_MOST_ALONE", 0)
     alternates = copy.deepcopy(DOCUMENT["tasks"][1]["alternates"])
     document = changed("/tasks/2", {"id": "b", "alternates": alternates})
     document = changed("/tasks/2/alternates/1/config/expression", "kv > 1", document)

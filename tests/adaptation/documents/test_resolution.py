@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaptation.documents.dynamic_document import Selection
-from adaptation.documents.dynamic_reader import is_dynamic
-from adaptation.documents.resolution import NotAResolution, choices_in, resolve
+from adaptation.document_reader import is_dynamic
+from adaptation.documents import NotAResolution, Selection, choices_in, resolve
 from tests.adaptation.drawn import canonical, dynamic_documents, read
 
 

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from adaptation.guards.cases import MetricKey
-from adaptation.guards.conditions import (
+from adaptation.guard_states import DomainEvent, Observed
+from adaptation.guards import (
     DAYS,
     AllCondition,
     AnyCondition,
@@ -19,11 +19,11 @@ from adaptation.guards.conditions import (
     EventCondition,
     Guard,
     MetricCondition,
+    MetricKey,
     NotCondition,
     SequenceCondition,
     minute_of,
 )
-from adaptation.guards.observed import DomainEvent, Observed
 from tests.adaptation.drawn import conditions
 
 CONDITIONS: TypeAdapter[Condition] = TypeAdapter(Condition)

@@ -3,11 +3,8 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from adaptation.guards.cases import MetricKey
-from adaptation.guards.conditions import Condition, Guard, ValueGuard
-from adaptation.guards.evaluation import NO_MEMORY, evaluated
-from adaptation.guards.guard_states import BEFORE_ANY_LOOK, GuardStates, advance
-from adaptation.guards.observed import DomainEvent, Observed
+from adaptation.guard_states import BEFORE_ANY_LOOK, NO_MEMORY, DomainEvent, GuardStates, Observed, advance, evaluated
+from adaptation.guards import Condition, Guard, MetricKey, ValueGuard
 from tests.adaptation.guards.history import CONDITIONS, guards, histories, holds, is_active, read_conditions
 
 

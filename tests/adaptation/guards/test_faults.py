@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaptation.guards.cases import TooManyCases, cases_of
-from adaptation.guards.conditions import Condition, Guard
-from adaptation.guards.faults import faults_of, shadows
-from adaptation.guards.guard_states import BEFORE_ANY_LOOK, advance
-from adaptation.guards.observed import Observed
+from adaptation.document_checks import faults_of, shadows
+from adaptation.guard_states import BEFORE_ANY_LOOK, Observed, advance
+from adaptation.guards import Condition, Guard, TooManyCases, cases_of
 from tests.adaptation.drawn import CLOCKS, metrics
 from tests.adaptation.guards.history import CONDITIONS, guards, histories, holds, read_conditions
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaptation.documents.dynamic_reader import read_dynamic
+from adaptation.document_reader import read_dynamic
 from dags.builder import Program, metric, rule
-from dags.builder.operators import routes
+from dags.builder.streams import routes
 from engine.tasks.expressions import Node, read, written
 from tests.dags.builder.programs import DYNAMIC_SCRIPTS, GOLDEN, SCRIPTS, Script, canonical, followed
 from tests.tasks.agreeing import few

@@ -19,7 +19,7 @@ from dags import (
     State,
     TaskType,
 )
-from dags.canonical.fields import MOST_FIELDS
+from dags.canonical.streams import MOST_FIELDS
 from tests.catalogue import SOURCES, NoConfig
 from tests.dags.refusal import canonicalise, catalogue_with, codes, problem, problems
 from tests.notation import document

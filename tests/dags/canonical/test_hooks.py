@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dags import Kind, NamesSource, Problem, Read, Schema, State, TaskType, Unsuitable
-from dags.canonical.hooks import ask
+from dags.canonical.tasks import ask
 from tests.catalogue import NoConfig
 from tests.dags.refusal import FreeConfig, catalogue_with, problem, problems
 from tests.notation import document

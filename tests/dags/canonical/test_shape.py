@@ -8,7 +8,7 @@ import pytest
 
 from dags import Problem
 from dags.canonical import DraftDocument, check_shape, find_types, join_streams
-from dags.document_reader import read
+from dags.document import read
 from tests.catalogue import CATALOGUE, SOURCES
 from tests.dags.refusal import canonicalise, codes, problem, problems
 from tests.notation import document, draft

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dags.divisibility import GROUPS, evenly
+from dags.dataflow import GROUPS, evenly
 from engine.offset import Offset
 from engine.plan import Port
 from engine.records.files import RecordDamaged

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags.divisibility import GROUPS
+from dags.dataflow import GROUPS
 from engine.records.state import NUMBERS, Staged, packed_key, packed_value
 from tests.engine.records.unpacked import group_of, unpacked_value
 

@@ -5,7 +5,7 @@ from zlib import crc32
 
 import msgspec
 
-from dags.divisibility import GROUPS
+from dags.dataflow import GROUPS
 
 
 def group_of(key: bytes) -> int:

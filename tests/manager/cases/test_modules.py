@@ -20,7 +20,7 @@ from manager.problem import Conflict, Forbidden, InvalidModule, InvalidRequest, 
 from manager.store.tables import ModuleRow
 from manager.tenants.secrets import VoucherKeeper
 from manager.use_case import Caller, Paging
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
 from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller
 

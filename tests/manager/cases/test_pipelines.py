@@ -12,7 +12,7 @@ from manager.pipelines.upkeep import PipelineFollower
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.tables import ModuleRow
 from manager.use_case import Paging
-from planning.planning_problem import Criterion
+from planning.problem import Criterion
 from tests.manager.cases.sent_pipelines import (
     ANN,
     BOB,

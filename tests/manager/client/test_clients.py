@@ -23,7 +23,7 @@ from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused,
 from manager.client.errors import REQUEST_ATTEMPTS, RETRY_PATIENCE, uses_proxies
 from manager.client.streams import STREAM_ATTEMPTS
 from manager.rest import examples
-from planning.shape import ModuleShape
+from planning.constraint import ModuleShape
 from tests.manager.client.samples import (
     BILL,
     CREDENTIALS,

@@ -10,7 +10,7 @@ from prometheus_client import Metric as Family
 
 from bridge import topics
 from dags import InvalidDocument
-from dags.document_reader import read
+from dags.document import read
 from manager.adaptation.use_cases import Adaptations
 from manager.answers.base import Page
 from manager.answers.dataflows import (

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dags import InvalidDocument, Problem, canonicalise
-from planning.pipelines.assembly import Assembled
 from planning.pipelines.module import Module, read_module
-from planning.pipelines.pipeline import Pipeline, Surroundings, read_pipeline
-from planning.pipelines.planned import PlannedPipeline, plan_pipeline
-from planning.planning_problem import RunningVertex
+from planning.pipelines.planned import Assembled, PlannedPipeline, plan_pipeline
+from planning.pipelines.reader import Pipeline, Surroundings, read_pipeline
+from planning.problem import RunningVertex
 from tests.catalogue import CATALOGUE, SOURCES
 from tests.notation import document
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dags import InvalidDocument, Problem
 from engine import installed_catalogue
 from planning.pipelines.module import read_module
-from planning.pipelines.pipeline import read_pipeline
+from planning.pipelines.reader import read_pipeline
 from tests.catalogue import CATALOGUE
 from tests.planning.pipelines.open_places import pipeline_document, refusal, surroundings
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.pipelines.joint import InvalidDocuments, joint_problem, plan_together
-from planning.pipelines.pipeline import Pipeline
-from planning.pipelines.planned import PlannedPipeline, plan_pipeline
+from planning.pipelines.planned import InvalidDocuments, PlannedPipeline, joint_problem, plan_pipeline, plan_together
+from planning.pipelines.reader import Pipeline
 from tests.planning.pipelines.open_places import check, pipeline
 from tests.planning.plan_validator import violations
 

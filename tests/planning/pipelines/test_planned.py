@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags import InvalidDocument
-from planning.pipelines.candidates import computes
 from planning.pipelines.module import read_module
-from planning.pipelines.pipeline import read_pipeline
 from planning.pipelines.planned import plan_pipeline
-from planning.planning_problem import Inflow, Outlet, RunningVertex
+from planning.pipelines.reader import computes, read_pipeline
+from planning.problem import Inflow, Outlet, RunningVertex
 from tests.notation import flow
 from tests.planning.pipelines.open_places import (
     MODULES,

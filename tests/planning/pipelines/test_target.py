@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planning.pipelines.target import NotATarget, target
+from planning.pipelines.module import NotATarget, target
 
 
 @given(st.text(max_size=40) | st.from_regex(r"[A-Za-z0-9.:\[\]-]{1,30}:[0-9]{1,6}", fullmatch=True))

@@ -10,17 +10,20 @@ from typing import Any, Protocol
 
 import pytest
 
-from adaptation.documents.dynamic_document import DynamicDocument, Selection
-from adaptation.guards.conditions import ValueGuard
-from adaptation.guards.guard_states import BEFORE_ANY_LOOK, advance
-from adaptation.guards.observed import DomainEvent, Observed
+from adaptation.documents import DynamicDocument, Selection
+from adaptation.guard_states import BEFORE_ANY_LOOK, DomainEvent, Observed, advance
+from adaptation.guards import ValueGuard
 from benchmarks.planner.memory_job import MemoryJob, batches_of
 from tests.workloads.adaptive.oracle import ORACLES, Left
-from workloads.adaptive.linear_road import road_with_jams
+from workloads.adaptive.dataflows import lines_with_lemmas, road_with_jams
 from workloads.adaptive.published import traffic, words
-from workloads.adaptive.scenario import ADAPTIVE, AdaptiveScenario, adaptive_scenario
-from workloads.adaptive.scenario_dataflow import dynamic_document, scenario_dataflow
-from workloads.adaptive.word_count import lines_with_lemmas
+from workloads.adaptive.scenario import (
+    ADAPTIVE,
+    AdaptiveScenario,
+    adaptive_scenario,
+    dynamic_document,
+    scenario_dataflow,
+)
 
 BATCHES, ROUNDS = 15, 40
 HALF_MORNING = 60

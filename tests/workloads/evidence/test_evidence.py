@@ -7,7 +7,7 @@ import pytest
 
 from workloads.evidence.plan import LAUNCHED, WAYS, budget, folder_of, seconds, sessions, traces
 from workloads.replay.plan import Pacing, measured_steps
-from workloads.workload_loader import load_workload
+from workloads.workload import load_workload
 
 NAMES = ("opmw", "riotbench")
 

@@ -8,17 +8,24 @@ import pytest
 
 from merge import BATCH_SECONDS
 from workloads.evidence.__main__ import _calibrated
-from workloads.evidence.calibration import CORES, event_seconds, tempo_of
 from workloads.evidence.pipeline import UNDER_WAY
-from workloads.evidence.plan import Session, budget, folder_of, seconds, traces
-from workloads.evidence.uniform_tasks import with_uniform_tasks
-from workloads.evidence.work_plan import FOUR, sessions_of_work
+from workloads.evidence.plan import (
+    CORES,
+    FOUR,
+    Session,
+    budget,
+    event_seconds,
+    folder_of,
+    seconds,
+    sessions_of_work,
+    tempo_of,
+    traces,
+    with_uniform_tasks,
+)
 from workloads.replay.dry_replay import dry_rows
 from workloads.results import StepRow
-from workloads.traces.trace_file import Trace
-from workloads.way import DEFAULT, REUSE
-from workloads.workload import Workload
-from workloads.workload_loader import load_workload
+from workloads.traces import DEFAULT, REUSE, Trace
+from workloads.workload import Workload, load_workload
 
 AN_EVENT = 0.0065
 WORKLOADS = {

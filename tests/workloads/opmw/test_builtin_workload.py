@@ -10,11 +10,9 @@ from engine import installed_catalogue
 from tests.documentation.pages import page
 from workloads.opmw.builtin_workload import opmw
 from workloads.opmw.document_encoder import Inputs, SourcesBy, encode, registered, sources_of
-from workloads.opmw.repository import TARGETS, WORK_SAVED, is_chain, repository
-from workloads.opmw.sharing_counts import canonical, count_sharing, work_saved, works
-from workloads.opmw.template_figures import dataflows_of
-from workloads.opmw.templates import Template, TemplateStep, Variable
-from workloads.workload_loader import load_workload
+from workloads.opmw.sharing_counts import canonical, count_sharing, dataflows_of, work_saved, works
+from workloads.opmw.templates import TARGETS, WORK_SAVED, Template, TemplateStep, Variable, is_chain, repository
+from workloads.workload import load_workload
 
 
 def only(wanted: Any, found: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from manager.command import app
-from workloads.workload_loader import load_workload
+from workloads.workload import load_workload
 
 FILES = Path(__file__).parent / "templates"
 

@@ -11,8 +11,16 @@ from pydantic import TypeAdapter
 from dags import Dataflow, canonicalise
 from engine import installed_catalogue
 from manager.answers.base import SourceName
-from workloads.opmw.document_encoder import ITERATIONS, Inputs, SourcesBy, encode, events, registered, sources_of
-from workloads.opmw.source_names import source_name
+from workloads.opmw.document_encoder import (
+    ITERATIONS,
+    Inputs,
+    SourcesBy,
+    encode,
+    events,
+    registered,
+    source_name,
+    sources_of,
+)
 from workloads.opmw.templates import Template, TemplateStep, Variable
 
 TEMPLATE = Template(

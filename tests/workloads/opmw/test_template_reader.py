@@ -13,7 +13,7 @@ from dags import canonicalise
 from engine import installed_catalogue
 from workloads.opmw.document_encoder import Inputs, SourcesBy, encode, registered, sources_of
 from workloads.opmw.rdf_facts import Facts, Statements
-from workloads.opmw.template_reader import read_templates, templates_in
+from workloads.opmw.template_import import read_templates, templates_in
 from workloads.opmw.templates import FindingOutcome, ImportFinding, Template, TemplateStep, Variable
 
 FILES = Path(__file__).parent / "templates"

@@ -10,11 +10,17 @@ import pytest
 
 from benchmarks.planner.memory_job import MemoryJob, batches_of
 from dags import InvalidDocument
+from planning.explanation import supports
 from planning.pipelines.planned import PlannedPipeline
-from planning.support import supports
 from tests.workloads.pipelines.oracle import ORACLES
-from workloads.pipelines.scenario import SCENARIOS, PipelineScenario, load_scenario
-from workloads.pipelines.scenario_plan import canonical_form, planned_scenario, surroundings_of
+from workloads.pipelines.scenario import (
+    SCENARIOS,
+    PipelineScenario,
+    canonical_form,
+    load_scenario,
+    planned_scenario,
+    surroundings_of,
+)
 
 EACH = pytest.mark.parametrize("name", SCENARIOS)
 BATCHES, ROUNDS = 3, 500

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from manager.command import app
 from tests.workloads.replay import toy
-from workloads.results_tables import read_results
+from workloads.results import read_results
 
 
 @pytest.fixture

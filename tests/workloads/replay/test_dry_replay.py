@@ -24,12 +24,10 @@ from tests.catalogue import CATALOGUE
 from tests.manager.managers import Manager, caller
 from tests.strategies import Document, families
 from workloads.replay import dry_replay as replaying
-from workloads.replay.dry_replay import Defragment, NotReplayed, dry_rows
-from workloads.replay.loads import Cost
-from workloads.replay.modes import document_in
+from workloads.replay.dry_replay import Cost, Defragment, NotReplayed, dry_rows
+from workloads.replay.plan import document_in
 from workloads.results import StepRow
-from workloads.traces.trace_file import Action, Trace, TracePhase, TraceStep
-from workloads.way import Mode
+from workloads.traces import Action, Mode, Trace, TracePhase, TraceStep
 from workloads.workload import Workload, WorkloadSource
 
 SCHEMA = Schema.of(place=Kind.STRING, value=Kind.INTEGER)

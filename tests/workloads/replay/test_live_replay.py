@@ -10,12 +10,9 @@ from tests.workloads.replay import toy
 from workloads.replay.dry_replay import dry_rows
 from workloads.replay.live_replay import ReplayPart, replay_live
 from workloads.replay.plan import Pacing
-from workloads.replay.results_folder import STEP_LINES
-from workloads.results import StepRow
-from workloads.results_tables import WrongResults, read_manifest, read_results
-from workloads.traces.sequential import sequential
-from workloads.way import Way
-from workloads.workload_loader import load_workload
+from workloads.results import STEP_LINES, StepRow, WrongResults, read_manifest, read_results
+from workloads.traces import Way, sequential
+from workloads.workload import load_workload
 
 PACING = Pacing(pace=0.5, windows=1, window=1.5, settle=1.0, tenants=2)
 

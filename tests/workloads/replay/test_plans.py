@@ -11,16 +11,32 @@ from hypothesis import strategies as st
 
 from manager.answers.savings import CpuAnswer, EstimateAnswer, SavedAnswer, SavingsAnswer, ShareAnswer, WholeAnswer
 from tests.workloads.replay import toy
-from workloads.replay.plan import Pacing, awaited_steps, measured_steps, seconds_of
-from workloads.replay.results_folder import STEP_LINES, ResultsFolder, StepResult, manifest_of
-from workloads.replay.service_savings import with_savings
-from workloads.replay.tenant_assignment import full_name, source_form, submitted, tenants_of
-from workloads.results import ReplayManifest, StepRow, TenantCoresRow, UsersRow, WindowRow
-from workloads.results_tables import WrongResults, read_results
-from workloads.traces.sequential import sequential
-from workloads.way import Way
-from workloads.workload import Workload
-from workloads.workload_loader import load_workload
+from workloads.replay.plan import (
+    Pacing,
+    awaited_steps,
+    full_name,
+    measured_steps,
+    seconds_of,
+    source_form,
+    submitted,
+    tenants_of,
+)
+from workloads.replay.player import with_savings
+from workloads.results import (
+    STEP_LINES,
+    ReplayManifest,
+    ResultsFolder,
+    StepResult,
+    StepRow,
+    TenantCoresRow,
+    UsersRow,
+    WindowRow,
+    WrongResults,
+    manifest_of,
+    read_results,
+)
+from workloads.traces import Way, sequential
+from workloads.workload import Workload, load_workload
 
 
 @given(many=st.integers(1, 60), points=st.integers(1, 80))

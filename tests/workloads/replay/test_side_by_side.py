@@ -9,7 +9,7 @@ from workloads.replay.live_replay import _Ready, _side_by_side
 from workloads.replay.plan import Pacing
 from workloads.replay.player import Player
 from workloads.results import WindowRow
-from workloads.way import REUSE
+from workloads.traces import REUSE
 
 
 class Noting:

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workloads.report.analysis.runs import Run, Runs, grouped
-from workloads.results import ReplayManifest, StepRow, TenantCoresRow, UsersRow, WindowRow
-from workloads.results_tables import Results
-from workloads.way import Way
+from workloads.report.runs import Run, Runs, grouped
+from workloads.results import ReplayManifest, Results, StepRow, TenantCoresRow, UsersRow, WindowRow
+from workloads.traces import Way
 
 STEPS = (("submit", "a", "fill"), ("submit", "b", "fill"), ("remove", "a", "drain"), ("remove", "b", "drain"))
 DEFAULT_TASKS, SHARED_TASKS = (4, 10, 6, 0), (4, 6, 4, 0)

@@ -12,27 +12,23 @@ from typer.testing import CliRunner
 
 from manager.command import app
 from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
-from workloads.report.analysis.discarded_windows import discarded_windows
-from workloads.report.analysis.findings import (
+from workloads.report.findings import (
     against_packed_default,
     bridge_latency,
     consolidated_less_often,
     count_differences,
     crossover,
     defragmentation_effect,
+    discarded_windows,
     missing_measurements,
     packing_and_sharing,
     reasons,
 )
-from workloads.report.analysis.means import tenant_cores
-from workloads.report.analysis.paper_claims import CLAIMS, verdict
-from workloads.report.analysis.runs import Runs
-from workloads.report.analysis.summary import markdown_of, summary_of
-from workloads.report.report_writer import write_report
-from workloads.report.web_page.html_tags import Html, tag
-from workloads.results import TenantCoresRow, WindowRow
-from workloads.results_tables import write_results
-from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED
+from workloads.report.runs import Runs, tenant_cores
+from workloads.report.summary import CLAIMS, markdown_of, summary_of, verdict
+from workloads.report.web_page import Html, tag, write_report
+from workloads.results import TenantCoresRow, WindowRow, write_results
+from workloads.traces import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED
 
 HOSTILE = "<script>alert('$x_1$')</script>&\"'\x00\ud7ff|"
 XHTML, SVG = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/2000/svg}"

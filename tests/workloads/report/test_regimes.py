@@ -4,12 +4,11 @@ import pytest
 
 from merge import BATCH_SECONDS
 from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
-from workloads.report.analysis.cores_and_work import cores_against_work
-from workloads.report.analysis.regimes import measured_savings, regime_of, regime_sentence
-from workloads.report.analysis.runs import Runs
-from workloads.report.analysis.summary import summary_of
+from workloads.report.findings import cores_against_work, measured_savings, regime_of, regime_sentence
+from workloads.report.runs import Runs
+from workloads.report.summary import summary_of
 from workloads.results import WindowRow
-from workloads.way import DEFAULT, DEFAULT_PACKED, REUSE
+from workloads.traces import DEFAULT, DEFAULT_PACKED, REUSE
 
 
 def windows(*cores: float) -> list[WindowRow]:

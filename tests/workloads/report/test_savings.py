@@ -9,22 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
-from workloads.report.analysis.means import cores_by_packing_and_sharing, job_cores, shares_by_users, tenant_cores
-from workloads.report.analysis.runs import Run, grouped
-from workloads.report.analysis.savings import (
+from workloads.report.runs import (
     IntervalEstimate,
     Pair,
+    Run,
+    cores_by_packing_and_sharing,
+    grouped,
+    job_cores,
     means,
     quantile,
     saved,
     saved_at_peak,
     saving_of,
+    shares_by_users,
+    tenant_cores,
     weights,
 )
-from workloads.report.analysis.summary import markdown_of, part_of, summary_of
-from workloads.results import TenantCoresRow
-from workloads.results_tables import WrongResults
-from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED
+from workloads.report.summary import markdown_of, part_of, summary_of
+from workloads.results import TenantCoresRow, WrongResults
+from workloads.traces import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED
 
 PARTS = st.floats(0.1, 10.0)
 

@@ -7,9 +7,8 @@ import pytest
 from dags import Source, canonicalise
 from engine import installed_catalogue
 from workloads.riotbench import applications
+from workloads.riotbench.applications import Document, predicted_rows
 from workloads.riotbench.datasets import DATA_SETS, FITNESS, GRID, TAXI, URBAN, DataSet
-from workloads.riotbench.document_builder import Document
-from workloads.riotbench.permutations import predicted_rows
 
 SOURCES = {
     data.source(of): Source(name=data.source(of), owner="ann", schema=schema)

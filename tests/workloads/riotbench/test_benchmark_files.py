@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from engine.trial import try_out
 from manager.command import app
-from workloads.riotbench.benchmark_files import WrongFile, read_rows
 from workloads.riotbench.datasets import DATA_SETS, FITNESS, GRID, TAXI, DataSet
-from workloads.riotbench.row_generator import rows
+from workloads.riotbench.generator import rows
+from workloads.riotbench.rows import WrongFile, read_rows
 
 PUBLISHED = (
     '1417890600000,{"e":[{"u":"string","n":"subjectId","sv":"subject8"},{"v":"-9.5","u":"m\\/s2","n":"acc_chest_x"},'

@@ -25,7 +25,7 @@ from engine.trial import rows_of
 from merge import RunningGraph, RunningTask, merge
 from workloads.riotbench.builtin_workload import riotbench
 from workloads.riotbench.datasets import URBAN
-from workloads.riotbench.models import models
+from workloads.riotbench.generator import models
 from workloads.workload import Event, Workload
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

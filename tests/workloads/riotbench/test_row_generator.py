@@ -11,8 +11,7 @@ import pytest
 from engine.tasks.predictive import DecisionTree, LinearRegression, read_model
 from engine.trial import try_out
 from workloads.riotbench.datasets import DATA_SETS, FITNESS, GRID, TAXI, URBAN, DataSet
-from workloads.riotbench.models import models
-from workloads.riotbench.row_generator import MISSING, STRAY, events, rows
+from workloads.riotbench.generator import MISSING, STRAY, events, models, rows
 from workloads.riotbench.rows import row
 
 MANY = 6_000

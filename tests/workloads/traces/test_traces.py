@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from manager.command import app
-from workloads.traces.poisson import poisson
-from workloads.traces.random_walk import random_walk
-from workloads.traces.sequential import sequential
-from workloads.traces.trace_file import Action, Trace, TracePhase, read_trace, trace_json, trace_of, write_trace
+from workloads.traces import (
+    Action,
+    Trace,
+    TracePhase,
+    poisson,
+    random_walk,
+    read_trace,
+    sequential,
+    trace_json,
+    trace_of,
+    write_trace,
+)
 
 SEEDS = st.integers(0, 10_000)
 

@@ -1,0 +1,267 @@
+"""The reader of dynamic documents: finds every problem, each with its place, a code, a message and a remedy.
+
+It also names the guarded streams, and gives an id to the gate of each.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import count
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from adaptation.document_checks import (
+    Canonical,
+    Guards,
+    Names,
+    alternate_problems,
+    budget_problems,
+    guard_problems,
+    lost_event_problems,
+    policy_problems,
+)
+from adaptation.documents import (
+    Alternate,
+    AlternateForm,
+    DynamicDocument,
+    DynamicForm,
+    DynamicTask,
+    DynamicTaskForm,
+    GuardedStream,
+    GuardedStreamForm,
+    Policy,
+    implementation_text,
+)
+from adaptation.guards import Place, ValueGuard
+from dags import InvalidDocument, Problem
+from dags.document import TaskId
+from dags.json_text import object_naming, parsed_object, read_form, refusal
+from dags.problems import listed, pointer, quoted, suggestion
+
+_ID: TypeAdapter[str] = TypeAdapter(TaskId)
+
+
+def guarded_streams(form: DynamicForm, problems: list[Problem]) -> dict[str, GuardedStream]:
+    """The guarded streams by name; what is wrong with them is added to the problems."""
+    ids = {entry.id for entry in form.tasks}
+    between = Counter((each.origin, each.to) for each in form.streams if each.when is not None)
+    found: dict[str, GuardedStream] = {}
+    for at, stream in enumerate(form.streams):
+        if stream.when is None:
+            continue
+        name = _name(stream, is_only=between[stream.origin, stream.to] == 1)
+        if name in found:
+            problems.append(
+                Problem(
+                    pointer=pointer("streams", at),
+                    code="repeated-stream",
+                    message=f"another guarded stream is called {quoted(name)}",
+                    remedy="remove one of them, or rename a task",
+                )
+            )
+            continue
+        gate = _free_id(name, ids)
+        ids.add(gate)
+        found[name] = GuardedStream(name=name, at=at, gate=gate, when=stream.when)
+    return found
+
+
+def _name(stream: GuardedStreamForm, *, is_only: bool) -> str:
+    if is_only:
+        return f"{stream.origin}>{stream.to}"
+    return f"{stream.origin}.{stream.from_port or 'out'}>{stream.to}.{stream.to_port or 'in'}"
+
+
+def _free_id(name: str, ids: Collection[str]) -> str:
+    """The name of a stream as the id of its gate, or another if it is none or is taken."""
+    if name not in ids and _is_id(name):
+        return name
+    return next(each for number in count(1) if (each := f"gate {number}") not in ids)
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return _ID.validate_python(text) == text
+    except ValidationError:
+        return False
+
+
+DYNAMIC_FIELDS = frozenset({"policy"})
+"""The fields that only dynamic documents have."""
+FEWEST_ALTERNATES = 2
+
+_NAMES = DYNAMIC_FIELDS | {"alternates", "when"}
+_OPEN = frozenset({"point", "gap"})
+
+ModuleOf = Callable[[str, Mapping[str, Any]], tuple[str, Mapping[str, Any], Collection[str]] | None]
+"""The type, config and tags of a module, by `name@version` and what it leaves open; None if there is none."""
+
+
+def no_modules(_name: str, _config: Mapping[str, Any]) -> None:
+    """Where no modules are published."""
+
+
+def is_dynamic(value: Mapping[str, Any]) -> bool:
+    """Whether a document has alternates, guarded streams or a policy."""
+    return bool(value.keys() & DYNAMIC_FIELDS) or _has(value, "tasks", "alternates") or _has(value, "streams", "when")
+
+
+def dynamic_in(raw: bytes) -> bool:
+    """Whether a document adapts. One that cannot be read does not; it is refused as a document."""
+    return is_dynamic(object_naming(raw, _NAMES))
+
+
+def read_dynamic(
+    raw: bytes | str,
+    *,
+    module: ModuleOf = no_modules,
+    canonical: Canonical | None = None,
+    rates: Mapping[str, float] = MappingProxyType({}),
+) -> DynamicDocument:
+    """The dynamic document in a JSON text. Raises `InvalidDocument` with every problem.
+
+    `canonical` checks the plain documents that it resolves to; what was accepted before is read without it. `rates`
+    are those of source tasks in events a second, as far as they are known.
+    """
+    value = parsed_object(raw)
+    if is_dynamic(value) and any(_has(value, "tasks", each) for each in _OPEN):
+        raise refusal(
+            "open-and-dynamic",
+            "a document has either open places or alternates",
+            "plan the pipeline first, or leave the alternates to the planner",
+        )
+    form = read_form(raw, DynamicForm)
+    problems: list[Problem] = []
+    tasks = {
+        entry.id: _task(entry, at, module, problems)
+        for at, entry in enumerate(form.tasks)
+        if isinstance(entry, DynamicTaskForm)
+    }
+    streams = guarded_streams(form, problems)
+    dynamic = DynamicDocument(name=form.name, written=value, tasks=tasks, streams=streams, policy=form.policy)
+    problems += _repeated(form)
+    is_sound = not problems
+    names = names_in(dynamic)
+    problems += guard_problems(guards_in(dynamic), form.policy, names)
+    problems += policy_problems(form.policy, names)
+    if is_sound:
+        if canonical is not None:
+            problems += alternate_problems(dynamic, canonical)
+        if not problems:
+            problems += budget_problems(dynamic, form.policy, rates, ("policy",))
+    if problems:
+        raise InvalidDocument(dict.fromkeys(problems))
+    return dynamic
+
+
+def read_policy(
+    raw: bytes | str, dynamic: DynamicDocument, *, rates: Mapping[str, float] = MappingProxyType({})
+) -> Policy:
+    """Another policy for a dynamic document. Raises `InvalidDocument` with every problem."""
+    policy = read_form(raw, Policy)
+    problems = [
+        *policy_problems(policy, names_in(dynamic), ()),
+        *lost_event_problems(guards_in(dynamic), policy),
+        *budget_problems(dynamic, policy, rates, ()),
+    ]
+    if problems:
+        raise InvalidDocument(problems)
+    return policy
+
+
+def names_in(dynamic: DynamicDocument) -> Names:
+    """What guards and rules of a document may name."""
+    return Names(
+        tasks=[each["id"] for each in dynamic.written["tasks"]],
+        alternates={task.id: task.alternates.keys() for task in dynamic.tasks.values()},
+        streams=dynamic.streams.keys(),
+    )
+
+
+def guards_in(dynamic: DynamicDocument) -> Guards:
+    """The guards of a document's alternates and streams."""
+    alternates: dict[Place, Alternate] = {
+        ("tasks", task.at, "alternates", number): each
+        for task in dynamic.tasks.values()
+        for number, each in enumerate(task.alternates.values())
+    }
+    return Guards(
+        activations={
+            **{(*at, "when"): each.when for at, each in alternates.items() if each.when is not None},
+            **{("streams", each.at, "when"): each.when for each in dynamic.streams.values()},
+        },
+        values={(*at, "value"): each.value for at, each in alternates.items() if isinstance(each.value, ValueGuard)},
+    )
+
+
+def _has(value: Mapping[str, Any], part: str, field: str) -> bool:
+    entries = value.get(part)
+    return isinstance(entries, list) and any(isinstance(each, dict) and field in each for each in entries)
+
+
+def _task(form: DynamicTaskForm, at: int, module: ModuleOf, problems: list[Problem]) -> DynamicTask:
+    place = ("tasks", at)
+    if len(form.alternates) < FEWEST_ALTERNATES:
+        message = "a task with alternates has at least two"
+        problems.append(_problem((*place, "alternates"), "single-alternate", message, "add one, or give a plain task"))
+    alternates: dict[str, Alternate] = {}
+    texts: dict[str, str] = {}
+    for number, each in enumerate(form.alternates):
+        here = (*place, "alternates", number)
+        if each.name in alternates:
+            message = f"another alternate is called {quoted(each.name)}"
+            problems.append(_problem((*here, "name"), "repeated-alternate", message, "rename one of them"))
+            continue
+        made = _alternate(each, here, module, problems)
+        text = implementation_text(made)
+        if text in texts:
+            message = f"it is the same as the alternate {quoted(texts[text])}"
+            problems.append(_problem(here, "alternates-alike", message, "change one of them, or remove it"))
+        alternates[each.name], texts[text] = made, each.name
+    first = form.first if form.first is not None else next(iter(alternates), "")
+    if alternates and first not in alternates:
+        remedy = suggestion(first, alternates, f"there are {listed(alternates)}")
+        problems.append(_problem((*place, "first"), "unknown-alternate", f"unknown alternate {quoted(first)}", remedy))
+    return DynamicTask(
+        id=form.id,
+        at=at,
+        alternates=alternates,
+        first=first,
+        is_fast=form.switch == "fast",
+        tags=frozenset(form.tags).union(*(each.tags for each in alternates.values())),
+    )
+
+
+def _alternate(form: AlternateForm, at: Place, module: ModuleOf, problems: list[Problem]) -> Alternate:
+    found: tuple[str, Mapping[str, Any], Collection[str]] | None = (form.type or "", form.config, ())
+    if form.module is not None:
+        found = module(form.module, form.config)
+        if found is None:
+            message = f"unknown module {quoted(form.module)}"
+            remedy = "publish it, or name one that there is, with its version, as in clean@2"
+            problems.append(_problem((*at, "module"), "unknown-module", message, remedy))
+    kind, config, tags = found or (form.module or "", form.config, ())
+    return Alternate(
+        name=form.name,
+        type=kind,
+        config=config,
+        module=form.module,
+        value=form.value,
+        cost=form.cost,
+        selectivity=form.selectivity,
+        when=form.when,
+        tags=frozenset(tags),
+    )
+
+
+def _repeated(form: DynamicForm) -> Iterator[Problem]:
+    counts = Counter(entry.id for entry in form.tasks)
+    for at, entry in enumerate(form.tasks):
+        if isinstance(entry, DynamicTaskForm) and counts[entry.id] > 1:
+            message = f"another task has the id {quoted(entry.id)}"
+            yield _problem(("tasks", at, "id"), "repeated-id", message, "rename one of them")
+
+
+def _problem(at: Place, code: str, message: str, remedy: str) -> Problem:
+    return Problem(pointer=pointer(*at), code=code, message=message, remedy=remedy)

@@ -1,1 +1,0 @@
-"""Dynamic documents: their form, their checks, and the plain documents that they resolve to."""

@@ -1,0 +1,268 @@
+"""Passes over the tasks of a document: the type of each, its complete config, and the source that it names.
+
+A config is checked against its type's schema, filled in with defaults, and written as canonical JSON. All functions of
+third parties are called by `ask`, which makes a problem of the task of any exception.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, ParamSpec, TypeVar
+
+import rfc8785
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from dags.canonical.draft import DraftDocument
+from dags.config import Config, NamesSource
+from dags.dataflow import TaskKeeping
+from dags.json_text import LARGEST_INTEGER, describe_error
+from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, listed, pointer, quoted, suggestion
+from dags.schema import Source
+from dags.task_type import AnyTaskType, Unsuitable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def ask(task: int, type_name: str, hook: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | Problem:
+    """The hook's result, or a problem if it raises.
+
+    >>> ask(2, "halve", lambda: 1 / 0).message
+    "the task type 'halve' failed on this task: ZeroDivisionError: division by zero"
+    """
+    try:
+        return hook(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001 - third parties may raise anything
+        return Problem(
+            pointer=pointer("tasks", task),
+            code="task-type-failed",
+            message=f"the task type {quoted(type_name)} failed on this task: {type(error).__name__}: {_text(error)}",
+            remedy="report it to the provider of the type",
+        )
+
+
+def _text(error: Exception) -> str:
+    """The text of an error, even if making it fails or it contains unprintable characters."""
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode("utf-8")
+    except Exception:  # noqa: BLE001 - third parties may raise anything, here too
+        return "no reason given"
+
+
+def find_types(draft: DraftDocument) -> DraftDocument:
+    """Give every task its type.
+
+    >>> find_types(draft("s:source > a:map > k:sink")).types[1].name
+    'map'
+    >>> find_types(draft("s:source > a:mapp > k:sink")).problems[0].remedy
+    "did you mean 'map'?"
+    """
+    known: dict[str, AnyTaskType | None] = {}
+    types: list[AnyTaskType | None] = []
+    unknown: dict[int, str] = {}
+    problems: list[Problem] = []
+    for i, form in enumerate(draft.reading.tasks):
+        if form is None:
+            types.append(None)
+            continue
+        if form.type not in known:
+            found = ask(i, form.type, draft.catalogue.find, form.type)
+            if isinstance(found, Problem):
+                problems.append(found)
+                types.append(None)
+                continue
+            known[form.type] = found
+        types.append(known[form.type])
+        if types[-1] is None:
+            unknown[i] = form.type
+    problems += _unknown_types(draft, unknown) if unknown else ()
+    return replace(draft, types=tuple(types), problems=(*draft.problems, *problems))
+
+
+def _unknown_types(draft: DraftDocument, named: Mapping[int, str]) -> Iterable[Problem]:
+    known = draft.catalogue.names()
+    otherwise = f"the known types are {listed(known)}"
+    for task, name in named.items():
+        yield Problem(
+            pointer=pointer("tasks", task, "type"),
+            code="unknown-type",
+            message=f"unknown task type {quoted(name)}",
+            remedy=suggestion(name, known, otherwise),
+        )
+
+
+def fill_configs(draft: DraftDocument) -> DraftDocument:
+    """Give every task its complete config, as a record and as canonical JSON (RFC 8785), and what follows from it.
+
+    That is its type with the ports for that config, and what it keeps.
+
+    >>> fill_configs(find_types(draft("s:source > a:map > k:sink"))).config_texts[1]
+    b'{"add":0}'
+    >>> fill_configs(find_types(draft("s:source > a:map{'ad': 1} > k:sink"))).problems[0].remedy
+    "did you mean 'add'?"
+    """
+    configs: list[Config | None] = []
+    texts: list[bytes | None] = []
+    keepings: list[TaskKeeping | None] = []
+    problems: list[Problem] = []
+    types = list(draft.types)
+    for i, (form, kind) in enumerate(zip(draft.reading.tasks, draft.types, strict=True)):
+        config, text, keeping = None, None, None
+        if form is not None and kind is not None:
+            filled = ask(i, kind.name, complete, kind, form.config, draft.tenant)
+            if kind.varies:
+                # Without a config its ports and tags are unknown.
+                types[i] = None
+            if isinstance(filled, Problem):
+                problems.append(filled)
+            elif isinstance(filled, ValidationError):
+                if len(problems) < MOST_DOCUMENT_PROBLEMS:
+                    problems += _config_problems(i, form.config, kind, filled)
+            else:
+                config, text = filled
+                if kind.varies:
+                    found = ask(i, kind.name, _for_config, i, kind, config)
+                    if isinstance(found, Problem):
+                        problems.append(found)
+                    else:
+                        types[i] = found
+                kept = ask(i, kind.name, TaskKeeping.of, kind, config, ())
+                if isinstance(kept, Problem):
+                    problems.append(kept)
+                    config = None
+                else:
+                    keeping = kept
+        configs.append(config)
+        texts.append(text)
+        keepings.append(keeping)
+    return replace(
+        draft,
+        types=tuple(types),
+        configs=tuple(configs),
+        config_texts=tuple(texts),
+        keepings=tuple(keepings),
+        problems=(*draft.problems, *problems),
+    )
+
+
+def _for_config(i: int, kind: AnyTaskType, config: Config) -> AnyTaskType | Problem:
+    try:
+        return kind.of(config)
+    except Unsuitable as error:
+        place = pointer("tasks", i, "config", *error.at.split("/")) if error.at else pointer("tasks", i)
+        return Problem(pointer=place, code="wrong-value", message=error.message, remedy=error.remedy)
+
+
+def complete(kind: AnyTaskType, given: dict[str, Any], owner: str) -> tuple[Config, bytes] | ValidationError:
+    """The whole config that a task's is short for, as a record and as canonical JSON; or what is wrong with it."""
+    try:
+        # From JSON text: there, strict still allows what JSON can express (arrays for tuples, strings for enums).
+        config: Config = kind.config.model_validate_json(json.dumps(given))
+    except ValidationError as error:
+        return error
+    if kind.normalise is not None:
+        config = kind.normalise(config)
+        if not isinstance(config, kind.config):
+            raise TypeError(f"normalise returned {type(config).__name__}, not {kind.config.__name__}")
+    return config, canonical_json(config, owner)
+
+
+def canonical_json(config: Config, owner: str) -> bytes:
+    """The text of a config that is hashed. Its secrets carry their owner."""
+    value = config.model_dump(mode="json", by_alias=True, context={"owner": owner})
+    try:
+        return rfc8785.dumps(value)
+    except rfc8785.IntegerDomainError:
+        return rfc8785.dumps(_largest_as_float(value))
+
+
+def _largest_as_float(value: Any) -> Any:
+    """Make floats of the largest integers: RFC 8785 can write them, but rfc8785 accepts them only as floats."""
+    if isinstance(value, dict):
+        return {key: _largest_as_float(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_largest_as_float(item) for item in value]
+    return float(value) if value in (LARGEST_INTEGER, -LARGEST_INTEGER) else value
+
+
+def _config_problems(task: int, given: dict[str, Any], kind: AnyTaskType, error: ValidationError) -> list[Problem]:
+    if error.error_count() > MOST_DOCUMENT_PROBLEMS:
+        return [
+            Problem(
+                pointer=pointer("tasks", task, "config"),
+                code="too-many-problems",
+                message=f"the config breaks the schema of {quoted(kind.name)} in {error.error_count():,} places",
+                remedy="compare it with the schema of the type",
+            )
+        ]
+    findings = error.errors(include_url=False, include_input=False)
+    problems = (_config_problem(task, given, kind, found) for found in findings)
+    return [problem for problem in problems if problem is not None]
+
+
+def _config_problem(task: int, given: Any, kind: AnyTaskType, found: ErrorDetails) -> Problem | None:
+    place: list[str | int] = []
+    for token in found["loc"]:
+        # Pydantic's paths also name the alternatives of a union, a level that the document does not have.
+        if (isinstance(given, dict) and token in given) or (
+            isinstance(given, list) and isinstance(token, int) and token < len(given)
+        ):
+            given = given[token]  # type: ignore[index]
+            place.append(token)
+        elif token == found["loc"][-1] and found["type"] == "missing":
+            place.append(token)
+    if found["type"] == "too_short" and len(given) >= found["ctx"]["min_length"]:
+        # An array with bad entries also counts as too short, which is no problem of its own.
+        return None
+    if found["type"] == "int_type" and isinstance(given, float) and given.is_integer():
+        return Problem(
+            pointer=pointer("tasks", task, "config", *place),
+            code="integer-too-large",
+            message="the integer is beyond ±2^53, where JSON numbers lose digits",
+            remedy="use a smaller one",
+        )
+    # The known fields are those of the config itself; they are unknown for nested objects.
+    fields = kind.config.model_fields.items() if len(place) == 1 else ()
+    code, message, remedy = describe_error(found, [field.alias or name for name, field in fields])
+    return Problem(pointer=pointer("tasks", task, "config", *place), code=code, message=message, remedy=remedy)
+
+
+def find_sources(draft: DraftDocument) -> DraftDocument:
+    """Give every source task its registered source. A source that the tenant may not read counts as unknown.
+
+    >>> named = find_sources(fill_configs(find_types(draft("s:source{'source': 'wether'} > k:sink"))))
+    >>> named.problems[0].message, named.problems[0].remedy
+    ("unknown source 'wether'", "did you mean 'weather'?")
+    """
+    registered: list[Source | None] = []
+    texts = list(draft.config_texts)
+    unknown: dict[int, str] = {}
+    for i, (kind, config) in enumerate(zip(draft.types, draft.configs, strict=True)):
+        found = None
+        if kind is not None and kind.is_source and isinstance(config, NamesSource):
+            named = draft.sources.get(config.source)
+            if named is not None and named.visible_to(draft.tenant):
+                found = named
+                # Tenants may know a source by different names; the registered name counts.
+                if found.name != config.source:
+                    texts[i] = canonical_json(config.model_copy(update={"source": found.name}), draft.tenant)
+            else:
+                unknown[i] = config.source
+        registered.append(found)
+    problems = _unknown_sources(draft, unknown) if unknown else ()
+    return replace(
+        draft, registered=tuple(registered), config_texts=tuple(texts), problems=(*draft.problems, *problems)
+    )
+
+
+def _unknown_sources(draft: DraftDocument, named: dict[int, str]) -> Iterable[Problem]:
+    readable = sorted(name for name, source in draft.sources.items() if source.visible_to(draft.tenant))
+    otherwise = f"you may use {listed(readable)}"
+    for task, name in named.items():
+        yield Problem(
+            pointer=pointer("tasks", task, "config", "source"),
+            code="unknown-source",
+            message=f"unknown source {quoted(name)}",
+            remedy=suggestion(name, readable, otherwise),
+        )

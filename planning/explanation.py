@@ -1,0 +1,263 @@
+"""Explanations: why there is no plan and what would help; what the goals of a plan rest on and what would do as well.
+
+A conflict is as few demands as cannot hold together. Demands are what a document or a module asks for. What a module
+does, and what a source gives, are facts.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from planning.constraint import NOTHING, All, Constraint, Equals, Some, affected, mentioned
+from planning.plan import OutOfTime, PipelinePlan, TimeLeft
+from planning.planner import find_plan, half_a_minute
+from planning.problem import Criterion, Goal, Meeting, Option, Outlet, PlanningProblem, Vertex
+
+T = TypeVar("T")
+_NEW = "a new module"
+
+
+class Asked(StrEnum):
+    """The kind of a demand."""
+
+    GOAL = "goal"
+    REQUIRED = "required"
+    """By a point, of what enters it."""
+    ENSURED = "ensured"
+    """By a point, of what leaves it."""
+    CONDITIONS = "conditions"
+    """Of the modules that may fill a point, on variables."""
+    TYPES = "types"
+    """Of the modules that may fill a point, on fields."""
+    MEETING = "meeting"
+    """That the streams that meet have equal values."""
+    MEETING_TYPES = "meeting types"
+    """That the streams that meet have equal fields."""
+    SAME = "same"
+    """That two points have the same module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Something that a plan must meet."""
+
+    kind: Asked
+    at: str
+    """The id of the vertex, or the name of the goal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """A change after which there is a plan."""
+
+    vertex: str
+    meets_by_either: bool = False
+    """True if it is that streams meet by either at the vertex; false if it is a new module there."""
+    ensures: tuple[tuple[str, str], ...] = ()
+    """What the new module would have to ensure, without a precondition."""
+
+
+def conflict(problem: PlanningProblem, left: TimeLeft = half_a_minute) -> tuple[Demand, ...]:
+    """Demands that cannot hold together, none of which can be left out. For problems without a plan."""
+    every = demands(problem)
+
+    def clashes(kept: Collection[Demand]) -> bool:
+        return find_plan(keeping(problem, frozenset(kept)), left=left) is None
+
+    return minimal(every, clashes)
+
+
+def remedies(problem: PlanningProblem, why: Sequence[Demand], left: TimeLeft = half_a_minute) -> tuple[Remedy, ...]:
+    """The nearest changes that make a problem without a plan feasible: first those of how streams meet.
+
+    When no time is left they are the nearest of those found by then.
+    """
+    found: list[Remedy] = []
+    modules: list[Remedy] = []
+    with suppress(OutOfTime):
+        for each in why:
+            if each.kind is Asked.MEETING:
+                vertex = replace(problem.by_id[each.at], meeting=Meeting.EITHER)
+                if find_plan(_with_vertex(problem, vertex), left=left) is not None:
+                    found.append(Remedy(vertex=each.at, meets_by_either=True))
+        for vertex in problem.vertices:
+            remedy = _module(problem, vertex, left) if vertex.is_open and len(vertex.outputs) == 1 else None
+            if remedy is not None:
+                modules.append(remedy)
+    fewest = min((len(each.ensures) for each in modules), default=0)
+    return (*found, *(each for each in modules if len(each.ensures) == fewest))
+
+
+def demands(problem: PlanningProblem) -> tuple[Demand, ...]:
+    """Everything that a plan must meet."""
+    found = [Demand(Asked.GOAL, goal.name) for goal in problem.goals]
+    for vertex in problem.vertices:
+        parts = [part for option in vertex.options for each in option.requires.values() for part in _parts(each)]
+        types = {each.name for each in problem.variables if each.is_type}
+        meets = any(len(each.streams) > 1 for each in vertex.inputs)
+        asked = {
+            Asked.REQUIRED: vertex.requires != NOTHING,
+            Asked.ENSURED: vertex.ensures != NOTHING,
+            Asked.CONDITIONS: any(not mentioned(part) <= types for part in parts),
+            Asked.TYPES: any(mentioned(part) <= types for part in parts),
+            Asked.MEETING: (meets or len(vertex.inputs) > 1) and vertex.meeting is Meeting.EQUAL,
+            Asked.MEETING_TYPES: meets and bool(types),
+            Asked.SAME: bool(vertex.same),
+        }
+        found += [Demand(kind, vertex.id) for kind, exists in asked.items() if exists]
+    return tuple(found)
+
+
+def minimal(items: Sequence[T], suffices: Callable[[Collection[T]], bool]) -> tuple[T, ...]:
+    """As few of some items as suffice, none of which can be left out; more of them suffice all the more.
+
+    QuickXplain: of n items that need k it asks about k log n times.
+
+    >>> minimal(range(100), lambda some: {3, 70} <= set(some))
+    (3, 70)
+    """
+
+    def needed(base: tuple[T, ...], rest: tuple[T, ...], *, grown: bool) -> tuple[T, ...]:
+        if grown and suffices(base):
+            return ()
+        if len(rest) == 1:
+            return rest
+        left, right = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+        second = needed((*base, *left), right, grown=True)
+        first = needed((*base, *second), left, grown=bool(second))
+        return (*first, *second)
+
+    return needed((), tuple(items), grown=True) if items else ()
+
+
+def _module(problem: PlanningProblem, vertex: Vertex, left: TimeLeft) -> Remedy | None:
+    """The least that a new module at a vertex would have to ensure for there to be a plan."""
+    names = [variable.name for variable in problem.variables]
+
+    def with_module(changes: Collection[str]) -> PlanningProblem:
+        free = All(tuple(_anything(problem, name) for name in names if name in changes))
+        option = Option(name=_NEW, ensures=free)
+        return _with_vertex(problem, replace(vertex, options=(option,), same=""))
+
+    def helps(changes: Collection[str]) -> bool:
+        return find_plan(with_module(changes), left=left) is not None
+
+    if not helps(names):
+        return None
+    plan = find_plan(with_module(changes := minimal(names, helps)), left=left)
+    if plan is None:
+        raise RuntimeError(f"the module for {vertex.id} helps no more")
+    state = plan.states[Outlet(vertex.id, vertex.outputs[0])]
+    return Remedy(vertex=vertex.id, ensures=tuple((name, state[name]) for name in changes))
+
+
+def _anything(problem: PlanningProblem, name: str) -> Constraint:
+    """An effect that leaves a variable any value."""
+    domain = next(each.domain for each in problem.variables if each.name == name)
+    return Some(tuple(Equals(name, value) for value in sorted(domain)))
+
+
+def _with_vertex(problem: PlanningProblem, changed: Vertex) -> PlanningProblem:
+    return replace(
+        problem, vertices=tuple(changed if vertex.id == changed.id else vertex for vertex in problem.vertices)
+    )
+
+
+def keeping(problem: PlanningProblem, kept: Collection[Demand]) -> PlanningProblem:
+    """The problem with only some of its demands."""
+    types = {each.name for each in problem.variables if each.is_type}
+    return replace(
+        problem,
+        goals=tuple(goal for goal in problem.goals if Demand(Asked.GOAL, goal.name) in kept),
+        vertices=tuple(
+            _relaxed(vertex, {each.kind for each in kept if each.at == vertex.id}, types) for vertex in problem.vertices
+        ),
+    )
+
+
+def _relaxed(vertex: Vertex, kept: Collection[Asked], types: Collection[str]) -> Vertex:
+    def asked(constraint: Constraint) -> Constraint:
+        return All(
+            tuple(
+                part
+                for part in _parts(constraint)
+                if (Asked.TYPES if mentioned(part) <= set(types) else Asked.CONDITIONS) in kept
+            )
+        )
+
+    return replace(
+        vertex,
+        options=tuple(
+            replace(option, requires={port: asked(each) for port, each in option.requires.items()})
+            for option in vertex.options
+        ),
+        requires=vertex.requires if Asked.REQUIRED in kept else NOTHING,
+        ensures=vertex.ensures if Asked.ENSURED in kept else NOTHING,
+        meeting=vertex.meeting if Asked.MEETING in kept else Meeting.EITHER,
+        mixes_types=Asked.MEETING_TYPES not in kept,
+        same=vertex.same if Asked.SAME in kept else "",
+    )
+
+
+def _parts(constraint: Constraint) -> tuple[Constraint, ...]:
+    return constraint.parts if isinstance(constraint, All) else (constraint,)
+
+
+def supports(problem: PlanningProblem, plan: PipelinePlan, goal: Goal) -> tuple[str, ...]:
+    """The sources and vertices that last set what a goal speaks of, in order."""
+    wanted = [(stream, name) for stream in goal.streams for name in mentioned(goal.holds)]
+    seen = set(wanted)
+    found: set[str] = set()
+    while wanted:
+        stream, name = wanted.pop()
+        vertex = problem.by_id.get(stream.origin)
+        if vertex is None:
+            found.add(stream.origin)
+            continue
+        option = _chosen(vertex, plan)
+        if name in affected(option.ensured(stream.port)):
+            found.add(vertex.id)
+            continue
+        above = {(each, name) for each in _above(problem, vertex, option, name)} - seen
+        seen |= above
+        wanted += sorted(above)
+    order = [*(stream.origin for stream in problem.given), *(vertex.id for vertex in problem.vertices)]
+    return tuple(each for each in dict.fromkeys(order) if each in found)
+
+
+def alternatives(  # noqa: PLR0913 - a plan of a problem, one place of it, and bounds
+    problem: PlanningProblem,
+    plan: PipelinePlan,
+    criteria: Sequence[Criterion],
+    vertex: str,
+    *,
+    most: int = 5,
+    left: TimeLeft = half_a_minute,
+) -> tuple[str, ...]:
+    """What else a vertex may hold in plans that are as good by all criteria; at most so many, and as time allows."""
+    chosen = {plan.options[vertex]}
+    found: list[str] = []
+    with suppress(OutOfTime):
+        while len(found) < most:
+            excluded = tuple({vertex: name} for name in sorted(chosen))
+            other = find_plan(replace(problem, excluded=(*problem.excluded, *excluded)), criteria, left=left)
+            if other is None or [each.value for each in other.reached] != [each.value for each in plan.reached]:
+                break
+            chosen.add(other.options[vertex])
+            found.append(_chosen(problem.by_id[vertex], other).filling)
+    mine = _chosen(problem.by_id[vertex], plan).filling
+    return tuple(each for each in dict.fromkeys(found) if each != mine)
+
+
+def _chosen(vertex: Vertex, plan: PipelinePlan) -> Option:
+    return next(each for each in vertex.options if each.name == plan.options[vertex.id])
+
+
+def _above(problem: PlanningProblem, vertex: Vertex, option: Option, name: str) -> Sequence[Outlet]:
+    """The streams from which a vertex has the value of a variable."""
+    ports = vertex.inputs
+    if any(each.is_type and each.name == name for each in problem.variables):
+        ports = tuple(each for each in ports if each.port == (option.base or ports[0].port))
+    return [stream for each in ports for stream in each.streams]

@@ -1,1 +1,0 @@
-"""Forms: modules and pipelines as they are written in JSON."""

@@ -1,1 +1,0 @@
-"""The analysis of results: runs, savings with intervals, the summary, and findings in sentences."""

@@ -1,0 +1,425 @@
+"""The figures of a report, drawn with matplotlib: their panels, titles and alternative texts, and their files.
+
+Panels need no display. The files are PNG, SVG, and SVG within a page, which sets its colours.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import log10
+from pathlib import Path
+from statistics import fmean
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from matplotlib.ticker import MaxNLocator
+
+from manager.costs.measured import ASSUMED
+from workloads.report.findings import measured_savings, regime_of
+from workloads.report.runs import MANY, Runs, cores_by_packing_and_sharing, latencies, shares_by_users
+from workloads.report.summary import number, seconds
+from workloads.report.web_page import Html, escaped
+from workloads.traces import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Way
+
+INK, FAINT, PAPER = "#1b2430", "#8a94a3", "#ffffff"
+WIDTH, HEIGHT = 3.6, 2.5
+"""Inches of a panel."""
+Panel: TypeAlias = Callable[[Axes, Runs, str], None]
+"""Draws one panel: a quantity of these runs."""
+
+
+class WayStyle(NamedTuple):
+    """The style of a way in every figure; styles differ by more than colour."""
+
+    color: str
+    line: str
+    marker: str
+    hatch: str
+
+
+WAY_STYLES = {
+    DEFAULT: WayStyle("#c2410c", "-", "o", ""),
+    REUSE: WayStyle("#0369a1", "-", "s", ""),
+    DEFRAGMENTED: WayStyle("#15803d", "--", "^", "//"),
+    DEFAULT_PACKED: WayStyle("#b7791f", ":", "D", ".."),
+    REUSE_PACKED: WayStyle("#7c3aed", "-.", "v", "\\\\"),
+}
+OTHER = WayStyle("#64748b", "--", "x", "xx")
+COLORS = (INK, FAINT, *(style.color for style in WAY_STYLES.values()), OTHER.color)
+"""All colours of figures; pages replace them by their own, for light and dark mode."""
+
+
+def panels(shown: Sequence[Runs], rows: Sequence[str], panel: Panel, across: str) -> Drawing:
+    """Draw panels: a row for each workload and quantity, a column for each trace."""
+    kinds = list(product(dict.fromkeys(runs.workload for runs in shown), rows))
+    traces = list(dict.fromkeys(runs.trace for runs in shown))
+    size = (max(WIDTH * len(traces), WIDTH * 1.6), HEIGHT * len(kinds) + 0.4)
+    drawing = Drawing(figsize=size, layout="constrained")
+    for runs, what in product(shown, rows):
+        at = kinds.index((runs.workload, what)) * len(traces) + traces.index(runs.trace) + 1
+        axes = drawing.add_subplot(len(kinds), len(traces), at)
+        panel(axes, runs, what)
+        _finish(axes, name_of(runs), across, what)
+    _legend(drawing)
+    return drawing
+
+
+def name_of(runs: Runs) -> str:
+    """A panel's name, in letters that every font has."""
+    name = f"{runs.workload}, {runs.trace}"
+    return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name)[-40:]
+
+
+def line_of(way: Way) -> dict[str, Any]:
+    """The options to draw a way's line."""
+    style = WAY_STYLES.get(way, OTHER)
+    return {"color": style.color, "linestyle": style.line, "linewidth": 1.4, "label": way.name}
+
+
+def draw_counts(axes: Axes, counts: Sequence[int], way: Way) -> None:
+    """Draw a way's counts after each step."""
+    axes.step(range(1, len(counts) + 1), counts, where="mid", **line_of(way))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def label_ways(axes: Axes, ways: Sequence[Way]) -> None:
+    """Label the places on a panel's x axis with the ways."""
+    axes.set_xticks(range(len(ways)), [way.name.replace("-", "-\n") for way in ways], fontsize=6.5)
+    axes.set_xlim(-0.6, len(ways) - 0.4)
+
+
+def _finish(axes: Axes, title: str, across: str, up: str) -> None:
+    axes.set_title(title, fontsize=9, color=INK, parse_math=False)
+    axes.set_xlabel(across, fontsize=8, color=INK)
+    axes.set_ylabel(up, fontsize=8, color=INK)
+    if axes.dataLim.y0 >= 0.0:
+        axes.set_ylim(bottom=0)
+    axes.tick_params(labelsize=7, colors=FAINT, labelcolor=INK)
+    axes.grid(visible=True, axis="y", color=FAINT, alpha=0.25, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(FAINT)
+
+
+def _legend(drawing: Drawing) -> None:
+    named = {name: line for axes in drawing.axes for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    if named:
+        drawing.legend(
+            list(named.values()),
+            list(named),
+            loc="outside upper center",
+            ncols=len(named),
+            fontsize=8,
+            frameon=False,
+            labelcolor=INK,
+        )
+
+
+_COUNTED = (DEFAULT, REUSE)
+_COMPARED = (*_COUNTED, DEFRAGMENTED)
+_SCATTERED = (REUSE, DEFRAGMENTED)
+_SAVINGS = {"sharing": REUSE, "packing": DEFAULT_PACKED, "defragmenting": DEFRAGMENTED}
+"""The ways whose styles the three savings have."""
+_STEP, _TASKS, _JOBS, _PAUSED = "step", "running tasks", "jobs", "paused tasks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One figure that is not drawn yet."""
+
+    name: str
+    """The name of its files, without suffixes."""
+    title: str
+    alt: str
+    """The alternative text for those who cannot see it."""
+    shown: Sequence[Runs]
+    rows: Sequence[str]
+    """The quantities shown for each workload, one row of panels each."""
+    across: str
+    panel: Panel
+
+    def draw(self) -> Drawing:
+        """Draw the figure."""
+        return panels(self.shown, self.rows, self.panel, self.across)
+
+
+def figures_of(every: Sequence[Runs]) -> dict[str, Figure]:
+    """The figures that the results suffice for, by name."""
+    made = (
+        _tasks([runs for runs in every if _counted(runs)]),
+        _cores([runs for runs in every if _measured(runs)]),
+        _reuse([runs for runs in every if shares_by_users(runs)]),
+        _defragmentation([runs for runs in every if all(runs.counts(way) for way in _SCATTERED)]),
+        _latency([runs for runs in every if latencies(runs)]),
+        _packing([runs for runs in every if len(cores_by_packing_and_sharing(runs)) > len(_COUNTED)]),
+        _regimes([runs for runs in every if regime_of(runs)]),
+    )
+    return {figure.name: figure for figure in made if figure.shown}
+
+
+def _tasks(shown: Sequence[Runs]) -> Figure:
+    def panel(axes: Axes, runs: Runs, _what: str) -> None:
+        for way in _counted(runs):
+            tasks = [row.running_tasks for row in runs.counts(way)]
+            draw_counts(axes, tasks, way)
+
+    def describe(runs: Runs) -> Iterable[str]:
+        for way in _counted(runs):
+            yield f"at most {max(row.running_tasks for row in runs.counts(way))} with {way.name}"
+
+    return Figure(
+        name="tasks-per-step",
+        title="Running tasks after each step (the paper's figure 2)",
+        alt=_alt("Lines of the running tasks after each step, a panel for each workload and trace.", shown, describe),
+        shown=shown,
+        rows=(_TASKS,),
+        across=_STEP,
+        panel=panel,
+    )
+
+
+def _cores(shown: Sequence[Runs]) -> Figure:
+    def panel(axes: Axes, runs: Runs, _what: str) -> None:
+        for way in _measured(runs):
+            found = {step + 1: each for step, each in runs.estimates(way).items()}
+            if found:
+                axes.errorbar(
+                    list(found),
+                    [each.value for each in found.values()],
+                    yerr=[0.0 if each.high is None else each.high - each.value for each in found.values()],
+                    marker=WAY_STYLES.get(way, OTHER).marker,
+                    markersize=3.5,
+                    capsize=2,
+                    elinewidth=0.8,
+                    **line_of(way),
+                )
+
+    def describe(runs: Runs) -> Iterable[str]:
+        for way in _measured(runs):
+            if cores := runs.cores(way):
+                yield f"{number(fmean(cores.values()), 2)} cores on average with {way.name}"
+
+    return Figure(
+        name="cores-per-step",
+        title="Cores at each measured step (the paper's figure 3)",
+        alt=_alt("Lines of the cores used at the measured steps, with 95 % intervals.", shown, describe),
+        shown=shown,
+        rows=("cores",),
+        across=_STEP,
+        panel=panel,
+    )
+
+
+def _reuse(shown: Sequence[Runs]) -> Figure:
+    def panel(axes: Axes, runs: Runs, _what: str) -> None:
+        found = shares_by_users(runs)
+        bars = axes.bar(list(found), [100 * each for each in found.values()], color=WAY_STYLES[REUSE].color, width=0.7)
+        axes.bar_label(bars, fmt="%.1f", fontsize=7, color=INK, padding=1)
+        axes.set_xticks(list(found), [f"{users}+" if users == MANY else str(users) for users in found])
+        axes.margins(y=0.15)
+
+    def describe(runs: Runs) -> Iterable[str]:
+        for users, each in shares_by_users(runs).items():
+            yield f"{100 * each:.1f} % by {users}{' or more' if users == MANY else ''}"
+
+    return Figure(
+        name="reuse-histogram",
+        title="Running tasks that several dataflows use (the paper's figure 4)",
+        alt=_alt(
+            "Bars of the part of the running tasks that several dataflows use, by their number.",
+            shown,
+            describe,
+        ),
+        shown=shown,
+        rows=("% of running tasks",),
+        across="dataflows that use a task",
+        panel=panel,
+    )
+
+
+def _defragmentation(shown: Sequence[Runs]) -> Figure:
+    def panel(axes: Axes, runs: Runs, what: str) -> None:
+        for way in _SCATTERED:
+            counts = [row.jobs if what == _JOBS else row.paused_tasks for row in runs.counts(way)]
+            draw_counts(axes, counts, way)
+
+    def describe(runs: Runs) -> Iterable[str]:
+        for way in _SCATTERED:
+            steps = runs.counts(way)
+            jobs, paused = max(row.jobs for row in steps), max(row.paused_tasks for row in steps)
+            yield f"at most {jobs} jobs and {paused} paused tasks with {way.name}"
+
+    return Figure(
+        name="defragmentation",
+        title="Jobs and paused tasks, with and without defragmentation",
+        alt=_alt("Lines of jobs and of paused tasks after each step.", shown, describe),
+        shown=shown,
+        rows=(_JOBS, _PAUSED),
+        across=_STEP,
+        panel=panel,
+    )
+
+
+def _latency(shown: Sequence[Runs]) -> Figure:
+    def panel(axes: Axes, runs: Runs, _what: str) -> None:
+        found = latencies(runs)
+        for place, (way, (p50, p99)) in enumerate(found.items()):
+            color = WAY_STYLES.get(way, OTHER).color
+            axes.plot([place, place], [p50, p99], color=color, linewidth=1)
+            axes.plot(place, p50, marker="o", color=color)
+            axes.plot(place, p99, marker="_", markersize=14, color=color)
+        label_ways(axes, list(found))
+
+    def describe(runs: Runs) -> Iterable[str]:
+        for way, (p50, p99) in latencies(runs).items():
+            yield f"{seconds(p50)} and {seconds(p99)} with {way.name}"
+
+    return Figure(
+        name="latency",
+        title="Latency from event to output: the median (dot) and the 99th percentile (bar)",
+        alt=_alt("The median and the 99th percentile of the latency.", shown, describe),
+        shown=shown,
+        rows=("seconds",),
+        across="",
+        panel=panel,
+    )
+
+
+def _packing(shown: Sequence[Runs]) -> Figure:
+    def panel(axes: Axes, runs: Runs, _what: str) -> None:
+        found = cores_by_packing_and_sharing(runs)
+        for place, (way, cores) in enumerate(found.items()):
+            style = WAY_STYLES[way]
+            bars = axes.bar(place, cores, color=style.color, hatch=style.hatch, edgecolor=PAPER, linewidth=0, width=0.7)
+            axes.bar_label(bars, fmt="%.2f", fontsize=7, color=INK, padding=1)
+        label_ways(axes, list(found))
+        axes.margins(y=0.15)
+
+    def describe(runs: Runs) -> Iterable[str]:
+        return (f"{cores:.2f} with {way.name}" for way, cores in cores_by_packing_and_sharing(runs).items())
+
+    return Figure(
+        name="packing-and-sharing",
+        title="Mean cores with and without packing, with and without sharing",
+        alt=_alt("Bars of the mean cores over the common steps of all ways.", shown, describe),
+        shown=shown,
+        rows=("cores",),
+        across="",
+        panel=panel,
+    )
+
+
+def _regimes(shown: Sequence[Runs]) -> Figure:
+    def panel(axes: Axes, runs: Runs, _what: str) -> None:
+        regime = regime_of(runs)
+        if regime is None:
+            return
+        across = [10.0 ** (exponent / 20) for exponent in range(-60, round(20 * log10(regime.pace)))]
+        found = [regime.at(each) for each in across]
+        dots = measured_savings(runs, regime)
+        for name, way in _SAVINGS.items():
+            saved = [100 * getattr(each.saves, name) / (each.alone + ASSUMED.host) for each in found]
+            axes.plot([1_000 * each for each in across], saved, **{**line_of(way), "label": name})
+            measured = getattr(dots, name) if dots else None
+            if dots and measured is not None:
+                axes.plot(
+                    1_000 * dots.per_batch, 100 * measured, marker=WAY_STYLES[way].marker, color=WAY_STYLES[way].color
+                )
+        if regime.crossover is not None:
+            axes.axvline(1_000 * regime.crossover, color=FAINT, linewidth=1)
+        axes.set_xscale("log")
+
+    def describe(runs: Runs) -> Iterable[str]:
+        regime = regime_of(runs)
+        if regime is not None:
+            over = regime.crossover
+            yield f"{1_000 * regime.per_batch:.0f} ms of work in a batch"
+            yield "no crossover" if over is None else f"sharing saves more than packing from {1_000 * over:.0f} ms"
+
+    return Figure(
+        name="regimes",
+        title="Savings of default's cores, by the work in a batch",
+        alt=_alt(
+            "Lines of what sharing, packing and defragmenting save by the model; dots are measured.",
+            shown,
+            describe,
+        ),
+        shown=shown,
+        rows=("% of default's cores",),
+        across="milliseconds of work in a batch",
+        panel=panel,
+    )
+
+
+def _counted(runs: Runs) -> list[Way]:
+    """The ways in the figure of tasks: launched ones, or else all ways."""
+    return [way for way in _COUNTED if runs.counts(way)] or [way for way in runs.ways if way.defragment == "off"]
+
+
+def _measured(runs: Runs) -> list[Way]:
+    """The ways in the figure of cores: launched ones, or else all measured ways."""
+    measured = [way for way in runs.ways if runs.cores(way)]
+    return [way for way in _COMPARED if way in measured] or measured
+
+
+def _alt(what: str, shown: Sequence[Runs], describe: Callable[[Runs], Iterable[str]]) -> str:
+    by_trace = [f"{name_of(runs)}: {', '.join(describe(runs))}" for runs in shown]
+    return f"{what} {'; '.join(by_trace)}."
+
+
+_SETTINGS: Mapping[Any, Any] = MappingProxyType(
+    {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "braid",
+        "font.family": "sans-serif",
+        "hatch.linewidth": 0.6,
+        "text.color": INK,
+    }
+)
+
+
+def write_figure(figure: Figure, folder: Path) -> Html:
+    """Write a figure's files to a folder, and return its SVG for the page."""
+    return within_page(write_drawing(figure.draw, figure.name, folder), figure.name, figure.alt)
+
+
+def write_drawing(draw: Callable[[], Drawing], name: str, folder: Path) -> str:
+    """Write a drawing's files to a folder, and return its SVG without a background."""
+    with mpl.rc_context(dict(_SETTINGS)):
+        drawing = draw()
+        drawing.savefig(folder / f"{name}.png", dpi=160, facecolor=PAPER)
+        (folder / f"{name}.svg").write_text(_svg(drawing, clear=False), encoding="utf-8")
+        return _svg(drawing, clear=True)
+
+
+def within_page(svg: str, name: str, alt: str) -> Html:
+    """An SVG file as an element of a page, with unique ids, the page's colours and an alternative text."""
+    start = svg.index("<svg")
+    inside = svg[svg.index(">", start) + 1 :]
+    inside = re.sub(r"<metadata>.*?</metadata>", "", inside, flags=re.DOTALL)
+    inside = re.sub(r'\bid="', f'id="{name}-', inside)
+    inside = re.sub(r"url\(#", f"url(#{name}-", inside)
+    inside = re.sub(r'href="#', f'href="#{name}-', inside)
+    for color in COLORS:
+        inside = inside.replace(color, f"var(--c{color[1:]}, {color})")
+    box = re.search(r'viewBox="[^"]*"', svg)
+    assert box is not None  # noqa: S101 - matplotlib writes one
+    return Html(
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {box.group()}'
+        f' role="img" aria-label="{escaped(alt)}">{inside}'
+    )
+
+
+def _svg(drawing: Drawing, *, clear: bool) -> str:
+    file = io.StringIO()
+    # Without a date the same figure is the same file.
+    drawing.savefig(
+        file, format="svg", transparent=clear, metadata={"Date": None}, **({} if clear else {"facecolor": PAPER})
+    )
+    return file.getvalue()

@@ -1,1 +1,0 @@
-"""The figures of a report, drawn with matplotlib, and their files."""

@@ -1,0 +1,371 @@
+"""The summary of a report: counts, cores and savings for each workload, trace and way. Pure.
+
+Beside it are the savings that the paper and its journal version report, and a comparison with those found here.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from workloads.report.runs import IntervalEstimate, Pair, Runs, saved, saved_at_peak, saving_of
+from workloads.results import WindowRow
+from workloads.traces import DEFRAGMENTED, REUSE, Way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaySummary:
+    """The results of one way to replay a trace; parts are between 0 and 1, and unknown numbers are None."""
+
+    against: str
+    """The baseline of the savings: the same placement without sharing."""
+    steps: int
+    measured_steps: int
+    windows: int
+    windows_thrown_away: int
+    """Windows that were discarded because the service was behind."""
+    tasks_mean: float | None
+    tasks_most: int | None
+    tasks_saved: float | None
+    """The part of the running tasks that sharing saves, over all steps."""
+    tasks_saved_at_peak: float | None
+    tasks_saved_between: float | None
+    """The same, compared with each dataflow by itself without its duplicates."""
+    sources_mean: float | None
+    """The sources among the running tasks."""
+    steps_mean: float | None
+    outputs_mean: float | None
+    steps_saved: float | None
+    """The saved part of the tasks that are neither sources nor outputs."""
+    work_saved: float | None
+    """The part of the work that sharing saves, over all steps; work is events times their cost at each task."""
+    work_saved_at_peak: float | None
+    work_saved_between: float | None
+    """The same, compared with each dataflow by itself without its duplicates."""
+    work_saved_where_measured: float | None
+    """The same over the steps whose cores were measured both ways, for comparison with the saved cores."""
+    jobs_mean: float | None
+    paused_mean: float | None
+    bridges_mean: float | None
+    cores_mean: float | None
+    """The mean over the measured steps."""
+    cores_saved: float | None
+    """The part of the cores that sharing saves, over the steps that were measured both ways."""
+    cores_saved_low: float | None
+    cores_saved_high: float | None
+    cores_saved_at_peak: float | None
+    latency_p50: float | None
+    """Seconds; the mean over all windows with events."""
+    latency_p99: float | None
+    estimate_error: float | None
+    """The error of the service's estimate of the cores without sharing, compared with the measurement."""
+    estimate_error_low: float | None
+    estimate_error_high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The numbers of a report; made by `summary_of`, written as `summary.json`."""
+
+    workloads: Mapping[str, Mapping[str, Mapping[str, WaySummary]]]
+    """By workload, trace and way."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The content of the file."""
+        return {
+            workload: {trace: {way: asdict(each) for way, each in ways.items()} for trace, ways in traces.items()}
+            for workload, traces in self.workloads.items()
+        }
+
+
+def summary_of(every: Sequence[Runs]) -> Summary:
+    """The summary of all runs."""
+    found: dict[str, dict[str, dict[str, WaySummary]]] = {}
+    for runs in every:
+        ways = {way.name: _way(runs, way) for way in runs.ways}
+        found.setdefault(runs.workload, {})[runs.trace] = ways
+    return Summary(workloads=found)
+
+
+def markdown_of(summary: Summary) -> str:
+    """The summary as a table in Markdown, with a row for each workload, trace and way."""
+    head = (
+        "workload",
+        "trace",
+        "way",
+        "running tasks, mean (sources + steps + outputs)",
+        "tasks saved",
+        "steps saved",
+        "work saved",
+        "windows",
+        "cores, mean",
+        "cores saved",
+        "p50",
+        "p99",
+    )
+    rows = [head, ("---", "---", "---", *["--:"] * 9)]
+    for workload, traces in summary.workloads.items():
+        for trace, ways in traces.items():
+            for way, each in ways.items():
+                baseline = way == each.against
+                rows.append(
+                    (
+                        _cell(workload),
+                        _cell(trace),
+                        way,
+                        tasks_by_kind(each),
+                        "" if baseline else part(each.tasks_saved),
+                        "" if baseline else part(each.steps_saved),
+                        "" if baseline else part(each.work_saved),
+                        windows_counted(each),
+                        number(each.cores_mean, 3),
+                        "" if baseline else part_of(cores_saving(each)),
+                        seconds(each.latency_p50),
+                        seconds(each.latency_p99),
+                    )
+                )
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def cores_saving(each: WaySummary) -> IntervalEstimate | None:
+    """The saved part of the cores, with its interval."""
+    if each.cores_saved is None:
+        return None
+    return IntervalEstimate(value=each.cores_saved, low=each.cores_saved_low, high=each.cores_saved_high)
+
+
+def error_of(each: WaySummary) -> IntervalEstimate | None:
+    """The error of the service's estimate, with its interval."""
+    if each.estimate_error is None:
+        return None
+    return IntervalEstimate(value=each.estimate_error, low=each.estimate_error_low, high=each.estimate_error_high)
+
+
+def tasks_by_kind(each: WaySummary) -> str:
+    """The running tasks of a way for a table cell: all, and the number of each kind."""
+    if each.tasks_mean is None:
+        return number(None, 1)
+    kinds = (each.sources_mean, each.steps_mean, each.outputs_mean)
+    return f"{number(each.tasks_mean, 1)} ({' + '.join(number(kind, 1) for kind in kinds)})"
+
+
+def windows_counted(each: WaySummary) -> str:
+    """The valid windows for a table cell, and their total if some were discarded."""
+    many = each.windows + each.windows_thrown_away
+    if not many:
+        return "-"
+    return f"{each.windows} of {many}" if each.windows_thrown_away else str(many)
+
+
+def number(value: float | None, digits: int) -> str:
+    """A number for a table cell; a dash for None."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def seconds(value: float | None) -> str:
+    """Seconds for a table cell."""
+    return "-" if value is None else f"{value:.2f} s"
+
+
+def part(value: float | None) -> str:
+    """A part for a table cell, in per cent.
+
+    >>> part(0.3777), part(-0.02), part(None)
+    ('37.8 %', '-2.0 %', '-')
+    """
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def part_of(estimate: IntervalEstimate | None) -> str:
+    """A part with its interval.
+
+    >>> part_of(IntervalEstimate(value=0.4, low=0.38, high=0.42))
+    '40.0 % (38.0 to 42.0)'
+    """
+    if estimate is None:
+        return "-"
+    if estimate.low is None or estimate.high is None:
+        return part(estimate.value)
+    return f"{part(estimate.value)} ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
+
+
+def _cell(text: str) -> str:
+    """A name, escaped for a table in Markdown."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def _way(runs: Runs, way: Way) -> WaySummary:
+    step_weights = runs.step_weights
+    counts, without = runs.counts(way), runs.counts(way.baseline)
+    tasks, work = [row.running_tasks for row in counts], [row.work_running for row in counts]
+    steps = [row.running_steps for row in counts]
+    pairs = runs.pairs(way)
+    cores = saving_of(pairs, dict(enumerate(step_weights)))
+    windows = [row for rows in runs.windows(way).values() for row in rows]
+    measured = runs.cores(way)
+    error = _estimate_error(runs, way)
+    return WaySummary(
+        against=way.baseline.name,
+        steps=len(counts),
+        measured_steps=len(measured),
+        windows=len(windows),
+        windows_thrown_away=len(runs.discarded_windows(way)),
+        tasks_mean=_weighted_mean(tasks, step_weights),
+        tasks_most=max(tasks),
+        tasks_saved=_saved([row.running_tasks for row in without], tasks, step_weights),
+        tasks_saved_at_peak=saved_at_peak([row.running_tasks for row in without], tasks),
+        tasks_saved_between=saved([row.submitted_tasks for row in counts], tasks, step_weights),
+        sources_mean=_weighted_mean([row.running_sources for row in counts], step_weights),
+        steps_mean=_weighted_mean(steps, step_weights),
+        outputs_mean=_weighted_mean([row.running_outputs for row in counts], step_weights),
+        steps_saved=_saved([row.running_steps for row in without], steps, step_weights),
+        work_saved=_saved([row.work_running for row in without], work, step_weights),
+        work_saved_at_peak=saved_at_peak([row.work_running for row in without], work),
+        work_saved_between=saved([row.work_alone for row in counts], work, step_weights),
+        work_saved_where_measured=_work_where_measured(runs, way),
+        jobs_mean=_weighted_mean([row.jobs for row in counts], step_weights),
+        paused_mean=_weighted_mean([row.paused_tasks for row in counts], step_weights),
+        bridges_mean=_weighted_mean([row.bridges for row in counts], step_weights),
+        cores_mean=_weighted_mean(list(measured.values()), [step_weights[step] for step in measured]),
+        cores_saved=cores.value if cores else None,
+        cores_saved_low=cores.low if cores else None,
+        cores_saved_high=cores.high if cores else None,
+        cores_saved_at_peak=_cores_at_peak(runs, way),
+        latency_p50=_mean([row.latency_p50 for row in windows]),
+        latency_p99=_mean([row.latency_p99 for row in windows]),
+        estimate_error=error.value if error else None,
+        estimate_error_low=error.low if error else None,
+        estimate_error_high=error.high if error else None,
+    )
+
+
+def _saved(without: Sequence[float], shared: Sequence[float], step_weights: Sequence[float]) -> float | None:
+    """The saved part of a baseline; None if that was not replayed."""
+    return saved(without, shared, step_weights) if without else None
+
+
+def _weighted_mean(values: Sequence[float], step_weights: Sequence[float]) -> float | None:
+    """The weighted mean over the steps."""
+    whole = math.fsum(step_weights)
+    return (
+        math.fsum(weight * each for weight, each in zip(step_weights, values, strict=True)) / whole if whole else None
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return fmean(known) if known else None
+
+
+def _cores_at_peak(runs: Runs, way: Way) -> float | None:
+    """The saved part at the measured step with the highest use without sharing."""
+    shared, without = runs.cores(way), runs.cores(way.baseline)
+    both = [step for step in without if step in shared]
+    return saved_at_peak([without[step] for step in both], [shared[step] for step in both])
+
+
+def _work_where_measured(runs: Runs, way: Way) -> float | None:
+    shared = {row.step: row.work_running for row in runs.counts(way)}
+    without = {row.step: row.work_running for row in runs.counts(way.baseline)}
+    steps = sorted({pair.step for pair in runs.pairs(way)} & shared.keys() & without.keys())
+    step_weights = [runs.step_weights[step] for step in steps]
+    return saved([without[step] for step in steps], [shared[step] for step in steps], step_weights)
+
+
+def _estimate_error(runs: Runs, way: Way) -> IntervalEstimate | None:
+    """The error of a sharing service's estimate, compared with the cores measured without sharing."""
+    pairs = [
+        Pair(step=other.step, without=one.cores, shared=estimated)
+        for one, other in runs.both(way)
+        if (estimated := _alone(other, way)) is not None
+    ]
+    less = saving_of(pairs, dict(enumerate(runs.step_weights))) if way.mode == "reuse" else None
+    if less is None:
+        return None
+    low, high = (None if each is None else -each for each in (less.high, less.low))
+    return IntervalEstimate(value=-less.value, low=low, high=high)
+
+
+def _alone(row: WindowRow, way: Way) -> float | None:
+    return {"launch": row.alone_launched, "pack": row.alone_packed}.get(way.placement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A range of savings in the paper or its journal version."""
+
+    what: str
+    by: str
+    low: float
+    high: float
+    way: Way
+    """The corresponding way here."""
+    found: Callable[[WaySummary], float | None]
+    at_peak: Callable[[WaySummary], float | None]
+
+
+def _tasks_saved(each: WaySummary) -> float | None:
+    return each.tasks_saved
+
+
+def _tasks_saved_at_peak(each: WaySummary) -> float | None:
+    return each.tasks_saved_at_peak
+
+
+def _cores_saved(each: WaySummary) -> float | None:
+    return each.cores_saved
+
+
+def _cores_saved_at_peak(each: WaySummary) -> float | None:
+    return each.cores_saved_at_peak
+
+
+def _claim(what: str, by: str, low: float, high: float, way: Way) -> Claim:
+    found, at_peak = (_tasks_saved, _tasks_saved_at_peak) if what == _TASKS else (_cores_saved, _cores_saved_at_peak)
+    return Claim(what=what, by=by, low=low, high=high, way=way, found=found, at_peak=at_peak)
+
+
+_TASKS = "running tasks"
+CLAIMS = (
+    _claim(_TASKS, "paper", 0.38, 0.46, REUSE),
+    _claim(_TASKS, "journal version", 0.34, 0.45, REUSE),
+    _claim("CPU", "paper", 0.36, 0.51, REUSE),
+    _claim("CPU", "journal version", 0.29, 0.63, REUSE),
+    _claim("cost with defragmentation", "journal version", 0.36, 0.44, DEFRAGMENTED),
+)
+WHY = (
+    "In the paper each task is a thread that processes every event, so the CPU is proportional to the tasks. Here tasks"
+    " run within jobs, and each micro-batch of a job has a fixed cost: that part is proportional to the number of jobs,"
+    " and sharing saves it only if it saves jobs. The number of tasks that can be saved depends on what the dataflows"
+    " of a workload have in common, and on how many of them run at a time."
+)
+"""The general reason for different savings of tasks and of cores."""
+
+
+def values(summary: Summary, way: Way, found: Callable[[WaySummary], float | None]) -> list[float]:
+    """A number of a way in all workloads and traces that have it."""
+    every = (ways.get(way.name) for traces in summary.workloads.values() for ways in traces.values())
+    return [value for each in every if each is not None and (value := found(each)) is not None]
+
+
+def percent_range(found: Sequence[float]) -> str:
+    """A range of parts in per cent.
+
+    >>> percent_range([0.38, 0.4611]), percent_range([0.2]), percent_range([])
+    ('38.0 to 46.1 %', '20.0 %', 'not measured')
+    """
+    if not found:
+        return "not measured"
+    low, high = f"{100 * min(found):.1f}", f"{100 * max(found):.1f}"
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
+def verdict(claim: Claim, found: Sequence[float]) -> str:
+    """The number of savings within, below and above a claimed range."""
+    if not found:
+        return "not measured here"
+    inside = sum(claim.low <= each <= claim.high for each in found)
+    below = sum(each < claim.low for each in found)
+    counts = ((inside, "within"), (below, "below"), (len(found) - inside - below, "above"))
+    return ", ".join(f"{count} of {len(found)} {where}" for count, where in counts if count)

@@ -1,1 +1,0 @@
-"""Traces: the order in which dataflows of a workload are submitted and removed, the models that draw one, its file."""
