@@ -410,8 +410,8 @@ def _reasons(ground: Ground, before: Selection, after: Selection, why: str) -> I
         if was not in allowed[task]:
             reason = f"the rule {rules[task]!r} is active" if task in rules else f"the guard of {was!r} is not active"
         yield f"{task}: {was!r} becomes {name!r}, since {reason}"
-    for stream, is_open in after.opened.items():
-        if before.opened[stream] != is_open:
-            by_guard = f"its guard is {'active' if is_open else 'not active'}"
+    for stream, opened in after.opened.items():
+        if before.opened[stream] != opened:
+            by_guard = f"its guard is {'active' if opened else 'not active'}"
             reason = f"the rule {rules[stream]!r} is active" if stream in rules else by_guard
-            yield f"{stream}: {'opens' if is_open else 'closes'}, since {reason}"
+            yield f"{stream}: {'opens' if opened else 'closes'}, since {reason}"

@@ -1,7 +1,7 @@
 """A Spark host: the jobs that it runs, the plans that they execute, and the library of tasks.
 
-`engine.host.application` is the application, `engine.job.query` one streaming query, and `engine.kernel.batch` one batch of it.
-Code that checks documents needs only `installed_catalogue`, and loads nothing else.
+`engine.host.application` is the application, `engine.job.query` one streaming query, and `engine.kernel.batch` one
+batch of it. Code that checks documents needs only `installed_catalogue`, and loads nothing else.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -138,10 +138,7 @@ def entrance(  # noqa: PLR0913 - an option for each of its settings
             raise WrongUsage(f"--listen {listen}: give it as host:port, such as 0.0.0.0:8883")
         if (certificate is None) != (key is None):
             raise WrongUsage("--certificate and --key go together; give both, or neither")
-        from bridge.broker_setup import (
-            Entrance,
-            relay_command,
-        )
+        from bridge.broker_setup import Entrance, relay_command  # noqa: PLC0415 - as above
         from bridge.machine import allow_many_descriptors  # noqa: PLC0415 - as above
 
         tls = () if certificate is None or key is None else (certificate, key)

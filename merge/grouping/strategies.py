@@ -51,10 +51,10 @@ def _drawn(layout: NodeLayout, draw: random.Random, allowance: SearchAllowance) 
         group = partition.of[first]
         partition.set_image(group, image)
         gone = {first}
-        for node in others:
-            if partition.joins(group, partition.of[node]):
-                partition.move((node,), group)
-                gone.add(node)
+        for other in others:
+            if partition.joins(group, partition.of[other]):
+                partition.move((other,), group)
+                gone.add(other)
         left = [node for node in left if node not in gone]
     return partition
 
@@ -117,9 +117,9 @@ def _descended(partition: Partition, allowance: SearchAllowance) -> Partition:
 def present(layout: NodeLayout) -> Partition:
     """What is there stays as far as it may, and what is new is joined to it."""
     partition = Partition(layout)
-    for node in layout.order:
-        if layout.home[node] >= 0 and partition.joins(partition.of[node], partition.of[layout.home[node]]):
-            partition.move((node,), partition.of[layout.home[node]])
+    for at in layout.order:
+        if layout.home[at] >= 0 and partition.joins(partition.of[at], partition.of[layout.home[at]]):
+            partition.move((at,), partition.of[layout.home[at]])
     join_connected(partition)
     join_others(partition)
     settle_images(partition)

@@ -32,11 +32,9 @@ _FAMILIES = {
     "ends": "Sources and outputs",
     "parse": "Parsing",
     "filters": "Filters",
-    "bloom_filters": "Filters by sets",
     "projection": "Projections",
     "stream_statistics": "Statistics",
-    "windows": "Windows",
-    "join": "Joins",
+    "windows": "Windows and joins",
     "predictive": "Prediction",
     "visual": "Plots",
     "outside": "The outside world",
@@ -71,6 +69,8 @@ def made() -> str:
 
 
 def _family(kind: AnyTaskType) -> str:
+    if kind.is_source or kind.name == "output":
+        return "ends"
     # A config that is the base of all sources' is not of a family's own.
     module = kind.config.__module__
     return module.rpartition(".")[2] if module.startswith("engine.tasks.") else "ends"

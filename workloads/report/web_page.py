@@ -523,10 +523,7 @@ SUMMARY = "summary.json"
 
 def write_report(results: Sequence[Path], into: Path) -> Summary:
     """Write a page on results folders, with its figures (`.svg`, `.png`) and `summary.json` beside it."""
-    from workloads.report.drawings import (
-        figures_of,
-        write_figure,
-    )
+    from workloads.report.drawings import figures_of, write_figure  # noqa: PLC0415 - matplotlib takes a second to load
 
     every = read_runs(results)
     summary = summary_of(every)
