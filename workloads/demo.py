@@ -22,9 +22,11 @@ from rich.table import Table
 
 from manager.answers.dataflows import SubmitAnswer, TaskAnswer
 from manager.answers.savings import EstimateAnswer, SavingsAnswer, WholeAnswer
+from manager.cli import counted
 from workloads.replay.live_replay import ReplayPart, counts_by_mode, results_folders, start_players
 from workloads.replay.plan import Pacing
 from workloads.replay.player import Player, measure
+from workloads.report.summary import seconds
 from workloads.results import ResultsFolder, StepResult, StepRow, WindowRow
 from workloads.service import Outputs, OutputTally, RunFailed
 from workloads.traces import DEFAULT_PACKED, REUSE_PACKED, Action, Mode, Trace, TracePhase, TraceStep, sequential
@@ -88,9 +90,9 @@ class Removal:
     """The effect of a removal on the service that shares."""
 
     flow: SubmitAnswer
-    stopped: tuple[str, ...]
+    stopped: Sequence[str]
     """Its tasks that no other dataflow uses."""
-    released: tuple[str, ...]
+    released: Sequence[str]
     """Its tasks that run on for other dataflows."""
 
 
@@ -146,11 +148,9 @@ class Stage:
         for side in self.sides:
             side.player.wait_until_settled()
             took.append(time.monotonic() - requested)
-        for side, seconds in zip(self.sides, took, strict=True):
-            measured = self.is_measured(number)
-            row, users = side.player.count(
-                self._counts[side.player.way.mode][number], measured=measured, seconds=seconds
-            )
+        for side, took_seconds in zip(self.sides, took, strict=True):
+            counted_dry = self._counts[side.player.way.mode][number]
+            row, users = side.player.count(counted_dry, measured=self.is_measured(number), seconds=took_seconds)
             side.counts = row
             side.results.found.append(StepResult(step=row, users=users))
         return self._effect(step, *answers)
@@ -175,7 +175,7 @@ class Stage:
                 side.windows += (row,)
                 between = (begun, time.time())
                 side.results.found[-1] = replace(side.results.found[-1], windows=side.windows, between=between)
-            account = self._account(begun if is_last else self._begun)
+            account = self.shared.player.savings(begun if is_last else self._begun, time.time())
             yield account
             if is_last and account.metered_seconds and window + 1 >= LEAST_WINDOWS:
                 return
@@ -228,14 +228,12 @@ class Stage:
             return shared
         gone = self._flows.pop(step.dataflow)
         running = {task.instance for task in self.shared.player.operator.running_tasks()}
+        tasks = (*gone.reused, *gone.started)
         return Removal(
             flow=gone,
-            stopped=tuple(task.id for task in tasks_of(gone) if task.instance not in running),
-            released=tuple(task.id for task in tasks_of(gone) if task.instance in running),
+            stopped=_ids(task for task in tasks if task.instance not in running),
+            released=_ids(task for task in tasks if task.instance in running),
         )
-
-    def _account(self, since: float) -> SavingsAnswer:
-        return self.shared.player.savings(since, time.time())
 
     def _events(self, flow: SubmitAnswer) -> int:
         return sum(self.shared.player.outputs[output.topic].events for output in flow.outputs)
@@ -267,14 +265,9 @@ def check_missing(name: str, outputs: Outputs) -> None:
         raise RunFailed(f"{name}: events are missing: {listed}")
 
 
-def tasks_of(flow: SubmitAnswer) -> tuple[TaskAnswer, ...]:
-    """All tasks of a dataflow."""
-    return in_order((*flow.reused, *flow.started))
-
-
-def in_order(tasks: Iterable[TaskAnswer]) -> tuple[TaskAnswer, ...]:
-    """Tasks from the sources down, which is the order of their instance numbers."""
-    return tuple(sorted(tasks, key=lambda task: task.instance))
+def _ids(tasks: Iterable[TaskAnswer]) -> list[str]:
+    """The ids of tasks from the sources down, which is the order of their instance numbers."""
+    return [task.id for task in sorted(tasks, key=lambda task: task.instance)]
 
 
 @dataclass(kw_only=True)
@@ -301,8 +294,8 @@ class DemoOutcome:
                 "dataflow": flow.id,
                 "tenant": flow.tenant,
                 "name": flow.name,
-                "reused": [task.id for task in in_order(flow.reused)],
-                "started": [task.id for task in in_order(flow.started)],
+                "reused": _ids(flow.reused),
+                "started": _ids(flow.started),
                 "in_all": counts,
             }
         )
@@ -366,8 +359,8 @@ class Board:
 def show_submission(out: Console, flow: SubmitAnswer, counts: StepRow) -> None:
     """Show the tasks that a submission reused and started."""
     out.rule(escape(f"{flow.tenant} submits {flow.name}"), align="left")
-    reused, started = ([task.id for task in in_order(each)] for each in (flow.reused, flow.started))
-    _named(out, {"reused": _names(reused), "started": _names(started), "in all": _sums(counts)})
+    reused, started = _names(_ids(flow.reused)), _names(_ids(flow.started))
+    _named(out, {"reused": reused, "started": started, "in all": _sums(counts)})
 
 
 def show_removal(out: Console, removal: Removal, counts: StepRow) -> None:
@@ -399,7 +392,7 @@ def show_window(out: Console, stage: Stage) -> None:
     shared, alone = (side.windows[-1] for side in stage.sides)
     text = (
         f"{shared.cores:.2f} cores with sharing, {alone.cores:.2f} without{_saved(shared.cores, alone.cores)}, in "
-        f"{shared.seconds:.0f} s; median latency {_seconds(shared.latency_p50)} and {_seconds(alone.latency_p50)}"
+        f"{shared.seconds:.0f} s; median latency {seconds(shared.latency_p50)} and {seconds(alone.latency_p50)}"
     )
     _named(out, {"measured": text})
 
@@ -417,9 +410,9 @@ def comparison(shared: Side, alone: Side, account: SavingsAnswer | None) -> Tabl
     table.add_row("jobs", str(one.jobs), str(other.jobs), str(one.dataflows))
     windows = (shared.windows, alone.windows)
     if all(windows):
-        table.add_row("[bold]cores, measured[/]", *(f"[bold]{_cores(each)}[/]" for each in windows), _UNKNOWN)
+        table.add_row("[bold]cores, measured[/]", *(f"[bold]{_mean(each, 'cores')}[/]" for each in windows), _UNKNOWN)
         for part in ("broker", "driver", "jvm", "workers"):
-            table.add_row(f"  {part}", *(_part(each, part) for each in windows), _UNKNOWN)
+            table.add_row(f"  {part}", *(_mean(each, f"cores_{part}") for each in windows), _UNKNOWN)
     if (whole := _whole(account)) is not None:
         table.add_row(
             "cores, estimated by the service",
@@ -427,8 +420,8 @@ def comparison(shared: Side, alone: Side, account: SavingsAnswer | None) -> Tabl
             *(_estimated(each) for each in (whole.alone_packed, whole.alone_launched)),
         )
     if all(windows):
-        table.add_row("median latency", *(_seconds(each[-1].latency_p50) for each in windows), _UNKNOWN)
-        table.add_row("output events per second", *(_events(each) for each in windows), _UNKNOWN)
+        table.add_row("median latency", *(seconds(each[-1].latency_p50) for each in windows), _UNKNOWN)
+        table.add_row("output events per second", *(_mean(each, "events_out", ",.0f") for each in windows), _UNKNOWN)
         table.add_row("waiting events", *(f"{each[-1].lag_events:,}" for each in windows), _UNKNOWN)
     return table
 
@@ -479,20 +472,8 @@ def _saved(shared: float, alone: float) -> str:
     return f" ([green]{1 - shared / alone:.0%} saved[/])" if alone > shared else ""
 
 
-def _cores(windows: Sequence[WindowRow]) -> str:
-    return f"{fmean(row.cores for row in windows):.2f}"
-
-
-def _part(windows: Sequence[WindowRow], part: str) -> str:
-    return f"{fmean(getattr(row, f'cores_{part}') for row in windows):.2f}"
-
-
-def _events(windows: Sequence[WindowRow]) -> str:
-    return f"{fmean(row.events_out for row in windows):,.0f}"
-
-
-def _seconds(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:.2f} s"
+def _mean(windows: Sequence[WindowRow], column: str, form: str = ".2f") -> str:
+    return f"{fmean(getattr(row, column) for row in windows):{form}}"
 
 
 def _estimated(estimate: EstimateAnswer) -> str:
@@ -516,13 +497,9 @@ def _sums(counts: StepRow) -> str:
     submitted = counts.submitted_tasks
     saved = 1 - counts.running_tasks / submitted if submitted else 0.0
     return (
-        f"{_counted(counts.dataflows, 'dataflow')}, {counts.running_tasks} running tasks instead of {submitted} "
-        f"([green]{saved:.0%} saved[/]), {_counted(counts.jobs, 'job')}"
+        f"{counted(counts.dataflows, 'dataflow')}, {counts.running_tasks} running tasks instead of {submitted} "
+        f"([green]{saved:.0%} saved[/]), {counted(counts.jobs, 'job')}"
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _table(*columns: str) -> Table:

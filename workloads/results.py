@@ -14,16 +14,19 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
+import msgspec
 import psutil
 import pyarrow as pa
 from pyarrow import parquet
+
+from workloads.traces import Trace, Way, trace_json
+from workloads.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,14 +135,16 @@ class ReplayManifest:
     ended: str | None
 
 
-Row = TypeVar("Row")
 _VERSION = 1
 """The version of the manifest's format."""
 MANIFEST_FILE = "manifest.json"
-_STEPS = "steps.parquet"
-_WINDOWS = "windows.parquet"
-_USERS = "users.parquet"
-_TENANTS = "tenants.parquet"
+_TABLES: Mapping[str, type[Any]] = {
+    "steps": StepRow,
+    "windows": WindowRow,
+    "users": UsersRow,
+    "tenants": TenantCoresRow,
+}
+"""The kind of row of each table, by the name of its file without the suffix."""
 _KINDS: Mapping[type, Any] = {
     int: pa.int64(),
     float: pa.float64(),
@@ -167,10 +172,10 @@ class Results:
 def write_results(results: Results, folder: Path) -> None:
     """Write results to a folder, which is made if needed; the manifest is last, when the tables are complete."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write_rows(results.steps, StepRow, folder / _STEPS)
-    _write_rows(results.windows, WindowRow, folder / _WINDOWS)
-    _write_rows(results.users, UsersRow, folder / _USERS)
-    _write_rows(results.tenants, TenantCoresRow, folder / _TENANTS)
+    for name, kind in _TABLES.items():
+        schema, rows = _schema(kind), getattr(results, name)
+        columns = {column: [getattr(row, column) for row in rows] for column in schema.names}
+        parquet.write_table(pa.table(columns, schema=schema), folder / f"{name}.parquet")
     write_manifest(results.manifest, folder)
 
 
@@ -189,13 +194,8 @@ def read_results(folder: Path) -> Results:
         raise WrongResults(
             f"{folder / MANIFEST_FILE}: the replay is not complete; resume it with the command that started it"
         )
-    return Results(
-        manifest=manifest,
-        steps=tuple(_read_rows(StepRow, folder / _STEPS)),
-        windows=tuple(_read_rows(WindowRow, folder / _WINDOWS)),
-        users=tuple(_read_rows(UsersRow, folder / _USERS)),
-        tenants=tuple(_read_rows(TenantCoresRow, folder / _TENANTS)),
-    )
+    tables = {name: tuple(_read_rows(kind, folder / f"{name}.parquet")) for name, kind in _TABLES.items()}
+    return Results(manifest=manifest, **tables)
 
 
 def read_manifest(folder: Path) -> ReplayManifest:
@@ -210,37 +210,27 @@ def read_manifest(folder: Path) -> ReplayManifest:
     if not isinstance(content, dict) or content.get("version") != _VERSION:
         version = content.get("version") if isinstance(content, dict) else None
         raise WrongResults(f"{path}: has version {version}, but this program reads version {_VERSION}; {_AGAIN}")
-    kinds = get_type_hints(ReplayManifest)
-    for field in fields(ReplayManifest):
-        if field.name not in content:
-            raise WrongResults(f"{path}: {field.name!r} is missing; {_AGAIN}")
-        if not isinstance(content[field.name], _accepted(kinds[field.name])):
-            raise WrongResults(f"{path}: {field.name!r} has the wrong type: {content[field.name]!r}; {_AGAIN}")
-    return ReplayManifest(**{field.name: content[field.name] for field in fields(ReplayManifest)})
-
-
-def _accepted(kind: Any) -> type | UnionType:
-    """The type that a value read from JSON must have."""
-    found: type | UnionType = dict if getattr(kind, "__origin__", None) is Mapping else kind
-    return found
+    given: dict[str, Any] = {}
+    for name, kind in get_type_hints(ReplayManifest).items():
+        if name not in content:
+            raise WrongResults(f"{path}: {name!r} is missing; {_AGAIN}")
+        if not isinstance(content[name], dict if get_origin(kind) is Mapping else kind):
+            raise WrongResults(f"{path}: {name!r} has the wrong type: {content[name]!r}; {_AGAIN}")
+        given[name] = content[name]
+    return ReplayManifest(**given)
 
 
 def _schema(kind: type[Any]) -> Any:
     """The columns of a table, one for each field of its rows."""
     columns = []
     for name, hint in get_type_hints(kind).items():
-        held = [each for each in get_args(hint) or (hint,) if each is not type(None)]
-        columns.append(pa.field(name, _KINDS[held[0]], nullable=type(None) in get_args(hint)))
+        # An optional value is a union with None as its last part.
+        kinds = get_args(hint) or (hint,)
+        columns.append(pa.field(name, _KINDS[kinds[0]], nullable=len(kinds) > 1))
     return pa.schema(columns)
 
 
-def _write_rows(rows: tuple[Row, ...], kind: type[Row], path: Path) -> None:
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # every kind of row is a dataclass
-    columns = {name: [getattr(row, name) for row in rows] for name in names}
-    parquet.write_table(pa.table(columns, schema=_schema(kind)), path)
-
-
-def _read_rows(kind: type[Row], path: Path) -> Iterator[Row]:
+def _read_rows(kind: type[Any], path: Path) -> Iterator[Any]:
     try:
         with path.open("rb") as file:
             found = parquet.read_table(file)
@@ -316,8 +306,8 @@ class ResultsFolder:
     def __init__(self, folder: Path, manifest: ReplayManifest) -> None:
         self.folder = folder
         self._path = folder / STEP_LINES
-        before = _before(folder)
-        if before is not None and not _same(before, manifest):
+        before = read_manifest(folder) if (folder / MANIFEST_FILE).exists() else None
+        if before is not None and _identity(before) != _identity(manifest):
             raise WrongResults(f"{folder}: holds the results of another replay; choose another folder, or remove it")
         folder.mkdir(parents=True, exist_ok=True)
         # A replay that was killed while it wrote the tables still has its steps.
@@ -332,7 +322,7 @@ class ResultsFolder:
         """Write a step durably."""
         self.found.append(found)
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(asdict(found), ensure_ascii=False)}\n")
+            file.write(_line(found))
             file.flush()
             os.fsync(file.fileno())
 
@@ -340,8 +330,7 @@ class ResultsFolder:
         """Keep only so many steps: those that the replays beside it have done too."""
         if steps < len(self.found):
             self.found = self.found[:steps]
-            lines = "".join(f"{json.dumps(asdict(each), ensure_ascii=False)}\n" for each in self.found)
-            self._path.write_text(lines, encoding="utf-8")
+            self._path.write_text("".join(map(_line, self.found)), encoding="utf-8")
 
     def finish(self) -> None:
         """Write the tables and mark the replay as complete."""
@@ -360,25 +349,16 @@ class ResultsFolder:
         self.complete = True
 
 
-def manifest_of(  # noqa: PLR0913 - a manifest has these fields
-    *,
-    mode: str,
-    placement: str,
-    defragment: str,
-    dry: bool,
-    trace: Mapping[str, Any],
-    workload: Mapping[str, Any],
-    settings: Mapping[str, Any],
+def manifest_of(
+    way: Way, trace: Trace, workload: Workload, settings: Mapping[str, Any], *, dry: bool
 ) -> ReplayManifest:
     """The manifest of a replay that begins now on this machine."""
     return ReplayManifest(
-        mode=mode,
-        placement=placement,
-        defragment=defragment,
+        **way._asdict(),
         dry=dry,
         complete=False,
-        trace=trace,
-        workload=workload,
+        trace=trace_json(trace),
+        workload={"name": workload.name, **workload.about},
         settings=settings,
         versions=versions(),
         machine=machine(),
@@ -392,20 +372,16 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _before(folder: Path) -> ReplayManifest | None:
-    return read_manifest(folder) if (folder / MANIFEST_FILE).exists() else None
-
-
-def _same(one: ReplayManifest, other: ReplayManifest) -> bool:
-    """True if two manifests are of the same replay on the same machine, begun at any time."""
-    return bool(_identity(one) == _identity(other))
-
-
 def _identity(manifest: ReplayManifest) -> Any:
+    """What is equal in manifests of the same replay on the same machine, begun at any time."""
     content = asdict(manifest)
     for name in ("complete", "begun", "ended"):
         del content[name]
     return json.loads(json.dumps(content))
+
+
+def _line(found: StepResult) -> str:
+    return f"{json.dumps(asdict(found), ensure_ascii=False)}\n"
 
 
 def _read_steps(path: Path) -> list[StepResult]:
@@ -415,19 +391,10 @@ def _read_steps(path: Path) -> list[StepResult]:
     lines: Sequence[bytes] = path.read_bytes().splitlines(keepends=True) if path.exists() else ()
     for line in lines:
         try:
-            content = json.loads(line)
-        except ValueError:
+            found.append(msgspec.json.decode(line, type=StepResult))
+        except msgspec.DecodeError:
             break
         whole += len(line)
-        found.append(
-            StepResult(
-                step=StepRow(**content["step"]),
-                users=tuple(UsersRow(**each) for each in content["users"]),
-                windows=tuple(WindowRow(**each) for each in content["windows"]),
-                tenants=tuple(TenantCoresRow(**each) for each in content["tenants"]),
-                between=tuple(content["between"]) if content["between"] else None,
-            )
-        )
     if lines:
         os.truncate(path, whole)
     return found

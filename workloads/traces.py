@@ -101,6 +101,7 @@ def read_trace(path: Path) -> Trace:
 
 def trace_of(content: Any, place: str) -> Trace:
     """The trace in a file or a manifest; errors name `place`."""
+    again = "draw the trace again with `braid trace`"
     try:
         if content["version"] != _VERSION:
             raise WrongTrace(
@@ -117,11 +118,11 @@ def trace_of(content: Any, place: str) -> Trace:
         )
         trace = Trace(name=content["name"], workload=content["workload"], seed=content["seed"], steps=steps)
     except (KeyError, TypeError, AttributeError) as error:
-        raise WrongTrace(f"{place}: {error} is missing; draw the trace again with `braid trace`") from None
+        raise WrongTrace(f"{place}: {error} is missing; {again}") from None
     except ValueError as error:
         if isinstance(error, WrongTrace):
             raise
-        raise WrongTrace(f"{place}: {error}; draw the trace again with `braid trace`") from None
+        raise WrongTrace(f"{place}: {error}; {again}") from None
     _check(trace, place)
     return trace
 
@@ -143,20 +144,15 @@ def sequential(workload: str, dataflows: Sequence[str], seed: int) -> Trace:
         workload=workload,
         seed=seed,
         steps=(
-            *submissions(draw.sample(list(dataflows), len(dataflows)), TracePhase.FILL),
-            *removals(draw.sample(list(dataflows), len(dataflows)), TracePhase.DRAIN),
+            *_steps(Action.SUBMIT, draw.sample(list(dataflows), len(dataflows)), TracePhase.FILL),
+            *_steps(Action.REMOVE, draw.sample(list(dataflows), len(dataflows)), TracePhase.DRAIN),
         ),
     )
 
 
-def submissions(dataflows: Sequence[str], phase: TracePhase) -> Iterator[TraceStep]:
-    """Submit these dataflows one after the other."""
-    return (TraceStep(action=Action.SUBMIT, dataflow=name, phase=phase) for name in dataflows)
-
-
-def removals(dataflows: Sequence[str], phase: TracePhase) -> Iterator[TraceStep]:
-    """Remove these dataflows one after the other."""
-    return (TraceStep(action=Action.REMOVE, dataflow=name, phase=phase) for name in dataflows)
+def _steps(action: Action, dataflows: Sequence[str], phase: TracePhase) -> Iterator[TraceStep]:
+    """Submit or remove these dataflows one after the other."""
+    return (TraceStep(action=action, dataflow=name, phase=phase) for name in dataflows)
 
 
 WALK = 50
@@ -173,7 +169,7 @@ def random_walk(workload: str, dataflows: Sequence[str], seed: int, *, steps: in
     draw = random.Random(f"rw {seed}")  # noqa: S311 - a trace is no secret
     order = draw.sample(list(dataflows), len(dataflows))
     submitted, others = order[: len(order) // 2], order[len(order) // 2 :]
-    found = [*submissions(submitted, TracePhase.FILL)]
+    found = [*_steps(Action.SUBMIT, submitted, TracePhase.FILL)]
     for _ in range(steps):
         adds = draw.random() < 0.5  # noqa: PLR2004 - equal probability
         if len(submitted) == 1:
@@ -185,7 +181,7 @@ def random_walk(workload: str, dataflows: Sequence[str], seed: int, *, steps: in
         target.append(name)
         action = Action.SUBMIT if adds else Action.REMOVE
         found.append(TraceStep(action=action, dataflow=name, phase=TracePhase.WALK))
-    found += removals(draw.sample(submitted, len(submitted)), TracePhase.DRAIN)
+    found += _steps(Action.REMOVE, draw.sample(submitted, len(submitted)), TracePhase.DRAIN)
     return Trace(name=f"RW{seed}", workload=workload, seed=seed, steps=tuple(found))
 
 

@@ -26,6 +26,7 @@ from workloads.demo import Board
 from workloads.replay.dry_replay import dry_rows
 from workloads.results import read_results
 from workloads.service import Outputs, OutputTally, RunFailed
+from workloads.traces import REUSE_PACKED
 
 BOUND = 240.0
 DEMO_DATAFLOWS = ("taxi-3", "taxi-4", "grid-1")
@@ -62,7 +63,7 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
     part = demo.scenario(folder)
     counted = [
         (row.dataflows, row.running_tasks, row.submitted_tasks)
-        for row, _ in dry_rows(part.workload, part.trace, mode="reuse", placement="pack", defragment="off")
+        for row, _ in dry_rows(part.workload, part.trace, REUSE_PACKED)
     ]
     assert (3, 20, 29) == counted[-1]
     in_all = [each["in_all"] for each in (*document["submitted"][:3], document["removed"], document["submitted"][3])]

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from manager.answers.savings import SavingsAnswer
 from manager.cli import AsJson, Shown
-from manager.exit_codes import ExitCode
+from workloads.commands.replay import end_run
 from workloads.demo import (
     DEMO_DATAFLOWS,
     PACING,
@@ -62,23 +62,14 @@ def demo(
         with _writable(into):
             _play(out, into, outcome)
     except KeyboardInterrupt:
-        why = "Interrupted: everything was stopped; no process is left."
-        out.print(why)
-        _end(ExitCode.INTERRUPTED, "interrupted", why, as_json=as_json)
+        end_run(out, "interrupted", "Interrupted: everything was stopped; no process is left.", as_json=as_json)
     except RunFailed as error:
-        out.print(f"[red]{escape(str(error))}[/]", soft_wrap=True)
-        _end(ExitCode.FAILED, "demo-failed", str(error), as_json=as_json)
+        end_run(out, "demo-failed", str(error), as_json=as_json, style="red")
     outcome.seconds = time.monotonic() - begun
     out.print(f"Report: {escape(outcome.report)}", soft_wrap=True)
     out.print(f"Everything has stopped; no process is left. The demo took {outcome.seconds:.0f} s.")
     if as_json:
         Shown(data=outcome.data(), text="").print(as_json=True)
-
-
-def _end(code: ExitCode, name: str, why: str, *, as_json: bool) -> NoReturn:
-    if as_json:
-        Shown(data={"problem": {"code": name, "detail": why}}, text="").print(as_json=True)
-    raise typer.Exit(code) from None
 
 
 @contextmanager

@@ -55,10 +55,10 @@ def replay(  # noqa: PLR0913 - a replay has these settings
         except (WrongTrace, WrongWorkload, WrongResults, NotReplayed) as error:
             raise WrongUsage(str(error)) from None
         except RunFailed as error:
-            _end(out, ExitCode.FAILED, "replay-failed", f"{error}\nTo resume: the same command again.", as_json=as_json)
+            end_run(out, "replay-failed", f"{error}\nTo resume: the same command again.", as_json=as_json)
         except KeyboardInterrupt:
             why = "Interrupted: everything was stopped. To resume: the same command again."
-            _end(out, ExitCode.INTERRUPTED, "interrupted", why, as_json=as_json)
+            end_run(out, "interrupted", why, as_json=as_json)
         Shown(
             data={"into": str(into), "steps": len(drawn.steps)},
             text=f"{into}: {len(drawn.steps)} steps; for a report: braid report {into}",
@@ -75,8 +75,9 @@ def _points(measure: str) -> int:
     return points
 
 
-def _end(out: Console, code: ExitCode, name: str, why: str, *, as_json: bool) -> NoReturn:
-    out.print(escape(why), soft_wrap=True)
+def end_run(out: Console, name: str, why: str, *, as_json: bool, style: str = "") -> NoReturn:
+    """Say why a run ended early, to people and to programs, and end the command."""
+    out.print(escape(why), soft_wrap=True, style=style)
     if as_json:
         Shown(data={"problem": {"code": name, "detail": why}}, text="").print(as_json=True)
-    raise typer.Exit(code) from None
+    raise typer.Exit(ExitCode.INTERRUPTED if name == "interrupted" else ExitCode.FAILED) from None

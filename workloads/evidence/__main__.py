@@ -27,6 +27,7 @@ from workloads.evidence.plan import (
 from workloads.replay.dry_replay import NotReplayed, dry_rows
 from workloads.results import WrongResults
 from workloads.service import RunFailed
+from workloads.traces import DEFAULT
 from workloads.workload import WrongWorkload, load_workload
 
 _NAMES = ("opmw", "riotbench")
@@ -97,7 +98,7 @@ def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> E
     workloads = {each.name: each for each in (*live, *counted_only)}
     drawn, tempos = traces(workloads), {}
     for (name, trace), steps in traces({each.name: each for each in live}).items():
-        counted = dry_rows(workloads[name], steps, mode="default", placement="launch", defragment="off")
+        counted = dry_rows(workloads[name], steps, DEFAULT)
         tempos[name, trace] = found = tempo_of([row for row, _ in counted], seconds)
         rate = f"{found.rate:.3f} events of each source in a second, a batch every {found.pace:g} s"
         out.print(f"{escape(name)}, {trace}: {rate}", soft_wrap=True)

@@ -9,6 +9,7 @@ without a link, as in OPMW, it takes the data of all steps that generate the var
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -233,8 +234,10 @@ def _template(facts: Facts, node: Node, log: FindingsLog) -> Template | None:
         steps=tuple(_step(facts, each, name, wiring, variables, log) for each, name in steps.items()),
         variables=_variables(facts, variables, log),
     )
-    if cycle := _cycle(template):
-        log.add(FindingOutcome.SKIPPED, f"its steps form a cycle: {' > '.join(cycle)}")
+    try:
+        TopologicalSorter(dict(reversed(template.parents().items()))).prepare()
+    except CycleError as error:
+        log.add(FindingOutcome.SKIPPED, f"its steps form a cycle: {' > '.join(error.args[1])}")
         return None
     if (parts := template.parts()) > 1:
         log.add(FindingOutcome.NOTED, f"it has {parts} parts that no link joins")
@@ -316,26 +319,6 @@ def _data_type(facts: Facts, node: Node, variable: str, log: FindingsLog) -> str
         cause = "variables have several data types; the first that the file declares is taken"
         log.add(FindingOutcome.REPAIRED, reason, cause=cause, name=variable)
     return names[0] if names else None
-
-
-def _cycle(template: Template) -> list[str]:
-    """The steps of a cycle, in order; empty if there is none."""
-    parents, done, path = template.parents(), set[str](), list[str]()
-    for first in parents:
-        # Without recursion, because a file may hold a chain of any length.
-        stack = [iter([first])]
-        while stack:
-            following = next(stack[-1], None)
-            if following is None:
-                stack.pop()
-                if path:
-                    done.add(path.pop())
-            elif following in path:
-                return [*reversed(path[path.index(following) :]), path[-1]]
-            elif following not in done:
-                path.append(following)
-                stack.append(iter(parents[following]))
-    return []
 
 
 def _name(facts: Facts, node: Node, template: Node | None) -> str:

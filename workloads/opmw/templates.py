@@ -13,6 +13,8 @@ from itertools import product
 from pathlib import Path
 from typing import TypeAlias
 
+import networkx as nx
+
 Value: TypeAlias = str | int | float | bool
 
 
@@ -75,13 +77,7 @@ class Template:
 
     def parts(self) -> int:
         """The number of connected parts."""
-        part = {step.name: {step.name} for step in self.steps}
-        for name, parents in self.parents().items():
-            for parent in parents:
-                if part[name] is not part[parent]:
-                    joined = part[name] | part[parent]
-                    part.update(dict.fromkeys(joined, joined))
-        return len({id(each) for each in part.values()})
+        return nx.number_connected_components(nx.Graph(self.parents()))
 
 
 class FindingOutcome(StrEnum):

@@ -14,12 +14,11 @@ from fractions import Fraction
 from functools import reduce
 from json import dumps
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TypeAlias
 
 from dags import AnyTaskType, Dataflow, InvalidDocument, Source, Visibility, canonicalise
 from engine import installed_catalogue
 from manager.costs.measured import ASSUMED, ASSUMED_DISRUPTIONS, busy, costs
-from manager.settings import Placement
 from merge import (
     Amount,
     Bridge,
@@ -43,10 +42,9 @@ from merge import (
     numbered,
     works,
 )
-from workloads import traces
 from workloads.replay.plan import document_in
 from workloads.results import ResultsFolder, StepResult, StepRow, UsersRow, manifest_of
-from workloads.traces import Mode, Trace, Way, trace_json
+from workloads.traces import Action, Mode, Trace, TraceStep, Way
 from workloads.workload import Workload
 
 Cost: TypeAlias = Callable[[Weighed], Amount]
@@ -71,7 +69,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scales:
-    """The rates and costs by which tasks are weighed; made by `scales_of`."""
+    """The rates and costs by which tasks are weighed."""
 
     arriving: Mapping[str, Fraction]
     """Events per second of each source."""
@@ -99,17 +97,10 @@ class Scales:
         return self.arriving[source.config["source"]] if source.type.reads_source else Fraction(1)
 
 
-def scales_of(workload: Workload, *, rate: float, cost: Cost) -> Scales:
-    """The scales of a workload; `rate` is a factor on the rates of its sources."""
-    arriving = {each.name: Fraction(each.per_second) * Fraction(rate) for each in workload.sources}
-    return Scales(arriving=arriving, cost=cost)
-
-
 def _together(kinds: list[AnyTaskType], work: Iterable[Fraction]) -> Load:
     return Load(counts=counted(kinds), work=sum(work, Fraction()))
 
 
-Defragment: TypeAlias = Literal["off", "step"]
 _TENANT = "somebody"
 """The tenant of every dataflow; tenants change no count as long as all may read the sources."""
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -121,37 +112,30 @@ class NotReplayed(ValueError):
 
 
 def dry_rows(  # noqa: PLR0913 - a replay has these settings
-    workload: Workload,
-    trace: traces.Trace,
-    *,
-    mode: Mode,
-    placement: Placement,
-    defragment: Defragment,
-    pace: float = 1.0,
-    rate: float = 1.0,
-    cost: Cost = each_step,
+    workload: Workload, trace: Trace, way: Way, *, pace: float = 1.0, rate: float = 1.0, cost: Cost = each_step
 ) -> Iterator[tuple[StepRow, Sequence[UsersRow]]]:
     """The counts after each step; `pace` is the service's, `rate` is a factor on the rate of each source.
 
     A dry replay measures nothing, so `cost` says how much work an event is for a task: by default 1 at each step.
     """
     names = {step.dataflow for step in trace.steps}
-    dataflows = _checked(workload, names, mode)
-    scales = scales_of(workload, rate=rate, cost=cost)
+    dataflows = _checked(workload, names, way.mode)
+    arriving = {source.name: Fraction(source.per_second) * Fraction(rate) for source in workload.sources}
+    scales = Scales(arriving=arriving, cost=cost)
     # Fresh tasks keep their duplicates within a dataflow, so the baseline is that of reuse.
     alone = {name: scales.load(each) for name, each in _checked(workload, names, "reuse").items()}
     tags = frozenset[str]().union(*(task.tags for each in dataflows.values() for task in each.tasks))
     host = Host(name="dry", cores=1.0, tags=tags)
-    state = _State(Conditions(now=_NOW, hosts=(host,), strategy=placement, pace=pace), scales)
+    state = _State(Conditions(now=_NOW, hosts=(host,), strategy=way.placement, pace=pace), scales)
     submitted = Load()
     for number, step in enumerate(trace.steps):
-        if step.action is traces.Action.SUBMIT:
+        if step.action is Action.SUBMIT:
             state.submit(dataflows[step.dataflow])
             submitted = submitted.plus(alone[step.dataflow])
         else:
             state.remove(step.dataflow)
             submitted = submitted.minus(alone[step.dataflow])
-        if defragment == "step":
+        if way.defragment == "step":
             state.consolidate()
         yield state.row(number, step, submitted), state.users_rows(number)
 
@@ -218,7 +202,7 @@ class _State:
         self._bridges += self._forwarded(bridges)
         self._paused += self._paused_in(jobs)
 
-    def row(self, number: int, step: traces.TraceStep, submitted: Load) -> StepRow:
+    def row(self, number: int, step: TraceStep, submitted: Load) -> StepRow:
         """The counts after a step."""
         return StepRow(
             step=number,
@@ -292,38 +276,15 @@ def _checked(workload: Workload, names: Iterable[str], mode: Mode) -> dict[str, 
 
 
 def replay_dry(  # noqa: PLR0913 - a replay has these settings
-    workload: Workload,
-    trace: Trace,
-    way: Way,
-    *,
-    pace: float,
-    into: Path,
-    rate: float = 1.0,
+    workload: Workload, trace: Trace, way: Way, *, pace: float, into: Path, rate: float = 1.0
 ) -> None:
     """Replay a trace dry and write the results to a folder; replace those of the same replay."""
     if way.defragment == "itself":
         raise NotReplayed(
             "--defragment itself: a dry replay has no measurements to decide by; use off or step, or leave out --dry"
         )
-    settings: dict[str, Any] = {"pace": pace, "rate": rate, "cost": each_step.__name__}
-    manifest = manifest_of(
-        mode=way.mode,
-        placement=way.placement,
-        defragment=way.defragment,
-        dry=True,
-        trace=trace_json(trace),
-        workload={"name": workload.name, **workload.about},
-        settings=settings,
-    )
-    counted = dry_rows(
-        workload,
-        trace,
-        mode=way.mode,
-        placement=way.placement,
-        defragment="step" if way.defragment == "step" else "off",
-        pace=pace,
-        rate=rate,
-    )
-    results = ResultsFolder(into, manifest)
-    results.found = [StepResult(step=row, users=tuple(users)) for row, users in counted]
+    settings = {"pace": pace, "rate": rate, "cost": each_step.__name__}
+    results = ResultsFolder(into, manifest_of(way, trace, workload, settings, dry=True))
+    rows = dry_rows(workload, trace, way, pace=pace, rate=rate)
+    results.found = [StepResult(step=row, users=tuple(users)) for row, users in rows]
     results.finish()

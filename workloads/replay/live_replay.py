@@ -30,8 +30,8 @@ from workloads.replay.plan import (
     total_seconds,
 )
 from workloads.replay.player import Player, measure, player_on_service
-from workloads.results import ReplayManifest, ResultsFolder, StepResult, StepRow, WindowRow, manifest_of
-from workloads.traces import Mode, Trace, TraceStep, Way, trace_json
+from workloads.results import ResultsFolder, StepResult, StepRow, WindowRow, manifest_of
+from workloads.traces import Mode, Trace, TraceStep, Way
 from workloads.workload import Workload
 
 
@@ -92,10 +92,7 @@ class ReplayPart:
 def replay_live(parts: Sequence[ReplayPart], pacing: Pacing, on_progress: OnProgress) -> None:
     """Replay parts side by side and write the results to each way's folder; resume an interrupted replay."""
     with ExitStack() as held:
-        plays = [
-            _Play(part, pacing, counts_by_mode(part, pacing), results_folders(part, pacing), on_progress).run(held)
-            for part in parts
-        ]
+        plays = [_Play(part, pacing, on_progress).run(held) for part in parts]
         _side_by_side(plays, pacing, on_progress)
 
 
@@ -150,19 +147,12 @@ def _measure(ready: Sequence[_Ready], pacing: Pacing, on_progress: OnProgress) -
 class _Play:
     """The replay of one part."""
 
-    def __init__(
-        self,
-        part: ReplayPart,
-        pacing: Pacing,
-        counts: Mapping[Mode, Sequence[StepRow]],
-        results_folders: Mapping[Path, ResultsFolder],
-        on_progress: OnProgress,
-    ) -> None:
+    def __init__(self, part: ReplayPart, pacing: Pacing, on_progress: OnProgress) -> None:
         self._part = part
         self._pacing = pacing
-        self._folders = results_folders
-        self._counts = counts
         self._on_progress = on_progress
+        self._counts = counts_by_mode(part, pacing)
+        self._folders = results_folders(part, pacing)
         self._players: Mapping[Path, Player] = {}
 
     def run(self, held: ExitStack) -> Iterator[_Ready | None]:
@@ -247,44 +237,28 @@ def start_players(part: ReplayPart, pacing: Pacing, held: ExitStack, on_progress
         rate=part.rate,
     )
     return {
-        folder: held.enter_context(player_on_service(way, pacing, assigned, _at_start(way, on_progress)))
+        folder: held.enter_context(player_on_service(way, pacing, assigned, _naming(way, on_progress)))
         for folder, way in part.ways.items()
     }
 
 
 def results_folders(part: ReplayPart, pacing: Pacing) -> Mapping[Path, ResultsFolder]:
     """A results folder for each way of a part."""
-    return {folder: ResultsFolder(folder, _manifest(part, way, pacing)) for folder, way in part.ways.items()}
+    settings = asdict(pacing) | {"rate": part.rate, "cost": each_step.__name__}
+    return {
+        folder: ResultsFolder(folder, manifest_of(way, part.trace, part.workload, settings, dry=False))
+        for folder, way in part.ways.items()
+    }
 
 
 def counts_by_mode(part: ReplayPart, pacing: Pacing) -> Mapping[Mode, tuple[StepRow, ...]]:
     """The dry counts after each step, for each mode; fails if the trace or a document cannot be replayed."""
 
     def rows(mode: Mode) -> tuple[StepRow, ...]:
-        found = dry_rows(
-            part.workload,
-            part.trace,
-            mode=mode,
-            placement="pack",
-            defragment="off",
-            pace=pacing.pace,
-            rate=part.rate,
-        )
+        found = dry_rows(part.workload, part.trace, Way(mode, "pack"), pace=pacing.pace, rate=part.rate)
         return tuple(row for row, _ in found)
 
     return {mode: rows(mode) for mode in {way.mode for way in part.ways.values()}}
-
-
-def _manifest(part: ReplayPart, way: Way, pacing: Pacing) -> ReplayManifest:
-    return manifest_of(
-        mode=way.mode,
-        placement=way.placement,
-        defragment=way.defragment,
-        dry=False,
-        trace=trace_json(part.trace),
-        workload={"name": part.workload.name, **part.workload.about},
-        settings=asdict(pacing) | {"rate": part.rate, "cost": each_step.__name__},
-    )
 
 
 def _written(workload: Workload, folder: Path, seed: int, seconds: float) -> Mapping[str, str]:
@@ -301,5 +275,5 @@ def _written(workload: Workload, folder: Path, seed: int, seconds: float) -> Map
     return found
 
 
-def _at_start(way: Way, on_progress: OnProgress) -> Callable[[str], None]:
+def _naming(way: Way, on_progress: OnProgress) -> Callable[[str], None]:
     return lambda what: on_progress(f"{way.name}: {what}", 0.0)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from manager.cli import counted
 from manager.costs.measured import ASSUMED
 from merge import Regime
 from workloads.report.runs import Runs, cores_by_packing_and_sharing, job_cores
@@ -32,11 +33,11 @@ def fewer_or_more(saved: float) -> str:
 def reasons(every: Sequence[Runs], summary: Summary) -> Iterator[str]:
     """The reasons for the savings of each workload and trace, as far as the numbers show them."""
     for runs in every:
-        of = summary.workloads[runs.workload][runs.trace]
-        default, shared = of.get(DEFAULT.name), of.get(REUSE.name)
+        ways = summary.workloads[runs.workload][runs.trace]
+        default, shared = ways.get(DEFAULT.name), ways.get(REUSE.name)
         if default is None or shared is None:
             continue
-        yield f"{runs.workload}, {runs.trace}: {_about_tasks(runs, shared)}{_about_cores(runs, default, shared)}"
+        yield f"{runs.name}: {_about_tasks(runs, shared)}{_about_cores(runs, default, shared)}"
 
 
 def crossover(runs: Runs) -> str | None:
@@ -44,11 +45,12 @@ def crossover(runs: Runs) -> str | None:
     default, shared, defragmented = (runs.cores(way) for way in (DEFAULT, REUSE, DEFRAGMENTED))
     drain = {row.step for row in runs.counts(REUSE) if row.phase == TracePhase.DRAIN}
     common = sorted(drain & default.keys() & shared.keys())
-    name = f"{runs.workload}, {runs.trace}"
     if not common:
         return None
     more = [step for step in common if shared[step] > default[step]]
-    text = f"{name}: measured at {_count(len(common), 'step')} of the drain; reuse needs more cores than default at "
+    text = (
+        f"{runs.name}: measured at {counted(len(common), 'step')} of the drain; reuse needs more cores than default at "
+    )
     text += _listed_steps(more, runs, REUSE)
     both = [step for step in common if step in defragmented]
     if not both:
@@ -66,12 +68,12 @@ def crossover(runs: Runs) -> str | None:
 
 def defragmentation_effect(runs: Runs, summary: Summary) -> str | None:
     """The jobs, bridges and paused tasks without and with defragmentation, over all steps."""
-    of = summary.workloads[runs.workload][runs.trace]
-    before, after = of.get(REUSE.name), of.get(DEFRAGMENTED.name)
+    ways = summary.workloads[runs.workload][runs.trace]
+    before, after = ways.get(REUSE.name), ways.get(DEFRAGMENTED.name)
     if before is None or after is None:
         return None
     return (
-        f"{runs.workload}, {runs.trace}: on average over all steps, defragmentation reduces {before.jobs_mean:.1f} jobs"
+        f"{runs.name}: on average over all steps, defragmentation reduces {before.jobs_mean:.1f} jobs"
         f" to {after.jobs_mean:.1f}, {before.bridges_mean:.1f} bridges to {after.bridges_mean:.1f}, and"
         f" {before.paused_mean:.1f} paused tasks to {after.paused_mean:.1f}."
     )
@@ -79,13 +81,13 @@ def defragmentation_effect(runs: Runs, summary: Summary) -> str | None:
 
 def bridge_latency(runs: Runs, summary: Summary) -> str | None:
     """The latency with many bridges and with few."""
-    of = summary.workloads[runs.workload][runs.trace]
-    launched, packed = of.get(REUSE.name), of.get(REUSE_PACKED.name)
+    ways = summary.workloads[runs.workload][runs.trace]
+    launched, packed = ways.get(REUSE.name), ways.get(REUSE_PACKED.name)
     if launched is None or packed is None or launched.latency_p50 is None or packed.latency_p50 is None:
         return None
     more = launched.latency_p50 - packed.latency_p50
     return (
-        f"{runs.workload}, {runs.trace}: launched, with {launched.bridges_mean:.1f} bridges on average, the median"
+        f"{runs.name}: launched, with {launched.bridges_mean:.1f} bridges on average, the median"
         f" latency is {launched.latency_p50:.2f} s; packed, with {packed.bridges_mean:.1f}, it is"
         f" {packed.latency_p50:.2f} s, which is {abs(more):.2f} s {'less' if more > 0 else 'more'}."
     )
@@ -97,7 +99,7 @@ def packing_and_sharing(runs: Runs) -> str | None:
     if DEFAULT not in found or DEFAULT_PACKED not in found or not found[DEFAULT]:
         return None
     text = (
-        f"{runs.workload}, {runs.trace}: packing alone, without sharing, saves"
+        f"{runs.name}: packing alone, without sharing, saves"
         f" {part(1 - found[DEFAULT_PACKED] / found[DEFAULT])} of default's cores."
     )
     if REUSE in found:
@@ -118,7 +120,7 @@ def against_packed_default(runs: Runs) -> str | None:
         return None
     saved = 1 - fmean(defragmented[step] for step in common) / fmean(packed[step] for step in common)
     text = (
-        f"{runs.workload}, {runs.trace}: compared with packed dataflows that share nothing, reuse with defragmentation"
+        f"{runs.name}: compared with packed dataflows that share nothing, reuse with defragmentation"
         f" needs {fewer_or_more(saved)} cores."
     )
     return text + _if_sequential(runs, DEFRAGMENTED, DEFAULT_PACKED)
@@ -130,7 +132,7 @@ def consolidated_less_often(runs: Runs) -> str | None:
     if run is None or not run.results.manifest.settings.get("hurry"):
         return None
     return (
-        f"{runs.workload}, {runs.trace}: the live replay was consolidated only at measured steps; the dry one was"
+        f"{runs.name}: the live replay was consolidated only at measured steps; the dry one was"
         " consolidated after every step."
     )
 
@@ -151,7 +153,7 @@ def count_differences(runs: Runs) -> Iterator[str]:
             different = [one.step + 1 for one, two in pairs if getattr(one, what) != getattr(two, what)]
             if different:
                 yield (
-                    f"{runs.workload}, {runs.trace}, {way.name}: the {what.replace('_', ' ')} of the live and the dry"
+                    f"{runs.name}, {way.name}: the {what.replace('_', ' ')} of the live and the dry"
                     f" run differ at {len(different)} of {len(pairs)} steps, first at step {different[0]}."
                 )
 
@@ -161,10 +163,10 @@ def missing_measurements(every: Sequence[Runs]) -> Iterator[str]:
     for runs in every:
         for way in (DEFAULT, REUSE):
             if not runs.counts(way):
-                yield f"{runs.workload}, {runs.trace}: {way.name} was not replayed."
+                yield f"{runs.name}: {way.name} was not replayed."
         for way in (DEFAULT, REUSE, DEFRAGMENTED, DEFAULT_PACKED, REUSE_PACKED):
             if not runs.windows(way):
-                yield f"{runs.workload}, {runs.trace}: the cores and latency of {way.name} were not measured."
+                yield f"{runs.name}: the cores and latency of {way.name} were not measured."
 
 
 def _about_tasks(runs: Runs, shared: WaySummary) -> str:
@@ -221,18 +223,10 @@ def _is_clear(runs: Runs, way: Way, step: int) -> bool:
     return without.high is not None and shared.low is not None and shared.low > without.high
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number > 1 else ''}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSavings:
-    """The measured savings, as parts of default's cores, and the seconds of work in a batch.
+    """The measured savings, as parts of default's cores; None where there is no measurement."""
 
-    Made by `measured_savings`; None where there is no measurement.
-    """
-
-    per_batch: float
     sharing: float | None
     packing: float | None
     defragmenting: float | None
@@ -264,7 +258,7 @@ def regime_of(runs: Runs) -> Regime | None:
     )
 
 
-def measured_savings(runs: Runs, regime: Regime) -> MeasuredSavings | None:
+def measured_savings(runs: Runs) -> MeasuredSavings | None:
     """The measured savings of a trace; None if nothing was measured without sharing."""
     default = runs.cores(DEFAULT)
     if not default:
@@ -278,7 +272,6 @@ def measured_savings(runs: Runs, regime: Regime) -> MeasuredSavings | None:
         return sum(before[step] - after[step] for step in common) / sum(default[step] for step in common)
 
     return MeasuredSavings(
-        per_batch=regime.per_batch,
         sharing=saved(default, shared),
         packing=saved(default, packed),
         defragmenting=saved(shared, tidied),
@@ -290,8 +283,8 @@ def regime_sentence(runs: Runs) -> str | None:
     regime = regime_of(runs)
     if regime is None:
         return None
-    text = f"{runs.workload}, {runs.trace}: a batch costs {1_000 * regime.batch:.0f} ms"
-    if measured_savings(runs, regime) is None:
+    text = f"{runs.name}: a batch costs {1_000 * regime.batch:.0f} ms"
+    if measured_savings(runs) is None:
         text += "."
     else:
         found, alone = regime.saves, regime.alone + ASSUMED.host
@@ -332,15 +325,15 @@ NEAR = 3.0
 def cores_against_work(every: Sequence[Runs], summary: Summary) -> Iterator[str]:
     """A sentence for each way that was measured together with its baseline."""
     for runs in every:
-        of = summary.workloads[runs.workload][runs.trace]
+        ways = summary.workloads[runs.workload][runs.trace]
         for way in runs.ways:
-            each = of[way.name]
+            each = ways[way.name]
             if way == way.baseline or each.cores_saved is None or each.work_saved_where_measured is None:
                 continue
             points = 100 * (each.cores_saved - each.work_saved_where_measured)
             most = max(runs.cores(way.baseline).values())
             yield (
-                f"{runs.workload}, {runs.trace}, {way.name}: {part(each.cores_saved)} of the cores are saved, and"
+                f"{runs.name}, {way.name}: {part(each.cores_saved)} of the cores are saved, and"
                 f" {part(each.work_saved_where_measured)} of the work at the same steps:"
                 f" {'within' if abs(points) <= NEAR else 'not within'} {NEAR:g} points ({points:+.1f})."
                 f" {way.baseline.name} takes at most {most:.2f} cores."
@@ -357,6 +350,6 @@ def discarded_windows(every: Sequence[Runs]) -> Iterator[str]:
             many = len(discarded) + sum(map(len, runs.windows(way).values()))
             first = discarded[0]
             yield (
-                f"{runs.workload}, {runs.trace}, {way.name}: {len(discarded)} of {many} windows were discarded because"
+                f"{runs.name}, {way.name}: {len(discarded)} of {many} windows were discarded because"
                 f" the service was behind, first at step {first.step + 1}: {first.behind}."
             )

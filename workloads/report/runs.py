@@ -175,6 +175,11 @@ class Runs:
     live: Mapping[Way, Run]
 
     @property
+    def name(self) -> str:
+        """The name in sentences and tables."""
+        return f"{self.workload}, {self.trace}"
+
+    @property
     def every(self) -> Iterator[Run]:
         """All runs, dry ones first."""
         return chain(self.dry.values(), self.live.values())

@@ -4,10 +4,10 @@ Beside it are the savings that the paper and its journal version report, and a c
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from workloads.report.runs import IntervalEstimate, Pair, Runs, saved, saved_at_peak, saving_of
 from workloads.results import WindowRow
@@ -78,6 +78,12 @@ class Summary:
             for workload, traces in self.workloads.items()
         }
 
+    def rows(self) -> Iterator[tuple[str, str, str, WaySummary]]:
+        """The workload, the trace, the way and its results, in order."""
+        for workload, traces in self.workloads.items():
+            for trace, ways in traces.items():
+                yield from ((workload, trace, way, each) for way, each in ways.items())
+
 
 def summary_of(every: Sequence[Runs]) -> Summary:
     """The summary of all runs."""
@@ -90,42 +96,38 @@ def summary_of(every: Sequence[Runs]) -> Summary:
 
 def markdown_of(summary: Summary) -> str:
     """The summary as a table in Markdown, with a row for each workload, trace and way."""
-    head = (
-        "workload",
-        "trace",
-        "way",
-        "running tasks, mean (sources + steps + outputs)",
-        "tasks saved",
-        "steps saved",
-        "work saved",
-        "windows",
-        "cores, mean",
-        "cores saved",
-        "p50",
-        "p99",
-    )
-    rows = [head, ("---", "---", "---", *["--:"] * 9)]
-    for workload, traces in summary.workloads.items():
-        for trace, ways in traces.items():
-            for way, each in ways.items():
-                baseline = way == each.against
-                rows.append(
-                    (
-                        _cell(workload),
-                        _cell(trace),
-                        way,
-                        tasks_by_kind(each),
-                        "" if baseline else part(each.tasks_saved),
-                        "" if baseline else part(each.steps_saved),
-                        "" if baseline else part(each.work_saved),
-                        windows_counted(each),
-                        number(each.cores_mean, 3),
-                        "" if baseline else part_of(cores_saving(each)),
-                        seconds(each.latency_p50),
-                        seconds(each.latency_p99),
-                    )
-                )
+    columns = {
+        "tasks": "running tasks, mean (sources + steps + outputs)",
+        **{name: name for name in ("tasks saved", "steps saved", "work saved", "windows")},
+        "cores": "cores, mean",
+        **{name: name for name in ("cores saved", "p50", "p99")},
+    }
+    rows = [("workload", "trace", "way", *columns.values()), (*["---"] * 3, *["--:"] * len(columns))]
+    for workload, trace, way, each in summary.rows():
+        shown = cells(way, each)
+        rows.append((_cell(workload), _cell(trace), way, *(shown[name] for name in columns)))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def cells(way: str, each: WaySummary) -> dict[str, str]:
+    """The cells of tables on a way; those of savings are empty for a baseline."""
+    saved = {
+        "tasks saved": part(each.tasks_saved),
+        "tasks saved at the peak": part(each.tasks_saved_at_peak),
+        "steps saved": part(each.steps_saved),
+        "work saved": part(each.work_saved),
+        "cores saved": part_of(cores_saving(each)),
+        "cores saved at the peak": part(each.cores_saved_at_peak),
+    }
+    return {
+        "tasks": tasks_by_kind(each),
+        "jobs": number(each.jobs_mean, 1),
+        "windows": windows_counted(each),
+        "cores": number(each.cores_mean, 3),
+        "p50": seconds(each.latency_p50),
+        "p99": seconds(each.latency_p99),
+        **(dict.fromkeys(saved, "") if way == each.against else saved),
+    }
 
 
 def cores_saving(each: WaySummary) -> IntervalEstimate | None:
@@ -291,8 +293,7 @@ def _alone(row: WindowRow, way: Way) -> float | None:
     return {"launch": row.alone_launched, "pack": row.alone_packed}.get(way.placement)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(NamedTuple):
     """A range of savings in the paper or its journal version."""
 
     what: str
@@ -301,38 +302,16 @@ class Claim:
     high: float
     way: Way
     """The corresponding way here."""
-    found: Callable[[WaySummary], float | None]
-    at_peak: Callable[[WaySummary], float | None]
+    saved: str
+    """The field of its summary with the saving; that at the peak has `_at_peak` behind it."""
 
 
-def _tasks_saved(each: WaySummary) -> float | None:
-    return each.tasks_saved
-
-
-def _tasks_saved_at_peak(each: WaySummary) -> float | None:
-    return each.tasks_saved_at_peak
-
-
-def _cores_saved(each: WaySummary) -> float | None:
-    return each.cores_saved
-
-
-def _cores_saved_at_peak(each: WaySummary) -> float | None:
-    return each.cores_saved_at_peak
-
-
-def _claim(what: str, by: str, low: float, high: float, way: Way) -> Claim:
-    found, at_peak = (_tasks_saved, _tasks_saved_at_peak) if what == _TASKS else (_cores_saved, _cores_saved_at_peak)
-    return Claim(what=what, by=by, low=low, high=high, way=way, found=found, at_peak=at_peak)
-
-
-_TASKS = "running tasks"
 CLAIMS = (
-    _claim(_TASKS, "paper", 0.38, 0.46, REUSE),
-    _claim(_TASKS, "journal version", 0.34, 0.45, REUSE),
-    _claim("CPU", "paper", 0.36, 0.51, REUSE),
-    _claim("CPU", "journal version", 0.29, 0.63, REUSE),
-    _claim("cost with defragmentation", "journal version", 0.36, 0.44, DEFRAGMENTED),
+    Claim("running tasks", "paper", 0.38, 0.46, REUSE, "tasks_saved"),
+    Claim("running tasks", "journal version", 0.34, 0.45, REUSE, "tasks_saved"),
+    Claim("CPU", "paper", 0.36, 0.51, REUSE, "cores_saved"),
+    Claim("CPU", "journal version", 0.29, 0.63, REUSE, "cores_saved"),
+    Claim("cost with defragmentation", "journal version", 0.36, 0.44, DEFRAGMENTED, "cores_saved"),
 )
 WHY = (
     "In the paper each task is a thread that processes every event, so the CPU is proportional to the tasks. Here tasks"
@@ -343,10 +322,10 @@ WHY = (
 """The general reason for different savings of tasks and of cores."""
 
 
-def values(summary: Summary, way: Way, found: Callable[[WaySummary], float | None]) -> list[float]:
+def values(summary: Summary, way: Way, field: str) -> list[float]:
     """A number of a way in all workloads and traces that have it."""
-    every = (ways.get(way.name) for traces in summary.workloads.values() for ways in traces.values())
-    return [value for each in every if each is not None and (value := found(each)) is not None]
+    every = (getattr(each, field) for _, _, name, each in summary.rows() if name == way.name)
+    return [value for value in every if value is not None]
 
 
 def percent_range(found: Sequence[float]) -> str:

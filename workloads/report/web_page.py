@@ -5,7 +5,8 @@ HTML is a string of a type of its own; other text is escaped when it is inserted
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from json import dumps
 from pathlib import Path
@@ -32,7 +33,7 @@ from workloads.report.summary import (
     CLAIMS,
     WHY,
     Summary,
-    cores_saving,
+    cells,
     error_of,
     number,
     part,
@@ -40,12 +41,10 @@ from workloads.report.summary import (
     percent_range,
     seconds,
     summary_of,
-    tasks_by_kind,
     values,
     verdict,
-    windows_counted,
 )
-from workloads.traces import REUSE, REUSE_PACKED, Way
+from workloads.traces import REUSE, REUSE_PACKED
 
 VOID = frozenset({"br", "meta"})
 """Elements without an end tag."""
@@ -143,39 +142,17 @@ def details(what: str, settings: Mapping[str, object]) -> Html:
 
 def savings(summary: Summary) -> Html:
     """The saved tasks, work and cores for each workload, trace and way."""
-    rows = [
-        (
-            f"{workload}, {trace}",
-            way,
-            tasks_by_kind(each),
-            "" if way == each.against else part(each.tasks_saved),
-            "" if way == each.against else part(each.tasks_saved_at_peak),
-            "" if way == each.against else part(each.steps_saved),
-            "" if way == each.against else part(each.work_saved),
-            number(each.jobs_mean, 1),
-            windows_counted(each),
-            number(each.cores_mean, 3),
-            "" if way == each.against else part_of(cores_saving(each)),
-            "" if way == each.against else part(each.cores_saved_at_peak),
-        )
-        for workload, traces in summary.workloads.items()
-        for trace, ways in traces.items()
-        for way, each in ways.items()
-    ]
-    head = (
-        "workload, trace",
-        "way",
-        "tasks (sources + steps + outputs)",
-        "tasks saved",
-        "at the peak",
-        "steps saved",
-        "work saved",
-        "jobs",
-        "windows",
-        "cores",
-        "cores saved",
-        "at the peak",
-    )
+    columns = {
+        "tasks": "tasks (sources + steps + outputs)",
+        "tasks saved": "tasks saved",
+        "tasks saved at the peak": "at the peak",
+        **{name: name for name in ("steps saved", "work saved", "jobs", "windows", "cores", "cores saved")},
+        "cores saved at the peak": "at the peak",
+    }
+    rows = []
+    for workload, trace, way, each in summary.rows():
+        shown = cells(way, each)
+        rows.append((f"{workload}, {trace}", way, *(shown[name] for name in columns)))
     return joined(
         tag(
             "p",
@@ -185,7 +162,7 @@ def savings(summary: Summary) -> Html:
             " their cost at each task, and is exact for the rates of the sources. Shared tasks are near the sources,"
             " and rates add up where streams meet, so less of the work is saved than of the tasks.",
         ),
-        table("Means over the steps, and savings", head, rows, texts=2),
+        table("Means over the steps, and savings", ("workload, trace", "way", *columns.values()), rows, texts=2),
     )
 
 
@@ -193,15 +170,14 @@ def paper(every: Sequence[Runs], summary: Summary) -> Html:
     """The paper's savings, those found here, and reasons for the differences."""
     rows = []
     for claim in CLAIMS:
-        found, at_peak = values(summary, claim.way, claim.found), values(summary, claim.way, claim.at_peak)
-        claimed = f"{100 * claim.low:.0f} to {100 * claim.high:.0f} %"
+        found = values(summary, claim.way, claim.saved)
         rows.append(
             (
                 f"{claim.what}, {claim.by}",
-                claimed,
+                f"{100 * claim.low:.0f} to {100 * claim.high:.0f} %",
                 percent_range(found),
                 verdict(claim, found),
-                percent_range(at_peak),
+                percent_range(values(summary, claim.way, f"{claim.saved}_at_peak")),
             )
         )
     head = ("saving", "published", "found here over all steps", "of the traces", "found here at the peak")
@@ -214,95 +190,111 @@ def paper(every: Sequence[Runs], summary: Summary) -> Html:
     )
 
 
-def tasks(every: Sequence[Runs], pictures: Pictures) -> Html:
-    """The running tasks after each step, and a comparison of live and dry counts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    """A section of a paragraph, a figure and sentences; an empty one is left out."""
+
+    name: str
+    title: str
+    about: str = ""
+    figure: str = ""
+    found: Callable[[Sequence[Runs], Summary], Iterable[str | None]] = lambda _every, _summary: ()
+    otherwise: str = ""
+    """The text where nothing was found."""
+
+    def html(self, every: Sequence[Runs], summary: Summary, pictures: Pictures) -> Html:
+        """What is below the section's title."""
+        return joined(
+            tag("p", self.about) if self.about else "",
+            figure(pictures, self.figure) if self.figure else "",
+            sentences(filter(None, self.found(every, summary)), self.otherwise),
+        )
+
+
+def _counts_compared(every: Sequence[Runs], _summary: Summary) -> list[str]:
+    """A comparison of live and dry counts."""
     differences = [text for runs in every for text in count_differences(runs)]
-    compared = [runs for runs in every if runs.dry.keys() & runs.live.keys()]
     same = (
         "Live replays have the same running tasks, paused tasks, jobs and bridges as the dry replays, at every step or,"
         " with defragmentation, at every measured step."
     )
-    found = [same] if compared and not differences else differences
-    return joined(figure(pictures, "tasks-per-step"), sentences(found, ""))
+    return [same] if not differences and any(runs.dry.keys() & runs.live.keys() for runs in every) else differences
 
 
-def cores(every: Sequence[Runs], pictures: Pictures) -> Html:
-    """The cores at each measured step, and the discarded windows."""
-    return joined(
-        tag(
-            "p",
-            "The cores of all processes of the service with the broker, without the manager. Whiskers are 95 %"
-            " intervals of a step's mean; the variance of the windows is pooled over all steps.",
+_SECTIONS = (
+    _Section(name="tasks", title="Running tasks", figure="tasks-per-step", found=_counts_compared),
+    _Section(
+        name="cores",
+        title="Cores",
+        about="The cores of all processes of the service with the broker, without the manager. Whiskers are 95 %"
+        " intervals of a step's mean; the variance of the windows is pooled over all steps.",
+        figure="cores-per-step",
+        found=lambda every, _: discarded_windows(every),
+        otherwise="No window was discarded: no service was behind.",
+    ),
+    _Section(
+        name="work",
+        title="Cores and work",
+        about="Work is the number of events times their cost, summed over all tasks. Sharing saves work. Cores follow"
+        f" the work where it takes most of the CPU; here they count as following within {NEAR:g} percentage points.",
+        found=cores_against_work,
+        otherwise=NO_DATA,
+    ),
+    _Section(
+        name="regime",
+        title="The largest saving, by load",
+        about="This is a model: the cores are the number of batches times the cost of one, plus the work of the tasks."
+        " Sharing saves work, and the batches of jobs that disappear, but it adds bridges. Packing saves batches."
+        " Defragmenting saves the batches and bridges of jobs that sharing left scattered. So packing saves most"
+        " where a batch holds little work, and sharing where it holds much. Lines are the model, dots are"
+        " measurements, and from the vertical line on sharing saves more than packing.",
+        figure="regimes",
+        found=lambda every, _: map(regime_sentence, every),
+        otherwise=NO_DATA,
+    ),
+    _Section(
+        name="reuse",
+        title="Users of shared tasks",
+        about="The part of all running tasks, weighted by their duration, that two, three, or more dataflows use. The"
+        " rest serves one dataflow each.",
+        figure="reuse-histogram",
+    ),
+    _Section(
+        name="defragmentation",
+        title="Defragmentation",
+        about="The paper measures without defragmentation, and finds that paused tasks make sharing more expensive than"
+        " not sharing late in the drain. Here consolidation also packs running DAGs into few jobs, so its saving"
+        " compared with default is not due to sharing alone.",
+        figure="defragmentation",
+        found=lambda every, summary: (
+            text
+            for runs in every
+            for text in (
+                defragmentation_effect(runs, summary),
+                consolidated_less_often(runs),
+                crossover(runs),
+                against_packed_default(runs),
+            )
         ),
-        figure(pictures, "cores-per-step"),
-        sentences(discarded_windows(every), "No window was discarded: no service was behind."),
-    )
-
-
-def reuse(pictures: Pictures) -> Html:
-    """The part of the running tasks by the number of dataflows that use them."""
-    return joined(
-        tag(
-            "p",
-            "The part of all running tasks, weighted by their duration, that two, three, or more dataflows use. The"
-            " rest serves one dataflow each.",
-        ),
-        figure(pictures, "reuse-histogram"),
-    )
-
-
-def defragmentation(every: Sequence[Runs], summary: Summary, pictures: Pictures) -> Html:
-    """The effect of defragmentation, also on the crossover late in the drain."""
-    found = [
-        text
-        for runs in every
-        for text in (
-            defragmentation_effect(runs, summary),
-            consolidated_less_often(runs),
-            crossover(runs),
-            against_packed_default(runs),
-        )
-        if text
-    ]
-    return joined(
-        tag(
-            "p",
-            "The paper measures without defragmentation, and finds that paused tasks make sharing more expensive than"
-            " not sharing late in the drain. Here consolidation also packs running DAGs into few jobs, so its saving"
-            " compared with default is not due to sharing alone.",
-        ),
-        figure(pictures, "defragmentation"),
-        sentences(found, ""),
-    )
-
-
-def latency(every: Sequence[Runs], summary: Summary, pictures: Pictures) -> Html:
-    """The latency with and without bridges."""
-    found = [text for runs in every if (text := bridge_latency(runs, summary))]
-    return joined(
-        tag(
-            "p",
-            "The latency from a raw event's arrival to the outputs that it causes. If dataflows are launched, a shared"
-            " stream crosses a bridge to every other job that needs it. If they are packed, most streams stay within a"
-            " job.",
-        ),
-        figure(pictures, "latency"),
-        sentences(found, ""),
-    )
-
-
-def packing(every: Sequence[Runs], pictures: Pictures) -> Html:
-    """The savings of packing and of sharing, separately."""
-    found = [text for runs in every if (text := packing_and_sharing(runs))]
-    return joined(
-        tag(
-            "p",
-            "Many dataflows in one job need fewer cores than each in its own, even if they share no tasks. This saving"
-            " is due to packing and not to sharing, so the two are shown separately.",
-        ),
-        figure(pictures, "packing-and-sharing"),
-        sentences(found, ""),
-    )
+    ),
+    _Section(
+        name="latency",
+        title="Latency over bridges",
+        about="The latency from a raw event's arrival to the outputs that it causes. If dataflows are launched, a"
+        " shared stream crosses a bridge to every other job that needs it. If they are packed, most streams stay within"
+        " a job.",
+        figure="latency",
+        found=lambda every, summary: (bridge_latency(runs, summary) for runs in every),
+    ),
+    _Section(
+        name="packing",
+        title="Packing and sharing",
+        about="Many dataflows in one job need fewer cores than each in its own, even if they share no tasks. This"
+        " saving is due to packing and not to sharing, so the two are shown separately.",
+        figure="packing-and-sharing",
+        found=lambda every, _: map(packing_and_sharing, every),
+    ),
+)
 
 
 def tenants(every: Sequence[Runs]) -> Html:
@@ -330,13 +322,7 @@ def _tenants_of(runs: Runs) -> Html | None:
     ]
     rows.append(("total", *(number(whole, 3) for whole in wholes.values())))
     rows.append(("measured", *(number(fmean(runs.cores(way).values()), 3) for way in shares)))
-    return table(
-        f"{runs.workload}, {runs.trace}: means over the measured steps", ("tenant", *map(_named, shares)), rows
-    )
-
-
-def _named(way: Way) -> str:
-    return way.name
+    return table(f"{runs.name}: means over the measured steps", ("tenant", *(way.name for way in shares)), rows)
 
 
 def _of_whole(cores: float, whole: float) -> str:
@@ -347,9 +333,7 @@ def estimate(summary: Summary) -> Html:
     """The service's estimate of the cores without sharing, compared with the measurement."""
     rows = [
         (f"{workload}, {trace}", way, each.against, part_of(error))
-        for workload, traces in summary.workloads.items()
-        for trace, ways in traces.items()
-        for way, each in ways.items()
+        for workload, trace, way, each in summary.rows()
         if (error := error_of(each)) is not None
     ]
     if not rows:
@@ -365,60 +349,27 @@ def estimate(summary: Summary) -> Html:
     )
 
 
-def work(every: Sequence[Runs], summary: Summary) -> Html:
-    """The saved cores compared with the saved work."""
-    return joined(
-        tag(
-            "p",
-            "Work is the number of events times their cost, summed over all tasks. Sharing saves work. Cores follow the"
-            f" work where it takes most of the CPU; here they count as following within {NEAR:g} percentage points.",
-        ),
-        sentences(cores_against_work(every, summary), NO_DATA),
-    )
-
-
-def regimes(every: Sequence[Runs], pictures: Pictures) -> Html:
-    """The savings of sharing, packing and defragmenting, by the work in a batch."""
-    found = [text for runs in every if (text := regime_sentence(runs))]
-    return joined(
-        tag(
-            "p",
-            "This is a model: the cores are the number of batches times the cost of one, plus the work of the tasks."
-            " Sharing saves work, and the batches of jobs that disappear, but it adds bridges. Packing saves batches."
-            " Defragmenting saves the batches and bridges of jobs that sharing left scattered. So packing saves most"
-            " where a batch holds little work, and sharing where it holds much. Lines are the model, dots are"
-            " measurements, and from the vertical line on sharing saves more than packing.",
-        ),
-        figure(pictures, "regimes"),
-        sentences(found, NO_DATA),
-    )
-
-
 def made(every: Sequence[Runs]) -> Html:
     """The replays, the method, and missing measurements."""
-    rows = []
-    for runs in every:
-        for run in runs.every:
-            manifest = run.results.manifest
-            rows.append(
-                (
-                    f"{runs.workload}, {runs.trace}",
-                    run.way.name,
-                    "dry" if manifest.dry else "live",
-                    manifest.begun,
-                    str(manifest.trace["seed"]),
-                    str(len(run.results.steps)),
-                    str(len(run.results.windows)),
-                    seconds(fmean(row.seconds for row in run.results.windows)) if run.results.windows else "",
-                )
-            )
+    rows = [
+        (
+            runs.name,
+            run.way.name,
+            "dry" if run.results.manifest.dry else "live",
+            run.results.manifest.begun,
+            str(run.results.manifest.trace["seed"]),
+            str(len(run.results.steps)),
+            str(len(run.results.windows)),
+            seconds(fmean(row.seconds for row in run.results.windows)) if run.results.windows else "",
+        )
+        for runs in every
+        for run in runs.every
+    ]
     head = ("workload, trace", "way", "kind", "start", "seed", "steps", "windows", "length")
     first = next(every[0].every).results.manifest
     workloads = {runs.workload: next(runs.every).results.manifest.workload for runs in every}
     settings = {
-        f"{runs.workload}, {runs.trace}, {way.name}": run.results.manifest.settings
-        for runs in every
-        for way, run in runs.live.items()
+        f"{runs.name}, {way.name}": run.results.manifest.settings for runs in every for way, run in runs.live.items()
     }
     return joined(
         table("The replays", head, rows, texts=4),
@@ -441,27 +392,21 @@ def page(every: Sequence[Runs], summary: Summary, pictures: Pictures, style: str
     shown = (
         ("savings", "Savings", savings(summary)),
         ("paper", "Comparison with the paper", paper(every, summary)),
-        ("tasks", "Running tasks", tasks(every, pictures)),
-        ("cores", "Cores", cores(every, pictures)),
-        ("work", "Cores and work", work(every, summary)),
-        ("regime", "The largest saving, by load", regimes(every, pictures)),
-        ("reuse", "Users of shared tasks", reuse(pictures)),
-        ("defragmentation", "Defragmentation", defragmentation(every, summary, pictures)),
-        ("latency", "Latency over bridges", latency(every, summary, pictures)),
-        ("packing", "Packing and sharing", packing(every, pictures)),
+        *((section.name, section.title, section.html(every, summary, pictures)) for section in _SECTIONS),
         ("tenants", "Costs of tenants", tenants(every)),
         ("estimate", "Accuracy of the service's estimate", estimate(summary)),
         ("made", "Origin of the figures", made(every)),
     )
+    listed = (tag("li", tag("a", title, href=f"#{name}")) for name, title, _ in shown)
+    sections = (
+        tag("section", tag("h2", title, id=f"{name}-title"), inside, id=name, aria_labelledby=f"{name}-title")
+        for name, title, inside in shown
+    )
     body = tag(
         "body",
         tag("header", tag("h1", "What sharing saves"), tag("p", _about(every), class_="soft"), _cards(summary)),
-        tag(
-            "nav",
-            tag("ol", *(tag("li", tag("a", title, href=f"#{name}")) for name, title, _ in shown)),
-            aria_label="Sections",
-        ),
-        tag("main", *(_section(name, title, inside) for name, title, inside in shown)),
+        tag("nav", tag("ol", *listed), aria_label="Sections"),
+        tag("main", *sections),
     )
     head = tag(
         "head",
@@ -471,10 +416,6 @@ def page(every: Sequence[Runs], summary: Summary, pictures: Pictures, style: str
         tag("style", Html(style)),
     )
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en', xmlns='http://www.w3.org/1999/xhtml')}\n"
-
-
-def _section(name: str, title: str, inside: Html) -> Html:
-    return tag("section", tag("h2", title, id=f"{name}-title"), inside, id=name, aria_labelledby=f"{name}-title")
 
 
 def _about(every: Sequence[Runs]) -> str:
@@ -491,27 +432,21 @@ def _about(every: Sequence[Runs]) -> str:
     )
 
 
+_CARDS = (
+    ("Running tasks saved", REUSE, "tasks_saved", "over all steps of each trace"),
+    ("Saved at the peak", REUSE, "tasks_saved_at_peak", "where most tasks would run"),
+    ("Work saved", REUSE, "work_saved", "events times their cost, over all steps"),
+    ("Cores saved", REUSE, "cores_saved", "a job for each submission"),
+    ("Cores saved, packed", REUSE_PACKED, "cores_saved", "default packed as well"),
+)
+
+
 def _cards(summary: Summary) -> Html:
-    found = (
-        ("Running tasks saved", values(summary, REUSE, lambda each: each.tasks_saved), "over all steps of each trace"),
-        (
-            "Saved at the peak",
-            values(summary, REUSE, lambda each: each.tasks_saved_at_peak),
-            "where most tasks would run",
-        ),
-        ("Work saved", values(summary, REUSE, lambda each: each.work_saved), "events times their cost, over all steps"),
-        ("Cores saved", values(summary, REUSE, lambda each: each.cores_saved), "a job for each submission"),
-        (
-            "Cores saved, packed",
-            values(summary, REUSE_PACKED, lambda each: each.cores_saved),
-            "default packed as well",
-        ),
-    )
     return tag(
         "dl",
         *(
-            tag("div", tag("dt", what), tag("dd", percent_range(those)), tag("dd", when), class_="card")
-            for what, those, when in found
+            tag("div", tag("dt", what), tag("dd", percent_range(saved)), tag("dd", when), class_="card")
+            for what, saved, when in ((what, values(summary, way, name), when) for what, way, name, when in _CARDS)
         ),
         class_="cards",
     )
@@ -523,16 +458,15 @@ SUMMARY = "summary.json"
 
 def write_report(results: Sequence[Path], into: Path) -> Summary:
     """Write a page on results folders, with its figures (`.svg`, `.png`) and `summary.json` beside it."""
-    from workloads.report.drawings import figures_of, write_figure  # noqa: PLC0415 - matplotlib takes a second to load
+    from workloads.report.drawings import pictures_of  # noqa: PLC0415 - matplotlib takes a second to load
 
     every = read_runs(results)
     summary = summary_of(every)
     path = page_in(into)
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = {name: (figure.title, write_figure(figure, folder)) for name, figure in figures_of(every).items()}
     style = files("workloads.report").joinpath("page.css").read_text(encoding="utf-8")
-    path.write_text(page(every, summary, pictures, style), encoding="utf-8")
+    path.write_text(page(every, summary, pictures_of(every, folder), style), encoding="utf-8")
     text = dumps(summary.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
     (folder / SUMMARY).write_text(f"{text}\n", encoding="utf-8")
     return summary

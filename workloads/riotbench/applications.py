@@ -26,14 +26,14 @@ from dags import Kind, Schema
 from workloads.riotbench.datasets import DataSet
 
 Document: TypeAlias = dict[str, Any]
-Tasks: TypeAlias = Mapping[str, tuple[str, Mapping[str, Any]]]
-"""The type and the config of each task."""
+TypeAndConfig: TypeAlias = tuple[str, Mapping[str, Any]]
+"""A task's type and config."""
 _SEVERAL_IN = frozenset({"decision_tree_classify", "error_estimate", "linear_regression_predict"})
 _SEVERAL_OUT = frozenset({"join_by_id", "tumbling_window"})
 
 
-def document(name: str, tasks: Tasks, *chains: str | Iterable[str]) -> Document:
-    """A document of tasks and chains of them, such as `a > b > c`; an input port other than `in` follows a colon.
+def document(name: str, tasks: Mapping[str, TypeAndConfig], *chains: str | Iterable[str]) -> Document:
+    """A document of chains of tasks, such as `a > b > c`; an input port other than `in` follows a colon.
 
     >>> chain = "s > f", "m > f:average"
     >>> found = document("d", {"s": ("source", {}), "m": ("source", {}), "f": ("error_estimate", {})}, *chain)
@@ -41,6 +41,7 @@ def document(name: str, tasks: Tasks, *chains: str | Iterable[str]) -> Document:
     {'from': 'm', 'to': 'f', 'to_port': 'average'}
     """
     streams: list[dict[str, str]] = []
+    named = set[str]()
     for chain in chains:
         for origin, end in pairwise(chain.split(" > ") if isinstance(chain, str) else chain):
             to, _, port = end.partition(":")
@@ -49,32 +50,98 @@ def document(name: str, tasks: Tasks, *chains: str | Iterable[str]) -> Document:
                 stream["from_port"] = "out"
             if tasks[to][0] in _SEVERAL_IN:
                 stream["to_port"] = port or "in"
+            named |= {stream["from"], to}
             if stream not in streams:
                 streams.append(stream)
     return {
         "version": 1,
         "name": name,
-        "tasks": [{"id": id_, "type": type_, "config": config} for id_, (type_, config) in tasks.items()],
+        "tasks": [
+            {"id": id_, "type": type_, "config": config} for id_, (type_, config) in tasks.items() if id_ in named
+        ],
         "streams": streams,
     }
 
 
-TypeAndConfig: TypeAlias = tuple[str, Mapping[str, Any]]
-"""A task's type and config."""
 EXPECTED = 10_000
 """Default number of values that a Bloom filter is made for.
 
 The benchmark has 20,000,000, which takes 24 MB in every worker that runs a copy; this many take 12 kB."""
 VALUE, FIELD = "value", "field"
 """The fields of an event with one measurement."""
+SINK: TypeAndConfig = ("output", {})
 
 
-def source(data: DataSet, of: str = "rows") -> TypeAndConfig:
-    """Events of one of the set's sources."""
-    return "source", {"source": data.source(of)}
+def _tasks(  # noqa: PLR0913 - what tests set, and what two applications differ in
+    data: DataSet,
+    *,
+    known: Sequence[str] | None = None,
+    expected: int = EXPECTED,
+    plotted: int | None = None,
+    learned: int | None = None,
+    model: str = "content",
+) -> dict[str, TypeAndConfig]:
+    """The tasks of all applications, in the order in which their documents have them.
+
+    `plotted` are the points of a picture, `learned` the rows of a model, and `model` is its field in events.
+    """
+    known = data.known if known is None else known
+    learned = learned or data.learned
+    key, keys, by = data.key, [data.key], [data.key, FIELD]
+    observed, features = list(data.observed), list(data.features)
+    units = {field.name: field.unit for field in data.fields}
+    texts = [{"name": name, "unit": "string", "type": "sv"} for name in (key, data.annotation)]
+    numbers = [{"name": name, "unit": units[name]} for name in observed]
+    annotations = {sensor: {data.annotation: f"{data.annotation} of {sensor}"} for sensor in known}
+    ranges = {name: {"min": low, "max": high} for name, (low, high) in data.ranges.items()}
+    statistics: TypeAndConfig = ("mqtt_publish", {"topic": data.source("statistics")})
+    predictions: TypeAndConfig = ("mqtt_publish", {"topic": data.source("predictions")})
+    return {
+        "source": ("source", {"source": data.source("rows")}),
+        "parse": _parse(data, "field"),
+        "models": ("source", {"source": data.source("models")}),
+        "download": ("blob_download", {"of": _folder(data, "models")}),
+        "classify": ("decision_tree_classify", {"fields": features, "model": model}),
+        "predict": ("linear_regression_predict", {"fields": features, "model": model}),
+        # Measurements out of range or of unknown sensors become null, and null becomes the mean of the last values.
+        "range filter": ("multi_range_filter", {"ranges": ranges, "named_by": FIELD, "field": VALUE}),
+        "bloom filter": ("bloom_filter", {"field": key, "known": list(known), "expected": expected, "nulls": VALUE}),
+        "interpolate": ("interpolate", {"field": VALUE, "by": by}),
+        "join": ("join_by_id", {"by": ["msg"], "expected": len(observed), "observed": observed}),
+        "annotate": ("annotate", {"field": key, "fields": {data.annotation: "string"}, "known": annotations}),
+        "insert": (
+            "table_insert",
+            {**_table(data, "readings"), "fields": ["msg", key, data.annotation, *observed]},
+        ),
+        "write senml": ("csv_to_senml", {"time": "time", "measurements": [*texts, *numbers]}),
+        "window": ("tumbling_window", {"time": "time", "field": "msg", "size_ms": data.learned * data.step}),
+        "query": _query(data, "readings", "from", "to"),
+        "average": ("block_window_average", {"field": VALUE, "by": by, "window": data.average}),
+        "kalman": ("kalman_filter", {"field": VALUE, "by": by}),
+        "regression": ("sliding_linear_regression", {"field": VALUE, "by": by, "predict": data.predicted}),
+        "moment": ("second_order_moment", {"field": VALUE, "by": by}),
+        "distinct": ("distinct_approx_count", {"field": VALUE, "by": by, "buckets": data.buckets}),
+        "error": ("error_estimate", {"observed": data.target, "average": data.target, "by": keys}),
+        "learn line": ("linear_regression_train", {"fields": features, "target": data.target, "window": learned}),
+        "annotate class": ("annotate_class", {"field": data.target, "window": learned}),
+        "learn tree": ("decision_tree_train", {"fields": features, "window": learned}),
+        "plot averages": _plot(data, VALUE, plotted),
+        "plot predictions": _plot(data, "predicted", plotted),
+        "plot counts": _plot(data, "distinct", plotted),
+        "upload": ("blob_upload", {"to": _folder(data, "models"), "field": "model", "suffix": ".json"}),
+        "publish": ("mqtt_publish", {"topic": data.source("models")}),
+        "publish predictions": statistics,
+        "publish moments": statistics,
+        "publish counts": statistics,
+        "publish class": predictions,
+        "publish error": predictions,
+        "sink": SINK,
+        "classes": SINK,
+        "errors": SINK,
+    }
 
 
-def parse(data: DataSet, per: str) -> TypeAndConfig:
+def _parse(data: DataSet, per: str) -> TypeAndConfig:
     """Parse a row, as an event for each measurement or as one event."""
     config = {
         "field": "row",
@@ -86,68 +153,7 @@ def parse(data: DataSet, per: str) -> TypeAndConfig:
     return "senml_parse", config
 
 
-def range_filter(data: DataSet) -> TypeAndConfig:
-    """Set measurements out of range to null."""
-    ranges = {name: {"min": low, "max": high} for name, (low, high) in data.ranges.items()}
-    return "multi_range_filter", {"ranges": ranges, "named_by": FIELD, "field": VALUE}
-
-
-def bloom_filter(data: DataSet, known: Sequence[str], expected: int) -> TypeAndConfig:
-    """Set measurements of unknown sensors to null."""
-    return "bloom_filter", {"field": data.key, "known": list(known), "expected": expected, "nulls": VALUE}
-
-
-def interpolate(data: DataSet) -> TypeAndConfig:
-    """Replace null by the mean of the last values."""
-    return "interpolate", {"field": VALUE, "by": by(data)}
-
-
-def join(data: DataSet) -> TypeAndConfig:
-    """Join the measurements of one row into one event again."""
-    observed = list(data.observed)
-    return "join_by_id", {"by": ["msg"], "expected": len(observed), "observed": observed}
-
-
-def annotate(data: DataSet, known: Sequence[str]) -> TypeAndConfig:
-    """Add the annotation of the sensor; drop unknown sensors."""
-    annotations = {sensor: {data.annotation: f"{data.annotation} of {sensor}"} for sensor in known}
-    return "annotate", {"field": data.key, "fields": {data.annotation: "string"}, "known": annotations}
-
-
-def write_senml(data: DataSet) -> TypeAndConfig:
-    """Write the cleaned and annotated measurements as a row."""
-    texts = [{"name": name, "unit": "string", "type": "sv"} for name in (data.key, data.annotation)]
-    units = {field.name: field.unit for field in data.fields}
-    numbers = [{"name": name, "unit": units[name]} for name in data.observed]
-    return "csv_to_senml", {"time": "time", "measurements": [*texts, *numbers]}
-
-
-def average(data: DataSet, field: str, keys: Sequence[str]) -> TypeAndConfig:
-    """The mean of each block of values."""
-    return "block_window_average", {"field": field, "by": list(keys), "window": data.average}
-
-
-def kalman(data: DataSet) -> TypeAndConfig:
-    """Smoothed measurements."""
-    return "kalman_filter", {"field": VALUE, "by": by(data)}
-
-
-def regression(data: DataSet) -> TypeAndConfig:
-    """The next values of each measurement."""
-    return "sliding_linear_regression", {"field": VALUE, "by": by(data), "predict": data.predicted}
-
-
-def moment(data: DataSet) -> TypeAndConfig:
-    """The second-order moment of a measurement, a degree of repetition."""
-    return "second_order_moment", {"field": VALUE, "by": by(data)}
-
-
-def distinct(data: DataSet) -> TypeAndConfig:
-    """The approximate number of distinct values of a measurement."""
-    return "distinct_approx_count", {"field": VALUE, "by": by(data), "buckets": data.buckets}
-
-
-def plot(data: DataSet, field: str, window: int | None = None) -> TypeAndConfig:
+def _plot(data: DataSet, field: str, window: int | None = None) -> TypeAndConfig:
     """A picture of `window` values of a sensor, with a line for each measurement.
 
     By default each measurement has the benchmark's number of points. Averages are rarer: all measurements together have
@@ -157,32 +163,19 @@ def plot(data: DataSet, field: str, window: int | None = None) -> TypeAndConfig:
     return "multi_line_plot", {"field": field, "by": [data.key], "window": window or points}
 
 
-def table(data: DataSet, name: str) -> dict[str, Any]:
+def _table(data: DataSet, name: str) -> dict[str, Any]:
     """The table that rows are written to and read from."""
     return {"database": {"place": f"riotbench/{data.name}"}, "table": name}
 
 
-def folder(data: DataSet, name: str) -> dict[str, str]:
+def _query(data: DataSet, table: str, low: str, high: str) -> TypeAndConfig:
+    columns = dict.fromkeys((*data.features, data.target), "float")
+    return "table_range_query", {**_table(data, table), "column": "msg", "low": low, "high": high, "columns": columns}
+
+
+def _folder(data: DataSet, name: str) -> dict[str, str]:
     """The place that files are written to and read from."""
     return {"place": f"riotbench/{data.name}-{name}"}
-
-
-def upload(data: DataSet, name: str, field: str, suffix: str) -> TypeAndConfig:
-    """Write each event to a file."""
-    return "blob_upload", {"to": folder(data, name), "field": field, "suffix": suffix}
-
-
-def publish(data: DataSet, of: str) -> TypeAndConfig:
-    """Publish each event on the topic of one of the set's sources."""
-    return "mqtt_publish", {"topic": data.source(of)}
-
-
-def by(data: DataSet) -> list[str]:
-    """The keys of a task's state: each measurement of each sensor."""
-    return [data.key, FIELD]
-
-
-SINK: TypeAndConfig = ("output", {})
 
 
 SCHEMAS: Mapping[str, Schema] = {
@@ -203,28 +196,9 @@ the messages of ETL, STATS and PRED.
 
 def etl(data: DataSet, *, known: Sequence[str] | None = None, expected: int = EXPECTED) -> Document:
     """ETL: clean and complete the rows of known sensors, and write them to a table and a topic."""
-    known = data.known if known is None else known
     return document(
         f"RIoTBench ETL {data.name}",
-        {
-            "source": source(data),
-            "parse": parse(data, "field"),
-            "range filter": range_filter(data),
-            "bloom filter": bloom_filter(data, known, expected),
-            "interpolate": interpolate(data),
-            "join": join(data),
-            "annotate": annotate(data, known),
-            "insert": (
-                "table_insert",
-                {
-                    **table(data, "readings"),
-                    "fields": ["msg", data.key, data.annotation, *data.observed],
-                },
-            ),
-            "write senml": write_senml(data),
-            "publish": publish(data, "senml"),
-            "sink": SINK,
-        },
+        {**_tasks(data, known=known, expected=expected), "publish": ("mqtt_publish", {"topic": data.source("senml")})},
         "source > parse > range filter > bloom filter > interpolate > join > annotate",
         "annotate > insert > sink",
         "annotate > write senml > publish > sink",
@@ -233,21 +207,10 @@ def etl(data: DataSet, *, known: Sequence[str] | None = None, expected: int = EX
 
 def stats(data: DataSet, *, window: int | None = None) -> Document:
     """STATS: statistics of each sensor's measurements, drawn as pictures with `window` points."""
+    upload = {"to": _folder(data, "plots"), "field": "svg", "suffix": ".svg"}
     return document(
         f"RIoTBench STATS {data.name}",
-        {
-            "source": source(data),
-            "parse": parse(data, "field"),
-            "average": average(data, VALUE, by(data)),
-            "kalman": kalman(data),
-            "regression": regression(data),
-            "distinct": distinct(data),
-            "plot averages": plot(data, VALUE, window),
-            "plot predictions": plot(data, "predicted", window),
-            "plot counts": plot(data, "distinct", window),
-            "upload": upload(data, "plots", "svg", ".svg"),
-            "sink": SINK,
-        },
+        {**_tasks(data, plotted=window), "upload": ("blob_upload", upload)},
         "source > parse > average > plot averages > upload > sink",
         "parse > kalman > regression > plot predictions > upload",
         "parse > distinct > plot counts > upload",
@@ -258,45 +221,25 @@ def stats_first(data: DataSet) -> Document:
     """STATS v1: statistics of the measurements of known sensors, each published separately."""
     return document(
         f"RIoTBench STATS v1 {data.name}",
-        {
-            "source": source(data),
-            "parse": parse(data, "field"),
-            "bloom filter": bloom_filter(data, data.known, EXPECTED),
-            "kalman": kalman(data),
-            "regression": regression(data),
-            "moment": moment(data),
-            "distinct": distinct(data),
-            "publish predictions": publish(data, "statistics"),
-            "publish moments": publish(data, "statistics"),
-            "publish counts": publish(data, "statistics"),
-            "sink": SINK,
-        },
+        _tasks(data),
         "source > parse > bloom filter > kalman > regression > publish predictions > sink",
         "bloom filter > moment > publish moments > sink",
         "bloom filter > distinct > publish counts > sink",
     )
 
 
+_LEARNING = (
+    "query > learn line > upload",
+    "query > annotate class > learn tree > upload",
+    "upload > publish > sink",
+)
+
+
 def train(data: DataSet, *, window: int | None = None) -> Document:
     """TRAIN: learn models from rows that ETL has written; a query selects the rows."""
-    query = {
-        **table(data, "readings"),
-        "column": "msg",
-        "low": "from",
-        "high": "to",
-        "columns": dict.fromkeys(_learned(data), "float"),
-    }
-    return document(
-        f"RIoTBench TRAIN {data.name}",
-        {
-            "source": source(data, "queries"),
-            "query": ("table_range_query", query),
-            **_learning(data, window or data.learned),
-        },
-        "source > query > learn line > upload",
-        "query > annotate class > learn tree > upload",
-        "upload > publish > sink",
-    )
+    queries = ("source", {"source": data.source("queries")})
+    tasks = {**_tasks(data, learned=window), "source": queries}
+    return document(f"RIoTBench TRAIN {data.name}", tasks, "source > query", *_LEARNING)
 
 
 def train_alone(data: DataSet) -> Document:
@@ -305,29 +248,13 @@ def train_alone(data: DataSet) -> Document:
     So it needs no ETL, and a window instead of a timer. Rows with earlier times, as when a file is replayed again, are
     too late for their window.
     """
-    kept = table(data, "learning")
-    query = {
-        **kept,
-        "column": "msg",
-        "low": "min",
-        "high": "max",
-        "columns": dict.fromkeys(_learned(data), "float"),
+    tasks = {
+        **_tasks(data),
+        "parse": _parse(data, "row"),
+        "insert": ("table_insert", {**_table(data, "learning"), "fields": ["msg", *data.features, data.target]}),
+        "query": _query(data, "learning", "min", "max"),
     }
-    window = {"time": "time", "field": "msg", "size_ms": data.learned * data.step}
-    return document(
-        f"RIoTBench TRAIN {data.name}",
-        {
-            "source": source(data),
-            "parse": parse(data, "row"),
-            "insert": ("table_insert", {**kept, "fields": ["msg", *_learned(data)]}),
-            "window": ("tumbling_window", window),
-            "query": ("table_range_query", query),
-            **_learning(data, data.learned),
-        },
-        "source > parse > insert > window > query > learn line > upload",
-        "query > annotate class > learn tree > upload",
-        "upload > publish > sink",
-    )
+    return document(f"RIoTBench TRAIN {data.name}", tasks, "source > parse > insert > window > query", *_LEARNING)
 
 
 def pred(data: DataSet) -> Document:
@@ -337,16 +264,7 @@ def pred(data: DataSet) -> Document:
     """
     return document(
         f"RIoTBench PRED {data.name}",
-        {
-            "source": source(data),
-            "parse": parse(data, "row"),
-            "models": source(data, "models"),
-            "download": ("blob_download", {"of": folder(data, "models")}),
-            **prediction_tasks(data, "content"),
-            "publish class": publish(data, "predictions"),
-            "publish error": publish(data, "predictions"),
-            "sink": SINK,
-        },
+        {**_tasks(data), **_of_rows(data)},
         "source > parse > classify > publish class > sink",
         "parse > predict > error > publish error > sink",
         "parse > average > error:average",
@@ -355,34 +273,27 @@ def pred(data: DataSet) -> Document:
     )
 
 
-def prediction_tasks(data: DataSet, model: str) -> dict[str, TypeAndConfig]:
-    """PRED's tasks that classify and predict; `model` is the field with the model."""
-    fields = list(data.features)
-    return {
-        "classify": ("decision_tree_classify", {"fields": fields, "model": model}),
-        "predict": ("linear_regression_predict", {"fields": fields, "model": model}),
-        "average": average(data, data.target, [data.key]),
-        "error": ("error_estimate", {"observed": data.target, "average": data.target, "by": [data.key]}),
-    }
+def predicted_rows(data: DataSet) -> Document:
+    """PRED with models that arrive as events, and with outputs for its tenant."""
+    return document(
+        f"RIoTBench PRED by models {data.name}",
+        {
+            **_tasks(data, model="model"),
+            **_of_rows(data),
+            "models": ("source", {"source": data.source("learned")}),
+        },
+        "source > parse > classify > classes",
+        "parse > predict > error > errors",
+        "parse > average > error:average",
+        "models > classify:model",
+        "models > predict:model",
+    )
 
 
-def _learned(data: DataSet) -> tuple[str, ...]:
-    return (*data.features, data.target)
-
-
-def _learning(data: DataSet, window: int) -> dict[str, tuple[str, dict[str, Any]]]:
-    fields = list(data.features)
-    return {
-        "learn line": ("linear_regression_train", {"fields": fields, "target": data.target, "window": window}),
-        "annotate class": ("annotate_class", {"field": data.target, "window": window}),
-        "learn tree": ("decision_tree_train", {"fields": fields, "window": window}),
-        "upload": (
-            "blob_upload",
-            {"to": folder(data, "models"), "field": "model", "suffix": ".json"},
-        ),
-        "publish": ("mqtt_publish", {"topic": data.source("models")}),
-        "sink": ("output", {}),
-    }
+def _of_rows(data: DataSet) -> dict[str, TypeAndConfig]:
+    """The tasks of PRED that work on a row as one event."""
+    mean = {"field": data.target, "by": [data.key], "window": data.average}
+    return {"parse": _parse(data, "row"), "average": ("block_window_average", mean)}
 
 
 _SIZES = range(9, 13)
@@ -455,20 +366,10 @@ def _choices_apart(one: Permutation, other: Permutation) -> int:
 
 def permuted(data: DataSet, permutation: Permutation) -> Document:
     """The document of a permutation."""
-    made: dict[str, TypeAndConfig] = {
-        "source": source(data),
-        "parse": parse(data, "field"),
-        "range filter": range_filter(data),
-        "bloom filter": bloom_filter(data, data.known, EXPECTED),
-        "interpolate": interpolate(data),
-        "average": average(data, VALUE, by(data)),
-        "kalman": kalman(data),
-        "regression": regression(data),
-        "moment": moment(data),
-        "distinct": distinct(data),
-        "sink": SINK,
+    made = {
+        **_tasks(data),
         **{f"output {statistic}": SINK for statistic in STATISTICS},
-        **{f"plot {statistic}": plot(data, statistic) for statistic in STATISTICS},
+        **{f"plot {statistic}": _plot(data, statistic) for statistic in STATISTICS},
     }
     head = HEADS[permutation.head]
     chains = [head]
@@ -479,24 +380,4 @@ def permuted(data: DataSet, permutation: Permutation) -> Document:
         f"RIoTBench {permutation.head} {' and '.join(permutation.statistics)} as {permutation.end} {data.name}",
         {id_: made[id_] for id_ in permutation.tasks()},
         *chains,
-    )
-
-
-def predicted_rows(data: DataSet) -> Document:
-    """PRED with models that arrive as events, and with outputs for its tenant."""
-    return document(
-        f"RIoTBench PRED by models {data.name}",
-        {
-            "source": source(data),
-            "parse": parse(data, "row"),
-            "models": source(data, "learned"),
-            **prediction_tasks(data, "model"),
-            "classes": SINK,
-            "errors": SINK,
-        },
-        "source > parse > classify > classes",
-        "parse > predict > error > errors",
-        "parse > average > error:average",
-        "models > classify:model",
-        "models > predict:model",
     )

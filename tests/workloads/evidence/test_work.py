@@ -24,7 +24,7 @@ from workloads.evidence.plan import (
 )
 from workloads.replay.dry_replay import dry_rows
 from workloads.results import StepRow
-from workloads.traces import DEFAULT, REUSE, Trace
+from workloads.traces import DEFAULT, REUSE, Trace, Way
 from workloads.workload import Workload, load_workload
 
 AN_EVENT = 0.0065
@@ -34,7 +34,7 @@ WORKLOADS = {
 
 
 def rows(workload: Workload, trace: Trace, mode: Any = "default") -> list[StepRow]:
-    return [row for row, _ in dry_rows(workload, trace, mode=mode, placement="launch", defragment="off")]
+    return [row for row, _ in dry_rows(workload, trace, Way(mode))]
 
 
 def planned() -> tuple[dict[tuple[str, str], Trace], tuple[Session, ...]]:

@@ -24,10 +24,10 @@ from tests.catalogue import CATALOGUE
 from tests.manager.managers import Manager, caller
 from tests.strategies import Document, families
 from workloads.replay import dry_replay as replaying
-from workloads.replay.dry_replay import Cost, Defragment, NotReplayed, dry_rows
+from workloads.replay.dry_replay import Cost, NotReplayed, dry_rows
 from workloads.replay.plan import document_in
 from workloads.results import StepRow
-from workloads.traces import Action, Mode, Trace, TracePhase, TraceStep
+from workloads.traces import Action, Defragment, Mode, Trace, TracePhase, TraceStep, Way
 from workloads.workload import Workload, WorkloadSource
 
 SCHEMA = Schema.of(place=Kind.STRING, value=Kind.INTEGER)
@@ -110,7 +110,7 @@ def test_counts_are_those_of_a_service(  # noqa: PLR0913, PLR0917 - what a repla
     ids: dict[str, str] = {}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(replaying, "installed_catalogue", lambda: CATALOGUE)
-        replayed = dry_rows(workload(documents, *NAMES), trace, mode=mode, placement=placement, defragment=defragment)
+        replayed = dry_rows(workload(documents, *NAMES), trace, Way(mode, placement, defragment))
         for step, (row, users) in zip(trace.steps, replayed, strict=True):
             if step.action is Action.SUBMIT:
                 ids[step.dataflow] = manager.submit("ann", document_in(mode, documents[step.dataflow]))
@@ -160,7 +160,7 @@ def test_what_runs_where_nothing_is_shared_is_counted_beside() -> None:
     )
 
     def numbers(mode: Mode) -> list[tuple[int, int, int, int]]:
-        rows = dry_rows(workload(documents, "weather"), trace, mode=mode, placement="launch", defragment="off")
+        rows = dry_rows(workload(documents, "weather"), trace, Way(mode))
         return [(row.submitted_tasks, row.running_tasks, row.paused_tasks, row.jobs) for row, _ in rows]
 
     assert [(4, 4, 0, 1), (8, 6, 0, 2), (4, 4, 2, 2), (0, 0, 0, 0)] == numbers("reuse")
@@ -177,9 +177,7 @@ def test_work_saved_is_counted_beside() -> None:
         replayed = dry_rows(
             workload(documents, "weather"),
             trace,
-            mode=mode,
-            placement="launch",
-            defragment="off",
+            Way(mode),
             rate=0.5,
             cost=cost,
         )
@@ -201,9 +199,7 @@ def test_of_paused_tasks_only_those_are_counted_that_a_plan_keeps() -> None:
         seed=1,
         steps=tuple(TraceStep(action=action, dataflow=name, phase=TracePhase.WALK) for action, name in steps),
     )
-    replayed = dry_rows(
-        workload(documents, "weather", "traffic"), trace, mode="reuse", placement="pack", defragment="off"
-    )
+    replayed = dry_rows(workload(documents, "weather", "traffic"), trace, Way("reuse", "pack"))
     assert [(1, 4, 0, 1, 0), (2, 8, 0, 1, 0), (1, 4, 3, 1, 0)] == [counts(row) for row, _ in replayed]
 
 
@@ -220,7 +216,7 @@ def test_many_dataflows_are_counted_to_the_end() -> None:
             for name in documents
         ),
     )
-    replayed = dry_rows(workload(documents, "weather"), trace, mode="reuse", placement="launch", defragment="off")
+    replayed = dry_rows(workload(documents, "weather"), trace, Way("reuse"))
     rows = [row for row, _ in replayed]
     assert (300, 300 * 4, 1 + 40 + 2 * 300, 300) == (
         rows[299].dataflows,
@@ -236,10 +232,10 @@ def test_what_cannot_be_replayed_is_refused() -> None:
     step = TraceStep(action=Action.SUBMIT, dataflow="x", phase=TracePhase.FILL)
     trace = Trace(name="SEQ", workload="drawn", seed=1, steps=(step,))
     with pytest.raises(NotReplayed, match=r"'drawn' has no dataflow 'x'; replay the trace on the workload"):
-        next(dry_rows(workload({}), trace, mode="reuse", placement="pack", defragment="off"))
+        next(dry_rows(workload({}), trace, Way("reuse", "pack")))
     broken = workload({"x": chain(1, 1)}, "traffic")
     with pytest.raises(NotReplayed, match=r"'x' of the workload 'drawn' has problems, the first at /tasks/0"):
-        next(dry_rows(broken, trace, mode="reuse", placement="pack", defragment="off"))
+        next(dry_rows(broken, trace, Way("reuse", "pack")))
 
 
 def _arriving(source: Weighed) -> float:

@@ -26,7 +26,7 @@ def test_a_replay_that_is_interrupted_goes_on_and_counts_what_a_dry_one_counts(t
     workload = load_workload(str(toy.make(tmp_path / "toy")))
     trace = sequential(workload.name, tuple(workload.dataflows), 1)
     folder = tmp_path / "results"
-    way = Way(mode="reuse", placement="launch", defragment="step")
+    way = Way("reuse", "launch", "step")
     part = ReplayPart(workload=workload, trace=trace, ways={folder: way})
 
     def interrupt(what: str, _seconds: float) -> None:
@@ -44,10 +44,9 @@ def test_a_replay_that_is_interrupted_goes_on_and_counts_what_a_dry_one_counts(t
         each.partition(":")[0] for each in said if each.startswith("step")
     ]
     results = read_results(folder)
-    assert [
-        (counts(row), users)
-        for row, users in dry_rows(workload, trace, mode="reuse", placement="launch", defragment="step")
-    ] == [(counts(row), tuple(each for each in results.users if each.step == row.step)) for row in results.steps]
+    assert [(counts(row), users) for row, users in dry_rows(workload, trace, way)] == [
+        (counts(row), tuple(each for each in results.users if each.step == row.step)) for row in results.steps
+    ]
     assert list(range(6)) == [window.step for window in results.windows]
     assert all(window.cores > 0.0 and window.cores_manager > 0.0 for window in results.windows[:5])
     assert all(window.seconds >= 1.5 for window in results.windows)

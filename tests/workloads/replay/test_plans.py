@@ -104,15 +104,8 @@ def test_a_source_is_a_file_at_its_rate_or_a_topic(workload: Workload) -> None:
 
 
 def manifest(**settings: Any) -> ReplayManifest:
-    return manifest_of(
-        mode="reuse",
-        placement="pack",
-        defragment="off",
-        dry=False,
-        trace={"name": "SEQ"},
-        workload={"name": "toy"},
-        settings=settings,
-    )
+    workload = Workload(name="toy", about={}, sources=(), dataflows={})
+    return manifest_of(Way("reuse", "pack"), sequential("toy", ("a",), 1), workload, settings, dry=False)
 
 
 def found(step: int) -> StepResult:

@@ -42,7 +42,7 @@ def test_a_batch_costs_what_the_same_tasks_take_less_in_fewer_jobs() -> None:
     assert regime is not None
     assert [2.0, 0.25] == pytest.approx([regime.dataflows, regime.batch])
     assert 1.5 - 0.03 - 2 * 0.25 == pytest.approx(regime.work)
-    spots = measured_savings(found, regime)
+    spots = measured_savings(found)
     assert spots is not None
     assert [0.7 / 3, 0.5 / 3] == pytest.approx([spots.sharing, spots.packing])
     assert None is spots.defragmenting
