@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from manager.settings import Placement
@@ -237,12 +236,8 @@ Mode: TypeAlias = Literal["default", "reuse"]
 """Nothing is shared, or everything that can be."""
 Defragment: TypeAlias = Literal["off", "itself", "step"]
 """Never, when the service decides, or on request after each step."""
-_PLACED: Mapping[Placement, str] = MappingProxyType(
-    {"launch": "", "graft": "-grafted", "pack": "-packed", "plan": "-planned"}
-)
-_DEFRAGMENTED: Mapping[Defragment, str] = MappingProxyType(
-    {"off": "", "step": "-defragmented", "itself": "-defragmented-by-itself"}
-)
+_PLACED: Mapping[Placement, str] = {"launch": "", "graft": "-grafted", "pack": "-packed", "plan": "-planned"}
+_DEFRAGMENTED: Mapping[Defragment, str] = {"off": "", "step": "-defragmented", "itself": "-defragmented-by-itself"}
 
 
 class Way(NamedTuple):

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from dags import Kind, Schema
@@ -51,13 +50,11 @@ class Workload:
 
 _VERSION = 1
 """The version of the format of `workload.json`."""
-BUILT_IN: Mapping[str, str] = MappingProxyType(
-    {
-        "opmw": "workloads.opmw.builtin_workload:opmw",
-        "opmw-join": "workloads.opmw.builtin_workload:opmw_join",
-        "riotbench": "workloads.riotbench.builtin_workload:riotbench",
-    }
-)
+BUILT_IN: Mapping[str, str] = {
+    "opmw": "workloads.opmw.builtin_workload:opmw",
+    "opmw-join": "workloads.opmw.builtin_workload:opmw_join",
+    "riotbench": "workloads.riotbench.builtin_workload:riotbench",
+}
 """The functions that make the built-in workloads; each takes a seed."""
 _FIRST_TIME = 1_700_000_000_000
 """The time of the first generated event, in milliseconds since the epoch."""
@@ -95,16 +92,14 @@ def generated_events(schema: Schema, seed: int) -> Iterator[Event]:
         number += 1
 
 
-_VALUES: Mapping[Kind, Callable[[random.Random, int, float], Any]] = MappingProxyType(
-    {
-        Kind.BOOLEAN: lambda draw, _number, _level: draw.random() < 0.5,  # noqa: PLR2004 - as often as not
-        Kind.INTEGER: lambda _draw, number, _level: number,
-        Kind.FLOAT: lambda _draw, _number, level: round(level, 3),
-        Kind.STRING: lambda draw, _number, _level: draw.choice(_WORDS),
-        Kind.TIMESTAMP: lambda _draw, number, _level: _FIRST_TIME + 1_000 * number,
-        Kind.JSON: lambda _draw, number, level: {"number": number, "level": round(level, 3)},
-    }
-)
+_VALUES: Mapping[Kind, Callable[[random.Random, int, float], Any]] = {
+    Kind.BOOLEAN: lambda draw, _number, _level: draw.random() < 0.5,  # noqa: PLR2004 - as often as not
+    Kind.INTEGER: lambda _draw, number, _level: number,
+    Kind.FLOAT: lambda _draw, _number, level: round(level, 3),
+    Kind.STRING: lambda draw, _number, _level: draw.choice(_WORDS),
+    Kind.TIMESTAMP: lambda _draw, number, _level: _FIRST_TIME + 1_000 * number,
+    Kind.JSON: lambda _draw, number, level: {"number": number, "level": round(level, 3)},
+}
 
 
 def _in_folder(folder: Path) -> Workload:

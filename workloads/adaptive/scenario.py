@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from adaptation.document_reader import read_dynamic
 from adaptation.documents import DynamicDocument, Selection, resolve
@@ -34,61 +34,42 @@ from workloads.workload import Document, Event
 _PUBLISHED = Path(__file__).parent / "published"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedFunction:
+class PublishedFunction(NamedTuple):
     """A function of a published source, and what it takes and gives."""
 
     source: str
     """The file, without its suffix."""
     takes: Mapping[str, str]
     gives: Mapping[str, str]
-    drops: Sequence[str] = ()
     cost: float
     """Milliseconds of CPU an event."""
+    drops: Sequence[str] = ()
 
 
 _FORECAST = {"predicted": "float", "predictions": "json"}
+_METER = {"hour": "float", "temperature": "float", "persons": "float"}
+_SPEED, _JAM = {"speed": "float"}, {"jam": "float"}
+_LINE, _WORDS = {"line": "string"}, {"word": "json"}
+_TEXT, _TOPIC = {"text": "string"}, {"found": "string", "score": "float"}
 _FUNCTIONS: Mapping[str, Mapping[str, PublishedFunction]] = {
     "demand_response": {
-        name: PublishedFunction(
-            source="load",
-            takes={"hour": "float", "temperature": "float", "persons": "float"},
-            gives=_FORECAST,
-            cost=cost,
-        )
-        for name, cost in (("typical", 0.23), ("hourly", 0.06))
+        "typical": PublishedFunction("load", _METER, _FORECAST, 0.23),
+        "hourly": PublishedFunction("load", _METER, _FORECAST, 0.06),
     },
     "linear_road": {
-        "by_history": PublishedFunction(
-            source="traffic",
-            takes={"speed": "float", "hour": "float", "segment": "integer"},
-            gives={"jam": "float"},
-            cost=0.03,
-        ),
-        "by_speed": PublishedFunction(source="traffic", takes={"speed": "float"}, gives={"jam": "float"}, cost=0.005),
-        "by_threshold": PublishedFunction(
-            source="traffic", takes={"speed": "float"}, gives={"jam": "float"}, cost=0.003
-        ),
-        "forest": PublishedFunction(
-            source="traffic",
-            takes={"mean": "float", "min": "float"},
-            gives=_FORECAST,
-            cost=0.022,
-        ),
+        "by_history": PublishedFunction("traffic", {**_SPEED, "hour": "float", "segment": "integer"}, _JAM, 0.03),
+        "by_speed": PublishedFunction("traffic", _SPEED, _JAM, 0.005),
+        "by_threshold": PublishedFunction("traffic", _SPEED, _JAM, 0.003),
+        "forest": PublishedFunction("traffic", {"mean": "float", "min": "float"}, _FORECAST, 0.022),
     },
     "word_count": {
-        "stemmed": PublishedFunction(
-            source="words", takes={"line": "string"}, gives={"word": "json"}, drops=["line"], cost=0.03
-        ),
-        "plain": PublishedFunction(
-            source="words", takes={"line": "string"}, gives={"word": "json"}, drops=["line"], cost=0.005
-        ),
+        "stemmed": PublishedFunction("words", _LINE, _WORDS, 0.03, drops=["line"]),
+        "plain": PublishedFunction("words", _LINE, _WORDS, 0.005, drops=["line"]),
     },
     "tweet_topics": {
-        name: PublishedFunction(
-            source="topics", takes={"text": "string"}, gives={"found": "string", "score": "float"}, cost=cost
-        )
-        for name, cost in (("bayes", 0.02), ("mixture", 0.25), ("phrases", 0.36))
+        "bayes": PublishedFunction("topics", _TEXT, _TOPIC, 0.02),
+        "mixture": PublishedFunction("topics", _TEXT, _TOPIC, 0.25),
+        "phrases": PublishedFunction("topics", _TEXT, _TOPIC, 0.36),
     },
 }
 
@@ -129,7 +110,7 @@ def adaptive_scenario(name: str) -> AdaptiveScenario:
     return AdaptiveScenario(
         name=name,
         document=program().document(),
-        modules=tuple(_form(entry, each) for entry, each in _FUNCTIONS[name].items()),
+        modules=tuple(_form(entry, function) for entry, function in _FUNCTIONS[name].items()),
         schemas=schemas,
         rounds=rounds,
     )
@@ -156,11 +137,11 @@ _OWNER = "city"
 def dynamic_document(scenario: AdaptiveScenario) -> DynamicDocument:
     """The scenario's document, checked with its modules. Raises `InvalidDocument`."""
     catalogue = installed_catalogue()
-    modules = {each.name: each for each in (read_module(json.dumps(form), catalogue) for form in scenario.modules)}
+    modules = {form["name"]: read_module(json.dumps(form), catalogue) for form in scenario.modules}
 
     def implementation(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], list[str]] | None:
-        found = modules.get(name)
-        return None if found is None else (found.type, found.config(config, {}), found.form.host_tags)
+        module = modules.get(name)
+        return None if module is None else (module.type, module.config(config, {}), module.form.host_tags)
 
     return read_dynamic(
         json.dumps(scenario.document),

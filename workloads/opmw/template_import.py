@@ -396,39 +396,26 @@ def import_files(
     # A file that is named twice is read once.
     for file in dict.fromkeys(files):
         templates, found = read_templates(file)
-        findings += found
+        log = FindingsLog(str(file), findings=[*found])
         for template in templates:
+            log.template = template.name
             name = _file_name(template.name, names)
             document = encode(template, name=name, sources=sources, inputs=inputs, sinks=sinks)
             try:
-                dataflow = _checked(document, name, catalogue)
+                (dataflow,) = canonical([(name, document)], catalogue, registered(sources_of(document)))
             except InvalidDocument as error:
-                reason = f"its document is refused: {error.problems[0]}"
-                findings.append(
-                    ImportFinding(file=str(file), template=template.name, outcome=FindingOutcome.SKIPPED, reason=reason)
-                )
+                log.add(FindingOutcome.SKIPPED, f"its document is refused: {error.problems[0]}")
                 continue
             names.add(name.lower())
             same = known.setdefault(frozenset(task.key.signature for task in dataflow.tasks), name)
             if same != name:
-                findings.append(
-                    ImportFinding(
-                        file=str(file),
-                        template=template.name,
-                        outcome=FindingOutcome.NOTED,
-                        reason=f"it computes what {same!r} does",
-                        cause="templates compute what others do",
-                    )
-                )
+                reason = f"it computes what {same!r} does"
+                log.add(FindingOutcome.NOTED, reason, cause="templates compute what others do")
             imported.append(
                 Imported(file=str(file), template=template, name=name, document=document, dataflow=dataflow)
             )
+        findings += log.findings
     return TemplateImport(imported=tuple(imported), findings=tuple(findings))
-
-
-def _checked(document: Document, name: str, catalogue: Catalogue) -> Dataflow:
-    (found,) = canonical([(name, document)], catalogue, registered(sources_of(document)))
-    return found
 
 
 def _file_name(name: str, taken: set[str]) -> str:

@@ -109,7 +109,7 @@ class ImportFinding:
 
 @dataclass(slots=True)
 class FindingsLog:
-    """The findings of one file, and the template of the next ones; made by `templates_in`."""
+    """The findings of one file, and the template of the next ones."""
 
     file: str
     template: str | None = None

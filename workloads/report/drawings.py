@@ -12,7 +12,6 @@ from itertools import product
 from math import log10
 from pathlib import Path
 from statistics import fmean
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import matplotlib as mpl
@@ -355,15 +354,13 @@ def pictures_of(every: Sequence[Runs], folder: Path) -> dict[str, tuple[str, Htm
     return found
 
 
-_SETTINGS: Mapping[Any, Any] = MappingProxyType(
-    {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "braid",
-        "font.family": "sans-serif",
-        "hatch.linewidth": 0.6,
-        "text.color": INK,
-    }
-)
+_SETTINGS: Mapping[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "braid",
+    "font.family": "sans-serif",
+    "hatch.linewidth": 0.6,
+    "text.color": INK,
+}
 
 
 def write_drawing(draw: Callable[[], Drawing], name: str, folder: Path) -> str:

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from random import Random
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from dags import Kind, Schema
@@ -298,21 +297,17 @@ def _of_rows(data: DataSet) -> dict[str, TypeAndConfig]:
 
 _SIZES = range(9, 13)
 """Possible numbers of tasks: about as many as in an application."""
-HEADS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "raw": ("source", "parse"),
-        "clean": ("source", "parse", "range filter", "bloom filter", "interpolate"),
-    }
-)
+HEADS: Mapping[str, tuple[str, ...]] = {
+    "raw": ("source", "parse"),
+    "clean": ("source", "parse", "range filter", "bloom filter", "interpolate"),
+}
 """The tasks before the statistics: those of STATS, and those of ETL."""
-STATISTICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        VALUE: ("average",),
-        "predicted": ("kalman", "regression"),
-        "second_order_moment": ("moment",),
-        "distinct": ("distinct",),
-    }
-)
+STATISTICS: Mapping[str, tuple[str, ...]] = {
+    VALUE: ("average",),
+    "predicted": ("kalman", "regression"),
+    "second_order_moment": ("moment",),
+    "distinct": ("distinct",),
+}
 """The possible branches, by the field of their results."""
 
 

@@ -14,7 +14,6 @@ models.
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from types import MappingProxyType
 
 from workloads.riotbench import applications
 from workloads.riotbench.applications import EXPECTED, Document, drawn, permuted, predicted_rows
@@ -22,20 +21,18 @@ from workloads.riotbench.datasets import DATA_SETS, DataSet
 from workloads.riotbench.generator import events, models
 from workloads.workload import Events, Workload, WorkloadSource
 
-_APPLICATIONS: Mapping[str, Mapping[str, Callable[[DataSet], Document]]] = MappingProxyType(
-    {
-        "urban": {
-            "etl": applications.etl,
-            "stats": applications.stats,
-            "train": applications.train_alone,
-            "pred": applications.pred,
-        },
-        "taxi": {"etl": applications.etl, "stats": applications.stats_first, "pred": predicted_rows},
-        "grid": {"etl": applications.etl},
-        "fitness": {},
-    }
-)
-_PERMUTATIONS = MappingProxyType({"urban": 3, "taxi": 4, "grid": 3, "fitness": 3})
+_APPLICATIONS: Mapping[str, Mapping[str, Callable[[DataSet], Document]]] = {
+    "urban": {
+        "etl": applications.etl,
+        "stats": applications.stats,
+        "train": applications.train_alone,
+        "pred": applications.pred,
+    },
+    "taxi": {"etl": applications.etl, "stats": applications.stats_first, "pred": predicted_rows},
+    "grid": {"etl": applications.etl},
+    "fitness": {},
+}
+_PERMUTATIONS: Mapping[str, int] = {"urban": 3, "taxi": 4, "grid": 3, "fitness": 3}
 _MODELS_PER_SECOND = 0.1
 
 
