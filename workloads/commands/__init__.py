@@ -1,1 +1,1 @@
-"""The commands that workloads add to `braid`: demo, opmw, replay, report, riotbench and trace, a file each."""
+"""The commands that workloads add to `braid`: demo, opmw, replay, report, riotbench and trace."""
