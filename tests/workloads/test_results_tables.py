@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from tests.workloads.rows import step_row
 from workloads.results import (
     ReplayManifest,
     Results,
@@ -77,27 +78,7 @@ RESULTS = st.builds(
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Results of one step."""
-    row = StepRow(
-        step=0,
-        action="submit",
-        dataflow="a",
-        phase="fill",
-        dataflows=1,
-        submitted_tasks=3,
-        submitted_sources=1,
-        submitted_outputs=1,
-        running_tasks=3,
-        running_sources=1,
-        running_outputs=1,
-        work_alone=2.0,
-        work_running=2.0,
-        paused_tasks=0,
-        jobs=1,
-        bridges=0,
-        measured=False,
-        seconds=0.0,
-    )
-    write_results(Results(manifest=MANIFEST, steps=(row,)), tmp_path / "results")
+    write_results(Results(manifest=MANIFEST, steps=(step_row(0),)), tmp_path / "results")
     return tmp_path / "results"
 
 

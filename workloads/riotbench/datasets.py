@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 Range = tuple[float, float]
+TIMESTAMP = "timestamp"
+"""The column with the time in the benchmark's CSV files; rows of SenML have a time of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +38,18 @@ class DataSet:
     name: str
     key: str
     """The field with the sensor."""
-    timestamp: str
-    """The column with the time in the benchmark's CSV files; rows of SenML have a time of their own."""
     fields: tuple[Field, ...]
     """In the order of a row, after the key."""
     sensors: tuple[str, ...]
     """The sensors, which measure in turn."""
-    known: tuple[str, ...]
-    """The sensors that filters let pass."""
     annotation: str
     """The name of the field with the annotation of each sensor."""
     begin: int
     """The time of the first row, in milliseconds since 1970."""
     step: int
     """Milliseconds from one row to the next, in the time of the rows."""
-    course: float
-    """Seconds of one wave."""
+    course: float = 86_400.0
+    """Seconds of one wave, by default a day."""
     average: int = 10
     """Values in a block's average."""
     buckets: int = 1_024
@@ -68,6 +66,11 @@ class DataSet:
     """Rows that a model is learned from."""
     per_second: float = 10.0
     """Rows per second by default."""
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The sensors that filters let pass: all but the last."""
+        return self.sensors[:-1]
 
     @property
     def observed(self) -> tuple[str, ...]:
@@ -105,7 +108,6 @@ def _wave(name: str, unit: str, valid: Range, decimals: int, middle: float, swin
 URBAN = DataSet(
     name="urban",
     key="source",
-    timestamp="timestamp",
     fields=(
         Field(name="longitude", unit="lon", decimals=7, middle=77.6, spread=0.09),
         Field(name="latitude", unit="lat", decimals=7, middle=12.97, spread=0.05),
@@ -116,11 +118,9 @@ URBAN = DataSet(
         _wave("airquality_raw", "per", (17.0, 363.0), 0, 120.0, 45.0, 20.0),
     ),
     sensors=tuple(f"ci4lr75sl0008{at:02}ypo4qrcjda{at:02}" for at in range(1, 8)),
-    known=tuple(f"ci4lr75sl0008{at:02}ypo4qrcjda{at:02}" for at in range(1, 7)),
     annotation="city",
     begin=1_422_748_800_000,
     step=60_000,
-    course=86_400.0,
     average=5,
     buckets=32,
     features=("temperature", "humidity", "light", "dust"),
@@ -137,7 +137,6 @@ def _paid(name: str, unit: str, valid: Range | None = None) -> Field:
 TAXI = DataSet(
     name="taxi",
     key="taxi_identifier",
-    timestamp="timestamp",
     fields=(
         # The benchmark observes this field too, although it is no number; here it is a text.
         Field(name="hack_license", unit="string", text=True),
@@ -157,11 +156,9 @@ TAXI = DataSet(
         _paid("total_amount", "dollar"),
     ),
     sensors=tuple(f"149298F6D390FA640E80B41ED311{at:04X}" for at in range(0x99C0, 0x99C8)),
-    known=tuple(f"149298F6D390FA640E80B41ED311{at:04X}" for at in range(0x99C0, 0x99C7)),
     annotation="company",
     begin=1_358_101_800_000,
     step=60_000,
-    course=86_400.0,
     collected=10,
     features=("trip_time_in_secs", "trip_distance"),
     target="fare_amount",
@@ -171,14 +168,11 @@ TAXI = DataSet(
 GRID = DataSet(
     name="grid",
     key="meterid",
-    timestamp="timestamp",
     fields=(_wave("energyconsumed", "kwh", (1.828, 36.658), 3, 12.0, 6.0, 1.5),),
     sensors=tuple(str(at) for at in range(1000, 1008)),
-    known=tuple(str(at) for at in range(1000, 1007)),
     annotation="street",
     begin=1_247_511_000_000,
     step=225_000,
-    course=86_400.0,
     predicted=2,
 )
 """Meters of a power grid, each read every half hour."""
@@ -214,7 +208,6 @@ def _turned(place: str) -> tuple[Field, ...]:
 FITNESS = DataSet(
     name="fitness",
     key="subjectId",
-    timestamp="timestamp",
     fields=(
         *_moved("chest", (-13.931, 4.123), (-4.6376, 5.2361), (-8.1881, 7.8786)),
         _wave("ecg_lead_1", "mV", (-4.9314, 6.1371), 6, 0.6, 1.2, 0.1),
@@ -226,7 +219,6 @@ FITNESS = DataSet(
         Field(name="label", unit="number", decimals=0, middle=6.0, spread=6.0),
     ),
     sensors=tuple(f"subject{at}" for at in range(1, 6)),
-    known=tuple(f"subject{at}" for at in range(1, 5)),
     annotation="group",
     begin=1_417_890_600_000,
     step=20,

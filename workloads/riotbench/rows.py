@@ -18,7 +18,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TextIO
 
-from workloads.riotbench.datasets import DataSet, Field
+from workloads.riotbench.datasets import TIMESTAMP, DataSet, Field
 
 
 def opened(name: str, unit: str, *, text: bool = False) -> str:
@@ -87,10 +87,10 @@ def _rows(path: Path, data: DataSet, file: TextIO) -> Iterator[str]:
         return
     reader = csv.reader(lines)
     columns = [name.strip() for name in next(reader)]
-    if missing := [name for name in (data.key, data.timestamp, *data.observed) if name not in columns]:
+    if missing := [name for name in (data.key, TIMESTAMP, *data.observed) if name not in columns]:
         raise WrongFile(
             f"{path}, line 1: is neither a row of SenML nor a header with the column {missing[0]!r}; the set "
-            f"{data.name} has the columns {', '.join((data.key, data.timestamp, *(each.name for each in data.fields)))}"
+            f"{data.name} has the columns {', '.join((data.key, TIMESTAMP, *(each.name for each in data.fields)))}"
         )
     try:
         for values in reader:
@@ -125,7 +125,7 @@ def _from_csv(place: str, data: DataSet, columns: Sequence[str], values: Sequenc
             raise WrongFile(f"{place}: {field.name!r} is {named[field.name]!r}, which is no number; correct the value")
     if not named[data.key]:
         raise WrongFile(f"{place}: {data.key!r} is empty; enter the sensor")
-    return row(data, _time(place, data, named), named[data.key], named)
+    return row(data, _time(place, named[TIMESTAMP]), named[data.key], named)
 
 
 def _is_number(text: str) -> bool:
@@ -135,15 +135,13 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _time(place: str, data: DataSet, named: Mapping[str, str]) -> int:
-    text = named[data.timestamp]
+def _time(place: str, text: str) -> int:
     if text.isdecimal():
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise WrongFile(
-            f"{place}: {data.timestamp!r} is {text!r}; use milliseconds since 1970, or a time such as "
-            "2015-02-01T00:00:00Z"
+            f"{place}: {TIMESTAMP!r} is {text!r}; use milliseconds since 1970, or a time such as 2015-02-01T00:00:00Z"
         ) from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)

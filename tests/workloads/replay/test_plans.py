@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from manager.answers.savings import CpuAnswer, EstimateAnswer, SavedAnswer, SavingsAnswer, ShareAnswer, WholeAnswer
 from tests.workloads.replay import toy
+from tests.workloads.rows import step_row, window_row
 from workloads.replay.plan import (
     Pacing,
     awaited_steps,
@@ -27,10 +28,8 @@ from workloads.results import (
     ReplayManifest,
     ResultsFolder,
     StepResult,
-    StepRow,
     TenantCoresRow,
     UsersRow,
-    WindowRow,
     WrongResults,
     manifest_of,
     read_results,
@@ -109,43 +108,9 @@ def manifest(**settings: Any) -> ReplayManifest:
 
 
 def found(step: int) -> StepResult:
-    row = StepRow(
-        step=step,
-        action="submit",
-        dataflow="a",
-        phase="fill",
-        dataflows=step + 1,
-        submitted_tasks=3,
-        submitted_sources=1,
-        submitted_outputs=1,
-        running_tasks=3,
-        running_sources=1,
-        running_outputs=1,
-        work_alone=2.0,
-        work_running=2.0,
-        paused_tasks=0,
-        jobs=1,
-        bridges=0,
-        measured=True,
-        seconds=1.5,
-    )
-    window = WindowRow(
-        step=step,
-        window=0,
-        seconds=2.0,
-        cores=0.5,
-        cores_broker=0.1,
-        cores_driver=0.1,
-        cores_jvm=0.1,
-        cores_workers=0.2,
-        cores_manager=0.3,
-        latency_p50=None,
-        latency_p99=1.0,
-        lag_events=0,
-        events_out=3.0,
-        alone_launched=None,
-        alone_packed=None,
-        behind="",
+    row = step_row(step, dataflows=step + 1, measured=True, seconds=1.5)
+    window = window_row(
+        step, 0, 0.5, seconds=2.0, cores_workers=0.2, cores_manager=0.3, latency_p99=1.0, events_out=3.0
     )
     return StepResult(step=row, users=(UsersRow(step=step, users=1, tasks=3),), windows=(window,), between=(1.0, 2.0))
 

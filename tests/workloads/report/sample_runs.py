@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.workloads.rows import step_row
 from workloads.report.runs import Run, Runs, grouped
-from workloads.results import ReplayManifest, Results, StepRow, TenantCoresRow, UsersRow, WindowRow
+from workloads.results import ReplayManifest, Results, TenantCoresRow, UsersRow, WindowRow
 from workloads.traces import Way
 
 STEPS = (("submit", "a", "fill"), ("submit", "b", "fill"), ("remove", "a", "drain"), ("remove", "b", "drain"))
@@ -31,24 +32,6 @@ def manifest(way: Way, *, dry: bool = True, trace: Mapping[str, Any] | None = No
     return ReplayManifest(**(usual | other))
 
 
-def window(step: int, number: int, cores: float, **other: Any) -> WindowRow:
-    usual: dict[str, Any] = {
-        "step": step,
-        "window": number,
-        "seconds": 10.0,
-        "cores": cores,
-        **dict.fromkeys(("cores_broker", "cores_driver", "cores_jvm", "cores_workers", "cores_manager"), 0.0),
-        "latency_p50": None,
-        "latency_p99": None,
-        "lag_events": 0,
-        "events_out": 1.0,
-        "alone_launched": None,
-        "alone_packed": None,
-        "behind": "",
-    }
-    return WindowRow(**(usual | other))
-
-
 def results(  # noqa: PLR0913 - what tests differ in
     way: Way,
     *,
@@ -60,8 +43,8 @@ def results(  # noqa: PLR0913 - what tests differ in
     **other: Any,
 ) -> Results:
     rows = tuple(
-        StepRow(
-            step=step,
+        step_row(
+            step,
             action=action,
             dataflow=dataflow,
             phase=phase,
@@ -74,11 +57,8 @@ def results(  # noqa: PLR0913 - what tests differ in
             running_outputs=(1, 2, 1, 0)[step],
             work_alone=(2.0, 6.0, 4.0, 0.0)[step],
             work_running=work[step],
-            paused_tasks=0,
             jobs=jobs[step],
             bridges=step,
-            measured=False,
-            seconds=0.0,
         )
         for step, (action, dataflow, phase) in enumerate(STEPS)
     )

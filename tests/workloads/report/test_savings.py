@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
+from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs
+from tests.workloads.rows import window_row as window
 from workloads.report.runs import (
     IntervalEstimate,
     Pair,
