@@ -1,5 +1,6 @@
 """Tables in the documentation say what the code says, all of it and no more."""
 
+import ast
 import re
 import tomllib
 from dataclasses import fields
@@ -9,12 +10,15 @@ import pytest
 from pydantic import BaseModel
 
 from dags import TaskType
+from dags.builder import BuiltStream, StreamWindow
 from dags.canonical import DRAFT_CHECKS, FORMS
 from dags.canonical.streams import MOST_FIELDS
 from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
 from dags.json_text import LARGEST_INTEGER, LONGEST_KEY, MOST_DOCUMENT_BYTES, MOST_NESTING
 from dags.task_type import MOST_PORTS
 from engine.job.lifecycle import JOB_LIFE
+from manager.overview import metrics
+from manager.rest.metrics import METRICS
 from merge import STRATEGIES
 from tests.documentation import rest_reference, task_library
 from tests.documentation.pages import ROOT, page
@@ -106,3 +110,36 @@ def test_the_life_of_a_job_is_described_turn_by_turn() -> None:
         for event, after in events.items()
     ]
     assert known == [tuple(row) for row in rows]
+
+
+@pytest.mark.parametrize(("heading", "kind"), [("Steps", BuiltStream), ("Windows", StreamWindow)])
+def test_every_step_of_the_builder_is_described(heading: str, kind: type) -> None:
+    """In the order in which the class has them."""
+    steps = [name for name, part in vars(kind).items() if callable(part) and not name.startswith("_")]
+    assert steps == page("docs/builder.md").table(heading).column()
+
+
+def test_every_metric_is_described_as_it_is() -> None:
+    """Each has its row, in the order of the table in the code, with its kind, its labels and its help."""
+    described = [tuple(row) for row in page("docs/operating.md").table("The metrics").rows[1:]]
+    assert [
+        (f"`{each.name}`", each.kind, ", ".join(f"`{label}`" for label in each.labels), each.about) for each in METRICS
+    ] == described
+
+
+def test_metrics_that_are_named_elsewhere_on_their_page_are_there() -> None:
+    """Every metric in the text is one of the table, and the bound is the one that is held."""
+    shown = page("docs/operating.md")
+    named = {word.partition("{")[0] for code in shown.code for word in code.replace("(", " ").replace(")", " ").split()}
+    assert {each for each in named if each.startswith("braid_")} <= {each.name for each in METRICS}
+    assert {200} == {metrics.MOST_JOB_SAMPLES, metrics.MOST_INSTANCE_SAMPLES, metrics.MOST_STREAM_SAMPLES}
+    assert "to 200 each" in shown.path.read_text(encoding="utf-8")
+
+
+def test_each_promise_about_neighbours_names_a_test_that_exists() -> None:
+    """By its file and name, so that nobody has to believe it."""
+    named = [each.partition("::") for each in page("docs/guarantees.md").table("Neighbours").column(2)]
+    assert named
+    for path, _, name in named:
+        parsed = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        assert name in {each.name for each in parsed.body if isinstance(each, ast.FunctionDef)}, (path, name)
