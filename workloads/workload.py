@@ -21,6 +21,8 @@ Document: TypeAlias = Mapping[str, Any]
 Event: TypeAlias = Mapping[str, Any]
 Events: TypeAlias = Callable[[int], Iterator[Event]]
 """Endless events, the same for the same seed."""
+Rounds: TypeAlias = Callable[[int], Iterator[Mapping[str, Event]]]
+"""Endless rounds, the same for the same seed, each with an event of every source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ A scenario's document is read and resolved as a service does for the tenant who 
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from workloads.adaptive.dataflows import (
     tweet_topics,
     word_count,
 )
-from workloads.workload import Document, Event
+from workloads.workload import Document, Rounds
 
 _PUBLISHED = Path(__file__).parent / "published"
 
@@ -73,8 +73,6 @@ _FUNCTIONS: Mapping[str, Mapping[str, PublishedFunction]] = {
     },
 }
 
-Rounds = Callable[[int], Iterator[Mapping[str, Event]]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveScenario:
@@ -87,7 +85,6 @@ class AdaptiveScenario:
     schemas: Mapping[str, Schema]
     """By the names of the sources."""
     rounds: Rounds
-    """Endless rounds, the same for the same seed, each with an event of every source."""
 
 
 _PARTS: Mapping[str, tuple[Callable[[], Program], Mapping[str, Schema], Rounds]] = {

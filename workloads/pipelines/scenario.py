@@ -7,19 +7,19 @@ service makes them for the tenant who owns the sources, with the installed types
 import json
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from dags import Dataflow, InvalidDocument, Kind, Problem, Schema, Source, canonicalise
 from engine import installed_catalogue
 from planning.pipelines.module import read_module
 from planning.pipelines.planned import Assembled, PlannedPipeline, plan_pipeline
 from planning.pipelines.reader import Surroundings, read_pipeline
-from workloads.workload import Document, Event
+from workloads.workload import Document, Event, Rounds
 
 _START = datetime(2026, 1, 12, tzinfo=UTC)
 _BROKEN = 0.01
@@ -82,9 +82,6 @@ def ward_rounds(seed: int) -> Iterator[Mapping[str, Event]]:
 
 
 _HERE = Path(__file__).parent
-
-Rounds: TypeAlias = Callable[[int], Iterator[Mapping[str, Event]]]
-"""Endless rounds, the same for the same seed, each with an event of every source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
