@@ -15,7 +15,7 @@ from sqlmodel import col
 from bridge import Message, topics
 from manager.observations.listener import ListenerLine
 from manager.outputs import parking
-from manager.outputs.parking import DeadLetterParking, read_letter, service_name
+from manager.outputs.parked_letters import DeadLetterParking, read_letter, service_name
 from manager.problem import StateNotReady
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers

@@ -10,7 +10,8 @@ from fastapi import FastAPI
 
 from manager.kernel.live_events import LiveEvents
 from manager.rest import make_app
-from manager.rest.dependencies import MINUTE, RequestRates
+from manager.rest.dependencies import RequestRates
+from manager.tenants.quotas import MINUTE
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import Switch, serving
 
