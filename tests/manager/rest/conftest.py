@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from manager.kernel.live_events import LiveEvents
-from manager.rest import make_app
+from manager.rest.app import make_app
 from manager.rest.dependencies import RequestRates
 from manager.tenants.quotas import MINUTE
 from tests.manager.rest.fake_service import FakeService
