@@ -134,7 +134,8 @@ _OWNER = "city"
 def dynamic_document(scenario: AdaptiveScenario) -> DynamicDocument:
     """The scenario's document, checked with its modules. Raises `InvalidDocument`."""
     catalogue = installed_catalogue()
-    modules = {form["name"]: read_module(json.dumps(form), catalogue) for form in scenario.modules}
+    published = [read_module(json.dumps(form), catalogue) for form in scenario.modules]
+    modules = {module.name: module for module in published}
 
     def implementation(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], list[str]] | None:
         module = modules.get(name)

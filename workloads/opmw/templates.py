@@ -77,7 +77,7 @@ class Template:
 
     def parts(self) -> int:
         """The number of connected parts."""
-        return nx.number_connected_components(nx.Graph(self.parents()))
+        return nx.number_connected_components(nx.from_dict_of_lists({**self.parents()}))
 
 
 class FindingOutcome(StrEnum):

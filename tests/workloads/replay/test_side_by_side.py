@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from tests.workloads.report.sample_runs import window as measured
+from tests.workloads.rows import window_row as measured
 from workloads.replay.live_replay import _Ready, _side_by_side
 from workloads.replay.plan import Pacing
 from workloads.replay.player import Player
