@@ -68,23 +68,13 @@ DONE = 0.8
 
 def why_behind(before: Sequence[JobAnswer], after: Sequence[JobAnswer], *, pace: float, seconds: float) -> str:
     """The reason to discard a window, by the jobs at its start and its end; empty if the window is valid."""
-    return _waiting(after, pace) or _slow(after, pace) or _piling(before, after, pace, seconds)
-
-
-def _waiting(jobs: Sequence[JobAnswer], pace: float) -> str:
-    latest = max(jobs, key=lambda job: job.lag_seconds or 0.0, default=None)
-    lag = (latest.lag_seconds if latest else None) or 0.0
-    if latest is None or lag <= max(LATE * pace, LATE_AT_LEAST):
-        return ""
-    return f"an event waited {lag:.0f} s for job {latest.job}, at a pace of {pace:g} s"
-
-
-def _slow(jobs: Sequence[JobAnswer], pace: float) -> str:
-    slowest = max(jobs, key=lambda job: job.batch_seconds_p50 or 0.0, default=None)
-    took = (slowest.batch_seconds_p50 if slowest else None) or 0.0
-    if slowest is None or took <= pace:
-        return ""
-    return f"a batch of job {slowest.job} took {took:.1f} s, at a pace of {pace:g} s"
+    lag, late = max(((job.lag_seconds or 0.0, job.job) for job in after), default=(0.0, ""))
+    if lag > max(LATE * pace, LATE_AT_LEAST):
+        return f"an event waited {lag:.0f} s for job {late}, at a pace of {pace:g} s"
+    took, slow = max(((job.batch_seconds_p50 or 0.0, job.job) for job in after), default=(0.0, ""))
+    if took > pace:
+        return f"a batch of job {slow} took {took:.1f} s, at a pace of {pace:g} s"
+    return _piling(before, after, pace, seconds)
 
 
 def _piling(before: Sequence[JobAnswer], after: Sequence[JobAnswer], pace: float, seconds: float) -> str:

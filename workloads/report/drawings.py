@@ -143,12 +143,11 @@ def _say_tasks(runs: Runs) -> Iterable[str]:
 
 def _draw_cores(axes: Axes, runs: Runs, _what: str) -> None:
     for way in _measured(runs):
-        found = {step + 1: each for step, each in runs.estimates(way).items()}
-        if found:
+        if estimates := runs.estimates(way):
             axes.errorbar(
-                list(found),
-                [each.value for each in found.values()],
-                yerr=[0.0 if each.high is None else each.high - each.value for each in found.values()],
+                [step + 1 for step in estimates],
+                [cores.value for cores in estimates.values()],
+                yerr=[0.0 if cores.high is None else cores.high - cores.value for cores in estimates.values()],
                 marker=WAY_STYLES.get(way, OTHER).marker,
                 markersize=3.5,
                 capsize=2,
@@ -164,10 +163,10 @@ def _say_cores(runs: Runs) -> Iterable[str]:
 
 
 def _draw_reuse(axes: Axes, runs: Runs, _what: str) -> None:
-    found = shares_by_users(runs)
-    bars = axes.bar(list(found), [100 * each for each in found.values()], color=WAY_STYLES[REUSE].color, width=0.7)
+    shares = shares_by_users(runs)
+    bars = axes.bar(list(shares), [100 * part for part in shares.values()], color=WAY_STYLES[REUSE].color, width=0.7)
     axes.bar_label(bars, fmt="%.1f", fontsize=7, color=INK, padding=1)
-    axes.set_xticks(list(found), [f"{users}+" if users == MANY else str(users) for users in found])
+    axes.set_xticks(list(shares), [f"{users}+" if users == MANY else str(users) for users in shares])
     axes.margins(y=0.15)
 
 
@@ -345,13 +344,13 @@ def panels(shown: Sequence[Runs], figure: Figure) -> Drawing:
 
 def pictures_of(every: Sequence[Runs], folder: Path) -> dict[str, tuple[str, Html]]:
     """Draw the figures that the results suffice for into a folder; their titles and SVG for the page, by name."""
-    found = {}
+    pictures = {}
     for figure in FIGURES:
         if shown := [runs for runs in every if figure.suits(runs)]:
             svg = write_drawing(partial(panels, shown, figure), figure.name, folder)
-            said = "; ".join(f"{_name_of(runs)}: {', '.join(figure.describe(runs))}" for runs in shown)
-            found[figure.name] = figure.title, within_page(svg, figure.name, f"{figure.alt} {said}.")
-    return found
+            described = "; ".join(f"{_name_of(runs)}: {', '.join(figure.describe(runs))}" for runs in shown)
+            pictures[figure.name] = figure.title, within_page(svg, figure.name, f"{figure.alt} {described}.")
+    return pictures
 
 
 _SETTINGS: Mapping[Any, Any] = {

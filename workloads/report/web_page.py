@@ -198,7 +198,7 @@ class _Section:
     title: str
     about: str = ""
     figure: str = ""
-    found: Callable[[Sequence[Runs], Summary], Iterable[str | None]] = lambda _every, _summary: ()
+    findings: Callable[[Sequence[Runs], Summary], Iterable[str | None]] = lambda _every, _summary: ()
     otherwise: str = ""
     """The text where nothing was found."""
 
@@ -207,7 +207,7 @@ class _Section:
         return joined(
             tag("p", self.about) if self.about else "",
             figure(pictures, self.figure) if self.figure else "",
-            sentences(filter(None, self.found(every, summary)), self.otherwise),
+            sentences(filter(None, self.findings(every, summary)), self.otherwise),
         )
 
 
@@ -222,14 +222,14 @@ def _counts_compared(every: Sequence[Runs], _summary: Summary) -> list[str]:
 
 
 _SECTIONS = (
-    _Section(name="tasks", title="Running tasks", figure="tasks-per-step", found=_counts_compared),
+    _Section(name="tasks", title="Running tasks", figure="tasks-per-step", findings=_counts_compared),
     _Section(
         name="cores",
         title="Cores",
         about="The cores of all processes of the service with the broker, without the manager. Whiskers are 95 %"
         " intervals of a step's mean; the variance of the windows is pooled over all steps.",
         figure="cores-per-step",
-        found=lambda every, _: discarded_windows(every),
+        findings=lambda every, _: discarded_windows(every),
         otherwise="No window was discarded: no service was behind.",
     ),
     _Section(
@@ -237,7 +237,7 @@ _SECTIONS = (
         title="Cores and work",
         about="Work is the number of events times their cost, summed over all tasks. Sharing saves work. Cores follow"
         f" the work where it takes most of the CPU; here they count as following within {NEAR:g} percentage points.",
-        found=cores_against_work,
+        findings=cores_against_work,
         otherwise=NO_DATA,
     ),
     _Section(
@@ -249,7 +249,7 @@ _SECTIONS = (
         " where a batch holds little work, and sharing where it holds much. Lines are the model, dots are"
         " measurements, and from the vertical line on sharing saves more than packing.",
         figure="regimes",
-        found=lambda every, _: map(regime_sentence, every),
+        findings=lambda every, _: map(regime_sentence, every),
         otherwise=NO_DATA,
     ),
     _Section(
@@ -266,7 +266,7 @@ _SECTIONS = (
         " not sharing late in the drain. Here consolidation also packs running DAGs into few jobs, so its saving"
         " compared with default is not due to sharing alone.",
         figure="defragmentation",
-        found=lambda every, summary: (
+        findings=lambda every, summary: (
             text
             for runs in every
             for text in (
@@ -284,7 +284,7 @@ _SECTIONS = (
         " shared stream crosses a bridge to every other job that needs it. If they are packed, most streams stay within"
         " a job.",
         figure="latency",
-        found=lambda every, summary: (bridge_latency(runs, summary) for runs in every),
+        findings=lambda every, summary: (bridge_latency(runs, summary) for runs in every),
     ),
     _Section(
         name="packing",
@@ -292,7 +292,7 @@ _SECTIONS = (
         about="Many dataflows in one job need fewer cores than each in its own, even if they share no tasks. This"
         " saving is due to packing and not to sharing, so the two are shown separately.",
         figure="packing-and-sharing",
-        found=lambda every, _: map(packing_and_sharing, every),
+        findings=lambda every, _: map(packing_and_sharing, every),
     ),
 )
 
