@@ -18,27 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmission
-from engine.implementations.values import Flags, replaced, unfit
+from engine.implementations.values import Flags, one_port, replaced, unfit
 from engine.records.state import Staged
-from engine.tasks.filters import (
-    BLOOM_FILTER,
-    BLOOM_FILTER_TRAIN,
-    GATE,
-    MOST_FILTER_BITS,
-    MULTI_BLOOM_FILTER,
-    MULTI_RANGE_FILTER,
-    RANGE_FILTER,
-    TRAINED_BLOOM_FILTER,
-    BloomFilterConfig,
-    BloomFilterTrainConfig,
-    GateConfig,
-    LookedUp,
-    Members,
-    MultiBloomFilterConfig,
-    MultiRangeFilterConfig,
-    RangeFilterConfig,
-    TrainedBloomFilterConfig,
-)
+from engine.tasks import filters as described
 
 if TYPE_CHECKING:
     from rbloom import Bloom
@@ -47,7 +29,7 @@ if TYPE_CHECKING:
 _DIGEST_BYTES = 16
 """The length of a digest."""
 _KIND = "bloom1"
-_LARGEST_FILE = MOST_FILTER_BITS // 6 + 1_000
+_LARGEST_FILE = described.MOST_FILTER_BITS // 6 + 1_000
 """Bytes of a file with a model: base64 takes a byte for six bits."""
 
 
@@ -103,7 +85,7 @@ def _bloom_in(model: str) -> "Bloom":
         raise ValueError(f"{message}; make it with bloom_filter_train") from None
 
 
-def _bloom_for(members: Members) -> "Bloom":
+def _bloom_for(members: described.Members) -> "Bloom":
     """Make the filter of a config, in a worker."""
     if members.file is None:
         return _bloom_of(map(_digest_number, members.known), members.expected, members.false_positives)
@@ -130,7 +112,7 @@ _PLAIN = frozenset({pa.int64(), pa.float64()})
 _NONE: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 
-def _range_filter(config: RangeFilterConfig) -> Behaviour:
+def _range_filter(config: described.RangeFilterConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
     """Both bounds are inclusive.
 
     Null and NaN are out of range.
@@ -142,18 +124,16 @@ def _range_filter(config: RangeFilterConfig) -> Behaviour:
     >>> try_out(range_filter, {**bounds, "outside": "drop"}, events)
     {'out': [{'warmth': 20.5}]}
     """
-
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        column = events.column(config.field)
-        inside = _within(column, config.min, config.max)
-        if config.outside == "null":
-            return {"out": PortEmission(replaced(events, config.field, _nulled(column, inside)))}
-        return {"out": _kept(events, inside)}
-
-    return behave
+    column = events.column(config.field)
+    inside = _within(column, config.min, config.max)
+    if config.outside == "null":
+        return PortEmission(replaced(events, config.field, _nulled(column, inside)))
+    return _kept(events, inside)
 
 
-def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
+def _multi_range_filter(
+    config: described.MultiRangeFilterConfig, events: pa.RecordBatch, _state: Staged
+) -> PortEmission:
     """Bounds are inclusive.
 
     Null and NaN are out of range. With `named_by`, each event has one number, whose bounds depend on the name in that
@@ -167,24 +147,16 @@ def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
     >>> try_out(multi_range_filter, {"ranges": ranges, "named_by": "of", "field": "is"}, events)["out"]
     [{'is': None, 'of': 'warmth'}, {'is': 99, 'of': 'dust'}, {'is': 99, 'of': 'noise'}]
     """
-
-    def by_field(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        insides = {name: _within(events.column(name), each.min, each.max) for name, each in config.ranges.items()}
-        return {"out": _passed(events, insides, nulls=config.outside == "null")}
-
+    nulls = config.outside == "null"
     if config.named_by is None or config.field is None:
-        return by_field
-    named_by, field = config.named_by, config.field
-
-    def by_name(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        column, names = events.column(field), events.column(named_by)
-        inside = np.ones(events.num_rows, bool)
-        for name, each in config.ranges.items():
-            here = _flags(pc.equal(names, name))
-            inside = np.where(here, _within(column, each.min, each.max), inside)
-        return {"out": _passed(events, {field: inside}, nulls=config.outside == "null")}
-
-    return by_name
+        insides = {name: _within(events.column(name), each.min, each.max) for name, each in config.ranges.items()}
+        return _passed(events, insides, nulls=nulls)
+    column, names = events.column(config.field), events.column(config.named_by)
+    inside = np.ones(events.num_rows, bool)
+    for name, each in config.ranges.items():
+        here = _flags(pc.equal(names, name))
+        inside = np.where(here, _within(column, each.min, each.max), inside)
+    return _passed(events, {config.field: inside}, nulls=nulls)
 
 
 def _within(column: pa.Array, least: float, most: float) -> Flags:
@@ -231,7 +203,7 @@ def _passed(events: pa.RecordBatch, insides: Mapping[str, Flags], *, nulls: bool
     return _kept(events, all_inside)
 
 
-def _bloom_filter(config: BloomFilterConfig) -> Behaviour:
+def _bloom_filter(config: described.BloomFilterConfig) -> Behaviour:
     """A few values outside the set pass by mistake.
 
     Null is outside the set. A number is looked up as its text.
@@ -249,7 +221,7 @@ def _bloom_filter(config: BloomFilterConfig) -> Behaviour:
     return behave
 
 
-def _looked_up(events: pa.RecordBatch, config: LookedUp, bloom: "Bloom") -> PortEmission:
+def _looked_up(events: pa.RecordBatch, config: described.LookedUp, bloom: "Bloom") -> PortEmission:
     inside = _belongs(events.column(config.field), bloom)
     if config.outside == "null":
         nulls = config.nulls or config.field
@@ -264,7 +236,7 @@ def _belongs(column: pa.Array, bloom: "Bloom") -> Flags:
     return _flags(found.take(encoded.indices))
 
 
-def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:
+def _multi_bloom_filter(config: described.MultiBloomFilterConfig) -> Behaviour:
     """Looks up each field as `bloom_filter` does.
 
     >>> from engine.trial import try_out
@@ -281,7 +253,7 @@ def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:
     return behave
 
 
-def _bloom_filter_train(config: BloomFilterTrainConfig) -> Behaviour:
+def _bloom_filter_train(config: described.BloomFilterTrainConfig) -> Behaviour:
     """Emits a model at the event that completes a block. Skips nulls.
 
     The state is 16 bytes for each event of the incomplete block.
@@ -311,19 +283,19 @@ def _bloom_filter_train(config: BloomFilterTrainConfig) -> Behaviour:
 
 
 def _newest(
-    _old: BloomFilterTrainConfig, new: BloomFilterTrainConfig, _key: tuple[Any, ...], digests: bytes
+    _old: described.BloomFilterTrainConfig, new: described.BloomFilterTrainConfig, _key: tuple[Any, ...], digests: bytes
 ) -> bytes | None:
     """The state for smaller blocks. The next value ends a block."""
     most = (new.every - 1) * _DIGEST_BYTES
     return digests[-most:] if most else None
 
 
-def _model(digests: bytes, config: BloomFilterTrainConfig) -> str:
+def _model(digests: bytes, config: described.BloomFilterTrainConfig) -> str:
     bloom = _bloom_of(_digest_numbers(digests), config.expected, config.false_positives)
     return _model_of(bloom, config.expected, config.false_positives)
 
 
-def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
+def _trained_bloom_filter(config: described.TrainedBloomFilterConfig) -> Behaviour:
     """Before the first model, everything passes.
 
     A text that is not a model is parked, and the earlier model stays. The state is the model.
@@ -361,24 +333,20 @@ def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
     return behave
 
 
-def _gate(config: GateConfig) -> Behaviour:
+def _gate(config: described.GateConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
     """Opened and closed while it runs, from one event to the next; nothing is kept meanwhile.
 
     >>> from engine.trial import try_out
     >>> try_out(gate, {}, [{"room": "a"}]), try_out(gate, {"open": False}, [{"room": "a"}])
     ({'out': [{'room': 'a'}]}, {'out': []})
     """
-
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        return {"out": PortEmission(events) if config.open else PortEmission(events.slice(0, 0), _NONE)}
-
-    return behave
+    return PortEmission(events) if config.open else PortEmission(events.slice(0, 0), _NONE)
 
 
-range_filter = Implementation(type=RANGE_FILTER, make=_range_filter)
-multi_range_filter = Implementation(type=MULTI_RANGE_FILTER, make=_multi_range_filter)
-bloom_filter = Implementation(type=BLOOM_FILTER, make=_bloom_filter)
-multi_bloom_filter = Implementation(type=MULTI_BLOOM_FILTER, make=_multi_bloom_filter)
-bloom_filter_train = Implementation(type=BLOOM_FILTER_TRAIN, make=_bloom_filter_train, transform=_newest)
-trained_bloom_filter = Implementation(type=TRAINED_BLOOM_FILTER, make=_trained_bloom_filter)
-gate = Implementation(type=GATE, make=_gate)
+range_filter = Implementation(type=described.RANGE_FILTER, make=one_port(_range_filter))
+multi_range_filter = Implementation(type=described.MULTI_RANGE_FILTER, make=one_port(_multi_range_filter))
+bloom_filter = Implementation(type=described.BLOOM_FILTER, make=_bloom_filter)
+multi_bloom_filter = Implementation(type=described.MULTI_BLOOM_FILTER, make=_multi_bloom_filter)
+bloom_filter_train = Implementation(type=described.BLOOM_FILTER_TRAIN, make=_bloom_filter_train, transform=_newest)
+trained_bloom_filter = Implementation(type=described.TRAINED_BLOOM_FILTER, make=_trained_bloom_filter)
+gate = Implementation(type=described.GATE, make=one_port(_gate))

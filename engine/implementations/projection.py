@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from bridge.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 from engine.behaviour import Behaviour, Implementation, PortEmission
-from engine.implementations.values import check_finite, from_json, unfit
+from engine.implementations.values import check_finite, from_json, one_port, unfit
 from engine.records.state import Staged
 from engine.tasks.expressions import Name, Node, Value, names, suited, typed
 from engine.tasks.filters import WHERE, WhereConfig
@@ -150,7 +150,7 @@ def _column(name: str, node: Node, kind: Kind, events: pa.RecordBatch) -> pa.Arr
     return pa.repeat(found.cast(type_), events.num_rows) if isinstance(found, pa.Scalar) else found.cast(type_)
 
 
-def _unnest(config: UnnestConfig) -> Behaviour:
+def _unnest(config: UnnestConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
     """An item that is null gives an event with a null, and an empty array no event.
 
     An event whose field is null or no array is parked, and so is one with an item of another kind.
@@ -160,15 +160,11 @@ def _unnest(config: UnnestConfig) -> Behaviour:
     >>> try_out(unnest, config, [{"line": 1, "words": ["to", "be"]}, {"line": 2, "words": []}])["out"]
     [{'line': 1, 'words': 'to'}, {'line': 1, 'words': 'be'}]
     """
-
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        lists = [_items(config.field, text) for text in events.column(config.field).to_pylist()]
-        items = from_json(config.field, config.kind, [item for each in lists for item in each])
-        origin = np.repeat(np.arange(len(lists), dtype=np.int64), [len(each) for each in lists])
-        kept = {name: events.column(name).take(pa.array(origin)) for name in config.keep}
-        return {"out": PortEmission(pa.record_batch({**kept, config.field: items}), origin)}
-
-    return behave
+    lists = [_items(config.field, text) for text in events.column(config.field).to_pylist()]
+    items = from_json(config.field, config.kind, [item for each in lists for item in each])
+    origin = np.repeat(np.arange(len(lists), dtype=np.int64), [len(each) for each in lists])
+    kept = {name: events.column(name).take(pa.array(origin)) for name in config.keep}
+    return PortEmission(pa.record_batch({**kept, config.field: items}), origin)
 
 
 _array_in = msgspec.json.Decoder(list[Any]).decode
@@ -184,4 +180,4 @@ def _items(field: str, text: str | None) -> list[Any]:
 
 
 project = Implementation(type=PROJECT, make=_project)
-unnest = Implementation(type=UNNEST, make=_unnest)
+unnest = Implementation(type=UNNEST, make=one_port(_unnest))

@@ -14,8 +14,9 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import wraps
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +24,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.raw_events import ARROW_TYPES, EARLIEST, LATEST
-from dags import Kind, Secret
+from dags import Config, Kind, Secret
+from engine.behaviour import Behaviour, PortEmission
 from engine.records.state import Staged
 from engine.tasks.outside import RECEIPT, Encoding, Where
+
+C = TypeVar("C", bound=Config)
+
+
+def one_port(run: Callable[[C, pa.RecordBatch, Staged], PortEmission]) -> Callable[[C], Behaviour]:
+    """Make behaviours of a function that takes the events of the only input port, and emits at the port `out`."""
+
+    @wraps(run)
+    def make(config: C) -> Behaviour:
+        return lambda _port, events, state: {"out": run(config, events, state)}
+
+    return make
+
 
 _LONGEST = 100
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
@@ -81,11 +96,7 @@ def _column(name: str, kind: Kind, values: Sequence[Any], read: Callable[[Any], 
             found.append(None if value is None else read(value))
         except (TypeError, ValueError, OverflowError):
             raise unfit(name, value, f"it should be of kind {kind}") from None
-    return pa.array(found, pa.int64()).cast(ARROW_TYPES[kind]) if kind is Kind.TIMESTAMP else _array(found, kind)
-
-
-def _array(values: Sequence[Any], kind: Kind) -> pa.Array:
-    return pa.array(values, ARROW_TYPES[kind])
+    return restored(found, ARROW_TYPES[kind])
 
 
 def _whole(value: float) -> int:
@@ -110,7 +121,7 @@ def _integer_text(text: str) -> int:
 
 
 def _boolean_text(text: str) -> bool:
-    return {"true": True, "false": False}[text] if text in {"true", "false"} else _refuse()
+    return text == "true" if text in {"true", "false"} else _refuse()
 
 
 def _boolean(value: Any) -> bool:
@@ -310,8 +321,7 @@ def _codes(column: pa.Array) -> tuple[Numbers, pa.Array]:
 
 def key_columns(events: pa.RecordBatch, by: Sequence[str], name: str, values: pa.Array) -> pa.RecordBatch:
     """The fields of the key and one more, which replaces a key field of the same name."""
-    columns = {field: events.column(field) for field in by} | {name: values}
-    return pa.record_batch(columns)
+    return pa.record_batch({field: events.column(field) for field in by} | {name: values})
 
 
 class Block(NamedTuple):
@@ -395,27 +405,15 @@ def field_value(content: bytes, name: str, encoding: Encoding) -> str:
         raise ValueError(f"{name!r} is not a text in UTF-8; read it with encoding base64") from None
 
 
-def refused(field: str, value: Any, why: str) -> ValueError:
-    """The error for an event that cannot be taken, with the beginning of the value."""
-    return ValueError(f"the field {field!r} {why}: {str(value)[:100]!r}")
-
-
 def _content(value: str, field: str, encoding: Encoding) -> bytes:
     if encoding == "text":
         return value.encode()
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error:
-        raise refused(field, value, "is not base64") from None
+        raise ValueError(f"the field {field!r} is not base64: {value[:100]!r}") from None
 
 
 def with_receipts(events: pa.RecordBatch, receipts: Sequence[str]) -> pa.RecordBatch:
     """Add receipts to events, in place of earlier ones."""
-    return with_field(events, RECEIPT, pa.array(receipts, pa.string()))
-
-
-def with_field(events: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
-    """Add a field to events, or replace the one of that name."""
-    at = events.schema.get_field_index(name)
-    field = pa.field(name, values.type)
-    return events.append_column(field, values) if at < 0 else events.set_column(at, field, values)
+    return replaced(events, RECEIPT, pa.array(receipts, pa.string()))

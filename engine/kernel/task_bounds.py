@@ -190,7 +190,7 @@ class StateRoom:
         if self._held >= most and self._staged:
             # Now it is worth to count.
             self._held = self._before + sum(
-                growth.size - self._sizes.get(each, 0) for each, (growth, _) in self._staged.items()
+                growth.size() - self._sizes.get(each, 0) for each, (growth, _) in self._staged.items()
             )
         if self._held < most:
             return self._limits.state_bytes

@@ -29,6 +29,8 @@ KEY_BYTES: Final = 16
 ABSENT: Final = bytes(bytearray(b"absent"))
 """Marks a key that is not staged; None marks a deleted key. Compared by identity, never by content."""
 NOT_KEPT: Final[Mapping[bytes, bytes]] = {}
+Kept: TypeAlias = Mapping[int, Mapping[bytes, bytes]]
+"""What is kept of an instance, by key group and key."""
 
 Overlay: TypeAlias = dict[bytes, bytes | None]
 Change: TypeAlias = tuple[Overlay, bytes, bytes | None]
@@ -38,55 +40,44 @@ Change: TypeAlias = tuple[Overlay, bytes, bytes | None]
 class StateGrowth:
     """The size of a state as its changes are staged and undone; made with the staged state, and part of it."""
 
-    def __init__(
-        self, kept: Mapping[int, Mapping[bytes, bytes]], keys: Overlay, journal: Sequence[Change], size: int
-    ) -> None:
+    def __init__(self, kept: Kept, keys: Overlay, journal: Sequence[Change], size: int) -> None:
         """`size` is that of what is kept, in bytes."""
         self._kept = kept
         self._keys = keys
         self._journal = journal
-        self._most = size
-        """A bound of the size: all that was staged."""
+        self.most = size
+        """A bound of the size, which costs nothing to ask for: all that was staged."""
         self._size = size
         """The size up to a place of the journal."""
         self._counted = 0
 
-    @property
-    def most(self) -> int:
-        """A bound of the size with what is staged, which costs nothing to ask for."""
-        return self._most
-
-    @property
     def size(self) -> int:
         """The size with what is staged."""
-        return self._counted_size()
+        self._size += self._since(self._counted)
+        self._counted = len(self._journal)
+        return self._size
 
     def note(self, size: int, keys: int = 1) -> None:
         """Note that so many bytes are staged for some keys."""
-        self._most += size + KEY_BYTES * keys
+        self.most += size + KEY_BYTES * keys
 
     def undo(self, token: int) -> None:
         """Note that the changes since a mark are about to be undone."""
         if token < self._counted:
-            self._size = self._counted_size() - self._since(token)
+            self._size = self.size() - self._since(token)
             self._counted = token
 
     def exceeds(self, most: int, token: int) -> bool:
         """True if the state has more than so many bytes, and has grown since a mark."""
         # Nearly always known from the bound.
-        return self._most > most and self._counted_size() > most and self._since(token) > 0
-
-    def _counted_size(self) -> int:
-        self._size += self._since(self._counted)
-        self._counted = len(self._journal)
-        return self._size
+        return self.most > most and self.size() > most and self._since(token) > 0
 
     def _since(self, token: int) -> int:
         """The bytes by which the state of keys has grown since a mark."""
         changed: Overlay = {}
         for overlay, key, before in islice(self._journal, token, None):
-            if overlay is self._keys and key not in changed:
-                changed[key] = before
+            if overlay is self._keys:
+                changed.setdefault(key, before)
         return sum(
             _weight(key, self._keys[key])
             - _weight(key, self._kept.get(crc32(key) % GROUPS, NOT_KEPT).get(key) if before is ABSENT else before)
@@ -149,7 +140,7 @@ class Staged:
     names end in `many` take and return packed keys and values.
     """
 
-    def __init__(self, kept: Mapping[int, Mapping[bytes, bytes]], size: int = 0) -> None:
+    def __init__(self, kept: Kept, size: int = 0) -> None:
         """`size` is that of what is kept, in bytes."""
         self._kept = kept
         self._keys: Overlay = {}
@@ -185,10 +176,7 @@ class Staged:
 
     def number(self, port: str) -> int:
         """The number of the next event of a port."""
-        key = port.encode()
-        value = self._numbers.get(key, ABSENT)
-        if value is ABSENT:
-            value = self._kept.get(NUMBERS, NOT_KEPT).get(key)
+        value = self._noted(port.encode())
         return 0 if value is None else int(_unpack(value))
 
     def advance(self, port: str, count: int) -> int:
@@ -200,11 +188,7 @@ class Staged:
 
     def note(self, name: str) -> bytes:
         """What is noted of the instance as a whole; empty if nothing is."""
-        key = _NOTE + name.encode()
-        value = self._numbers.get(key, ABSENT)
-        if value is ABSENT:
-            value = self._kept.get(NUMBERS, NOT_KEPT).get(key)
-        return value or b""
+        return self._noted(_NOTE + name.encode()) or b""
 
     def put_note(self, name: str, value: bytes) -> None:
         """Note something of the instance as a whole; no bytes remove a note."""
@@ -255,6 +239,10 @@ class Staged:
         """The key groups with staged changes."""
         return {crc32(key) % GROUPS for key in self._keys}
 
+    def _noted(self, key: bytes) -> bytes | None:
+        value = self._numbers.get(key, ABSENT)
+        return self._kept.get(NUMBERS, NOT_KEPT).get(key) if value is ABSENT else value
+
     def _got(self, key: bytes) -> bytes | None:
         value = self._keys.get(key, ABSENT)
         if value is ABSENT:
@@ -295,7 +283,7 @@ class InstanceStates:
         self._staged: dict[int, Staged] = {}
 
     @property
-    def kept(self) -> Mapping[int, Mapping[int, Mapping[bytes, bytes]]]:
+    def kept(self) -> Mapping[int, Kept]:
         """The whole state, without staged changes."""
         return self._kept
 
@@ -308,9 +296,7 @@ class InstanceStates:
         self._kept = kept
         for instance, groups in kept.items():
             for group, items in groups.items():
-                size = _size_of(items)
-                self._weigh(group, size)
-                self._count(instance, group, size)
+                self._grow(instance, group, _size_of(items))
         self._since = dict.fromkeys(self._bytes, base)
 
     def of(self, instance: int) -> Staged:
@@ -385,8 +371,7 @@ class InstanceStates:
             added = cast("Mapping[bytes, bytes]", overlay)
             items.update(added)
             size = _size_of(added)
-            self._weigh(group, size)
-            self._count(instance, group, size)
+            self._grow(instance, group, size)
             return size
         changed = more = 0
         for key, value in overlay.items():
@@ -400,11 +385,11 @@ class InstanceStates:
             changed += KEY_BYTES + len(key) + len(value)
             more += len(value) - len(before) if before is not None else KEY_BYTES + len(key) + len(value)
             items[key] = value
-        self._weigh(group, more)
-        self._count(instance, group, more)
+        self._grow(instance, group, more)
         return changed
 
-    def _count(self, instance: int, group: int, more: int) -> None:
+    def _grow(self, instance: int, group: int, more: int) -> None:
+        self._weigh(group, more)
         if group != NUMBERS:
             self._sizes[instance] += more
 
@@ -460,12 +445,12 @@ class ShardStates(InstanceStates):
     def settle(self, record: Record) -> Record:
         """Apply a shard's record; returns it with its images, and with the numbers and notes as it leaves them."""
         noted = {each: groups[NUMBERS] for each, groups in record.changes.items() if NUMBERS in groups}
-        changes = {
-            instance: {group: items for group, items in groups.items() if group != NUMBERS}
-            for instance, groups in record.changes.items()
-        }
         common = self._common(record, noted)
-        settled = super().settle(replace(record, changes={each: groups for each, groups in changes.items() if groups}))
+        own = (
+            (instance, {group: items for group, items in groups.items() if group != NUMBERS})
+            for instance, groups in record.changes.items()
+        )
+        settled = super().settle(replace(record, changes={instance: groups for instance, groups in own if groups}))
         return replace(settled, imaged={**settled.imaged, NUMBERS: common})
 
     def _common(self, record: Record, noted: Mapping[int, Mapping[bytes, bytes | None]]) -> Image:

@@ -5,12 +5,13 @@ may read.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TypeAlias, cast
 
 from bridge.files import Steps, link_whole, no_steps, sync_folder
 from engine.records.files import Header, RecordDamaged, RecordFile, shard_path, whole_record, written_record
-from engine.records.job_folder import PlannedEnds
+from engine.records.job_folder import PlannedEnds, numbered
 from engine.records.record import Record, Table
 from engine.records.state import NUMBERS, InstanceStates, ShardStates
 
@@ -19,10 +20,7 @@ Owns: TypeAlias = Callable[[int, int], bool]
 
 
 class RecordStore:
-    """The folder of a job's records, named by their batches, without gaps.
-
-    Workers write, the job's host prunes, and any process may read.
-    """
+    """The folder of a job's records."""
 
     def __init__(self, folder: Path, *, step: Steps = no_steps) -> None:
         self._folder = folder
@@ -44,18 +42,17 @@ class RecordStore:
     def find_shard(self, batch: int, shard: int) -> RecordFile | None:
         """The record of one shard of a batch; None if there is none."""
         path = shard_path(self._path(batch), shard)
-        if not path.exists():
-            return None
-        return RecordFile(path)
+        return RecordFile(path) if path.exists() else None
 
     def complete(self, batch: int, shards: int) -> bool:
         """Make the record of a batch whole if all its shards have theirs; False if one is missing."""
-        if not all(shard_path(self._path(batch), shard).exists() for shard in range(shards)):
+        path = self._path(batch)
+        parts = [shard_path(path, shard) for shard in range(shards)]
+        if not all(map(Path.exists, parts)):
             return False
         # Their writers may have died before the names were durable.
-        sync_folder(self._path(batch).parent / "shards")
-        files = [RecordFile(shard_path(self._path(batch), shard)) for shard in range(shards)]
-        link_whole(self._path(batch), whole_record(files), self._step)
+        sync_folder(parts[0].parent)
+        link_whole(path, whole_record(list(map(RecordFile, parts))), self._step)
         return True
 
     def find(self, batch: int) -> RecordFile | None:
@@ -79,13 +76,9 @@ class RecordStore:
         except FileNotFoundError as error:
             raise RecordDamaged(f"{self._path(batch)} is missing; restore it") from error
 
-    def read(self, batch: int) -> Record:
-        """A whole record."""
-        return self.file(batch).record()
-
     def batches(self) -> range:
         """The batches that have a record."""
-        batches = sorted(int(path.name) for path in self._folder.iterdir() if path.name.isdigit())
+        batches = numbered(self._folder)
         return range(batches[0], batches[-1] + 1) if batches else range(0)
 
     def state(self, before: int) -> InstanceStates:
@@ -166,8 +159,9 @@ class RecordStore:
             # The oldest first, so that a crash leaves no gap.
             self._step("remove")
             path = self._path(batch)
-            for shard in reversed(range(_shards_beside(path))):
-                shard_path(path, shard).unlink()
+            # The last first, so that a crash leaves no gap here either.
+            for part in reversed(list(takewhile(Path.exists, (shard_path(path, shard) for shard in count())))):
+                part.unlink()
             self.ends.forget(batch)
             path.unlink(missing_ok=True)
 
@@ -201,14 +195,6 @@ class RecordStore:
 
 def _follow(state: InstanceStates, header: Header, changes: Table) -> None:
     state.follow(header.batch, dropped=header.dropped, changes=changes, imaged=header.imaged, credit=header.credit)
-
-
-def _shards_beside(path: Path) -> int:
-    """The number of shards whose records are beside the record of a batch."""
-    shards = 0
-    while shard_path(path, shards).exists():
-        shards += 1
-    return shards
 
 
 _States: TypeAlias = dict[int, dict[int, dict[bytes, bytes]]]

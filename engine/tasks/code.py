@@ -2,11 +2,12 @@
 
 import keyword
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, model_validator
 
 from dags import Config, Effect, Kind, Outside, Read, Schema, Schemas, TaskType
+from engine.tasks.parse import extended
 
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 Target = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.\[\]:-]{1,260}:[1-9][0-9]{0,4}$")]
@@ -106,28 +107,24 @@ class ConnectingCodeConfig(CodeConfig):
         return self._in_host.addresses(host)
 
 
+_Code = TypeVar("_Code", bound=CodeConfig)
+
+
 def _reads(config: CodeConfig) -> tuple[Read, ...]:
-    return tuple(
-        Read(at=f"input/in/{name}", field=name, kinds=frozenset({kind})) for name, kind in config.input.needed.items()
-    )
+    needed = config.input.needed.items()
+    return tuple(Read(at=f"input/in/{name}", field=name, kinds=frozenset({kind})) for name, kind in needed)
 
 
 def _given(config: CodeConfig, inputs: Schemas) -> Schemas:
-    found = inputs["in"] if config.output.rest else Schema.of()
+    passed = inputs["in"] if config.output.rest else Schema.of()
     for name in config.output.drop:
-        found = found.without(name)
-    for name, kind in config.output.fields.items():
-        found = found.plus(name, kind)
-    return {"out": found}
+        passed = passed.without(name)
+    return {"out": extended(passed, config.output.fields)}
 
 
-def _sorted(config: CodeConfig) -> CodeConfig:
+def _sorted(config: _Code) -> _Code:
     output = config.output.model_copy(update={"drop": tuple(sorted(set(config.output.drop)))})
     return config.model_copy(update={"output": output})
-
-
-def _connecting(config: ConnectingCodeConfig) -> ConnectingCodeConfig:
-    return config.model_copy(update={"output": _sorted(config).output})
 
 
 CODE = TaskType(
@@ -140,7 +137,6 @@ CODE = TaskType(
     selectivity="at most one for one",
     normalise=_sorted,
 )
-"""A function of a published source."""
 
 CONNECTING_CODE = TaskType(
     name="connecting_code",
@@ -152,8 +148,7 @@ CONNECTING_CODE = TaskType(
     deterministic=False,
     effect=Effect.READS_OUTSIDE,
     selectivity="at most one for one",
-    normalise=_connecting,
+    normalise=_sorted,
 )
-"""A function of a published source that asks others."""
 
 CODE_TYPES = (CODE, CONNECTING_CODE)

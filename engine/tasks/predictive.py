@@ -13,7 +13,7 @@ import msgspec
 from pydantic import Field, model_validator
 
 from dags import NUMBER, Config, Emission, FieldFates, Kind, Read, Resized, Schema, Schemas, State, StateFate, TaskType
-from engine.tasks.parse import TEXT
+from engine.tasks.parse import TEXT, listed
 from engine.tasks.stream_statistics import Window, key_of
 
 _MOST = 4_000_000
@@ -122,7 +122,7 @@ Fields = Annotated[tuple[str, ...], Field(min_length=1, max_length=250)]
 
 
 def _features(fields: tuple[str, ...]) -> tuple[Read, ...]:
-    return tuple(Read(at=f"fields/{i}", field=field, kinds=NUMBER) for i, field in enumerate(fields))
+    return listed("fields", fields, NUMBER)
 
 
 def _model(_config: Config, _inputs: Schemas) -> Schemas:
@@ -160,7 +160,6 @@ DECISION_TREE_TRAIN = TaskType(
     state=State.STREAM,
     state_change=FieldFates(window=StateFate.KEPT),
 )
-"""Decision trees."""
 
 
 class LinearRegressionTrainConfig(_TrainConfig):
@@ -182,7 +181,6 @@ LINEAR_REGRESSION_TRAIN = TaskType(
     state=State.STREAM,
     state_change=FieldFates(window=StateFate.KEPT),
 )
-"""Linear regressions."""
 
 
 class _ModelConfig(Config):
@@ -225,7 +223,6 @@ DECISION_TREE_CLASSIFY = TaskType(
     state=State.STREAM,
     state_change=FieldFates(fields=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED), initial=StateFate.KEPT),
 )
-"""Classes by decision tree."""
 
 
 class LinearRegressionPredictConfig(_ModelConfig):
@@ -248,7 +245,6 @@ LINEAR_REGRESSION_PREDICT = TaskType(
     state=State.STREAM,
     state_change=FieldFates(fields=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED), initial=StateFate.KEPT),
 )
-"""Numbers by linear regression."""
 
 
 class ErrorEstimateConfig(Config):
@@ -275,14 +271,13 @@ ERROR_ESTIMATE = TaskType(
         Read(at="observed", field=config.observed, kinds=NUMBER),
         Read(at="prediction", field=config.prediction, kinds=NUMBER),
         Read(at="average", field=config.average, kinds=NUMBER, port="average"),
-        *(Read(at=f"by/{i}", field=key, port=port) for port in ("in", "average") for i, key in enumerate(config.by)),
+        *(read for port in ("in", "average") for read in listed("by", config.by, port=port)),
     ),
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("error", Kind.FLOAT)},
     state=State.KEY,
     key_fields=key_of,
     state_change=FieldFates(prediction=StateFate.KEPT),
 )
-"""Errors of predictions."""
 
 
 class AnnotateClassConfig(Config):
@@ -313,14 +308,4 @@ ANNOTATE_CLASS = TaskType(
     state_change=FieldFates(classes=StateFate.KEPT, window=StateFate.KEPT),
     keeps_events=True,
     emission=Emission.MANY,
-)
-"""Classes to learn from."""
-
-PREDICTIVE_TYPES = (
-    DECISION_TREE_TRAIN,
-    LINEAR_REGRESSION_TRAIN,
-    DECISION_TREE_CLASSIFY,
-    LINEAR_REGRESSION_PREDICT,
-    ERROR_ESTIMATE,
-    ANNOTATE_CLASS,
 )

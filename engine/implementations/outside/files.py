@@ -18,27 +18,14 @@ import pyarrow.parquet
 from bridge.output_messages import event_texts
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.file_stores import check_name, file_store
-from engine.implementations.values import contents, field_value, texts, with_field, with_receipts
+from engine.implementations.values import contents, field_value, one_port, replaced, texts, with_receipts
 from engine.plan import Subscribed, unfit
 from engine.records.state import Staged
-from engine.side_effect import MESSAGES, Act, ActingBehaviour, EventNames
-from engine.tasks.outside import (
-    BLOB_DOWNLOAD,
-    BLOB_UPLOAD,
-    FILE_SINK,
-    MQTT_PUBLISH,
-    NULL_SINK,
-    ZIP_FILES,
-    BlobDownloadConfig,
-    BlobUploadConfig,
-    FileSinkConfig,
-    MqttPublishConfig,
-    NullSinkConfig,
-    ZipFilesConfig,
-)
+from engine.side_effect import MESSAGES, ActingBehaviour, EventNames
+from engine.tasks import outside as described
 
 
-def _blob_upload(config: BlobUploadConfig) -> Behaviour:
+def _blob_upload(config: described.BlobUploadConfig) -> Behaviour:
     """A blob without a name is named by its content. A blob with a name replaces the one of the same name.
 
     A repeated batch writes the same blobs in the same order, so it has no further effect.
@@ -68,11 +55,10 @@ def _blob_upload(config: BlobUploadConfig) -> Behaviour:
             kept.put(name, blob)
         return {"out": PortEmission(with_receipts(events, names))}
 
-    act: Act = upload
-    return ActingBehaviour(act=act)
+    return ActingBehaviour(act=upload)
 
 
-def _blob_download(config: BlobDownloadConfig) -> Behaviour:
+def _blob_download(config: described.BlobDownloadConfig) -> Behaviour:
     """A blob that several events name is read once per call.
 
     >>> from pathlib import Path
@@ -98,13 +84,13 @@ def _blob_download(config: BlobDownloadConfig) -> Behaviour:
             for name in dict.fromkeys(names)
         }
         values = pa.array([found[name] for name in names], pa.string())
-        return {"out": PortEmission(with_field(events, config.into, values))}
+        return {"out": PortEmission(replaced(events, config.into, values))}
 
     return download
 
 
-blob_upload = Implementation(type=BLOB_UPLOAD, make=_blob_upload)
-blob_download = Implementation(type=BLOB_DOWNLOAD, make=_blob_download)
+blob_upload = Implementation(type=described.BLOB_UPLOAD, make=_blob_upload)
+blob_download = Implementation(type=described.BLOB_DOWNLOAD, make=_blob_download)
 
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -114,7 +100,7 @@ _WAITING = ("waiting",)
 """The state's key for the number of files in the incomplete archive. Each file is kept under its place."""
 
 
-def _zip_files(config: ZipFilesConfig) -> Behaviour:
+def _zip_files(config: described.ZipFilesConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """Emits an archive at the event that completes it. Two files of the same name are both in it.
 
     >>> from engine.trial import try_out
@@ -123,23 +109,19 @@ def _zip_files(config: ZipFilesConfig) -> Behaviour:
     >>> [each["files"] for each in made], zipfile.ZipFile(io.BytesIO(base64.b64decode(made[1]["archive"]))).namelist()
     ([2, 2], ['2.txt', '3.txt'])
     """
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        blobs = contents(events, config.field, config.encoding)
-        names = [check_name(config.name, each) for each in texts(events, config.name)]
-        before = state.get(_WAITING) or 0
-        files = [tuple(state.get((place,))) for place in range(before)]
-        archives, ends = [], []
-        for at, file in enumerate(zip(names, blobs, strict=True)):
-            files.append(file)
-            if len(files) >= config.files:
-                archives.append({"archive": base64.b64encode(_zipped(files)).decode(), "files": len(files)})
-                ends.append(at)
-                files = []
-        _keep_waiting(state, files, before, anew=bool(ends))
-        return {"out": PortEmission(pa.RecordBatch.from_pylist(archives, schema=_ARCHIVES), np.array(ends, np.int64))}
-
-    return behave
+    blobs = contents(events, config.field, config.encoding)
+    names = [check_name(config.name, each) for each in texts(events, config.name)]
+    before = state.get(_WAITING) or 0
+    files = [tuple(state.get((place,))) for place in range(before)]
+    archives, ends = [], []
+    for at, file in enumerate(zip(names, blobs, strict=True)):
+        files.append(file)
+        if len(files) >= config.files:
+            archives.append({"archive": base64.b64encode(_zipped(files)).decode(), "files": len(files)})
+            ends.append(at)
+            files = []
+    _keep_waiting(state, files, before, anew=bool(ends))
+    return PortEmission(pa.RecordBatch.from_pylist(archives, schema=_ARCHIVES), np.array(ends, np.int64))
 
 
 def _keep_waiting(state: Staged, files: Sequence[tuple[str, bytes]], before: int, *, anew: bool) -> None:
@@ -163,13 +145,13 @@ def _zipped(files: Sequence[tuple[str, bytes]]) -> bytes:
     return content.getvalue()
 
 
-zip_files = Implementation(type=ZIP_FILES, make=_zip_files)
+zip_files = Implementation(type=described.ZIP_FILES, make=one_port(_zip_files))
 
 
 _RECEIPTS = pa.schema({"file": pa.string(), "events": pa.int64()})
 
 
-def _file_sink(config: FileSinkConfig) -> Behaviour:
+def _file_sink(config: described.FileSinkConfig) -> Behaviour:
     """A repeated batch has the same events, so its file replaces the earlier one.
 
     >>> from pathlib import Path
@@ -199,8 +181,7 @@ def _file_sink(config: FileSinkConfig) -> Behaviour:
             )
         }
 
-    act: Act = write
-    return ActingBehaviour(act=act, whole=True)
+    return ActingBehaviour(act=write, whole=True)
 
 
 def _lines(events: pa.RecordBatch) -> bytes:
@@ -213,7 +194,7 @@ def _parquet(events: pa.RecordBatch) -> bytes:
     return content.getvalue()
 
 
-def _null_sink(_config: NullSinkConfig) -> Behaviour:
+def _null_sink(_config: described.NullSinkConfig) -> Behaviour:
     """Emits nothing.
 
     >>> from engine.trial import try_out
@@ -223,14 +204,14 @@ def _null_sink(_config: NullSinkConfig) -> Behaviour:
     return lambda _port, _events, _state: {}
 
 
-file_sink = Implementation(type=FILE_SINK, make=_file_sink)
-null_sink = Implementation(type=NULL_SINK, make=_null_sink)
+file_sink = Implementation(type=described.FILE_SINK, make=_file_sink)
+null_sink = Implementation(type=described.NULL_SINK, make=_null_sink)
 
 
 _MESSAGES = pa.schema({"topic": pa.string(), "event": pa.string()})
 
 
-def _mqtt_publish(config: MqttPublishConfig) -> Behaviour:
+def _mqtt_publish(config: described.MqttPublishConfig) -> Behaviour:
     """Events are passed on at once. Their messages are sent after the batch is recorded.
 
     >>> from engine.trial import try_out
@@ -248,8 +229,7 @@ def _mqtt_publish(config: MqttPublishConfig) -> Behaviour:
             MESSAGES: PortEmission(pa.record_batch([topics, texts], schema=_MESSAGES)),
         }
 
-    act: Act = publish
-    return ActingBehaviour(act=act)
+    return ActingBehaviour(act=publish)
 
 
-mqtt_publish = Implementation(type=MQTT_PUBLISH, make=_mqtt_publish)
+mqtt_publish = Implementation(type=described.MQTT_PUBLISH, make=_mqtt_publish)

@@ -56,7 +56,7 @@ from engine.implementations.outside.postgresql_connection import connect_tracele
 from engine.implementations.values import label, with_receipts
 from engine.outside import HostBarred
 from engine.records.state import Staged
-from engine.side_effect import Act, ActingBehaviour, EventNames, OutsideUnreachable
+from engine.side_effect import ActingBehaviour, EventNames, OutsideUnreachable
 from engine.tasks.outside import TABLE_INSERT, TABLE_RANGE_QUERY, TableInsertConfig, TableRangeQueryConfig, Where
 
 _SERVERS = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgresql"})
@@ -217,8 +217,7 @@ def _table_insert(config: TableInsertConfig) -> Behaviour:
         place = f"{database.label}/{config.table}"
         return {"out": PortEmission(with_receipts(events, [f"{place}#{name}" for name in event_names]))}
 
-    act: Act = write
-    return ActingBehaviour(act=act)
+    return ActingBehaviour(act=write)
 
 
 def _insert(database: Database, config: TableInsertConfig, events: pa.RecordBatch, names: EventNames) -> None:
