@@ -119,11 +119,11 @@ class CellLink:
         self._left -= 1
         try:
             with self._made(request, late) as made:
-                socket.send_fds(self._own, [_encoded(Connected())], [made.fileno()], _KEPT)
+                socket.send_fds(self._own, [msgspec.msgpack.encode(Connected())], [made.fileno()], _KEPT)
         except OSError as error:
             try:
                 why = Connected(number=error.errno or errno.EACCES, why=(error.strerror or str(error))[:500])
-                self._own.send(_encoded(why), _KEPT)
+                self._own.send(msgspec.msgpack.encode(why), _KEPT)
             except OSError:
                 return False
         return self._left > 0
@@ -151,10 +151,6 @@ def plain(host: str) -> str:
         return spelling(ip_address(host))
     except ValueError:
         return host.lower().removesuffix(".")
-
-
-def _encoded(answer: Connected) -> bytes:
-    return msgspec.msgpack.encode(answer)
 
 
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from engine.code.cell.parent import main; main(sys.argv[2])"

@@ -26,7 +26,7 @@ from bridge.spools.log import packed
 from dags import Kind
 from engine.behaviour import Implementation, PortEmission, Refusal, RefusingBehaviour, TakeOutcome
 from engine.code.cell.batch_calls import BatchOutcome, called
-from engine.code.cell.calls import EventCalls, Failure, Outcome, WrongOutput, failure, load
+from engine.code.cell.calls import EventCalls, Failure, Outcome, failure, load
 from engine.code.cell.parent import LOADING, CellRequest, frames_in
 from engine.code.cells import CellEnd, Connections, NoCells, cells
 from engine.code.store import NoCode, WheelCheck, read_source
@@ -41,7 +41,7 @@ FUNCTION_SECONDS = 20.0
 WRONG = Failure("WrongOutput", "its process sends something that its function did not give")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Function:
     """A function of a published source; made by the implementation of the type `code`."""
 
@@ -58,10 +58,39 @@ class Function:
     wheels: tuple[str, ...] = ()
     """The files that it imports from besides what is installed."""
 
-    @property
+    @cached_property
     def source(self) -> str:
-        """Its source. Raises `NoCode`."""
+        """Its source, read once. Raises `NoCode`."""
         return read_source(self.path)
+
+    def loaded(self) -> Callable[[Any], Any] | Failure:
+        """The function, loaded into this process; or why it cannot be. Raises `NoCode`."""
+        source = self.source
+        try:
+            return load(self.digest, source, self.entry)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
+            return unloadable(failure(error, self.digest))
+
+    def in_cell(self, per: str, events: pa.RecordBatch, late: float) -> CellEnd:
+        """Call it in a new cell, for some events one by one or as a batch."""
+        request = CellRequest(
+            digest=self.digest,
+            source=self.source,
+            entry=self.entry,
+            per=per,
+            needed=dict(self.needed),
+            fields=dict(self.fields),
+            count=len(events),
+            columns=columns_of(events) if per == "event" else [],
+            batch=packed(events) if per == "batch" else b"",
+        )
+        return cells(per).run(
+            msgspec.msgpack.encode(request),
+            path=self.path,
+            seconds=max(1.0, late - time.monotonic()),
+            wheels=self.wheels,
+            connections=self.connections,
+        )
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -77,18 +106,15 @@ class Failed(msgspec.Struct, frozen=True):
         return Failure(self.error[:100], self.message[:1_000], self.traceback[:8_000])
 
 
-def loaded(function: Function) -> Callable[[Any], Any] | Failure:
-    """The function, loaded into this process; or why it cannot be. Raises `NoCode`."""
-    source = function.source
-    try:
-        return load(function.digest, source, function.entry)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
-        return unloadable(failure(error, function.digest))
-
-
 def unloadable(found: Failure) -> Failure:
     """The failure of a source that cannot be loaded, as it is shown."""
     return found._replace(message=f"it cannot be loaded: {found.message}")
+
+
+def ended(ending: CellEnd) -> Failure:
+    """The failure that a cell has ended before its time."""
+    why = ending.why or "it ended its process"
+    return Failure("CodeEnded", f"while it was loaded, {why}" if ending.at == LOADING else why)
 
 
 class FunctionOutcome(NamedTuple):
@@ -178,10 +204,10 @@ class EventsInWorker:
 
     @cached_property
     def _calls(self) -> EventCalls | Failure:
-        found = loaded(self._function)
-        if isinstance(found, Failure):
-            return found
-        return EventCalls(found, self._function.digest, self._function.needed, self._function.fields)
+        function, loaded = self._function, self._function.loaded()
+        if isinstance(loaded, Failure):
+            return loaded
+        return EventCalls(loaded, function.digest, function.needed, function.fields)
 
 
 class EventsInCells:
@@ -192,11 +218,11 @@ class EventsInCells:
 
     def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
         """What the function makes of events."""
-        found = _EventBatch(self._function, self._source, events)
-        found.work_off()
+        batch = _EventBatch(self._function, events)
+        batch.work_off()
         pieces = []
         for first in range(0, len(events), MOST_AT_ONCE):
-            some = found.outcomes[first : first + MOST_AT_ONCE]
+            some = batch.outcomes[first : first + MOST_AT_ONCE]
             try:
                 made = made_of(some, self._function.fields)
             except (ValueError, TypeError, OverflowError):
@@ -204,18 +230,13 @@ class EventsInCells:
             pieces.append((first, made))
         return joined_pieces(pieces, self._function.fields)
 
-    @cached_property
-    def _source(self) -> str:
-        return self._function.source
-
 
 class _EventBatch:
     """The events of one batch, and what has become of them so far."""
 
-    def __init__(self, function: Function, source: str, events: pa.RecordBatch) -> None:
+    def __init__(self, function: Function, events: pa.RecordBatch) -> None:
         self.outcomes: list[Outcome] = []
         self._function = function
-        self._source = source
         self._events = events
         self._blamed: dict[int, Failure] = {}
         """Events that ended their cells."""
@@ -242,7 +263,7 @@ class _EventBatch:
 
     def _run(self, first: int, end: int) -> Failure | None:
         """Run a cell for some events; why none of the rest can be run."""
-        ending = self._ending(first, end)
+        ending = self._function.in_cell("event", self._events.slice(first, end - first), self._late)
         try:
             messages = [_OUTCOME_MESSAGE.decode(each) for each in frames_in(ending.results)]
         except msgspec.MsgspecError:
@@ -255,10 +276,9 @@ class _EventBatch:
             del self.outcomes[first:]
             return WRONG
         if len(self.outcomes) < end:
-            why = Failure("CodeEnded", ending.why or "it ended its process")
             if ending.at == LOADING:
-                return why._replace(message=f"while it was loaded, {why.message}")
-            self._blame(first, end, ending.at, why)
+                return ended(ending)
+            self._blame(first, end, ending.at, ended(ending))
         return None
 
     def _blame(self, first: int, end: int, at: int, why: Failure) -> None:
@@ -272,27 +292,6 @@ class _EventBatch:
         self._blamed[blamed] = why
         if len(self._blamed) >= MOST_ENDS:
             self._until = blamed + 1
-
-    def _ending(self, first: int, end: int) -> CellEnd:
-        function = self._function
-        request = CellRequest(
-            digest=function.digest,
-            source=self._source,
-            entry=function.entry,
-            per="event",
-            needed=dict(function.needed),
-            fields=dict(function.fields),
-            count=end - first,
-            columns=columns_of(self._events.slice(first, end - first)),
-        )
-        seconds = max(1.0, self._late - time.monotonic())
-        return cells("event").run(
-            msgspec.msgpack.encode(request),
-            path=function.path,
-            seconds=seconds,
-            wheels=function.wheels,
-            connections=function.connections,
-        )
 
 
 _HOPELESS = 20
@@ -367,45 +366,18 @@ class Batches:
             return _Unable(function)
         try:
             return called(function, events, self._function.fields)
-        except WrongOutput as error:
-            return Failure("WrongOutput", str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
             return failure(error, self._function.digest)
 
     @cached_property
     def _loaded(self) -> Callable[[Any], Any] | Failure:
-        return loaded(self._function)
-
-    @cached_property
-    def _source(self) -> str:
-        return self._function.source
+        return self._function.loaded()
 
     def _in_cell(self, events: pa.RecordBatch, late: float) -> BatchOutcome | Failure | _Unable:
-        function = self._function
-        request = CellRequest(
-            digest=function.digest,
-            source=self._source,
-            entry=function.entry,
-            per="batch",
-            needed=dict(function.needed),
-            fields=dict(function.fields),
-            count=len(events),
-            batch=packed(events),
-        )
-        seconds = max(1.0, late - time.monotonic())
-        ending = cells("batch").run(
-            msgspec.msgpack.encode(request),
-            path=function.path,
-            seconds=seconds,
-            wheels=function.wheels,
-            connections=function.connections,
-        )
+        ending = self._function.in_cell("batch", events, late)
         frames = frames_in(ending.results)
         if not frames:
-            why = Failure("CodeEnded", ending.why or "it ended its process")
-            if ending.at == LOADING:
-                return _Unable(why._replace(message=f"while it was loaded, {why.message}"))
-            return why
+            return _Unable(ended(ending)) if ending.at == LOADING else ended(ending)
         try:
             return self._read(_BATCH_MESSAGE.decode(frames[0]), len(events))
         except (msgspec.MsgspecError, ValueError, TypeError, OverflowError):

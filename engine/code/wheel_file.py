@@ -52,11 +52,7 @@ class Wheel(NamedTuple):
 def read_wheel(content: bytes) -> Wheel:
     """What a wheel says of itself. Raises `UnfitWheel`."""
     if len(content) > MOST_WHEEL_BYTES:
-        raise UnfitWheel(
-            "wheel-too-large",
-            f"the wheel has {len(content):,} bytes; the most allowed are {MOST_WHEEL_BYTES:,}",
-            "use a smaller package, or have an operator install it on the hosts",
-        )
+        raise _too_large(f"the wheel has {len(content):,} bytes; the most allowed are {MOST_WHEEL_BYTES:,}")
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             return _read(archive)
@@ -77,10 +73,8 @@ def _read(archive: zipfile.ZipFile) -> Wheel:
     name, version = _one(metadata, "Name"), _one(metadata, "Version")
     found = _identity(name, version)
     if _identity(*infos[0].removesuffix(".dist-info").rpartition("-")[::2]) != found:
-        raise UnfitWheel(
-            "wrong-metadata",
-            f"its folder {infos[0][:200]!r} is not that of version {version!r} of {name!r}, which its metadata names",
-            "build the wheel anew",
+        raise _wrong(
+            f"its folder {infos[0][:200]!r} is not that of version {version!r} of {name!r}, which its metadata names"
         )
     _check_pure(files, kind)
     _check_python(metadata)
@@ -93,21 +87,13 @@ def _identity(name: str, version: str) -> tuple[str, str]:
     try:
         return str(canonicalize_name(name, validate=True)), str(Version(version))
     except (InvalidName, InvalidVersion):
-        raise UnfitWheel(
-            "wrong-metadata",
-            f"{name[:100]!r} and {version[:100]!r} are not a name and a version of a package",
-            "build the wheel anew",
-        ) from None
+        raise _wrong(f"{name[:100]!r} and {version[:100]!r} are not a name and a version of a package") from None
 
 
 def _safe_files(archive: zipfile.ZipFile) -> list[str]:
     entries = archive.infolist()
     if len(entries) > _MOST_FILES or sum(entry.file_size for entry in entries) > _MOST_UNPACKED:
-        raise UnfitWheel(
-            "wheel-too-large",
-            f"it has more than {_MOST_FILES:,} files, or {_MOST_UNPACKED:,} bytes when it is unpacked",
-            "use a smaller package, or have an operator install it on the hosts",
-        )
+        raise _too_large(f"it has more than {_MOST_FILES:,} files, or {_MOST_UNPACKED:,} bytes when it is unpacked")
     seen: set[str] = set()
     for entry in entries:
         # As it is in the archive: zipfile ends names at a zero byte, and others do not.
@@ -154,7 +140,7 @@ def _fields(archive: zipfile.ZipFile, name: str) -> dict[str, list[str]]:
 def _one(fields: dict[str, list[str]], name: str) -> str:
     values = fields.get(name.lower(), [])
     if len(values) != 1 or not values[0].isprintable() or not 0 < len(values[0]) <= 100:  # noqa: PLR2004 - as for modules
-        raise UnfitWheel("wrong-metadata", f"its metadata has no single field {name!r}", "build the wheel anew")
+        raise _wrong(f"its metadata has no single field {name!r}")
     return values[0]
 
 
@@ -211,9 +197,7 @@ def _required(metadata: dict[str, list[str]]) -> tuple[str, ...]:
             requirement = Requirement(text)
             needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
         except (InvalidRequirement, ValueError, KeyError) as error:
-            raise UnfitWheel(
-                "wrong-metadata", f"its Requires-Dist {text[:100]!r} cannot be read", "build the wheel anew"
-            ) from error
+            raise _wrong(f"its Requires-Dist {text[:100]!r} cannot be read") from error
         if needed:
             requirement.marker = None
             found.append(str(requirement))
@@ -222,3 +206,11 @@ def _required(metadata: dict[str, list[str]]) -> tuple[str, ...]:
 
 def _no_wheel(why: str) -> UnfitWheel:
     return UnfitWheel("not-a-wheel", why, "send the file `.whl` of a package as it is")
+
+
+def _wrong(why: str) -> UnfitWheel:
+    return UnfitWheel("wrong-metadata", why, "build the wheel anew")
+
+
+def _too_large(why: str) -> UnfitWheel:
+    return UnfitWheel("wheel-too-large", why, "use a smaller package, or have an operator install it on the hosts")

@@ -5,6 +5,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory

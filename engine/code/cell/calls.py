@@ -135,21 +135,21 @@ def file_of(digest: str) -> str:
 
 def failure(error: BaseException, digest: str) -> Failure:
     """An error as text; the traceback shows only lines of the published source."""
-    frames = [
-        each
-        for each in traceback.extract_tb(error.__traceback__, limit=-_MOST_FRAMES)
-        if each.filename == file_of(digest)
-    ]
+    if isinstance(error, WrongOutput):
+        return Failure(WrongOutput.__name__, str(error))
     if isinstance(error, SyntaxError):
         text = "".join(traceback.format_exception_only(error))
     else:
-        text = "".join(traceback.format_list(frames))
+        frames = traceback.extract_tb(error.__traceback__, limit=-_MOST_FRAMES)
+        text = "".join(traceback.format_list(frame for frame in frames if frame.filename == file_of(digest)))
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - it calls the published code
         message = "its message cannot be shown"
     return Failure(
-        _sound(type(error).__name__)[:100], _sound(message)[:_LONGEST_MESSAGE], _sound(text)[-_LONGEST_TRACEBACK:]
+        _sound(type(error).__name__)[:100],
+        _sound(message)[:_LONGEST_MESSAGE],
+        _sound(text)[-_LONGEST_TRACEBACK:],
     )
 
 
@@ -188,8 +188,6 @@ class EventCalls:
                     event[name] = giver(event[name])
             # The function may change what it gets.
             return self._taken(event, self._function(dict(event)))
-        except WrongOutput as error:
-            return Failure("WrongOutput", str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
             return failure(error, self._digest)
 

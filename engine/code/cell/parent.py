@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-from engine.code.cell.calls import EventCalls, Failure, Outcome, WrongOutput, failure, load
+from engine.code.cell.calls import EventCalls, Failure, Outcome, failure, load
 from engine.code.cell.confinement import (
     CPU_SECONDS,
     certificate_folders,
@@ -234,8 +234,7 @@ def work(request: bytes, results: int, progress: mmap.mmap) -> None:
     try:
         function = load(asked.digest, asked.source, asked.entry)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
-        found = failure(error, asked.digest)
-        _send(results, {"unloadable": found._asdict()})
+        _send(results, {"unloadable": failure(error, asked.digest)._asdict()})
         return
     if asked.per == "batch":
         PROGRESS.pack_into(progress, 0, 0)
@@ -276,8 +275,6 @@ def _batch_outcome(asked: CellRequest, function: Any) -> Any:
         batch = stream.read_next_batch()
     try:
         found = called(function, batch, asked.fields)
-    except WrongOutput as error:
-        return {"failure": Failure("WrongOutput", str(error))._asdict()}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
         return {"failure": failure(error, asked.digest)._asdict()}
     columns = [
