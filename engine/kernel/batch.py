@@ -349,19 +349,16 @@ class _Kernel:
             streams = []
             for cause, first, batch in events:
                 fits = self._fitting(ingress, batch, schema)
-                for at, unfit in fits.unfit:
+                for at, reason, unfit in fits.unfit:
                     if self._portion.parks_at(ingress.stream, first + at, start, end):
-                        letter = Dead(
-                            instance=ingress.instance, port=ingress.port, reason=unfit.reason, events=unfit.events
-                        )
+                        letter = Dead(instance=ingress.instance, port=ingress.port, reason=reason, events=unfit)
                         self._unfit.append((ingress.stream, cause + at, letter))
-                whole = EventStream(fits.rows, fits.kept + cause)
+                stream = EventStream(fits.rows, fits.kept + cause)
                 if not self._portion.is_all:
                     positions = fits.kept + first
-                    whole = whole.take(
-                        self._portion.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
-                    )
-                streams.append(whole)
+                    own = self._portion.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
+                    stream = stream.take(own)
+                streams.append(stream)
             self._entered[ingress.origin] = joined(streams, schema)
 
     def _fitting(self, ingress: Ingress, batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:

@@ -137,21 +137,22 @@ def groups_of(rows: pa.RecordBatch, key: tuple[str, ...]) -> Numbers:
     return groups
 
 
-class UnfitEvents(NamedTuple):
-    """Events that do not fit, with the reason."""
+class Unfit(NamedTuple):
+    """Events that do not fit."""
 
+    at: int
+    """The index of the first."""
     reason: str
     events: pa.RecordBatch
 
 
 class EnteringEvents(NamedTuple):
-    """The events of a batch that fit, and the others."""
+    """Those of some events that fit, and the others."""
 
     rows: pa.RecordBatch
     kept: Numbers
-    """The index of each row in the batch."""
-    unfit: tuple[tuple[int, UnfitEvents], ...] = ()
-    """The others, each with the index of the first."""
+    """The index of each row among all events."""
+    unfit: tuple[Unfit, ...] = ()
 
 
 def entering(batch: pa.RecordBatch, schema: Schema) -> EnteringEvents:
@@ -160,7 +161,7 @@ def entering(batch: pa.RecordBatch, schema: Schema) -> EnteringEvents:
     >>> from dags import Kind
     >>> was = pa.record_batch({"t": [1.5, 2.5], "_rest": ['{"unit":"C"}', '{"unit":5}']})
     >>> now = entering(was, Schema.of(unit=Kind.STRING))
-    >>> now.rows.to_pylist(), now.kept.tolist(), [(at, unfit.reason) for at, unfit in now.unfit]
+    >>> now.rows.to_pylist(), now.kept.tolist(), [unfit[:2] for unfit in now.unfit]
     ([{'unit': 'C', '_rest': '{"t":1.5}'}], [0], [(1, "the field 'unit' should be of kind string")])
     """
     wanted = arrow_schema(schema)
@@ -171,10 +172,9 @@ def entering(batch: pa.RecordBatch, schema: Schema) -> EnteringEvents:
     def note(place: int, error: ValueError) -> None:
         unfit.setdefault(place, str(error))
 
-    rows = rows_in(_read(batch), schema, on_unfit=note)
-    kept = np.array([at for at in range(len(batch)) if at not in unfit], np.int64)
-    others = ((at, UnfitEvents(reason, batch.slice(at, 1))) for at, reason in sorted(unfit.items()))
-    return EnteringEvents(conformed(rows, wanted), kept, tuple(others))
+    rows = rows_in(map(json.loads, event_texts(batch)), schema, on_unfit=note)
+    others = (Unfit(at, reason, batch.slice(at, 1)) for at, reason in sorted(unfit.items()))
+    return EnteringEvents(conformed(rows, wanted), _others(len(batch), unfit), tuple(others))
 
 
 def from_bridge(batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:
@@ -182,54 +182,37 @@ def from_bridge(batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:
     try:
         return EnteringEvents(conformed(batch, schema), np.arange(len(batch)))
     except pa.ArrowException as error:
-        unfit = UnfitEvents(reason_of(error), batch)
-        return EnteringEvents(nothing(schema), np.empty(0, np.int64), ((0, unfit),))
+        return EnteringEvents(nothing(schema), np.empty(0, np.int64), (Unfit(0, reason_of(error), batch),))
 
 
-def _read(batch: pa.RecordBatch) -> Iterator[object]:
-    return map(json.loads, event_texts(batch))
+def _others(count: int, unfit: Collection[int]) -> Numbers:
+    """The indexes of those of so many events that fit."""
+    return np.array([at for at in range(count) if at not in unfit], np.int64)
 
 
 _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-class UnfitEvent(NamedTuple):
-    """An event that does not fit the fields of a port."""
-
-    at: int
-    reason: str
-
-
-class Fitting(NamedTuple):
-    """The events that fit a port, and those that do not."""
-
-    rows: pa.RecordBatch
-    kept: tuple[int, ...]
-    """The index of each row among all events."""
-    unfit: tuple[UnfitEvent, ...]
-
-
 def new_feeds(entries: Iterable[Entry], before: Entry | None) -> tuple[Feed, ...]:
     """The feeds of entries that are not in the entry before them, each once."""
-    known = {each.id for each in before.plan.feeds} if before is not None else set()
-    found = {each.id: each for entry in entries for each in entry.plan.feeds if each.id not in known}
-    return tuple(found.values())
+    known = {feed.id for feed in before.plan.feeds} if before is not None else set()
+    return tuple({feed.id: feed for entry in entries for feed in entry.plan.feeds if feed.id not in known}.values())
 
 
-def fitting(events: Sequence[Any], schema: pa.Schema) -> Fitting:
+def fitting(events: Sequence[Any], schema: pa.Schema) -> EnteringEvents:
     """Convert events of a dead letter to the fields of a port.
 
-    >>> fitting([{"t": 1}, {"t": "warm"}], pa.schema({"t": pa.float64()})).kept
-    (0,)
+    >>> fitting([{"t": 1}, {"t": "warm"}], pa.schema({"t": pa.float64()})).kept.tolist()
+    [0]
     """
     try:
-        return Fitting(_rows(events, schema), tuple(range(len(events))), ())
+        return EnteringEvents(_rows(events, schema), np.arange(len(events)))
     except _UNFIT:
         # Few letters have such events, and only these are checked one by one.
         unfit = {at: why for at, event in enumerate(events) if (why := _why_unfit(event, schema)) is not None}
-    kept = tuple(at for at in range(len(events)) if at not in unfit)
+    kept = _others(len(events), unfit)
     rows = _rows([events[at] for at in kept], schema)
-    return Fitting(rows, kept, tuple(UnfitEvent(at, why) for at, why in unfit.items()))
+    return EnteringEvents(rows, kept, tuple(Unfit(at, why, unshaped_rows([events[at]])) for at, why in unfit.items()))
 
 
 def unshaped_rows(events: Sequence[Any]) -> pa.RecordBatch:
@@ -331,7 +314,7 @@ class FedEvents:
         """Park the events of instances that do not run."""
         for each in self._fed:
             if each.feed.instance not in running and self._portion.is_first:
-                self._park(each.feed, each.events, "its task no longer runs")
+                self._park(each.feed, unshaped_rows(each.events), "its task no longer runs")
 
     def taken(
         self, instance: int, takes: Mapping[str, pa.Schema], streams: frozenset[str]
@@ -344,15 +327,15 @@ class FedEvents:
             parks = self._portion.parks(min(streams, default=""))
             if feed.port not in takes:
                 if parks:
-                    self._park(feed, events, f"no stream enters its task at port {feed.port!r}")
+                    self._park(feed, unshaped_rows(events), f"no stream enters its task at port {feed.port!r}")
                 continue
             fits = fitting(events, takes[feed.port])
-            for at, reason in fits.unfit if parks else ():
-                self._park(feed, events[at : at + 1], reason)
-            whole = EventStream(fits.rows, np.array(fits.kept, np.int64) + cause)
+            for unfit in fits.unfit if parks else ():
+                self._park(feed, unfit.events, unfit.reason)
+            whole = EventStream(fits.rows, fits.kept + cause)
             own = whole if self._portion.is_all else whole.take(self._portion.taken_fed(streams, fits.rows))
             found.setdefault(feed.port, []).append(own)
         return found
 
-    def _park(self, feed: Feed, events: Sequence[Any], reason: str) -> None:
-        self._dead.append(Dead(instance=feed.instance, port=feed.port, reason=reason, events=unshaped_rows(events)))
+    def _park(self, feed: Feed, events: pa.RecordBatch, reason: str) -> None:
+        self._dead.append(Dead(instance=feed.instance, port=feed.port, reason=reason, events=events))

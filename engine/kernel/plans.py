@@ -32,13 +32,11 @@ from engine.plan import (
     Bridged,
     Entry,
     FormerTask,
-    Plan,
     PlanPart,
     Port,
     Slot,
     SlotState,
     StateChange,
-    StateImport,
     is_switch,
 )
 from engine.records.record import Cut, EmittedEvents
@@ -220,14 +218,6 @@ def layout_of(entry: Entry, behaviours: Mapping[int, Behaviour]) -> Layout:
     return kept
 
 
-def brought(begun: Iterable[Entry], before: Plan | None) -> Iterator[StateImport]:
-    """The imports of a batch in which entries take effect; `before` is the plan until then, if any."""
-    here = before.instances if before is not None else frozenset()
-    for entry in begun:
-        # An instance that returns and never left goes on as it is.
-        yield from (each for each in entry.plan.imports if each.job != entry.plan.job or each.instance not in here)
-
-
 _UNCHANGED = "why its state could not be transformed, in group "
 """The note of a key group whose transformation failed begins with this, before the group."""
 _unpack = msgspec.msgpack.Decoder().decode
@@ -332,19 +322,19 @@ def cuts_at(layout: Layout, end: Offset) -> Iterator[Cut]:
 
 def cut_markers(layout: Layout, cuts: Sequence[Cut], state: InstanceStates) -> Iterator[EmittedEvents]:
     """The markers, which follow the events of every stream that leaves a part with a cut."""
-    forwarded = dict.fromkeys(each.origin for each in layout.entry.plan.forwards)
+    forwarded = dict.fromkeys(forward.origin for forward in layout.entry.plan.forwards)
     for cut in cuts:
-        for origin in forwarded:
-            if origin.instance in cut.instances:
-                yield EmittedEvents(
-                    origin=origin, first=state.of(origin.instance).advance(origin.port, 1), marker=cut.name
-                )
+        yield from _marked((origin for origin in forwarded if origin.instance in cut.instances), cut.name, state)
 
 
 def switch_markers(entries: Sequence[Entry], state: InstanceStates) -> Iterator[EmittedEvents]:
     """The markers of switches, at the place where their plans take effect."""
-    for switch in (each for entry in entries if (each := entry.plan.switch) is not None):
-        for origin in switch.announces:
-            yield EmittedEvents(
-                origin=origin, first=state.of(origin.instance).advance(origin.port, 1), marker=switch.marker
-            )
+    for entry in entries:
+        if (switch := entry.plan.switch) is not None:
+            yield from _marked(switch.announces, switch.marker, state)
+
+
+def _marked(origins: Iterable[Port], marker: str, state: InstanceStates) -> Iterator[EmittedEvents]:
+    for origin in origins:
+        first = state.of(origin.instance).advance(origin.port, 1)
+        yield EmittedEvents(origin=origin, first=first, marker=marker)

@@ -12,7 +12,6 @@ from engine.behaviour import Behaviour, behaviours_of
 from engine.kernel.batch import Arrived, BatchTime, run_batch
 from engine.kernel.batch_rows import Span
 from engine.kernel.entering_events import Portion, new_feeds
-from engine.kernel.plans import brought
 from engine.kernel.task_bounds import EventCost
 from engine.kernel.watchdog import Attempt
 from engine.outside import HostOutside
@@ -110,30 +109,25 @@ class Worker:
         return self._folder.is_stopped() or self._folder.made_at() != self._made_at
 
     def _state_before(self, batch: int, portion: Portion) -> InstanceStates:
-        kept = self._kept.get(portion.shard)
-        if kept is None or kept.state.version >= batch:
-            kept = None
-        if portion.is_all:
-            if kept is None or isinstance(kept.state, ShardStates):
+        state, division = self._kept.get(portion.shard) or (None, portion.division)
+        if state is None or state.version >= batch or isinstance(state, ShardStates) == portion.is_all:
+            if portion.is_all:
                 return self._store.state(batch)
-            kept.state.discard()
-            self._store.catch_up(kept.state, batch)
-            return kept.state
-        if kept is not None and isinstance(kept.state, ShardStates) and self._catches_up(kept, batch, portion):
-            return kept.state
+        elif not isinstance(state, ShardStates):
+            self._store.catch_up(state, batch)
+            return state
+        elif self._catches_up(state, division, batch, portion):
+            return state
         return self._store.shard_state(batch, portion.shard, portion.owns)
 
-    def _catches_up(self, kept: "_Kept", batch: int, portion: Portion) -> bool:
+    def _catches_up(self, state: ShardStates, division: Division, batch: int, portion: Portion) -> bool:
         """Bring the state of a shard to a batch from the records since; False if it has another part by now."""
-        division = kept.division
 
         def stays(header: Header) -> bool:
             nonlocal division
             before, division = division, self._folder.entry(header.end.entry).division
             return before.moves_nothing(division)
 
-        state = kept.state
-        assert isinstance(state, ShardStates)  # noqa: S101 - for the type checker
         return self._store.catch_up_shard(state, batch, stays) and division.moves_nothing(portion.division)
 
     def _made_behaviours(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
@@ -148,8 +142,15 @@ class Worker:
 
     def _imports(self, span: Span, begun: Sequence[Entry]) -> list[Table]:
         """The states of the instances that begin in this batch with state from elsewhere."""
-        before = self._folder.entry(span.start.entry).plan if span.start.entry else None
-        return list(imported(self._root, brought(begun, before)))
+        here = self._folder.entry(span.start.entry).plan.instances if span.start.entry else frozenset()
+        wanted = (
+            each
+            for entry in begun
+            for each in entry.plan.imports
+            # An instance that returns and never left goes on as it is.
+            if each.job != entry.plan.job or each.instance not in here
+        )
+        return list(imported(self._root, wanted))
 
     def _begun(self, span: Span) -> Iterator[Entry]:
         """The entries of the log that take effect in a batch, even if all but the last are skipped."""
