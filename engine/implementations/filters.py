@@ -8,7 +8,7 @@ make the same text on every machine.
 import base64
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,19 +34,12 @@ _LARGEST_FILE = described.MOST_FILTER_BITS // 6 + 1_000
 
 
 def _digest(value: str) -> bytes:
-    """The digest of a value, the same on every machine."""
     return hashlib.blake2b(value.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
-def _digest_number(value: str) -> int:
-    """The digest of a value, as a number for filters."""
-    return int.from_bytes(_digest(value), "big", signed=True)
-
-
-def _digest_numbers(digests: bytes) -> Iterator[int]:
-    """Concatenated digests, as numbers for filters."""
-    for at in range(0, len(digests), _DIGEST_BYTES):
-        yield int.from_bytes(digests[at : at + _DIGEST_BYTES], "big", signed=True)
+def _digest_number(digest: bytes) -> int:
+    """A digest as a number for filters."""
+    return int.from_bytes(digest, "big", signed=True)
 
 
 def _bloom_of(members: Iterable[int], expected: int, false_positives: float) -> "Bloom":
@@ -58,11 +51,6 @@ def _bloom_of(members: Iterable[int], expected: int, false_positives: float) -> 
     made = Bloom(expected, false_positives, int)
     made.update(members)
     return made
-
-
-def _model_of(bloom: "Bloom", expected: int, false_positives: float) -> str:
-    """The text of a filter."""
-    return f"{_KIND}:{expected}:{false_positives!r}:{base64.b64encode(bloom.save_bytes()).decode()}"
 
 
 def _bloom_in(model: str) -> "Bloom":
@@ -88,7 +76,8 @@ def _bloom_in(model: str) -> "Bloom":
 def _bloom_for(members: described.Members) -> "Bloom":
     """Make the filter of a config, in a worker."""
     if members.file is None:
-        return _bloom_of(map(_digest_number, members.known), members.expected, members.false_positives)
+        known = map(_digest_number, map(_digest, members.known))
+        return _bloom_of(known, members.expected, members.false_positives)
     path = Path(members.file.path)
     try:
         if path.stat().st_size > _LARGEST_FILE:
@@ -232,7 +221,7 @@ def _looked_up(events: pa.RecordBatch, config: described.LookedUp, bloom: "Bloom
 def _belongs(column: pa.Array, bloom: "Bloom") -> Flags:
     """True where a value is in the set. Each distinct value is looked up once."""
     encoded = column.cast(pa.string()).dictionary_encode()
-    found = pa.array([_digest_number(value) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
+    found = pa.array([_digest_number(_digest(value)) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
     return _flags(found.take(encoded.indices))
 
 
@@ -291,8 +280,10 @@ def _newest(
 
 
 def _model(digests: bytes, config: described.BloomFilterTrainConfig) -> str:
-    bloom = _bloom_of(_digest_numbers(digests), config.expected, config.false_positives)
-    return _model_of(bloom, config.expected, config.false_positives)
+    """The text of the filter of concatenated digests."""
+    members = (_digest_number(digests[at : at + _DIGEST_BYTES]) for at in range(0, len(digests), _DIGEST_BYTES))
+    bloom = _bloom_of(members, config.expected, config.false_positives)
+    return f"{_KIND}:{config.expected}:{config.false_positives!r}:{base64.b64encode(bloom.save_bytes()).decode()}"
 
 
 def _trained_bloom_filter(config: described.TrainedBloomFilterConfig) -> Behaviour:

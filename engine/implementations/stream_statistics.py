@@ -144,28 +144,6 @@ def _interpolate(config: described.InterpolateConfig, events: pa.RecordBatch, st
     return PortEmission(replaced(events, config.field, pa.array(values, pa.float64())))
 
 
-def _last_values(
-    _old: described.InterpolateConfig, new: described.InterpolateConfig, _key: tuple[Any, ...], values: list[float]
-) -> list[float]:
-    """The state for a smaller window."""
-    return values[-new.window :]
-
-
-def _estimated(
-    _old: Mapping[str, Any], _new: described.InterpolateConfig, _key: tuple[Any, ...], state: list[float]
-) -> list[float]:
-    """The estimate of a Kalman filter as the last value."""
-    return state[:1]
-
-
-def _measured(
-    _old: Mapping[str, Any], new: described.KalmanFilterConfig, _key: tuple[Any, ...], values: list[float]
-) -> list[float] | None:
-    """The mean of the last values as the estimate; its error is that of so many measurements."""
-    mean = _mean(values)
-    return None if mean is None else [mean, new.sensor_noise / len(values)]
-
-
 def _mean(values: list[float]) -> float | None:
     total = 0.0
     for value in values:
@@ -206,11 +184,19 @@ block_window_average = Implementation(type=described.BLOCK_WINDOW_AVERAGE, make=
 interpolate = Implementation(
     type=described.INTERPOLATE,
     make=one_port(_interpolate),
-    transform=_last_values,
-    continues={"kalman_filter": _estimated},
+    transform=lambda _old, new, _key, values: values[-new.window :],
+    # The estimate is the last value.
+    continues={"kalman_filter": lambda _old, _new, _key, state: state[:1]},
 )
 kalman_filter = Implementation(
-    type=described.KALMAN_FILTER, make=one_port(_kalman_filter), continues={"interpolate": _measured}
+    type=described.KALMAN_FILTER,
+    make=one_port(_kalman_filter),
+    # The mean of the last values is the estimate, and its error is that of so many measurements.
+    continues={
+        "interpolate": lambda _old, new, _key, values: (
+            [_mean(values), new.sensor_noise / len(values)] if values else None
+        )
+    },
 )
 
 
@@ -261,16 +247,6 @@ def _second_order_moment(config: described.SecondOrderMomentConfig) -> Behaviour
         return {"out": PortEmission(replaced(events, "second_order_moment", pa.array(moments)))}
 
     return behave
-
-
-def _first_counters(
-    _old: described.SecondOrderMomentConfig,
-    new: described.SecondOrderMomentConfig,
-    _key: tuple[Any, ...],
-    counters: list[int],
-) -> list[int]:
-    """The state for fewer counters. They do not depend on each other."""
-    return counters[: new.counters]
 
 
 def _signs(column: pa.Array, counters: int) -> Matrix:
@@ -369,7 +345,10 @@ distinct_approx_count = Implementation(
     type=described.DISTINCT_APPROX_COUNT, make=_distinct_approx_count, transform=_coarser
 )
 second_order_moment = Implementation(
-    type=described.SECOND_ORDER_MOMENT, make=_second_order_moment, transform=_first_counters
+    type=described.SECOND_ORDER_MOMENT,
+    make=_second_order_moment,
+    # Counters do not depend on each other.
+    transform=lambda _old, new, _key, counters: counters[: new.counters],
 )
 
 
@@ -444,16 +423,8 @@ def _windows(
     return _Windows(np.array(values), np.array(ends, np.int64), order[np.array(came, np.int64)])
 
 
-def _last_trained(
-    _old: described.SlidingLinearRegressionConfig,
-    new: described.SlidingLinearRegressionConfig,
-    _key: tuple[Any, ...],
-    values: list[float],
-) -> list[float]:
-    """The state for fewer values."""
-    return values[-new.train :]
-
-
 sliding_linear_regression = Implementation(
-    type=described.SLIDING_LINEAR_REGRESSION, make=_sliding_linear_regression, transform=_last_trained
+    type=described.SLIDING_LINEAR_REGRESSION,
+    make=_sliding_linear_regression,
+    transform=lambda _old, new, _key, values: values[-new.train :],
 )

@@ -22,7 +22,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain, groupby
 from os import SEEK_END
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 from zlib import crc32
 
 import msgspec
@@ -78,6 +78,13 @@ class DeadPart:
 Header: TypeAlias = BatchRecord[RecordPart, EmittedPart, DeadPart, RecordPart]
 """A record without state and events, read first by `RecordFile`."""
 _pack = msgspec.msgpack.Encoder().encode
+T = TypeVar("T")
+
+
+def _like(kind: type[T], other: object, **changes: object) -> T:
+    """A record with the fields of one of another kind, but for some."""
+    same = {each.name: getattr(other, each.name) for each in fields(cast("Any", kind)) if each.name not in changes}
+    return kind(**same, **changes)
 
 
 def written_record(record: Record) -> bytes:
@@ -91,35 +98,28 @@ def written_record(record: Record) -> bytes:
         end += len(content)
         return RecordPart(end - len(content), len(content), crc32(content))
 
-    small = {each.name: getattr(record, each.name) for each in fields(record)}
-    large = {
-        "changes": part(_pack(record.changes)),
-        "imaged": {group: part(_pack(image)) for group, image in record.imaged.items()},
-        "emitted": tuple(
-            EmittedPart(
-                origin=each.origin,
-                first=each.first,
-                count=each.count,
-                marker=each.marker,
-                events=None if each.events is None else part(packed(each.events)),
-                births=each.births,
-            )
-            for each in record.emitted
+    header: Header = _like(
+        BatchRecord,
+        record,
+        changes=part(_pack(record.changes)),
+        imaged={group: part(_pack(image)) for group, image in record.imaged.items()},
+        emitted=tuple(
+            _like(EmittedPart, emitted, events=None if emitted.events is None else part(packed(emitted.events)))
+            for emitted in record.emitted
         ),
-        "dead": tuple(
-            DeadPart(
-                instance=letter.instance,
-                port=letter.port,
+        dead=tuple(
+            _like(
+                DeadPart,
+                letter,
                 # An exception's message may be unencodable, which must not fail the batch.
                 reason=letter.reason.encode(errors="replace").decode(),
                 count=letter.events.num_rows,
                 events=part(packed(letter.events)),
-                traceback=letter.traceback,
             )
             for letter in record.dead
         ),
-    }
-    return _framed(msgspec.json.encode(BatchRecord(**small | large)), parts)
+    )
+    return _framed(msgspec.json.encode(header), parts)
 
 
 def written_whole(header: Header, common: Image) -> bytes:
@@ -199,15 +199,9 @@ class RecordFile:
             return ()
         with self._opened() as file:
             read = (
-                EmittedEvents(
-                    origin=each.origin,
-                    first=each.first,
-                    events=None if each.events is None else unpacked(self._part(file, each.events)),
-                    marker=each.marker,
-                    births=each.births,
-                )
-                for each in self.header.emitted
-                if origin in {None, each.origin}
+                _like(EmittedEvents, part, events=part.events and unpacked(self._part(file, part.events)))
+                for part in self.header.emitted
+                if origin in {None, part.origin}
             )
             return tuple(read if not self.header.shards else _joined(read))
 
@@ -216,16 +210,7 @@ class RecordFile:
         if not self.header.dead:
             return ()
         with self._opened() as file:
-            return tuple(
-                Dead(
-                    instance=each.instance,
-                    port=each.port,
-                    reason=each.reason,
-                    events=unpacked(self._part(file, each.events)),
-                    traceback=each.traceback,
-                )
-                for each in self.header.dead
-            )
+            return tuple(_like(Dead, part, events=unpacked(self._part(file, part.events))) for part in self.header.dead)
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:

@@ -7,7 +7,7 @@ event, where a predictor reads it. Any tenant may have written it, so every mode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 import msgspec
 from pydantic import Field, model_validator
@@ -193,23 +193,24 @@ class _ModelConfig(Config):
     initial: str | None = None
     """The text of the first model. Without it, the result is null until a model arrives."""
 
+    kind: ClassVar[type[LinearRegression | DecisionTree]]
+    """The kind of the models."""
+
     def reads(self) -> tuple[Read, ...]:
         """The fields that are read at both ports."""
         return *_features(self.fields), Read(at="model", field=self.model, kinds=TEXT, port="model")
 
-    def check_initial(self, kind: type[M], description: str) -> None:
-        """Refuse a first model of another kind."""
-        if self.initial is not None and read_model(self.initial, kind, self.fields) is None:
-            raise ValueError(f"the initial model is of another kind; give a {description}")
+    @model_validator(mode="after")
+    def _begins_with_its_kind(self) -> Self:
+        if self.initial is not None and read_model(self.initial, self.kind, self.fields) is None:
+            raise ValueError(f"the initial model is of another kind; give a {_NAMES[self.kind].replace('_', ' ')}")
+        return self
 
 
 class DecisionTreeClassifyConfig(_ModelConfig):
     """The fields for decision trees, and the first tree."""
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        self.check_initial(DecisionTree, "decision tree")
-        return self
+    kind = DecisionTree
 
 
 DECISION_TREE_CLASSIFY = TaskType(
@@ -228,10 +229,7 @@ DECISION_TREE_CLASSIFY = TaskType(
 class LinearRegressionPredictConfig(_ModelConfig):
     """The fields for linear regressions, and the first regression."""
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        self.check_initial(LinearRegression, "linear regression")
-        return self
+    kind = LinearRegression
 
 
 LINEAR_REGRESSION_PREDICT = TaskType(
