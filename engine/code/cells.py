@@ -29,7 +29,7 @@ import engine
 from dags.internet_addresses import spelling
 from engine.behaviour import count_elsewhere
 from engine.code.cell.confinement import exposing
-from engine.code.cell.parent import MOST_LINK_BYTES, Connected, Ending, Hello, Order, Wanted, framed
+from engine.code.cell.parent import MOST_LINK_BYTES, Connected, Ending, Hello, Order, Wanted
 
 _MOST_OF_ONE_CELL = 64
 """The connections that code may ask for in one cell."""
@@ -291,7 +291,7 @@ class _Parent:
         finally:
             os.close(take)
             os.close(write)
-        results = _exchanged(give, framed(request), read, link, order.seconds)
+        results = _exchanged(give, request, read, link, order.seconds)
         answer = self.answer(order.seconds + _ANSWER_SECONDS)
         if not answer:
             return None

@@ -14,7 +14,7 @@ the rest of the batch is refused too.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -63,6 +63,7 @@ class Function:
         """Its source, read once. Raises `NoCode`."""
         return read_source(self.path)
 
+    @cached_property
     def loaded(self) -> Callable[[Any], Any] | Failure:
         """The function, loaded into this process; or why it cannot be. Raises `NoCode`."""
         source = self.source
@@ -177,58 +178,44 @@ MOST_ENDS = 3
 """The cells that may end before their time in one batch."""
 Work: TypeAlias = Callable[[pa.RecordBatch], FunctionOutcome]
 """Makes something of the events of a batch, which have only the fields that the function needs."""
+_Value: TypeAlias = bool | int | float | str | None
 
 
-class _SentOutcomes(msgspec.Struct, frozen=True):
-    """A message of a cell."""
+class _Sent(msgspec.Struct, frozen=True):
+    """A message of a cell: the outcomes of events, or what became of a batch."""
 
-    outcomes: list[list[bool | int | float | str | None] | Failed | None] = []
+    outcomes: list[list[_Value] | Failed | None] = []
+    columns: list[list[_Value]] = []
+    kept: list[bool] | None = None
+    failure: Failed | None = None
     unloadable: Failed | None = None
 
 
-_OUTCOME_MESSAGE = msgspec.msgpack.Decoder(_SentOutcomes)
+_SENT = msgspec.msgpack.Decoder(_Sent)
 
 
-class EventsInWorker:
-    """Work by calls in this process."""
-
-    def __init__(self, function: Function) -> None:
-        self._function = function
-
-    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
-        """What the function makes of events."""
-        calls = self._calls
-        if isinstance(calls, Failure):
-            return made_of([calls] * len(events), self._function.fields)
-        return made_of(list(calls.outcomes(len(events), columns_of(events))), self._function.fields)
-
-    @cached_property
-    def _calls(self) -> EventCalls | Failure:
-        function, loaded = self._function, self._function.loaded()
-        if isinstance(loaded, Failure):
-            return loaded
-        return EventCalls(loaded, function.digest, function.needed, function.fields)
+def _events_here(function: Function, events: pa.RecordBatch) -> FunctionOutcome:
+    """What a function of an event makes of events, by calls in this process."""
+    loaded = function.loaded
+    if isinstance(loaded, Failure):
+        return made_of([loaded] * len(events), function.fields)
+    calls = EventCalls(loaded, function.digest, function.needed, function.fields)
+    return made_of(list(calls.outcomes(len(events), columns_of(events))), function.fields)
 
 
-class EventsInCells:
-    """Work by calls in cells."""
-
-    def __init__(self, function: Function) -> None:
-        self._function = function
-
-    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
-        """What the function makes of events."""
-        batch = _EventBatch(self._function, events)
-        batch.work_off()
-        pieces = []
-        for first in range(0, len(events), MOST_AT_ONCE):
-            some = batch.outcomes[first : first + MOST_AT_ONCE]
-            try:
-                made = made_of(some, self._function.fields)
-            except (ValueError, TypeError, OverflowError):
-                made = made_of([WRONG] * len(some), self._function.fields)
-            pieces.append((first, made))
-        return joined_pieces(pieces, self._function.fields)
+def _events_in_cells(function: Function, events: pa.RecordBatch) -> FunctionOutcome:
+    """Likewise, by calls in cells."""
+    batch = _EventBatch(function, events)
+    batch.work_off()
+    pieces = []
+    for first in range(0, len(events), MOST_AT_ONCE):
+        some = batch.outcomes[first : first + MOST_AT_ONCE]
+        try:
+            made = made_of(some, function.fields)
+        except (ValueError, TypeError, OverflowError):
+            made = made_of([WRONG] * len(some), function.fields)
+        pieces.append((first, made))
+    return joined_pieces(pieces, function.fields)
 
 
 class _EventBatch:
@@ -265,7 +252,7 @@ class _EventBatch:
         """Run a cell for some events; why none of the rest can be run."""
         ending = self._function.in_cell("event", self._events.slice(first, end - first), self._late)
         try:
-            messages = [_OUTCOME_MESSAGE.decode(each) for each in frames_in(ending.results)]
+            messages = [_SENT.decode(each) for each in frames_in(ending.results)]
         except msgspec.MsgspecError:
             return WRONG
         for each in messages:
@@ -298,101 +285,76 @@ _HOPELESS = 20
 """If this many first events fail alone, the rest is refused without a try."""
 
 
-class _SentBatch(msgspec.Struct, frozen=True):
-    """The message of a cell."""
-
-    columns: list[list[bool | int | float | str | None]] = []
-    kept: list[bool] | None = None
-    failure: Failed | None = None
-    unloadable: Failed | None = None
-
-
 class _Unable(NamedTuple):
     """Why a function cannot be called at all."""
 
     failure: Failure
 
 
-_BATCH_MESSAGE = msgspec.msgpack.Decoder(_SentBatch)
+def _batch(function: Function, events: pa.RecordBatch, *, vouched: bool) -> FunctionOutcome:
+    """What a function of a batch makes of events."""
+    seconds = float("inf") if vouched else FUNCTION_SECONDS
+    late = time.monotonic() + seconds
+    pieces: list[tuple[int, FunctionOutcome]] = []
+    waiting = [(at, min(at + MOST_AT_ONCE, len(events))) for at in range(0, len(events), MOST_AT_ONCE)][::-1]
+    alone = 0
+    rest: Failure | None = None
+    while waiting:
+        first, end = waiting.pop()
+        if rest is None and time.monotonic() > late:
+            rest = Failure("CodeEnded", f"the batch took over {seconds:g} s, and this event had no turn")
+        some = events.slice(first, end - first)
+        outcome = rest or (_batch_here(function, some) if vouched else _batch_in_cell(function, some, late))
+        if isinstance(outcome, _Unable):
+            outcome = rest = outcome.failure
+        if isinstance(outcome, BatchOutcome):
+            pieces.append((first, _left(outcome, end - first)))
+        elif rest is not None or end - first == 1:
+            pieces.append((first, made_of([outcome] * (end - first), function.fields)))
+            alone += rest is None
+            if alone == _HOPELESS == end:
+                rest = outcome
+        else:
+            middle = (first + end) // 2
+            waiting += [(middle, end), (first, middle)]
+    return joined_pieces(pieces, function.fields)
 
 
-class Batches:
-    """Work by calls for whole batches."""
+def _left(outcome: BatchOutcome, count: int) -> FunctionOutcome:
+    if outcome.kept is None:
+        return FunctionOutcome(np.arange(count, dtype=np.int64), outcome.columns, [])
+    kept = np.flatnonzero(outcome.kept.to_numpy(zero_copy_only=False)).astype(np.int64)
+    return FunctionOutcome(kept, [column.filter(outcome.kept) for column in outcome.columns], [])
 
-    def __init__(self, function: Function, *, vouched: bool) -> None:
-        self._function = function
-        self._seconds = float("inf") if vouched else FUNCTION_SECONDS
-        self._call = self._in_worker if vouched else self._in_cell
 
-    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
-        """What the function makes of events."""
-        late = time.monotonic() + self._seconds
-        pieces: list[tuple[int, FunctionOutcome]] = []
-        waiting = [(at, min(at + MOST_AT_ONCE, len(events))) for at in range(0, len(events), MOST_AT_ONCE)][::-1]
-        alone = 0
-        rest: Failure | None = None
-        while waiting:
-            first, end = waiting.pop()
-            if rest is None and time.monotonic() > late:
-                rest = Failure("CodeEnded", f"the batch took over {self._seconds:g} s, and this event had no turn")
-            found = rest or self._call(events.slice(first, end - first), late)
-            if isinstance(found, _Unable):
-                found = rest = found.failure
-            if isinstance(found, BatchOutcome):
-                pieces.append((first, self._made(found, end - first)))
-            elif rest is not None or end - first == 1:
-                pieces.append((first, self._refused(found, end - first)))
-                alone += rest is None
-                if alone == _HOPELESS == end:
-                    rest = found
-            else:
-                middle = (first + end) // 2
-                waiting += [(middle, end), (first, middle)]
-        return joined_pieces(pieces, self._function.fields)
+def _batch_here(function: Function, events: pa.RecordBatch) -> BatchOutcome | Failure | _Unable:
+    loaded = function.loaded
+    if isinstance(loaded, Failure):
+        return _Unable(loaded)
+    try:
+        return called(loaded, events, function.fields)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
+        return failure(error, function.digest)
 
-    def _made(self, found: BatchOutcome, count: int) -> FunctionOutcome:
-        if found.kept is None:
-            return FunctionOutcome(np.arange(count, dtype=np.int64), found.columns, [])
-        kept = np.flatnonzero(found.kept.to_numpy(zero_copy_only=False)).astype(np.int64)
-        return FunctionOutcome(kept, [column.filter(found.kept) for column in found.columns], [])
 
-    def _refused(self, why: Failure, count: int) -> FunctionOutcome:
-        columns = [column_of([], kind) for kind in self._function.fields.values()]
-        return FunctionOutcome(np.empty(0, np.int64), columns, [refusal(at, why) for at in range(count)])
-
-    def _in_worker(self, events: pa.RecordBatch, _late: float) -> BatchOutcome | Failure | _Unable:
-        function = self._loaded
-        if isinstance(function, Failure):
-            return _Unable(function)
-        try:
-            return called(function, events, self._function.fields)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
-            return failure(error, self._function.digest)
-
-    @cached_property
-    def _loaded(self) -> Callable[[Any], Any] | Failure:
-        return self._function.loaded()
-
-    def _in_cell(self, events: pa.RecordBatch, late: float) -> BatchOutcome | Failure | _Unable:
-        ending = self._function.in_cell("batch", events, late)
-        frames = frames_in(ending.results)
-        if not frames:
-            return _Unable(ended(ending)) if ending.at == LOADING else ended(ending)
-        try:
-            return self._read(_BATCH_MESSAGE.decode(frames[0]), len(events))
-        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError):
-            return WRONG
-
-    def _read(self, sent: _SentBatch, count: int) -> BatchOutcome | Failure | _Unable:
+def _batch_in_cell(function: Function, events: pa.RecordBatch, late: float) -> BatchOutcome | Failure | _Unable:
+    ending = function.in_cell("batch", events, late)
+    frames = frames_in(ending.results)
+    if not frames:
+        return _Unable(ended(ending)) if ending.at == LOADING else ended(ending)
+    try:
+        sent = _SENT.decode(frames[0])
         if sent.unloadable is not None:
             return _Unable(unloadable(sent.unloadable.failure))
         if sent.failure is not None:
             return sent.failure.failure
-        columns = [column_of(*each) for each in zip(sent.columns, self._function.fields.values(), strict=True)]
+        columns = [column_of(*each) for each in zip(sent.columns, function.fields.values(), strict=True)]
         kept = None if sent.kept is None else pa.array(sent.kept, pa.bool_())
-        if any(len(each) != count for each in (*columns, *([] if kept is None else [kept]))):
-            raise ValueError("it sends more or fewer rows than events")
-        return BatchOutcome(columns, kept)
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError):
+        return WRONG
+    if any(len(column) != len(events) for column in (*columns, *([] if kept is None else [kept]))):
+        return WRONG
+    return BatchOutcome(columns, kept)
 
 
 def _code(config: CodeConfig) -> RefusingBehaviour:
@@ -444,8 +406,8 @@ def _work(config: CodeConfig, *, vouched: bool) -> Work:
         connections=connections,
     )
     if config.per == "batch":
-        return Batches(function, vouched=vouched)
-    return EventsInWorker(function) if vouched else EventsInCells(function)
+        return partial(_batch, function, vouched=vouched)
+    return partial(_events_here if vouched else _events_in_cells, function)
 
 
 def _schema(taken: pa.Schema, output: CodeOutput) -> pa.Schema:

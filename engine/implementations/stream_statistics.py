@@ -222,7 +222,9 @@ def _count(config: described.CountConfig, events: pa.RecordBatch, state: Staged)
     return PortEmission(key_columns(events, config.by, "count", pa.array(counts)))
 
 
-def _second_order_moment(config: described.SecondOrderMomentConfig) -> Behaviour:
+def _second_order_moment(
+    config: described.SecondOrderMomentConfig, events: pa.RecordBatch, state: Staged
+) -> PortEmission:
     """Each counter adds a random sign of every value.
 
     The signs of a value are bits of its digest, so that equal values always have equal signs. The estimate is the mean
@@ -234,19 +236,15 @@ def _second_order_moment(config: described.SecondOrderMomentConfig) -> Behaviour
     {'t': 20.0, 'second_order_moment': 9.0}
     """
     none = np.zeros(config.counters, np.int64)
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        check_finite(events, config.field)
-        groups = keyed(events, config.by)
-        before = np.array([state.get(key) or none for key in groups.keys], np.int64).reshape(-1, config.counters)
-        counters = _running(groups, _signs(events.column(config.field), config.counters)[groups.order], before)
-        for key, after in zip(groups.keys, counters[groups.bounds[1:] - 1].tolist(), strict=True):
-            state.put(key, after)
-        moments = np.empty(events.num_rows)
-        moments[groups.order] = _mean_square(counters)
-        return {"out": PortEmission(replaced(events, "second_order_moment", pa.array(moments)))}
-
-    return behave
+    check_finite(events, config.field)
+    groups = keyed(events, config.by)
+    before = np.array([state.get(key) or none for key in groups.keys], np.int64).reshape(-1, config.counters)
+    counters = _running(groups, _signs(events.column(config.field), config.counters)[groups.order], before)
+    for key, after in zip(groups.keys, counters[groups.bounds[1:] - 1].tolist(), strict=True):
+        state.put(key, after)
+    moments = np.empty(events.num_rows)
+    moments[groups.order] = _mean_square(counters)
+    return PortEmission(replaced(events, "second_order_moment", pa.array(moments)))
 
 
 def _signs(column: pa.Array, counters: int) -> Matrix:
@@ -346,7 +344,7 @@ distinct_approx_count = Implementation(
 )
 second_order_moment = Implementation(
     type=described.SECOND_ORDER_MOMENT,
-    make=_second_order_moment,
+    make=one_port(_second_order_moment),
     # Counters do not depend on each other.
     transform=lambda _old, new, _key, counters: counters[: new.counters],
 )

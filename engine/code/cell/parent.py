@@ -1,8 +1,8 @@
 """The processes of cells: the parent, which a worker starts once, and the cell that it forks for each request.
 
 The parent is small. It runs no published code itself, and sees neither requests nor results: the worker and the cell
-exchange these over pipes of their own, as frames, each after its length. So nothing that code does or gets reaches
-another task, or the next batch of the same one.
+exchange these over pipes of their own, results as frames, each after its length. So nothing that code does or gets
+reaches another task, or the next batch of the same one.
 
 A cell calls the published code for the events of one request, and sends the outcomes. It can make no socket, and
 connect none. For code that may connect, the worker connects, and sends the connected socket over a link, of which the
@@ -52,12 +52,6 @@ def write_frame(handle: int, content: bytes) -> None:
         rest = rest[os.write(handle, rest) :]
 
 
-def read_frame(handle: int) -> bytes | None:
-    """Receive a message; None if the other side is gone."""
-    head = _read_exactly(handle, _LENGTH.size)
-    return None if head is None else _read_exactly(handle, _LENGTH.unpack(head)[0])
-
-
 def frames_in(content: bytes) -> list[bytes]:
     """The complete messages at the beginning of some bytes.
 
@@ -73,16 +67,6 @@ def frames_in(content: bytes) -> list[bytes]:
         found.append(content[at : at + length])
         at += length
     return found
-
-
-def _read_exactly(handle: int, size: int) -> bytes | None:
-    content = bytearray()
-    while len(content) < size:
-        part = os.read(handle, min(size - len(content), 1 << 20))
-        if not part:
-            return None
-        content += part
-    return bytes(content)
 
 
 MOST_LINK_BYTES = 4 * 1024
@@ -371,7 +355,6 @@ class _Parent:
     def trouble(self) -> str:
         """Why cells cannot be confined here, found with one that does nothing; empty if they can."""
         (take, give), (read, write) = os.pipe(), os.pipe()
-        write_frame(give, b"")
         os.close(give)
         ending = self.cell(Order(seconds=CPU_SECONDS), take, write)
         with open(read, "rb") as results:  # noqa: PTH123 - a handle has no path
@@ -400,7 +383,8 @@ class _Parent:
         """Be the cell."""
         try:
             # Here, and not in the parent, whose memory all cells get a copy of.
-            asked = read_frame(request)
+            with open(request, "rb") as pipe:
+                asked = pipe.read()
             results, *link_kept = close_others(results, *link)
             folders = [*self._folders, *(certificate_folders() if order.connects else ())]
             try:
