@@ -259,7 +259,8 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     kernel.run(batch, None if feeds else time, frozenset().union(*end.cuts.values()))
     end = ended_early(end, kernel.early)
     cuts = tuple(cuts_at(layout, end))
-    opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
+    begins = start.entry != end.entry
+    opened = [(each.origin, state.of(each.instance).number(each.port)) for each in entry.plan.forwards if begins]
     # Before any event that the new plan emits.
     switched = tuple(switch_markers(beginning, state)) if portion.is_first else ()
     return Record(
@@ -267,7 +268,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         start=start,
         end=end,
         dropped=tuple(dropped),
-        opened=opened,
+        opened=tuple(opened),
         emitted=(
             *switched,
             *kernel.leaving(BatchBirths(arrived)),
@@ -462,9 +463,8 @@ class _Kernel:
         behaviour = self._layout.behaviours[slot.instance]
         staged = self._state.of(slot.instance)
         token = staged.mark()
-        plan = self._layout.entry.plan
-        allowance = self._allowances.get(slot.instance)
-        if allowance is None:
+        if (allowance := self._allowances.get(slot.instance)) is None:
+            plan = self._layout.entry.plan
             allowance = self._allowances[slot.instance] = Allowance(
                 seconds=seconds_of(plan), emitted=plan.limits.emitted_bytes, known=self._costs.get(slot.instance)
             )
@@ -523,11 +523,6 @@ class _Kernel:
         if (fields := schema.serialize().to_pybytes()) != kept:
             staged.put_note(name, fields)
         return schema
-
-
-def _opened(entry: Entry, state: InstanceStates) -> Iterator[tuple[Port, int]]:
-    for forward in entry.plan.forwards:
-        yield forward.origin, state.of(forward.instance).number(forward.port)
 
 
 def _all_parked(slot: Slot, taken: TaskInput, reason: str) -> TaskOutcome:

@@ -84,13 +84,10 @@ class Layout:
         self.failed = tuple(slot for slot in plan.slots if slot.state is SlotState.FAILED)
         self.parts: tuple[PlanPart, ...] = plan.parts()
         self.members = plan.instances
-        self.leaving = tuple(
-            dict.fromkeys(
-                [each.origin for each in plan.forwards]
-                + [Port(each.instance, "out") for each in plan.deliveries]
-                + [Port(each.instance, MESSAGES) for each in plan.active]
-            )
-        )
+        forwarded = [forward.origin for forward in plan.forwards]
+        delivered = [Port(delivery.instance, "out") for delivery in plan.deliveries]
+        published = [Port(slot.instance, MESSAGES) for slot in plan.active]
+        self.leaving = tuple(dict.fromkeys(forwarded + delivered + published))
         """The streams that leave the job."""
         self.entering = {slot.instance: by_port(slot) for slot in (*self.active, *self.failed)}
         """The streams that enter each slot, by port."""
@@ -122,17 +119,18 @@ class Layout:
             if slot.state is SlotState.FAILED:
                 continue
             outputs[slot.instance] = {}
-            unable[slot.instance] = watch.parked(slot.instance)
-            if not unable[slot.instance]:
-                watch.running(slot.instance)
-                found = _output_schemas(self.behaviours[slot.instance], takes, state.of(slot.instance))
-                if isinstance(found, str):
-                    unable[slot.instance] = found
-                else:
-                    outputs[slot.instance] = found
-                    known |= {Port(slot.instance, port): schema for port, schema in found.items()}
+            if why := watch.parked(slot.instance):
+                unable[slot.instance] = why
+                continue
+            watch.running(slot.instance)
+            schemas = _output_schemas(self.behaviours[slot.instance], takes, state.of(slot.instance))
+            if isinstance(schemas, str):
+                unable[slot.instance] = schemas
+            else:
+                outputs[slot.instance] = schemas
+                known |= {Port(slot.instance, port): schema for port, schema in schemas.items()}
         watch.idle()
-        return Inside(inputs=inputs, outputs=outputs, unable={each: why for each, why in unable.items() if why})
+        return Inside(inputs=inputs, outputs=outputs, unable=unable)
 
 
 def _part_layouts(layout: Layout) -> Iterator[PartLayout]:

@@ -16,7 +16,7 @@ import traceback
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -109,11 +109,7 @@ class TaskInput:
 
     def names(self) -> list[EventName]:
         """The name of each event."""
-        names: list[EventName] = []
-        for cause in [cause for run in self._runs for cause in run.stream.causes.tolist()]:
-            again = bool(names) and names[-1][0] == cause
-            names.append((cause, names[-1][1] + 1 if again else 0))
-        return names
+        return [(cause, place) for cause, group in groupby(self.causes().tolist()) for place, _ in enumerate(group)]
 
     def parked(self, instance: int, reasons: Sequence["Reason"]) -> tuple[Dead, ...]:
         """Dead letters of events. Neighbours with the same port and reason share one."""
@@ -194,8 +190,7 @@ class TaskRun:
 
     def _park_rest(self, at: int, error: Exception) -> bool:
         """Park an event and all after it if none of them is to blame; False if one is."""
-        blameless = isinstance(error, OutsideUnreachable)
-        if blameless:
+        if blameless := isinstance(error, OutsideUnreachable):
             self._park_from(at, reason_of(error))
         return blameless
 
@@ -264,8 +259,7 @@ class TaskRun:
         """Park an event; True if the rest was parked with it."""
         self._raised.append(type(error))
         self._parked.append(Reason(at, reason_of(error)))
-        hopeless = at == _HOPELESS - 1 and len(self._raised) == _HOPELESS and len(set(self._raised)) == 1
-        if hopeless:
+        if hopeless := at == _HOPELESS - 1 and len(self._raised) == _HOPELESS and len(set(self._raised)) == 1:
             self._park_from(at + 1, reason_of(error))
         return hopeless
 
@@ -300,12 +294,8 @@ class TaskRun:
         if isinstance(self.behaviour, RefusingBehaviour):
             emission, refusals = self.behaviour.take(run.stream.rows)
             owner = self.behaviour.owner
-            refused += [
-                Reason(
-                    at + each.at, sound(each.reason), CodeTraceback(owner, each.traceback) if each.traceback else None
-                )
-                for each in refusals
-            ]
+            for place, reason, trace in refusals:
+                refused.append(Reason(at + place, sound(reason), CodeTraceback(owner, trace) if trace else None))
             return {"out": emission}
         if isinstance(self.behaviour, ActingBehaviour) and self._names is not None:
             names = self._names.between(at, at + len(run.stream))

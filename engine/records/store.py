@@ -108,8 +108,7 @@ class RecordStore:
 
     def shard_state(self, before: int, shard: int, owns: Owns) -> ShardStates:
         """The part of a shard in the state at the beginning of a batch."""
-        state = ShardStates(shard)
-        base = self.base(before - 1)
+        state, base = ShardStates(shard), self.base(before - 1)
         state.restore(before - 1, _read_states(map(self.file, range(base, before)), owns), base)
         return state
 
@@ -182,11 +181,10 @@ class RecordStore:
                 for instance, groups in file.changes().items()
                 if only is None or instance in only
             }
-            for group in file.header.imaged:
-                if newest[group] == batch:
-                    for instance, items in file.image(group).items():
-                        if only is None or instance in only:
-                            changes.setdefault(instance, {})[group] = items
+            for group in (group for group in file.header.imaged if newest[group] == batch):
+                for instance, items in file.image(group).items():
+                    if only is None or instance in only:
+                        changes.setdefault(instance, {})[group] = items
             _follow(state, file.header, changes)
 
     def _path(self, batch: int) -> Path:
