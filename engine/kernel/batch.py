@@ -260,7 +260,9 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     end = ended_early(end, kernel.early)
     cuts = tuple(cuts_at(layout, end))
     begins = start.entry != end.entry
-    opened = [(each.origin, state.of(each.instance).number(each.port)) for each in entry.plan.forwards if begins]
+    opened = [
+        (forward.origin, state.of(forward.instance).number(forward.port)) for forward in entry.plan.forwards if begins
+    ]
     # Before any event that the new plan emits.
     switched = tuple(switch_markers(beginning, state)) if portion.is_first else ()
     return Record(
@@ -278,7 +280,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         meters=kernel.meters,
         grouped=kernel.grouped,
         cuts=cuts,
-        waiting={stream: each.stamp for stream, each in kernel.early.items()},
+        waiting={stream: early.stamp for stream, early in kernel.early.items()},
         # Last, because numbering the events that leave changes the state too.
         changes=state.changes(),
     )
@@ -438,7 +440,7 @@ class _Kernel:
                 cpu_ns=task_cpu_ns() - begun,
                 taken=len(taken),
                 emitted=sum(map(len, outcome.emitted.values())),
-                dead=sum(each.events.num_rows for each in outcome.dead),
+                dead=sum(letter.events.num_rows for letter in outcome.dead),
             )
         for origin in part.leaving:
             if (left := streams.get(origin)) is not None and len(left):

@@ -65,11 +65,11 @@ class Portion:
     def range(self, stream: str, start: Offset, end: Offset, *, whole: bool = False) -> tuple[int, int]:
         """The positions between which its events of a stream are; all of the batch's if the `whole` stream is read."""
         first, last = start.at.get(stream, 0), end.at.get(stream, 0)
-        found = self._of(stream)
-        if self.is_all or found.by is DividedBy.KEY or (whole and found.by is DividedBy.POSITION):
+        divided = self._of(stream)
+        if self.is_all or divided.by is DividedBy.KEY or (whole and divided.by is DividedBy.POSITION):
             return first, last
-        if found.by is DividedBy.NOTHING:
-            return (first, last) if self.shard == found.shard else (last, last)
+        if divided.by is DividedBy.NOTHING:
+            return (first, last) if self.shard == divided.shard else (last, last)
         shards, length = self.division.shards, last - first
         return first + length * self.shard // shards, first + length * (self.shard + 1) // shards
 
@@ -97,13 +97,13 @@ class Portion:
 
         Those that are divided by key are counted by their key groups.
         """
-        found = self._of(stream)
-        if found.by is DividedBy.NOTHING:
-            return np.arange(len(rows) if self.shard == found.shard else 0)
-        if found.by is DividedBy.POSITION:
+        divided = self._of(stream)
+        if divided.by is DividedBy.NOTHING:
+            return np.arange(len(rows) if self.shard == divided.shard else 0)
+        if divided.by is DividedBy.POSITION:
             low, high = self.range(stream, start, end)
             return np.arange(*np.searchsorted(positions, [low, high]))
-        groups = groups_of(rows, found.key)
+        groups = groups_of(rows, divided.key)
         own = np.flatnonzero(np.array(self.division.groups)[groups] == self.shard)
         counts = np.bincount(groups[own])
         grouped.update({int(group): int(counts[group]) for group in np.flatnonzero(counts)})
@@ -111,10 +111,10 @@ class Portion:
 
     def taken_fed(self, streams: frozenset[str], rows: pa.RecordBatch) -> Numbers:
         """The indexes of its events among some that are fed again to a task in the part of some streams."""
-        found = self._of(min(streams, default=""))
-        if found.by is DividedBy.KEY and set(found.key) <= set(rows.schema.names):
-            return np.flatnonzero(np.array(self.division.groups)[groups_of(rows, found.key)] == self.shard)
-        return np.arange(len(rows) if self.shard == found.shard else 0)
+        divided = self._of(min(streams, default=""))
+        if divided.by is DividedBy.KEY and set(divided.key) <= set(rows.schema.names):
+            return np.flatnonzero(np.array(self.division.groups)[groups_of(rows, divided.key)] == self.shard)
+        return np.arange(len(rows) if self.shard == divided.shard else 0)
 
     def _of(self, stream: str) -> StreamDivision:
         return self.division.streams.get(stream, _FIRST)
@@ -130,10 +130,10 @@ def groups_of(rows: pa.RecordBatch, key: tuple[str, ...]) -> Numbers:
     missing = [name for name in key if name not in rows.schema.names]
     for name in missing:
         rows = rows.append_column(name, pa.nulls(len(rows)))
-    found = keyed(rows, key)
-    of_key = np.array([crc32(packed_key(each)) % GROUPS for each in found.keys], np.int64)
+    sorted_rows = keyed(rows, key)
+    of_key = np.array([crc32(packed_key(key_values)) % GROUPS for key_values in sorted_rows.keys], np.int64)
     groups = np.empty(len(rows), np.int64)
-    groups[found.order] = np.repeat(of_key, np.diff(found.bounds))
+    groups[sorted_rows.order] = np.repeat(of_key, np.diff(sorted_rows.bounds))
     return groups
 
 
@@ -308,22 +308,22 @@ class FedEvents:
 
     def places(self) -> Iterator[tuple[int, str, int]]:
         """The cause, stream and position of the first event of each feed."""
-        yield from ((each.cause, f"feed/{each.feed.id}", 0) for each in self._fed)
+        yield from ((fed.cause, f"feed/{fed.feed.id}", 0) for fed in self._fed)
 
     def park_others(self, running: Collection[int]) -> None:
         """Park the events of instances that do not run."""
-        for each in self._fed:
-            if each.feed.instance not in running and self._portion.is_first:
-                self._park(each.feed, unshaped_rows(each.events), "its task no longer runs")
+        for fed in self._fed:
+            if fed.feed.instance not in running and self._portion.is_first:
+                self._park(fed.feed, unshaped_rows(fed.events), "its task no longer runs")
 
     def taken(
         self, instance: int, takes: Mapping[str, pa.Schema], streams: frozenset[str]
     ) -> dict[str, list[EventStream]]:
         """The events for an instance in the part of some streams, at each of its ports."""
-        found: dict[str, list[EventStream]] = {}
+        streams_at: dict[str, list[EventStream]] = {}
         if not self._fed:
-            return found
-        for cause, feed, events in (each for each in self._fed if each.feed.instance == instance):
+            return streams_at
+        for cause, feed, events in (fed for fed in self._fed if fed.feed.instance == instance):
             parks = self._portion.parks(min(streams, default=""))
             if feed.port not in takes:
                 if parks:
@@ -334,8 +334,8 @@ class FedEvents:
                 self._park(feed, unfit.events, unfit.reason)
             whole = EventStream(fits.rows, fits.kept + cause)
             own = whole if self._portion.is_all else whole.take(self._portion.taken_fed(streams, fits.rows))
-            found.setdefault(feed.port, []).append(own)
-        return found
+            streams_at.setdefault(feed.port, []).append(own)
+        return streams_at
 
     def _park(self, feed: Feed, events: pa.RecordBatch, reason: str) -> None:
         self._dead.append(Dead(instance=feed.instance, port=feed.port, reason=reason, events=events))

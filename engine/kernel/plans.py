@@ -102,11 +102,11 @@ class Layout:
     def inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
         """The fields of every stream, given those of the streams that enter."""
         if self._inside is None or self._inside[0] != entering:
-            found = self._find_inside(entering, state, watch)
+            inside = self._find_inside(entering, state, watch)
             if any(watch.parked(slot.instance) for slot in self.active):
                 # Valid for this batch only.
-                return found
-            self._inside = (dict(entering), found)
+                return inside
+            self._inside = (dict(entering), inside)
         return self._inside[1]
 
     def _find_inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
@@ -138,19 +138,19 @@ def _part_layouts(layout: Layout) -> Iterator[PartLayout]:
     place = {instance: at for at, part in enumerate(layout.parts) for instance in part.instances}
 
     def by_part(members: Iterable[T], instance: Callable[[T], int]) -> list[list[T]]:
-        found: list[list[T]] = [[] for _ in layout.parts]
-        for each in members:
-            if (at := place.get(instance(each))) is not None:
-                found[at].append(each)
-        return found
+        parts: list[list[T]] = [[] for _ in layout.parts]
+        for member in members:
+            if (at := place.get(instance(member))) is not None:
+                parts[at].append(member)
+        return parts
 
     slots = by_part((*layout.active, *layout.failed), lambda slot: slot.instance)
-    entering = by_part((each.origin for each in plan.ingress), lambda origin: origin.instance)
+    entering = by_part((ingress.origin for ingress in plan.ingress), lambda origin: origin.instance)
     leaving = by_part(layout.leaving, lambda origin: origin.instance)
     deliveries = by_part(plan.deliveries, lambda delivery: delivery.instance)
     forwards = by_part(plan.forwards, lambda forward: forward.instance)
     for at, part in enumerate(layout.parts):
-        tenants = {each.tenant for each in deliveries[at]}
+        tenants = {delivery.tenant for delivery in deliveries[at]}
         made = (layout.behaviours[slot.instance] for slot in slots[at] if slot.state is SlotState.ACTIVE)
         yield PartLayout(
             # Who reads a stream in another job is not known here.
@@ -160,24 +160,24 @@ def _part_layouts(layout: Layout) -> Iterator[PartLayout]:
             entering=tuple(entering[at]),
             slots=tuple(slots[at]),
             leaving=tuple(leaving[at]),
-            is_whole=any(isinstance(each, ActingBehaviour) and each.whole for each in made),
+            is_whole=any(isinstance(behaviour, ActingBehaviour) and behaviour.whole for behaviour in made),
         )
 
 
 def by_port(slot: Slot) -> dict[str, list[tuple[Port, int]]]:
     """The streams that enter at each input port, in the order in which the slot takes their events, and how often."""
-    found: dict[str, list[tuple[Port, int]]] = {}
+    streams: dict[str, list[tuple[Port, int]]] = {}
     for edge in slot.inputs:
-        found.setdefault(edge.port, []).append((edge.origin, edge.times))
-    return found
+        streams.setdefault(edge.port, []).append((edge.origin, edge.times))
+    return streams
 
 
 def _takes(slot: Slot, known: Schemas) -> dict[str, pa.Schema]:
     schemas = {port: [known[origin] for origin, _ in edges if origin in known] for port, edges in by_port(slot).items()}
     return {
-        port: marked(shared(found), [name for at, name in slot.json_fields if at == port])
-        for port, found in schemas.items()
-        if found
+        port: marked(shared(entering), [name for at, name in slot.json_fields if at == port])
+        for port, entering in schemas.items()
+        if entering
     }
 
 
@@ -186,12 +186,12 @@ def _output_schemas(
 ) -> Mapping[str, pa.Schema] | str:
     """The fields that a behaviour emits for an empty batch; or what is wrong with them."""
     token = state.mark()
-    found: dict[str, pa.Schema] = {}
+    outputs: dict[str, pa.Schema] = {}
     try:
         for port, schema in takes.items():
             for name, emission in behaviour(port, nothing(schema), state).items():
                 given = emission.rows.schema.remove_metadata()
-                if not found.setdefault(name, given).equals(given):
+                if not outputs.setdefault(name, given).equals(given):
                     return f"the task emits other fields at port {name!r} for input port {port!r} than for other ports"
     except NoBehaviour as error:
         return reason_of(error)
@@ -199,7 +199,7 @@ def _output_schemas(
         return f"{reason_of(error)}; raised for an empty batch, which every task has to take"
     finally:
         state.rollback(token)
-    return found
+    return outputs
 
 
 _MOST_LAYOUTS = 64
@@ -297,16 +297,16 @@ def _transformed(
 
 def _content(state: InstanceStates, instance: int) -> dict[int, Overlay]:
     """The state of an instance by key group, with what is staged."""
-    found: dict[int, Overlay] = {group: dict(items) for group, items in state.kept.get(instance, {}).items()}
+    content: dict[int, Overlay] = {group: dict(items) for group, items in state.kept.get(instance, {}).items()}
     for group, overlay in state.of(instance).changes().items():
-        found.setdefault(group, {}).update(overlay)
-    return found
+        content.setdefault(group, {}).update(overlay)
+    return content
 
 
 def cuts_at(layout: Layout, end: Offset) -> Iterator[Cut]:
     """The cuts that are aligned at the end of a batch. A switch takes none."""
     # Instances whose streams enter over a bridge have their states in the other job.
-    elsewhere = {each.instance for each in layout.entry.plan.ingress if isinstance(each.supply, Bridged)}
+    elsewhere = {ingress.instance for ingress in layout.entry.plan.ingress if isinstance(ingress.supply, Bridged)}
     for name, streams in sorted(end.cuts.items()):
         if is_switch(name):
             continue

@@ -113,18 +113,18 @@ class TaskInput:
 
     def parked(self, instance: int, reasons: Sequence["Reason"]) -> tuple[Dead, ...]:
         """Dead letters of events. Neighbours with the same port and reason share one."""
-        found: list[Dead] = []
+        letters: list[Dead] = []
         at = 0
         while at < len(reasons):
             first, reason, trace = reasons[at]
             begun = at
             while at < len(reasons) and reasons[at] == (first + at - begun, reason, trace):
                 at += 1
-            found += [
+            letters += [
                 Dead(instance=instance, port=run.port, reason=reason, events=run.stream.rows, traceback=trace)
                 for run in self.between(first, first + at - begun)
             ]
-        return tuple(found)
+        return tuple(letters)
 
 
 class Reason(NamedTuple):
@@ -177,7 +177,7 @@ class TaskRun:
         else:
             self._in_calls()
         emitted = {
-            port: joined([each[port] for each in self._emitted if port in each and len(each[port])], schema)
+            port: joined([streams[port] for streams in self._emitted if port in streams and len(streams[port])], schema)
             for port, schema in self.outputs.items()
         }
         return TaskOutcome(emitted, self.taken.parked(self.instance, self._parked))
@@ -273,14 +273,14 @@ class TaskRun:
             for run in self.taken.between(first, end):
                 emissions = self._called(run, at, refused)
                 at += len(run.stream)
-                emitted.append({port: self._caused(port, each, run.stream) for port, each in emissions.items()})
+                emitted.append({port: self._caused(port, emission, run.stream) for port, emission in emissions.items()})
             if self.state.growth.exceeds(self.room.most, token):
                 raise StateFull(self.room.reason)  # noqa: TRY301 - undone like all other errors
         except Exception as error:  # noqa: BLE001 - a task may raise anything, and its events are parked then
             self.state.rollback(token)
             # Its frames would keep the events in memory.
             return error.with_traceback(None)
-        streams = [stream for each in emitted for stream in each.values()]
+        streams = [stream for by_port in emitted for stream in by_port.values()]
         size = sum([stream.rows.get_total_buffer_size() for stream in streams])
         if size > _FEW_BYTES or end - first < len(self.taken):
             # It takes longer to ask for, but does not count what is only beside the events in the same buffers.

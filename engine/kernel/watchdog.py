@@ -164,7 +164,7 @@ class Attempt:
         convicted = self._convicted.get(instance, {})
         if event is None or not convicted:
             return convicted.get(event, "")
-        last = max((each for each in convicted if each is not None), default=event)
+        last = max((known for known in convicted if known is not None), default=event)
         if len(convicted) >= MOST_VERDICTS and event > last:
             return f"{_AFTER}: {convicted[last]}"
         return convicted.get(event, "")

@@ -66,7 +66,7 @@ class Worker:
         entry = self._folder.entry(span.end.entry)
         portion = Portion(division=entry.division, shard=shard)
         # What a job with fewer shards than before keeps of the others is of no use any more.
-        self._kept = {each: kept for each, kept in self._kept.items() if each < shards}
+        self._kept = {number: kept for number, kept in self._kept.items() if number < shards}
         begun = list(self._begun(span))
         state = self._state_before(batch, portion)
         with Attempt(self._folder.attempts_of(shard), batch, entry.plan.limits) as attempt:
@@ -97,8 +97,8 @@ class Worker:
                 self._kept[shard] = _Kept(state, portion.division)
         return portion.is_all or self._store.complete(batch, shards)
 
-    def _check(self, batch: int, found: RecordFile, span: Span) -> None:
-        if (found.header.start, found.header.end) != span:
+    def _check(self, batch: int, file: RecordFile, span: Span) -> None:
+        if (file.header.start, file.header.end) != span:
             raise WrongRecord(
                 f"the record of batch {batch} in {self._folder.path} covers other positions than the batch; "
                 "restore the whole folder from one backup"
@@ -144,11 +144,11 @@ class Worker:
         """The states of the instances that begin in this batch with state from elsewhere."""
         here = self._folder.entry(span.start.entry).plan.instances if span.start.entry else frozenset()
         wanted = (
-            each
+            wish
             for entry in begun
-            for each in entry.plan.imports
+            for wish in entry.plan.imports
             # An instance that returns and never left goes on as it is.
-            if each.job != entry.plan.job or each.instance not in here
+            if wish.job != entry.plan.job or wish.instance not in here
         )
         return list(imported(self._root, wanted))
 
@@ -159,8 +159,8 @@ class Worker:
 
 def imported(root: Path, wanted: Iterable[StateImport]) -> Iterator[Table]:
     """The states of instances at cuts of other jobs. Those of one cut are read together, from the same records."""
-    for (job, batch), each in _by_batch(root, wanted).items():
-        yield RecordStore(job_folder(root, job).records).state_at(batch, each)
+    for (job, batch), instances in _by_batch(root, wanted).items():
+        yield RecordStore(job_folder(root, job).records).state_at(batch, instances)
 
 
 def check_imports(root: Path, wanted: Iterable[StateImport]) -> None:
@@ -175,12 +175,12 @@ class NoCut(LookupError):
 def _by_batch(root: Path, wanted: Iterable[StateImport]) -> dict[tuple[str, int], set[int]]:
     """The instances whose states are wanted, by job and by the batch of the cut."""
     kept: dict[str, list[KeptCut]] = {}
-    found: dict[tuple[str, int], set[int]] = {}
-    for each in wanted:
-        if each.job not in kept:
-            kept[each.job] = job_folder(root, each.job).cuts.all()
-        parts = (cut for cut in kept[each.job] if cut.name == each.cut and each.instance in cut.instances)
+    instances: dict[tuple[str, int], set[int]] = {}
+    for wish in wanted:
+        if wish.job not in kept:
+            kept[wish.job] = job_folder(root, wish.job).cuts.all()
+        parts = (cut for cut in kept[wish.job] if cut.name == wish.cut and wish.instance in cut.instances)
         if (part := next(parts, None)) is None:
-            raise NoCut(f"job {each.job!r} keeps no state of instance {each.instance} at the cut {each.cut!r}")
-        found.setdefault((each.job, part.batch), set()).add(each.instance)
-    return found
+            raise NoCut(f"job {wish.job!r} keeps no state of instance {wish.instance} at the cut {wish.cut!r}")
+        instances.setdefault((wish.job, part.batch), set()).add(wish.instance)
+    return instances

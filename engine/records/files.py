@@ -235,18 +235,18 @@ def _joined(emitted: Iterable[EmittedEvents]) -> Iterator[EmittedEvents]:
     """What shards emitted at a port as one, because each becomes a message at least."""
     for _, group in groupby(emitted, key=_alike):
         parts = list(group)
-        rows = [each.events for each in parts if each.events is not None]
+        rows = [part.events for part in parts if part.events is not None]
         if len(rows) < 2:  # noqa: PLR2004 - one needs no other
             yield from parts
             continue
-        births = tuple(birth for each in parts for birth in each.births)
+        births = tuple(birth for part in parts for birth in part.births)
         yield replace(parts[0], events=pa.concat_batches(rows), births=births)
 
 
 def _alike(emitted: EmittedEvents) -> object:
     """What is equal for neighbours that can be joined."""
-    fields = emitted.marker if emitted.events is None else emitted.events.schema.serialize().to_pybytes()
-    return emitted.origin, fields, bool(emitted.births)
+    shape = emitted.marker if emitted.events is None else emitted.events.schema.serialize().to_pybytes()
+    return emitted.origin, shape, bool(emitted.births)
 
 
 def shard_path(path: Path, shard: int) -> Path:
@@ -293,54 +293,56 @@ def whole_record(files: Sequence[RecordFile]) -> bytes:
     emitted = tuple(_emitted_parts(files, common))
     header = replace(
         first,
-        dropped=tuple(sorted({each for header in (first, *others) for each in header.dropped})),
+        dropped=tuple(sorted({instance for header in (first, *others) for instance in header.dropped})),
         emitted=emitted,
         dead=tuple(_dead_parts(files)),
         meters=_summed_meters(file.header.meters for file in files),
         # A key group is one shard's.
-        grouped=dict(sorted(each for file in files for each in file.header.grouped.items())),
+        grouped=dict(sorted(count for file in files for count in file.header.grouped.items())),
         sizes=dict(sum((Counter(file.header.sizes) for file in files), Counter[int]())),
         base=min(file.header.base for file in files),
         credit=0,
         shards=tuple(_shard_part(file, shard) for shard, file in enumerate(files)),
     )
-    return written_whole(header, {each: {k: v for k, v in items.items() if v} for each, items in common.items()})
+    return written_whole(
+        header, {instance: {k: v for k, v in items.items() if v} for instance, items in common.items()}
+    )
 
 
 def _emitted_parts(files: Sequence[RecordFile], common: dict[int, dict[bytes, bytes]]) -> Iterator[EmittedPart]:
     """What all shards emitted, numbered through: the markers of switches, all events, the markers of cuts."""
     # Only the first shard has markers.
-    marked = [each for each in files[0].header.emitted if each.marker]
+    marked = [part for part in files[0].header.emitted if part.marker]
     events: dict[Port, list[EmittedPart]] = {}
     for shard, file in enumerate(files):
-        for each in file.header.emitted:
-            if each.events is not None:
-                part = replace(each, events=file.in_whole(each.events, shard))
-                events.setdefault(each.origin, []).append(part)
+        for part in file.header.emitted:
+            if part.events is not None:
+                placed = replace(part, events=file.in_whole(part.events, shard))
+                events.setdefault(part.origin, []).append(placed)
     ordered = [
-        *(each for each in marked if is_switch(each.marker)),
+        *(part for part in marked if is_switch(part.marker)),
         *chain.from_iterable(events.values()),
-        *(each for each in marked if not is_switch(each.marker)),
+        *(part for part in marked if not is_switch(part.marker)),
     ]
     next_numbers: dict[Port, int] = {}
-    for each in files[0].header.emitted:
+    for part in files[0].header.emitted:
         # The first shard left the number as if it were alone.
-        next_numbers.setdefault(each.origin, each.first)
-    for each in ordered:
-        number = next_numbers.get(each.origin)
+        next_numbers.setdefault(part.origin, part.first)
+    for part in ordered:
+        number = next_numbers.get(part.origin)
         if number is None:
-            kept = common.get(each.origin.instance, {}).get(each.origin.port.encode())
+            kept = common.get(part.origin.instance, {}).get(part.origin.port.encode())
             number = 0 if kept is None else unpacked_number(kept)
-        yield replace(each, first=number)
-        next_numbers[each.origin] = number + each.count
+        yield replace(part, first=number)
+        next_numbers[part.origin] = number + part.count
     for origin, number in next_numbers.items():
         common.setdefault(origin.instance, {})[origin.port.encode()] = packed_number(number)
 
 
 def _dead_parts(files: Sequence[RecordFile]) -> Iterator[DeadPart]:
     for shard, file in enumerate(files):
-        for each in file.header.dead:
-            yield replace(each, events=file.in_whole(each.events, shard))
+        for part in file.header.dead:
+            yield replace(part, events=file.in_whole(part.events, shard))
 
 
 def _shard_part(file: RecordFile, shard: int) -> ShardPart:
@@ -355,6 +357,6 @@ def _shard_part(file: RecordFile, shard: int) -> ShardPart:
 
 def _summed_meters(meters: Iterable[Mapping[int, InstanceMeter]]) -> dict[int, InstanceMeter]:
     total: dict[int, InstanceMeter] = {}
-    for instance, meter in chain.from_iterable(each.items() for each in meters):
+    for instance, meter in chain.from_iterable(shard.items() for shard in meters):
         total[instance] = total.get(instance, InstanceMeter()) + meter
     return total

@@ -106,7 +106,7 @@ def packed_key(key: tuple[Any, ...]) -> bytes:
     True
     """
     if float in map(type, key):
-        key = tuple(_NAN if each != each else each + 0.0 if type(each) is float else each for each in key)  # noqa: PLR0124 - only NaN differs from itself
+        key = tuple(_NAN if value != value else value + 0.0 if type(value) is float else value for value in key)  # noqa: PLR0124 - only NaN differs from itself
     return _pack(key)
 
 
@@ -169,7 +169,7 @@ class Staged:
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Set the value of each key, or delete the key if it is None. For a repeated key, the last value counts."""
-        self.growth.note(sum(map(len, keys)) + sum([len(each) for each in values if each]), len(keys))
+        self.growth.note(sum(map(len, keys)) + sum([len(value) for value in values if value]), len(keys))
         before = map(self._keys.get, keys, repeat(ABSENT))
         self._journal.extend(zip(repeat(self._keys), keys, before))
         self._keys.update(zip(keys, values, strict=True))
@@ -197,8 +197,8 @@ class Staged:
     def notes(self, prefix: str) -> dict[str, bytes]:
         """The notes whose names begin with a prefix."""
         begin = _NOTE + prefix.encode()
-        found = {**self._kept.get(NUMBERS, NOT_KEPT), **self._numbers}
-        return {key[len(_NOTE) :].decode(): value for key, value in found.items() if value and key.startswith(begin)}
+        noted = {**self._kept.get(NUMBERS, NOT_KEPT), **self._numbers}
+        return {key[len(_NOTE) :].decode(): value for key, value in noted.items() if value and key.startswith(begin)}
 
     def mark(self) -> int:
         """A token of the current state, for `rollback`."""
@@ -317,8 +317,8 @@ class InstanceStates:
 
     def changes(self) -> Table:
         """The staged changes of this batch, for its record."""
-        found = {instance: staged.changes() for instance, staged in self._staged.items()}
-        return {instance: groups for instance, groups in found.items() if groups}
+        changes = {instance: staged.changes() for instance, staged in self._staged.items()}
+        return {instance: groups for instance, groups in changes.items() if groups}
 
     def discard(self) -> None:
         """Discard the staged changes."""
@@ -444,7 +444,7 @@ class ShardStates(InstanceStates):
 
     def settle(self, record: Record) -> Record:
         """Apply a shard's record; returns it with its images, and with the numbers and notes as it leaves them."""
-        noted = {each: groups[NUMBERS] for each, groups in record.changes.items() if NUMBERS in groups}
+        noted = {instance: groups[NUMBERS] for instance, groups in record.changes.items() if NUMBERS in groups}
         common = self._common(record, noted)
         own = (
             (instance, {group: items for group, items in groups.items() if group != NUMBERS})
@@ -456,15 +456,17 @@ class ShardStates(InstanceStates):
     def _common(self, record: Record, noted: Mapping[int, Mapping[bytes, bytes | None]]) -> Image:
         """All numbers and notes from the first shard, and only new notes from the others."""
         if self.shard:
-            notes = {each: {k: v or b"" for k, v in items.items() if is_note(k)} for each, items in noted.items()}
-            return {each: items for each, items in notes.items() if items}
-        before = {each: groups[NUMBERS] for each, groups in self._kept.items() if NUMBERS in groups}
+            notes = {
+                instance: {k: v or b"" for k, v in items.items() if is_note(k)} for instance, items in noted.items()
+            }
+            return {instance: items for instance, items in notes.items() if items}
+        before = {instance: groups[NUMBERS] for instance, groups in self._kept.items() if NUMBERS in groups}
         after: dict[int, dict[bytes, bytes]] = {
-            each: dict(items) for each, items in before.items() if each not in record.dropped
+            instance: dict(items) for instance, items in before.items() if instance not in record.dropped
         }
         for instance, items in noted.items():
             after.setdefault(instance, {}).update({key: value or b"" for key, value in items.items()})
-        return {each: {key: value for key, value in items.items() if value} for each, items in after.items()}
+        return {instance: {key: value for key, value in items.items() if value} for instance, items in after.items()}
 
     def _weigh(self, group: int, more: int) -> None:
         if group != NUMBERS:

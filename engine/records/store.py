@@ -63,11 +63,11 @@ class RecordStore:
         # Usually it is not there yet, and a check costs less than a failed open.
         if not path.exists():
             return None
-        found = RecordFile(path)
+        file = RecordFile(path)
         # Its writer may have died before the name was durable, and the batch is about to be committed because of it.
         sync_folder(self._folder)
-        self._latest = found
-        return found
+        self._latest = file
+        return file
 
     def file(self, batch: int) -> RecordFile:
         """A record to be read in parts."""
@@ -215,9 +215,9 @@ def _read_states(files: Iterable[RecordFile], owns: Owns) -> _States:
                 groups.pop(NUMBERS, None)
         for imaged in (header.imaged, *(shard.imaged for shard in header.shards)):
             for group, part in imaged.items():
-                _add(kept, {each: {group: items} for each, items in file.image_in(part).items()}, owns)
-    found = {each: {group: items for group, items in groups.items() if items} for each, groups in kept.items()}
-    return {each: groups for each, groups in found.items() if groups}
+                _add(kept, {instance: {group: items} for instance, items in file.image_in(part).items()}, owns)
+    filled = {instance: {group: items for group, items in groups.items() if items} for instance, groups in kept.items()}
+    return {instance: groups for instance, groups in filled.items() if groups}
 
 
 def _add(kept: _States, table: Table, owns: Owns) -> None:
