@@ -216,9 +216,9 @@ class Cells:
         for _ in range(2):
             order = Order(seconds=seconds, wheels=wheels, connects=connections is not None)
             with nullcontext() if connections is None else connections.begin() as link:
-                found = self._started().run(request, order, link)
-            if found is not None:
-                return found
+                end = self._started().run(request, order, link)
+            if end is not None:
+                return end
             self.close()
         raise NoCells("the parent of the cells died twice; see whether the machine has memory to spare")
 

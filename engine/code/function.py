@@ -107,9 +107,9 @@ class Failed(msgspec.Struct, frozen=True):
         return Failure(self.error[:100], self.message[:1_000], self.traceback[:8_000])
 
 
-def unloadable(found: Failure) -> Failure:
+def unloadable(why: Failure) -> Failure:
     """The failure of a source that cannot be loaded, as it is shown."""
-    return found._replace(message=f"it cannot be loaded: {found.message}")
+    return why._replace(message=f"it cannot be loaded: {why.message}")
 
 
 def ended(ending: CellEnd) -> Failure:
@@ -130,12 +130,12 @@ class FunctionOutcome(NamedTuple):
 
 def made_of(outcomes: Sequence[Outcome], fields: Mapping[str, str]) -> FunctionOutcome:
     """The columns of outcomes. Raises ValueError, TypeError or OverflowError if they are not of the fields' kinds."""
-    kept = [at for at, each in enumerate(outcomes) if isinstance(each, list)]
-    rows = [each for each in outcomes if isinstance(each, list)]
+    kept = [at for at, outcome in enumerate(outcomes) if isinstance(outcome, list)]
+    rows = [outcome for outcome in outcomes if isinstance(outcome, list)]
     if any(len(row) != len(fields) for row in rows):
         raise ValueError("an event has more or fewer fields than are declared")
     columns = [column_of([row[at] for row in rows], kind) for at, kind in enumerate(fields.values())]
-    refusals = [refusal(at, each) for at, each in enumerate(outcomes) if isinstance(each, Failure)]
+    refusals = [refusal(at, outcome) for at, outcome in enumerate(outcomes) if isinstance(outcome, Failure)]
     return FunctionOutcome(np.array(kept, np.int64), columns, refusals)
 
 
@@ -153,11 +153,11 @@ def columns_of(events: pa.RecordBatch) -> list[list[Any]]:
     ]
 
 
-def refusal(at: int, found: Failure) -> Refusal:
+def refusal(at: int, why: Failure) -> Refusal:
     """The refusal of an event that a function failed at."""
     # A class may have any text as its name, and so pretend to be another reason.
-    error = found.error if found.error.isidentifier() else "Exception"
-    return Refusal(at, f"{error}: {found.message}", found.traceback)
+    error = why.error if why.error.isidentifier() else "Exception"
+    return Refusal(at, f"{error}: {why.message}", why.traceback)
 
 
 def joined_pieces(pieces: Sequence[tuple[int, FunctionOutcome]], fields: Mapping[str, str]) -> FunctionOutcome:
@@ -170,7 +170,7 @@ def joined_pieces(pieces: Sequence[tuple[int, FunctionOutcome]], fields: Mapping
             pa.concat_arrays([column_of([], kind), *(made.columns[at] for _, made in pieces)])
             for at, kind in enumerate(fields.values())
         ],
-        [each._replace(at=first + each.at) for first, made in pieces for each in made.refusals],
+        [refused._replace(at=first + refused.at) for first, made in pieces for refused in made.refusals],
     )
 
 
@@ -241,7 +241,7 @@ class _EventBatch:
             if time.monotonic() > self._late:
                 rest = Failure("CodeEnded", f"the batch took over {FUNCTION_SECONDS:g} s, and this event had no turn")
                 break
-            end = min([first + MOST_AT_ONCE, self._until, *(each for each in self._blamed if each > first)])
+            end = min([first + MOST_AT_ONCE, self._until, *(at for at in self._blamed if at > first)])
             unable = self._run(first, end)
             if unable is not None:
                 rest = unable
@@ -252,13 +252,13 @@ class _EventBatch:
         """Run a cell for some events; why none of the rest can be run."""
         ending = self._function.in_cell("event", self._events.slice(first, end - first), self._late)
         try:
-            messages = [_SENT.decode(each) for each in frames_in(ending.results)]
+            messages = [_SENT.decode(frame) for frame in frames_in(ending.results)]
         except msgspec.MsgspecError:
             return WRONG
-        for each in messages:
-            if each.unloadable is not None:
-                return unloadable(each.unloadable.failure)
-            self.outcomes += [one.failure if isinstance(one, Failed) else one for one in each.outcomes]
+        for message in messages:
+            if message.unloadable is not None:
+                return unloadable(message.unloadable.failure)
+            self.outcomes += [one.failure if isinstance(one, Failed) else one for one in message.outcomes]
         if len(self.outcomes) > end:
             del self.outcomes[first:]
             return WRONG
@@ -413,10 +413,11 @@ def _work(config: CodeConfig, *, vouched: bool) -> Work:
 def _schema(taken: pa.Schema, output: CodeOutput) -> pa.Schema:
     """The columns that leave: what passes on in its place, then what is added."""
     added = {name: pa.field(name, ARROW_TYPES[kind]) for name, kind in output.fields.items()}
-    passed = [each for each in taken if output.rest and each.name not in output.drop]
-    changed = {each.name for each in passed}
+    passed = [field for field in taken if output.rest and field.name not in output.drop]
+    changed = {field.name for field in passed}
     return pa.schema(
-        [added.get(each.name, each) for each in passed] + [each for each in added.values() if each.name not in changed]
+        [added.get(field.name, field) for field in passed]
+        + [field for field in added.values() if field.name not in changed]
     )
 
 

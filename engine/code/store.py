@@ -37,8 +37,8 @@ def _keep(path: Path, content: bytes) -> None:
 
 def _version(path: Path) -> tuple[int, int, int]:
     """What changes whenever a file is written anew."""
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    file = path.stat()
+    return file.st_ino, file.st_mtime_ns, file.st_size
 
 
 class CodeStore:

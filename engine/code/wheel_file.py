@@ -71,15 +71,15 @@ def _read(archive: zipfile.ZipFile) -> Wheel:
     metadata = _fields(archive, f"{infos[0]}/METADATA")
     kind = _fields(archive, f"{infos[0]}/WHEEL")
     name, version = _one(metadata, "Name"), _one(metadata, "Version")
-    found = _identity(name, version)
-    if _identity(*infos[0].removesuffix(".dist-info").rpartition("-")[::2]) != found:
+    identity = _identity(name, version)
+    if _identity(*infos[0].removesuffix(".dist-info").rpartition("-")[::2]) != identity:
         raise _wrong(
             f"its folder {infos[0][:200]!r} is not that of version {version!r} of {name!r}, which its metadata names"
         )
     _check_pure(files, kind)
     _check_python(metadata)
     _check_names(places)
-    return Wheel(*found, _required(metadata))
+    return Wheel(*identity, _required(metadata))
 
 
 def _identity(name: str, version: str) -> tuple[str, str]:
@@ -131,10 +131,10 @@ def _fields(archive: zipfile.ZipFile, name: str) -> dict[str, list[str]]:
     if len(content) > _MOST_METADATA:
         raise _no_wheel(f"its file {name!r} has more than {_MOST_METADATA:,} bytes")
     message = BytesParser(policy=compat32).parsebytes(content, headersonly=True)
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for key, value in message.items():
-        found.setdefault(key.lower(), []).append(str(value).strip())
-    return found
+        values.setdefault(key.lower(), []).append(str(value).strip())
+    return values
 
 
 def _one(fields: dict[str, list[str]], name: str) -> str:
@@ -153,8 +153,8 @@ def _check_pure(files: list[str], kind: dict[str, list[str]]) -> None:
     fits = set(tags) & {"py3-none-any"} and set(tags) <= {"py2-none-any", "py3-none-any"}
     if pure and fits and not binary and not elsewhere:
         return
-    found = (binary or elsewhere)[:100]
-    why = f"it has {found!r}" if found else f"its tags are {', '.join(tags)[:100]!r}"
+    name = (binary or elsewhere)[:100]
+    why = f"it has {name!r}" if name else f"its tags are {', '.join(tags)[:100]!r}"
     raise UnfitWheel(
         "not-pure-python",
         f"it is no wheel of pure Python with its modules at the top: {why}",
@@ -191,7 +191,7 @@ def _required(metadata: dict[str, list[str]]) -> tuple[str, ...]:
     texts = metadata.get("requires-dist", [])
     if len(texts) > _MOST_REQUIRED:
         raise UnfitWheel("wrong-metadata", f"it requires more than {_MOST_REQUIRED} packages", "use another package")
-    found = []
+    required = []
     for text in texts:
         try:
             requirement = Requirement(text)
@@ -200,8 +200,8 @@ def _required(metadata: dict[str, list[str]]) -> tuple[str, ...]:
             raise _wrong(f"its Requires-Dist {text[:100]!r} cannot be read") from error
         if needed:
             requirement.marker = None
-            found.append(str(requirement))
-    return tuple(found)
+            required.append(str(requirement))
+    return tuple(required)
 
 
 def _no_wheel(why: str) -> UnfitWheel:

@@ -58,15 +58,15 @@ def frames_in(content: bytes) -> list[bytes]:
     >>> frames_in(framed(b"one") + framed(b"two")[:-1])
     [b'one']
     """
-    found, at = [], 0
+    frames, at = [], 0
     while len(content) - at >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(content, at)
         at += _LENGTH.size
         if len(content) - at < length:
             break
-        found.append(content[at : at + length])
+        frames.append(content[at : at + length])
         at += length
-    return found
+    return frames
 
 
 MOST_LINK_BYTES = 4 * 1024
@@ -243,7 +243,7 @@ def work(request: bytes, results: int, progress: mmap.mmap) -> None:
 
 def _plain(some: list[Outcome]) -> list[Any]:
     # A failure is a tuple, and becomes a map, so that it is distinguished from values.
-    return [each._asdict() if isinstance(each, tuple) else each for each in some]
+    return [outcome._asdict() if isinstance(outcome, tuple) else outcome for outcome in some]
 
 
 def _send(results: int, content: Any) -> None:
@@ -258,14 +258,14 @@ def _batch_outcome(asked: CellRequest, function: Any) -> Any:
     with pa.ipc.open_stream(asked.batch) as stream:
         batch = stream.read_next_batch()
     try:
-        found = called(function, batch, asked.fields)
+        outcome = called(function, batch, asked.fields)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
         return {"failure": failure(error, asked.digest)._asdict()}
     columns = [
         (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-        for column in found.columns
+        for column in outcome.columns
     ]
-    return {"columns": columns, "kept": None if found.kept is None else found.kept.to_pylist()}
+    return {"columns": columns, "kept": None if outcome.kept is None else outcome.kept.to_pylist()}
 
 
 CALL_SECONDS = 1.0
@@ -414,7 +414,7 @@ class _Parent:
         waiting.register(ended, select.POLLIN)
         waiting.register(self._control, 0)
         try:
-            while not (found := waiting.poll(_LOOK_AFTER * 1_000)):
+            while not (ready := waiting.poll(_LOOK_AFTER * 1_000)):
                 now = PROGRESS.unpack_from(self._progress)[0]
                 used = time.clock_gettime(clock)
                 if now != at:
@@ -425,7 +425,7 @@ class _Parent:
                     return f"it took over {seconds:.0f} s"
         finally:
             os.close(ended)
-        if any(handle != ended for handle, _ in found):
+        if any(handle != ended for handle, _ in ready):
             # The worker is gone.
             os.kill(child, signal.SIGKILL)
             os._exit(0)
