@@ -48,11 +48,11 @@ def _pi_viete(config: described.PiVieteConfig, events: pa.RecordBatch, _state: S
 
 def _computed(iterations: int, count: int) -> pa.RecordBatch:
     """Compute pi `count` times, each time anew."""
-    at_once, found = max(1, _AT_ONCE // iterations), np.empty(count)
+    at_once, pis = max(1, _AT_ONCE // iterations), np.empty(count)
     for first in range(0, count, at_once):
-        some = found[first : first + at_once]
+        some = pis[first : first + at_once]
         some[:] = _pis(iterations, len(some))
-    return pa.record_batch([pa.array(found)], schema=_SCHEMA)
+    return pa.record_batch([pa.array(pis)], schema=_SCHEMA)
 
 
 def _pis(iterations: int, count: int) -> npt.NDArray[np.float64]:

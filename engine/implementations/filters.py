@@ -87,9 +87,9 @@ def _bloom_for(members: described.Members) -> "Bloom":
         content = path.read_bytes()
     except OSError as error:
         raise NoBehaviour(f"the model {members.file.place!r} cannot be read: {error.strerror}; put it there") from error
-    if (found := hashlib.sha256(content).hexdigest()) != members.sha256:
+    if (actual := hashlib.sha256(content).hexdigest()) != members.sha256:
         raise NoBehaviour(
-            f"the file {members.file.place!r} has the digest {found}, not that in the config; correct one of the two"
+            f"the file {members.file.place!r} has the digest {actual}, not that in the config; correct one of the two"
         )
     _bloom_of((), 1, 0.5)
     return _bloom_in(content.decode("ascii", "replace").strip())
@@ -138,13 +138,13 @@ def _multi_range_filter(
     """
     nulls = config.outside == "null"
     if config.named_by is None or config.field is None:
-        insides = {name: _within(events.column(name), each.min, each.max) for name, each in config.ranges.items()}
+        insides = {name: _within(events.column(name), bounds.min, bounds.max) for name, bounds in config.ranges.items()}
         return _passed(events, insides, nulls=nulls)
     column, names = events.column(config.field), events.column(config.named_by)
     inside = np.ones(events.num_rows, bool)
-    for name, each in config.ranges.items():
+    for name, bounds in config.ranges.items():
         here = _flags(pc.equal(names, name))
-        inside = np.where(here, _within(column, each.min, each.max), inside)
+        inside = np.where(here, _within(column, bounds.min, bounds.max), inside)
     return _passed(events, {config.field: inside}, nulls=nulls)
 
 
@@ -165,8 +165,8 @@ def _within(column: pa.Array, least: float, most: float) -> Flags:
 
 def _flags(column: pa.Array) -> Flags:
     """The values of a column of booleans; False for nulls."""
-    found: Flags = column.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - it is the value
-    return found
+    flags: Flags = column.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - it is the value
+    return flags
 
 
 def _nulled(column: pa.Array, inside: Flags) -> pa.Array:
@@ -221,8 +221,10 @@ def _looked_up(events: pa.RecordBatch, config: described.LookedUp, bloom: "Bloom
 def _belongs(column: pa.Array, bloom: "Bloom") -> Flags:
     """True where a value is in the set. Each distinct value is looked up once."""
     encoded = column.cast(pa.string()).dictionary_encode()
-    found = pa.array([_digest_number(_digest(value)) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
-    return _flags(found.take(encoded.indices))
+    members = pa.array(
+        [_digest_number(_digest(value)) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_()
+    )
+    return _flags(members.take(encoded.indices))
 
 
 def _multi_bloom_filter(config: described.MultiBloomFilterConfig) -> Behaviour:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.values import (
+    TIMESTAMP_TYPE,
     from_json,
     from_texts,
     milliseconds,
@@ -23,6 +24,7 @@ from engine.implementations.values import (
     one_port,
     plain,
     replaced,
+    restored,
     texts_of,
     unfit,
 )
@@ -71,23 +73,23 @@ def _senml_parse(config: described.SenmlParseConfig, events: pa.RecordBatch, _st
     if config.per == "row":
         origin = None
         times = [time for time, _ in rows]
-        measured = {name: _numbers(name, [each.get(name) for each in entries_of]) for name in observed}
+        measured = {name: _numbers(name, [entries.get(name) for entries in entries_of]) for name in observed}
     else:
         origin = np.repeat(np.arange(len(rows)), len(observed))
-        entries = [each.get(name) for each in entries_of for name in observed]
+        observations = [entries.get(name) for entries in entries_of for name in observed]
         times = [
             _at(config.field, time, entry)
-            for (time, _), each in zip(rows, entries_of, strict=True)
-            for entry in map(each.get, observed)
+            for (time, _), entries in zip(rows, entries_of, strict=True)
+            for entry in map(entries.get, observed)
         ]
         names = pa.array(list(observed) * len(rows), pa.string())
-        measured = {described.FIELD: names, described.VALUE: _numbers(described.VALUE, entries)}
+        measured = {described.FIELD: names, described.VALUE: _numbers(described.VALUE, observations)}
     columns = {name: events.column(name) for name in config.keep}
     for name, kind in config.also.items():
-        columns[name] = from_texts(name, kind, [_text(each.get(name)) for each in entries_of])
+        columns[name] = from_texts(name, kind, [_text(entries.get(name)) for entries in entries_of])
     if origin is not None:
         columns = {name: column.take(pa.array(origin)) for name, column in columns.items()}
-    columns[described.TIME] = pa.array(times, pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+    columns[described.TIME] = restored(times, TIMESTAMP_TYPE)
     return PortEmission(pa.record_batch({**columns, **measured}), origin)
 
 
@@ -135,15 +137,15 @@ def _at(field: str, time: int, entry: _Entry | None) -> int:
 
 
 def _numbers(name: str, entries: Sequence[_Entry | None]) -> pa.Array:
-    found: list[float | None] = []
+    numbers: list[float | None] = []
     for entry in entries:
         value = _value(entry)
         try:
-            found.append(None if value is None else number(value))
+            numbers.append(None if value is None else number(value))
         except (ValueError, OverflowError):
             measured = entry.n if entry is not None and entry.n is not None else name
             raise unfit(measured, value, "it should be a finite number") from None
-    return pa.array(found, pa.float64())
+    return pa.array(numbers, pa.float64())
 
 
 K = TypeVar("K", bound=described.KeepingConfig)
@@ -174,8 +176,8 @@ def _csv_parse(config: described.CsvParseConfig, events: pa.RecordBatch) -> Mapp
     lines = [split(config.field, text, config.delimiter, len(columns)) for text in texts]
     cells = zip(*lines, strict=True) if lines else [()] * len(columns)
     return {
-        column.name: from_texts(column.name, column.kind, [cell or None for cell in each])
-        for column, each in zip(columns, cells, strict=True)
+        column.name: from_texts(column.name, column.kind, [cell or None for cell in texts_in])
+        for column, texts_in in zip(columns, cells, strict=True)
     }
 
 
@@ -205,7 +207,9 @@ def _json_parse(config: described.FieldsConfig, events: pa.RecordBatch) -> Mappi
     [{'room': 'a', 'warmth': 20.0}]
     """
     objects = [_object(config.field, text) for text in texts_of(events, config.field)]
-    return {name: from_json(name, kind, [each.get(name) for each in objects]) for name, kind in config.fields.items()}
+    return {
+        name: from_json(name, kind, [members.get(name) for members in objects]) for name, kind in config.fields.items()
+    }
 
 
 _object_in = msgspec.json.Decoder(dict[str, Any]).decode
@@ -231,7 +235,8 @@ def _xml_parse(config: described.FieldsConfig, events: pa.RecordBatch) -> Mappin
     """
     documents = [_elements(config, text) for text in texts_of(events, config.field)]
     return {
-        name: from_texts(name, kind, [each.get(name) for each in documents]) for name, kind in config.fields.items()
+        name: from_texts(name, kind, [elements.get(name) for elements in documents])
+        for name, kind in config.fields.items()
     }
 
 
@@ -265,16 +270,16 @@ class _Elements:
 
 
 def _elements(config: described.FieldsConfig, text: str) -> dict[str, str | None]:
-    found = _Elements(frozenset(config.fields))
+    elements = _Elements(frozenset(config.fields))
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = found.start, found.end
-    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = found.text, found.refuse
+    parser.StartElementHandler, parser.EndElementHandler = elements.start, elements.end
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = elements.text, elements.refuse
     try:
         parser.Parse(text.encode(), True)  # noqa: FBT003 - expat's flag for the last piece
     except (expat.ExpatError, ValueError) as error:
         raise unfit(config.field, text, f"it is not an XML document: {error}") from None
-    texts = (found.attributes or {}) | {name: "".join(pieces) for name, pieces in found.texts.items()}
+    texts = (elements.attributes or {}) | {name: "".join(pieces) for name, pieces in elements.texts.items()}
     return {name: texts[name].strip() or None for name in config.fields if name in texts}
 
 
@@ -315,7 +320,10 @@ def _fields(config: described.CsvToSenmlConfig, events: pa.RecordBatch) -> list[
     """The times, and the values of each measurement, from the fields of events."""
     return [
         plain(events.column(config.time)),
-        *([_written(each.name, value) for value in plain(events.column(each.name))] for each in config.measurements),
+        *(
+            [_written(measurement.name, value) for value in plain(events.column(measurement.name))]
+            for measurement in config.measurements
+        ),
     ]
 
 
@@ -331,8 +339,12 @@ def _written(name: str, value: Any) -> str | None:
 
 def _cells(config: described.CsvToSenmlConfig, field: str, events: pa.RecordBatch) -> list[Sequence[Any]]:
     """Likewise, from the lines of CSV in a field."""
-    places = [config.columns.index(each.name) for each in config.measurements]
-    numbers = [(place, each.name) for place, each in zip(places, config.measurements, strict=True) if each.type == "v"]
+    places = [config.columns.index(measurement.name) for measurement in config.measurements]
+    numbers = [
+        (place, measurement.name)
+        for place, measurement in zip(places, config.measurements, strict=True)
+        if measurement.type == "v"
+    ]
     lines = [split(field, text, ",", len(config.columns)) for text in texts_of(events, field)]
     for line in lines:
         for place, name in numbers:
@@ -356,7 +368,7 @@ def _annotate(config: described.AnnotateConfig) -> Behaviour:
     """
     ids = pa.array(list(config.known), pa.string())
     known = {
-        name: from_json(name, kind, [each.get(name) for each in config.known.values()])
+        name: from_json(name, kind, [values.get(name) for values in config.known.values()])
         for name, kind in config.fields.items()
     }
 

@@ -118,9 +118,9 @@ def _train(
         present = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in read])
         known = np.flatnonzero(present)
         columns = [column.take(pa.array(known)).to_pylist() for column in read]
-        found = blocks(keyed(events.take(pa.array(known)), ()), columns, config.window, state)
-        models = [fit(np.array(block.columns[:-1]).T, block.columns[-1]) for block in found]
-        ends = np.array([block.end for block in found], np.int64)
+        completed = blocks(keyed(events.take(pa.array(known)), ()), columns, config.window, state)
+        models = [fit(np.array(block.columns[:-1]).T, block.columns[-1]) for block in completed]
+        ends = np.array([block.end for block in completed], np.int64)
         return {
             "out": PortEmission(pa.record_batch([pa.array(models, pa.string())], schema=_MODEL_SCHEMA), known[ends])
         }
@@ -158,15 +158,15 @@ def _annotate_class(config: described.AnnotateClassConfig, events: pa.RecordBatc
     """
     floats(events, config.field)
     columns = [plain(column) for column in events.columns]
-    found = blocks(keyed(events, ()), columns, config.window, state)
+    completed = blocks(keyed(events, ()), columns, config.window, state)
     at = events.schema.get_field_index(config.field)
     rows: dict[str, pa.Array] = {}
     for place, field in enumerate(events.schema):
-        values = [value for block in found for value in block.columns[place]]
+        values = [value for block in completed for value in block.columns[place]]
         rows[field.name] = restored(values, field.type)
-    classes = [name for block in found for name in _classes(block.columns[at], config.classes)]
+    classes = [name for block in completed for name in _classes(block.columns[at], config.classes)]
     rows["class"] = pa.array(classes, pa.string())
-    ends = [block.end for block in found for _ in block.columns[at]]
+    ends = [block.end for block in completed for _ in block.columns[at]]
     return PortEmission(pa.record_batch(rows), np.array(ends, np.int64))
 
 
@@ -217,7 +217,7 @@ def _decision_tree_classify(config: described.DecisionTreeClassifyConfig) -> Beh
 
 def _walk(tree: described.DecisionTree, columns: Mapping[str, Floats], count: int) -> Numbers:
     """The leaf of each event."""
-    left, right, field = (np.array(each, np.int64) for each in (tree.left, tree.right, tree.field))
+    left, right, field = (np.array(column, np.int64) for column in (tree.left, tree.right, tree.field))
     threshold = np.array(tree.threshold)
     with np.errstate(over="ignore"):
         # A number beyond float32 becomes infinite, and is beyond every threshold too.
@@ -298,8 +298,8 @@ def _usable(kind: type[M]) -> Callable[[_AnyPredictor, _AnyPredictor, tuple[Any,
 def _features(events: pa.RecordBatch, fields: Sequence[str]) -> tuple[dict[str, Floats], Flags]:
     """The numbers of each field, and the events in which none is null."""
     read = {name: floats(events, name) for name in fields}
-    return {name: each.values for name, each in read.items()}, np.logical_and.reduce(
-        [each.present for each in read.values()]
+    return {name: numbers.values for name, numbers in read.items()}, np.logical_and.reduce(
+        [numbers.present for numbers in read.values()]
     )
 
 

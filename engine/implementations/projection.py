@@ -43,13 +43,13 @@ def _where(config: WhereConfig) -> Behaviour:
     known: dict[pa.Schema, Node] = {}
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        found = known.get(events.schema)
-        if found is None:
-            found = known[events.schema] = suited(expression, kinds_of(events.schema, fields))
+        checked = known.get(events.schema)
+        if checked is None:
+            checked = known[events.schema] = suited(expression, kinds_of(events.schema, fields))
         for field in fields:
             check_finite(events, field)
         try:
-            true = computed(found, events)
+            true = computed(checked, events)
         except pa.ArrowInvalid as error:
             values = {field: events.column(field)[0].as_py() for field in fields} if events.num_rows == 1 else fields
             raise ValueError(f"the expression cannot be computed for {values}: {error}") from error
@@ -78,7 +78,7 @@ def computed(node: Node, events: pa.RecordBatch) -> Any:
         return pa.scalar(node.value)
     if isinstance(node, Name):
         return events.column(node.name)
-    operands = [computed(each, events) for each in node.operands]
+    operands = [computed(operand, events) for operand in node.operands]
     if node.operator == "in":
         return reduce(pc.or_kleene, [pc.equal(operands[0], value) for value in operands[1:]])
     return reduce(_OPERATORS[node.operator], operands) if len(operands) > 1 else _ALONE[node.operator](operands[0])
@@ -121,20 +121,20 @@ def _project(config: ProjectConfig) -> Behaviour:
     [{'room': 'a', 'fahrenheit': 68.0, 'warm': False}]
     """
     parts = config.parsed
-    fields = tuple(dict.fromkeys(field for each in parts.values() for field in names(each)))
+    fields = tuple(dict.fromkeys(field for part in parts.values() for field in names(part)))
     known: dict[pa.Schema, Mapping[str, tuple[Node, Kind]]] = {}
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        found = known.get(events.schema)
-        if found is None:
+        nodes = known.get(events.schema)
+        if nodes is None:
             kinds = kinds_of(events.schema, fields)
-            found = known[events.schema] = {name: typed(each, kinds) for name, each in parts.items()}
+            nodes = known[events.schema] = {name: typed(node, kinds) for name, node in parts.items()}
         for field in fields:
             check_finite(events, field)
         columns = {name: events.column(name) for name in config.fields}
-        columns |= {name: _column(name, node, kind, events) for name, (node, kind) in found.items()}
+        columns |= {name: _column(name, node, kind, events) for name, (node, kind) in nodes.items()}
         made = pa.record_batch(columns)
-        for name in found:
+        for name in nodes:
             check_finite(made, name)
         return {"out": PortEmission(made)}
 
@@ -143,11 +143,11 @@ def _project(config: ProjectConfig) -> Behaviour:
 
 def _column(name: str, node: Node, kind: Kind, events: pa.RecordBatch) -> pa.Array:
     try:
-        found: Any = computed(node, events)
+        value: Any = computed(node, events)
     except pa.ArrowInvalid as error:
         raise ValueError(f"the field {name!r} cannot be computed: {error}") from error
     type_ = ARROW_TYPES[kind]
-    return pa.repeat(found.cast(type_), events.num_rows) if isinstance(found, pa.Scalar) else found.cast(type_)
+    return pa.repeat(value.cast(type_), events.num_rows) if isinstance(value, pa.Scalar) else value.cast(type_)
 
 
 def _unnest(config: UnnestConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
@@ -161,8 +161,8 @@ def _unnest(config: UnnestConfig, events: pa.RecordBatch, _state: Staged) -> Por
     [{'line': 1, 'words': 'to'}, {'line': 1, 'words': 'be'}]
     """
     lists = [_items(config.field, text) for text in events.column(config.field).to_pylist()]
-    items = from_json(config.field, config.kind, [item for each in lists for item in each])
-    origin = np.repeat(np.arange(len(lists), dtype=np.int64), [len(each) for each in lists])
+    items = from_json(config.field, config.kind, [item for values in lists for item in values])
+    origin = np.repeat(np.arange(len(lists), dtype=np.int64), [len(values) for values in lists])
     kept = {name: events.column(name).take(pa.array(origin)) for name in config.keep}
     return PortEmission(pa.record_batch({**kept, config.field: items}), origin)
 

@@ -114,9 +114,9 @@ def _kalman_filter(config: described.KalmanFilterConfig, events: pa.RecordBatch,
             error *= 1 - gain
             estimates[place] = estimate
         state.put(key, [estimate, error])
-    found = np.zeros(len(values))
-    found[known] = estimates
-    return PortEmission(replaced(events, config.field, nullable(found, present)))
+    smooth = np.zeros(len(values))
+    smooth[known] = estimates
+    return PortEmission(replaced(events, config.field, nullable(smooth, present)))
 
 
 def _interpolate(config: described.InterpolateConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
@@ -166,10 +166,11 @@ def _accumulate(config: described.AccumulateConfig, events: pa.RecordBatch, stat
     for field in fields:
         check_finite(events, field)
     columns = [plain(events.column(field)) for field in fields]
-    found = blocks(keyed(events, config.by), columns, config.window, state)
-    ends = np.array([block.end for block in found], np.int64)
+    completed = blocks(keyed(events, config.by), columns, config.window, state)
+    ends = np.array([block.end for block in completed], np.int64)
     arrays = {
-        field: pa.array(_arrays(block.columns[at] for block in found), pa.string()) for at, field in enumerate(fields)
+        field: pa.array(_arrays(block.columns[at] for block in completed), pa.string())
+        for at, field in enumerate(fields)
     }
     kept = {field: events.column(field).take(pa.array(ends)) for field in by}
     return PortEmission(pa.record_batch(kept | arrays), ends)
@@ -255,15 +256,15 @@ def _signs(column: pa.Array, counters: int) -> Matrix:
     bits = np.unpackbits(np.frombuffer(digests, np.uint8).reshape(-1, 64), axis=1)[:, :counters]
     # One more row, for nulls.
     signs = np.concatenate([2 * bits.astype(np.int64) - 1, np.zeros((1, counters), np.int64)])
-    found: Matrix = signs[encoded.indices.fill_null(len(values)).to_numpy()]
-    return found
+    of_events: Matrix = signs[encoded.indices.fill_null(len(values)).to_numpy()]
+    return of_events
 
 
 def _running(groups: Keyed, steps: Matrix, before: Matrix) -> Matrix:
     """The counters after every event, in the order of the groups."""
     sums = np.cumsum(np.concatenate([np.zeros_like(steps[:1], shape=(1, steps.shape[1])), steps]), axis=0)
-    found: Matrix = sums[1:] + np.repeat(before - sums[groups.bounds[:-1]], np.diff(groups.bounds), axis=0)
-    return found
+    counters: Matrix = sums[1:] + np.repeat(before - sums[groups.bounds[:-1]], np.diff(groups.bounds), axis=0)
+    return counters
 
 
 def _mean_square(counters: Matrix) -> npt.NDArray[np.float64]:
@@ -300,17 +301,17 @@ def _distinct_approx_count(config: described.DistinctApproxCountConfig) -> Behav
     def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         check_finite(events, config.field)
         values = [_sketched(value) for value in plain(events.column(config.field))]
-        found = np.empty(len(values))
+        estimates = np.empty(len(values))
         for key, places in each_key(keyed(events, config.by)):
             seen = sketch(state.get(key))
             for place in places:
                 value = values[place]
                 if value is not None:
                     seen.update(value)
-                found[place] = seen.get_estimate()
+                estimates[place] = seen.get_estimate()
             # As in memory: the compact form would come back in another order.
             state.put(key, bytes(seen.serialize_updatable()))
-        return {"out": PortEmission(replaced(events, "distinct", pa.array(found)))}
+        return {"out": PortEmission(replaced(events, "distinct", pa.array(estimates)))}
 
     return behave
 

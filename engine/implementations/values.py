@@ -55,10 +55,10 @@ def unfit(field: str, value: Any, why: str) -> ValueError:
 
 def texts_of(events: pa.RecordBatch, field: str) -> list[str]:
     """The texts of a field. Raises if one is null."""
-    found: list[str | None] = events.column(field).to_pylist()
-    if None in found:
+    values: list[str | None] = events.column(field).to_pylist()
+    if None in values:
         raise unfit(field, None, "it needs a text")
-    return [text for text in found if text is not None]
+    return [text for text in values if text is not None]
 
 
 def from_texts(name: str, kind: Kind, texts: Sequence[str | None]) -> pa.Array:
@@ -75,28 +75,28 @@ def number(value: Any) -> float:
     """Convert a number, or its text, to a finite float."""
     if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
         raise ValueError("it is not a number")
-    found = float(value)
-    if not math.isfinite(found):
+    converted = float(value)
+    if not math.isfinite(converted):
         raise ValueError("it is not finite")
-    return found
+    return converted
 
 
 def milliseconds(value: Any) -> int:
     """Convert a time in milliseconds since 1970, or its text, to an integer."""
-    found = int(value) if isinstance(value, int) else _whole(number(value))
-    if not EARLIEST <= found <= LATEST:
+    moment = int(value) if isinstance(value, int) else _whole(number(value))
+    if not EARLIEST <= moment <= LATEST:
         raise ValueError("it is not within the years 1 to 9999")
-    return found
+    return moment
 
 
 def _column(name: str, kind: Kind, values: Sequence[Any], read: Callable[[Any], Any]) -> pa.Array:
-    found = []
+    column = []
     for value in values:
         try:
-            found.append(None if value is None else read(value))
+            column.append(None if value is None else read(value))
         except (TypeError, ValueError, OverflowError):
             raise unfit(name, value, f"it should be of kind {kind}") from None
-    return restored(found, ARROW_TYPES[kind])
+    return restored(column, ARROW_TYPES[kind])
 
 
 def _whole(value: float) -> int:
@@ -108,10 +108,10 @@ def _whole(value: float) -> int:
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
-    found = value if isinstance(value, int) else _whole(value)
-    if not _SMALLEST <= found <= _LARGEST:
+    converted = value if isinstance(value, int) else _whole(value)
+    if not _SMALLEST <= converted <= _LARGEST:
         raise OverflowError
-    return found
+    return converted
 
 
 def _integer_text(text: str) -> int:
@@ -250,8 +250,8 @@ def nullable(values: Floats, present: Flags) -> pa.Array:
 
 def plain(column: pa.Array) -> list[Any]:
     """Values in a form that state can keep. Timestamps become milliseconds."""
-    found: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-    return found
+    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values
 
 
 def restored(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
@@ -265,8 +265,8 @@ def moments(events: pa.RecordBatch, field: str) -> npt.NDArray[np.int64]:
     if not pa.types.is_timestamp(column.type):
         raise ValueError(f"the field {field!r} is of type {column.type}, not a time; choose a field of kind timestamp")
     check_present(events, field)
-    found: npt.NDArray[np.int64] = column.cast(TIMESTAMP_TYPE).cast(pa.int64()).to_numpy()
-    return found
+    times: npt.NDArray[np.int64] = column.cast(TIMESTAMP_TYPE).cast(pa.int64()).to_numpy()
+    return times
 
 
 Numbers = npt.NDArray[np.int64]
@@ -339,10 +339,10 @@ def blocks(groups: Keyed, columns: Sequence[Sequence[Any]], window: int, state: 
     `columns` are the values of the batch's events, in a form that state can keep. Incomplete blocks stay in the state
     under their keys, as a list for each field.
     """
-    found: list[Block] = []
+    completed: list[Block] = []
     for key, places in each_key(groups):
-        found += _of_key(key, places, columns, window, state)
-    return sorted(found, key=lambda block: block.end)
+        completed += _of_key(key, places, columns, window, state)
+    return sorted(completed, key=lambda block: block.end)
 
 
 def each_key(groups: Keyed) -> Iterator[tuple[tuple[Any, ...], list[int]]]:
@@ -388,7 +388,7 @@ def texts(events: pa.RecordBatch, field: str) -> list[str]:
 
 def contents(events: pa.RecordBatch, field: str, encoding: Encoding) -> list[bytes]:
     """The contents of a field."""
-    return [_content(each, field, encoding) for each in texts(events, field)]
+    return [_content(text, field, encoding) for text in texts(events, field)]
 
 
 def field_value(content: bytes, name: str, encoding: Encoding) -> str:

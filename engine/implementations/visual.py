@@ -82,10 +82,10 @@ def _plot(type_: str, config: LinePlotConfig, line: str | None) -> Behaviour:
         known = np.flatnonzero(present)
         chosen = [[column[place] for place in known.tolist()] for column in columns]
         there_are = events.take(pa.array(known))
-        found = blocks(keyed(there_are, config.by), chosen, config.window, state)
+        completed = blocks(keyed(there_are, config.by), chosen, config.window, state)
         timed = config.x is not None and pa.types.is_timestamp(events.schema.field(config.x).type)
-        drawn = [draw(_picture(config, line, block.columns, timed=timed)) for block in found]
-        ends = np.array([block.end for block in found], np.int64)
+        drawn = [draw(_picture(config, line, block.columns, timed=timed)) for block in completed]
+        ends = np.array([block.end for block in completed], np.int64)
         kept = {name: there_are.column(name).take(pa.array(ends)) for name in by}
         return {"out": PortEmission(pa.record_batch(kept | {"svg": pa.array(drawn, pa.string())}), known[ends])}
 

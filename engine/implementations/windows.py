@@ -96,7 +96,7 @@ def _tumbling_window(config: described.TumblingWindowConfig) -> Behaviour:
             state.put(_CLOCK, [int(reached[-1]), sorted(windows.items())])
         rows = _rows(closed, by, events.schema, config.size_ms)
         return {
-            "out": PortEmission(rows, np.array([each.at for each in closed], np.int64)),
+            "out": PortEmission(rows, np.array([window.at for window in closed], np.int64)),
             "late": PortEmission(events.filter(pa.array(late)), np.flatnonzero(late)),
         }
 
@@ -121,7 +121,7 @@ def _fold(groups: Keyed, read: Floating, windows: dict[int, int], state: Staged)
                 least = value if least is None or value < least else least
                 most = value if most is None or value > most else most
         state.put(name, [count, total, least, most])
-    for start, _, key in sorted(new, key=lambda each: each[:2]):
+    for start, _, key in sorted(new, key=lambda start_and_place: start_and_place[:2]):
         number = windows.get(start, 0)
         windows[start] = number + 1
         state.put(("key", start, number), key)
@@ -144,16 +144,18 @@ def _closed(
 
 def _rows(closed: Sequence[_Closed], by: tuple[str, ...], schema: pa.Schema, size: int) -> pa.RecordBatch:
     summed: list[list[Any]] = [
-        [each.start for each in closed],
-        [each.start + size for each in closed],
-        [each.count for each in closed],
-        [each.total for each in closed],
-        [each.total / each.count if each.count else None for each in closed],
-        [each.least for each in closed],
-        [each.most for each in closed],
+        [window.start for window in closed],
+        [window.start + size for window in closed],
+        [window.count for window in closed],
+        [window.total for window in closed],
+        [window.total / window.count if window.count else None for window in closed],
+        [window.least for window in closed],
+        [window.most for window in closed],
     ]
     columns = {field.name: restored(values, field.type) for field, values in zip(_SUMMED, summed, strict=True)}
-    keys = {name: restored([each.key[at] for each in closed], schema.field(name).type) for at, name in enumerate(by)}
+    keys = {
+        name: restored([window.key[at] for window in closed], schema.field(name).type) for at, name in enumerate(by)
+    }
     return pa.record_batch(keys | columns)
 
 
@@ -336,9 +338,9 @@ class _Waiting:
     def _head(self) -> list[Any] | None:
         """The first in the queue: the time at which it expires, and its id."""
         while self._first < self._end:
-            found: list[Any] | None = self._state.get(("queue", self._first))
-            if found is not None:
-                return found
+            head: list[Any] | None = self._state.get(("queue", self._first))
+            if head is not None:
+                return head
             self._first += 1
         return None
 
@@ -410,9 +412,9 @@ def _merging(events: pa.RecordBatch, config: _Config) -> _Merging:
 
 
 def _emission(joined: Sequence[_Joined], schema: pa.Schema) -> PortEmission:
-    columns = [restored([each.values[at] for each in joined], field.type) for at, field in enumerate(schema)]
+    columns = [restored([event.values[at] for event in joined], field.type) for at, field in enumerate(schema)]
     return PortEmission(
-        pa.record_batch(columns, schema=schema.remove_metadata()), np.array([each.at for each in joined], np.int64)
+        pa.record_batch(columns, schema=schema.remove_metadata()), np.array([event.at for event in joined], np.int64)
     )
 
 

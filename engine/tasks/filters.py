@@ -156,7 +156,7 @@ _MOST_MODEL_BITS: Final = 2**24
 
 
 def _check_bits(filters: Iterable["_Sized"], most: int) -> None:
-    bits = sum(each.bits for each in filters)
+    bits = sum(sized.bits for sized in filters)
     if bits > most:
         raise ValueError(
             f"the filter would take {bits / 8e6:,.0f} MB, and may take {most / 8e6:,.0f} MB; expect fewer values, or "

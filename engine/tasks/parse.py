@@ -121,7 +121,9 @@ CSV_PARSE = TaskType(
     config=CsvParseConfig,
     sets=lambda config: tuple(column.name for column in config.columns),
     reads=_text_reads,
-    output_schema=lambda config, inputs: _parsed(config, inputs, {each.name: each.kind for each in config.columns}),
+    output_schema=lambda config, inputs: _parsed(
+        config, inputs, {column.name: column.kind for column in config.columns}
+    ),
 )
 
 
@@ -179,12 +181,12 @@ class CsvToSenmlConfig(KeepingConfig):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         _once("senml", *self.keep)
-        _once(*(each.name for each in self.measurements))
+        _once(*(measurement.name for measurement in self.measurements))
         if (self.field is None) != (not self.columns):
             raise ValueError("field and columns must be given together; give both for lines of CSV, else neither")
         _once(*self.columns)
         if self.field is not None:
-            for name in (self.time, *(each.name for each in self.measurements)):
+            for name in (self.time, *(measurement.name for measurement in self.measurements)):
                 if name not in self.columns:
                     raise ValueError(f"the line has no column {name!r}; add it to columns")
         return self
@@ -196,8 +198,10 @@ def _measured(config: CsvToSenmlConfig) -> tuple[Read, ...]:
     return (
         Read(at="time", field=config.time, kinds=frozenset({Kind.INTEGER, Kind.TIMESTAMP})),
         *(
-            Read(at=f"measurements/{i}/name", field=each.name, kinds=NUMBER if each.type == "v" else PLAIN)
-            for i, each in enumerate(config.measurements)
+            Read(
+                at=f"measurements/{i}/name", field=measurement.name, kinds=NUMBER if measurement.type == "v" else PLAIN
+            )
+            for i, measurement in enumerate(config.measurements)
         ),
         *config.kept(),
     )

@@ -62,10 +62,10 @@ class DecisionTree:
 
     def __post_init__(self) -> None:
         nodes = len(self.left)
-        if not nodes or {len(each) for each in (self.right, self.field, self.threshold, self.leaf)} != {nodes}:
+        if not nodes or {len(column) for column in (self.right, self.field, self.threshold, self.leaf)} != {nodes}:
             raise ValueError("its lists of nodes are empty or differ in length")
         _check_finite(self.threshold)
-        if not all(0 <= each < len(self.classes) for each in self.leaf):
+        if not all(0 <= index < len(self.classes) for index in self.leaf):
             raise ValueError("the class of a node does not exist")
         for node, (left, right, field) in enumerate(zip(self.left, self.right, self.field, strict=True)):
             if left == right == -1:

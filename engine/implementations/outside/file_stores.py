@@ -179,7 +179,9 @@ class FileSystemKind:
 _ANYBODY = frozenset({"anon"})
 _S3 = FileSystemKind(needs=(frozenset({"key", "secret"}), _ANYBODY), takes=frozenset({"endpoint_url", "token"}))
 _GCS = FileSystemKind(needs=(frozenset({"token"}),))
-_AZURE = FileSystemKind(needs=tuple(frozenset({"account_name", each}) for each in ("account_key", "sas_token")))
+_AZURE = FileSystemKind(
+    needs=tuple(frozenset({"account_name", credential}) for credential in ("account_key", "sas_token"))
+)
 FILE_SYSTEMS: Mapping[str, FileSystemKind] = {
     "abfs": _AZURE,
     "az": _AZURE,
@@ -215,7 +217,7 @@ def opened(secret: Secret) -> OpenedFolder:
     name, _, _ = url.partition("://")
     if (kind := FILE_SYSTEMS.get(name)) is None:
         # Others lead to files or memory of the host.
-        known = ", ".join(f"{each}://" for each in FILE_SYSTEMS)
+        known = ", ".join(f"{known_name}://" for known_name in FILE_SYSTEMS)
         raise _unfit(secret, f"is not the URL of a bucket or folder; begin it with one of {known}")
     try:
         parts = urlsplit(url)
@@ -249,7 +251,7 @@ def hosts_of(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> tupl
     if kind is _GCS:
         # A service account's key contains the URL where it is exchanged for a token.
         named += [url for name, url in options["token"].items() if name.endswith(("_uri", "_url"))]
-    return tuple(urlsplit(str(each)).hostname or "" for each in named)
+    return tuple(urlsplit(str(named_url)).hostname or "" for named_url in named)
 
 
 def without_login(url: SplitResult) -> tuple[str, dict[str, str]]:
@@ -278,8 +280,8 @@ def _lacking(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> str:
     known = kind.takes.union(*kind.needs)
     if unknown := sorted(options.keys() - known):
         return f"has the option {unknown[0]!r}, which tenants may not use; remove it"
-    if kind.needs and not any(each <= options.keys() for each in kind.needs):
-        wanted = " or ".join(" and ".join(map(repr, sorted(each))) for each in kind.needs)
+    if kind.needs and not any(options_needed <= options.keys() for options_needed in kind.needs):
+        wanted = " or ".join(" and ".join(map(repr, sorted(options_needed))) for options_needed in kind.needs)
         return f"has no credentials; make it a JSON object with 'url' and {wanted}"
     if "anon" in options and options["anon"] is not True:
         return "has an 'anon' that is not true; remove it, and give credentials"

@@ -46,7 +46,7 @@ def _blob_upload(config: described.BlobUploadConfig) -> Behaviour:
     def upload(_port: str, events: pa.RecordBatch, _state: Staged, _names: EventNames) -> Mapping[str, PortEmission]:
         blobs = contents(events, config.field, config.encoding)
         names = (
-            [check_name(config.name, each) for each in texts(events, config.name)]
+            [check_name(config.name, text) for text in texts(events, config.name)]
             if config.name
             else [f"{hashlib.sha256(blob).hexdigest()}{config.suffix}" for blob in blobs]
         )
@@ -78,12 +78,12 @@ def _blob_download(config: described.BlobDownloadConfig) -> Behaviour:
     kept = file_store(config.of)
 
     def download(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        names = [check_name(config.field, each) for each in texts(events, config.field)]
-        found = {
+        names = [check_name(config.field, text) for text in texts(events, config.field)]
+        contents_of = {
             name: field_value(kept.read(name, config.most_bytes), name, config.encoding)
             for name in dict.fromkeys(names)
         }
-        values = pa.array([found[name] for name in names], pa.string())
+        values = pa.array([contents_of[name] for name in names], pa.string())
         return {"out": PortEmission(replaced(events, config.into, values))}
 
     return download
@@ -110,7 +110,7 @@ def _zip_files(config: described.ZipFilesConfig, events: pa.RecordBatch, state: 
     ([2, 2], ['2.txt', '3.txt'])
     """
     blobs = contents(events, config.field, config.encoding)
-    names = [check_name(config.name, each) for each in texts(events, config.name)]
+    names = [check_name(config.name, text) for text in texts(events, config.name)]
     before = state.get(_WAITING) or 0
     files = [tuple(state.get((place,))) for place in range(before)]
     archives, ends = [], []

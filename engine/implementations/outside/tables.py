@@ -236,7 +236,7 @@ def _check(events: pa.RecordBatch, fields: Sequence[str]) -> None:
     for field in fields:
         values = events.column(field)
         if pa.types.is_floating(values.type) and not pc.all(pc.is_finite(values.drop_null()), min_count=0).as_py():
-            value = next(each for each in values.to_pylist() if each is not None and not math.isfinite(each))
+            value = next(number for number in values.to_pylist() if number is not None and not math.isfinite(number))
             raise ValueError(f"the field {field!r} is {value}, which tables do not accept")
 
 
@@ -261,18 +261,18 @@ def _table_range_query(config: described.TableRangeQueryConfig) -> Behaviour:
     source = sa.table(config.table, sa.column(config.column), *others)
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        found = {name: list[Any]() for name in config.columns}
+        values_of = {name: list[Any]() for name in config.columns}
         origins: list[int] = []
         if len(events):
             with database.transaction() as connection:
                 for at, (low, high) in enumerate(_bounds(events, config)):
                     rows = _between(connection, config, source, low, high)
                     origins += [at] * len(rows)
-                    for name, values in found.items():
+                    for name, values in values_of.items():
                         values += [row[name] for row in rows]
         places = pa.array(origins, pa.int64())
         columns = {name: events.column(name).take(places) for name in config.keep}
-        columns |= {name: _column(name, kind, found[name]) for name, kind in config.columns.items()}
+        columns |= {name: _column(name, kind, values_of[name]) for name, kind in config.columns.items()}
         return {"out": PortEmission(pa.record_batch(columns), np.array(origins, np.int64))}
 
     return behave
@@ -291,8 +291,8 @@ def _between(
     wanted = [source.c[name] for name in config.columns]
     within = source.c[config.column].between(low, high)
     order = [source.c[config.column], *wanted]
-    found = connection.execute(sa.select(*wanted).where(within).order_by(*order).limit(config.most + 1))
-    rows = found.mappings().all()
+    result = connection.execute(sa.select(*wanted).where(within).order_by(*order).limit(config.most + 1))
+    rows = result.mappings().all()
     if len(rows) > config.most:
         raise ValueError(
             f"more than {config.most:,} rows are between {config.low!r} = {low} and {config.high!r} = {high}; query "
