@@ -4,7 +4,7 @@ An expression is computed for a whole batch, column by column, with three-valued
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import msgspec
@@ -40,16 +40,17 @@ def _where(config: WhereConfig) -> Behaviour:
     """
     expression = config.parsed
     fields = tuple(dict.fromkeys(names(expression)))
-    known: dict[pa.Schema, Node] = {}
+
+    @cache
+    def checked(schema: pa.Schema) -> Node:
+        return suited(expression, kinds_of(schema, fields))
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        checked = known.get(events.schema)
-        if checked is None:
-            checked = known[events.schema] = suited(expression, kinds_of(events.schema, fields))
+        node = checked(events.schema)
         for field in fields:
             check_finite(events, field)
         try:
-            true = computed(checked, events)
+            true = computed(node, events)
         except pa.ArrowInvalid as error:
             values = {field: events.column(field)[0].as_py() for field in fields} if events.num_rows == 1 else fields
             raise ValueError(f"the expression cannot be computed for {values}: {error}") from error
@@ -122,13 +123,14 @@ def _project(config: ProjectConfig) -> Behaviour:
     """
     parts = config.parsed
     fields = tuple(dict.fromkeys(field for part in parts.values() for field in names(part)))
-    known: dict[pa.Schema, Mapping[str, tuple[Node, Kind]]] = {}
+
+    @cache
+    def checked(schema: pa.Schema) -> Mapping[str, tuple[Node, Kind]]:
+        kinds = kinds_of(schema, fields)
+        return {name: typed(node, kinds) for name, node in parts.items()}
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        nodes = known.get(events.schema)
-        if nodes is None:
-            kinds = kinds_of(events.schema, fields)
-            nodes = known[events.schema] = {name: typed(node, kinds) for name, node in parts.items()}
+        nodes = checked(events.schema)
         for field in fields:
             check_finite(events, field)
         columns = {name: events.column(name) for name in config.fields}

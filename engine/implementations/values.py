@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import wraps
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -163,26 +162,22 @@ def _refuse(*_: Any) -> Any:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_OF_TEXT: Mapping[Kind, Callable[[str], Any]] = MappingProxyType(
-    {
-        Kind.BOOLEAN: _boolean_text,
-        Kind.INTEGER: _integer_text,
-        Kind.FLOAT: number,
-        Kind.STRING: _string,
-        Kind.TIMESTAMP: _time_text,
-        Kind.JSON: _json_text,
-    }
-)
-_OF_JSON: Mapping[Kind, Callable[[Any], Any]] = MappingProxyType(
-    {
-        Kind.BOOLEAN: _boolean,
-        Kind.INTEGER: _integer,
-        Kind.FLOAT: _float,
-        Kind.STRING: _string,
-        Kind.TIMESTAMP: _time,
-        Kind.JSON: _json,
-    }
-)
+_OF_TEXT: Mapping[Kind, Callable[[str], Any]] = {
+    Kind.BOOLEAN: _boolean_text,
+    Kind.INTEGER: _integer_text,
+    Kind.FLOAT: number,
+    Kind.STRING: _string,
+    Kind.TIMESTAMP: _time_text,
+    Kind.JSON: _json_text,
+}
+_OF_JSON: Mapping[Kind, Callable[[Any], Any]] = {
+    Kind.BOOLEAN: _boolean,
+    Kind.INTEGER: _integer,
+    Kind.FLOAT: _float,
+    Kind.STRING: _string,
+    Kind.TIMESTAMP: _time,
+    Kind.JSON: _json,
+}
 
 
 Floats = npt.NDArray[np.float64]

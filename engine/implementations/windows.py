@@ -143,16 +143,19 @@ def _closed(
 
 
 def _rows(closed: Sequence[_Closed], by: tuple[str, ...], schema: pa.Schema, size: int) -> pa.RecordBatch:
-    summed: list[list[Any]] = [
-        [window.start for window in closed],
-        [window.start + size for window in closed],
-        [window.count for window in closed],
-        [window.total for window in closed],
-        [window.total / window.count if window.count else None for window in closed],
-        [window.least for window in closed],
-        [window.most for window in closed],
+    summed = [
+        (
+            one.start,
+            one.start + size,
+            one.count,
+            one.total,
+            one.total / one.count if one.count else None,
+            one.least,
+            one.most,
+        )
+        for one in closed
     ]
-    columns = {field.name: restored(values, field.type) for field, values in zip(_SUMMED, summed, strict=True)}
+    columns = {field.name: restored([row[at] for row in summed], field.type) for at, field in enumerate(_SUMMED)}
     keys = {
         name: restored([window.key[at] for window in closed], schema.field(name).type) for at, name in enumerate(by)
     }
