@@ -18,7 +18,6 @@ from engine.tasks import compute as described
 def _output(_config: described.OutputConfig) -> Behaviour:
     """Events are delivered unchanged.
 
-    >>> from engine.trial import try_out
     >>> try_out("output", {}, [{"t": 21.5}])
     {'out': [{'t': 21.5}]}
     """
@@ -39,7 +38,6 @@ _WAITING = ("waiting",)
 def _pi_viete(config: described.PiVieteConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
     """Computes pi for every event. The fields of the event have no effect.
 
-    >>> from engine.trial import try_out
     >>> try_out(pi_viete, {"iterations": 20}, [{"room": "a"}])
     {'out': [{'pi': 3.1415926535886185}]}
     """
@@ -76,7 +74,6 @@ def _pis(iterations: int, count: int) -> npt.NDArray[np.float64]:
 def _noop(_config: described.NoopConfig) -> Behaviour:
     """Passes events on.
 
-    >>> from engine.trial import try_out
     >>> try_out(noop, {}, [{"room": "a"}])
     {'out': [{'room': 'a'}]}
     """
@@ -86,7 +83,6 @@ def _noop(_config: described.NoopConfig) -> Behaviour:
 def _step(config: described.StepConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """Computes pi, for any step of a workflow. Parameters of other names have no effect.
 
-    >>> from engine.trial import try_out
     >>> try_out(opmw, {"iterations": 2, "threshold": 0.5}, [{"room": "a"}])
     {'out': [{'pi': 3.0614674589207183}]}
     """
@@ -99,7 +95,6 @@ def _join_step(config: described.JoinStepConfig) -> Behaviour:
     The first events of all ports make one set, the second events the next. The fields of events have no effect, so the
     state is only the number of events that wait at each port.
 
-    >>> from engine.trial import try_out
     >>> rows = [("in1", {"room": "a"}), ("in1", {"room": "b"}), ("in2", {"table": 7})]
     >>> try_out("opmw-join:Merge", {"inputs": 2, "iterations": 2}, rows)
     {'out': [{'pi': 3.0614674589207183}]}

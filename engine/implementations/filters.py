@@ -106,7 +106,6 @@ def _range_filter(config: described.RangeFilterConfig, events: pa.RecordBatch, _
 
     Null and NaN are out of range.
 
-    >>> from engine.trial import try_out
     >>> bounds, events = {"field": "warmth", "min": -10, "max": 40}, [{"warmth": 20.5}, {"warmth": 99.0}]
     >>> try_out(range_filter, bounds, events)
     {'out': [{'warmth': 20.5}, {'warmth': None}]}
@@ -128,7 +127,6 @@ def _multi_range_filter(
     Null and NaN are out of range. With `named_by`, each event has one number, whose bounds depend on the name in that
     field. A name without bounds passes with any number, even null.
 
-    >>> from engine.trial import try_out
     >>> ranges = {"warmth": {"min": -10, "max": 40}, "dust": {"min": 0, "max": 500}}
     >>> try_out(multi_range_filter, {"ranges": ranges}, [{"warmth": 20, "dust": 10}, {"warmth": 99, "dust": 10}])
     {'out': [{'dust': 10, 'warmth': 20}, {'dust': 10, 'warmth': None}]}
@@ -197,7 +195,6 @@ def _bloom_filter(config: described.BloomFilterConfig) -> Behaviour:
 
     Null is outside the set. A number is looked up as its text.
 
-    >>> from engine.trial import try_out
     >>> config = {"field": "sensor", "known": ["a", "b"], "expected": 100, "nulls": "warmth"}
     >>> try_out(bloom_filter, config, [{"sensor": "a", "warmth": 20.5}, {"sensor": "x", "warmth": 21.0}])["out"]
     [{'sensor': 'a', 'warmth': 20.5}, {'sensor': 'x', 'warmth': None}]
@@ -230,7 +227,6 @@ def _belongs(column: pa.Array, bloom: "Bloom") -> Flags:
 def _multi_bloom_filter(config: described.MultiBloomFilterConfig) -> Behaviour:
     """Looks up each field as `bloom_filter` does.
 
-    >>> from engine.trial import try_out
     >>> filters = {"sensor": {"known": ["a"], "expected": 100}, "street": {"known": ["7"], "expected": 100}}
     >>> try_out(multi_bloom_filter, {"filters": filters}, [{"sensor": "a", "street": 7}, {"sensor": "a", "street": 8}])
     {'out': [{'sensor': 'a', 'street': 7}, {'sensor': 'a', 'street': None}]}
@@ -249,7 +245,6 @@ def _bloom_filter_train(config: described.BloomFilterTrainConfig) -> Behaviour:
 
     The state is 16 bytes for each event of the incomplete block.
 
-    >>> from engine.trial import try_out
     >>> config = {"field": "sensor", "every": 2, "expected": 10}
     >>> out = try_out(bloom_filter_train, config, [{"sensor": "a"}, {"sensor": "b"}])["out"]
     >>> [event["model"][:10] for event in out]
@@ -293,7 +288,6 @@ def _trained_bloom_filter(config: described.TrainedBloomFilterConfig) -> Behavio
 
     A text that is not a model is parked, and the earlier model stays. The state is the model.
 
-    >>> from engine.trial import try_out
     >>> train = {"field": "sensor", "every": 1, "expected": 10}
     >>> (model,) = try_out(bloom_filter_train, train, [{"sensor": "a"}])["out"]
     >>> events = [("in", {"sensor": "x"}), ("model", model), ("in", {"sensor": "x"}), ("in", {"sensor": "a"})]
@@ -329,7 +323,6 @@ def _trained_bloom_filter(config: described.TrainedBloomFilterConfig) -> Behavio
 def _gate(config: described.GateConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
     """Opened and closed while it runs, from one event to the next; nothing is kept meanwhile.
 
-    >>> from engine.trial import try_out
     >>> try_out(gate, {}, [{"room": "a"}]), try_out(gate, {"open": False}, [{"room": "a"}])
     ({'out': [{'room': 'a'}]}, {'out': []})
     """

@@ -60,7 +60,6 @@ def _senml_parse(config: described.SenmlParseConfig, events: pa.RecordBatch, _st
     measurement that is missing in a row is null, so each row gives the same number of events. A number that is
     unreadable or not finite parks the row.
 
-    >>> from engine.trial import try_out
     >>> row = '1000,{"e":[{"n":"source","sv":"a1"},{"u":"far","n":"temperature","v":"20.5"}],"bt":2000}'
     >>> config = {"field": "row", "observed": ["temperature"], "also": {"source": "string"}}
     >>> (event,) = try_out("senml_parse", config, [{"row": row}])["out"]
@@ -167,7 +166,6 @@ def _csv_parse(config: described.CsvParseConfig, events: pa.RecordBatch) -> Mapp
 
     An empty value is null. A line whose number of values is not that of the columns is parked.
 
-    >>> from engine.trial import try_out
     >>> columns = [{"name": "room", "kind": "string"}, {"name": "warmth", "kind": "float"}]
     >>> try_out(csv_parse, {"field": "line", "columns": columns}, [{"line": '"a, b",20.5'}, {"line": "c,"}])["out"]
     [{'room': 'a, b', 'warmth': 20.5}, {'room': 'c', 'warmth': None}]
@@ -201,7 +199,6 @@ def _json_parse(config: described.FieldsConfig, events: pa.RecordBatch) -> Mappi
 
     A missing member is null. A member of another kind parks its event.
 
-    >>> from engine.trial import try_out
     >>> config = {"field": "text", "fields": {"room": "string", "warmth": "float"}}
     >>> try_out(json_parse, config, [{"text": '{"room": "a", "warmth": 20, "more": [1]}'}])["out"]
     [{'room': 'a', 'warmth': 20.0}]
@@ -228,7 +225,6 @@ def _xml_parse(config: described.FieldsConfig, events: pa.RecordBatch) -> Mappin
     Space around a text is removed. An empty text is null, and so is a missing one. A document with a document type is
     parked, since it could define entities that expand without limit.
 
-    >>> from engine.trial import try_out
     >>> text = '<reading room="a"><warmth unit="C">20.5</warmth></reading>'
     >>> try_out(xml_parse, {"field": "text", "fields": {"room": "string", "warmth": "float"}}, [{"text": text}])["out"]
     [{'room': 'a', 'warmth': 20.5}]
@@ -295,7 +291,6 @@ def _csv_to_senml(config: described.CsvToSenmlConfig, events: pa.RecordBatch) ->
     A value that is null, or empty in a line of CSV, is left out. An event without a time is parked, and so is one with
     a number that is unreadable or not finite.
 
-    >>> from engine.trial import try_out
     >>> config = {"time": "at", "measurements": [{"name": "warmth", "unit": "C"}, {"name": "room", "type": "sv"}]}
     >>> try_out(csv_to_senml, config, [{"at": 2000, "warmth": 20.5, "room": "a"}])["out"]
     [{'senml': '{"e":[{"u":"C","n":"warmth","v":"20.5"},{"u":"","n":"room","sv":"a"}],"bt":2000}'}]
@@ -361,7 +356,6 @@ def _annotate(config: described.AnnotateConfig) -> Behaviour:
 
     An id that is null is unknown. A number is looked up as its text.
 
-    >>> from engine.trial import try_out
     >>> config = {"field": "room", "fields": {"floor": "integer"}, "known": {"a": {"floor": 2}}}
     >>> try_out(annotate, config, [{"room": "a"}, {"room": "x"}])["out"]
     [{'room': 'a', 'floor': 2}]

@@ -43,7 +43,6 @@ def _decision_tree_train(config: described.DecisionTreeTrainConfig) -> Behaviour
     Splits are chosen by entropy, and leaves have at least two events. Equal events give equal models. The state is the
     events of the incomplete window.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"t": t, "class": "cold" if t < 10 else "warm"} for t in (4.0, 21.0, 5.0, 22.0)]
     >>> try_out("decision_tree_train", {"fields": ["t"], "window": 4}, rows)["out"][0]["model"][:81]
     '{"kind":"decision_tree","fields":["t"],"classes":["cold","warm"],"left":[1,-1,-1]'
@@ -78,7 +77,6 @@ def _linear_regression_train(config: described.LinearRegressionTrainConfig) -> B
     The state is the events of the incomplete window.
 
     >>> from engine.tasks.predictive import LinearRegression, read_model
-    >>> from engine.trial import try_out
     >>> rows = [{"t": t, "sold": 3 * t + 1} for t in (1.0, 2.0, 4.0)]
     >>> out = try_out("linear_regression_train", {"fields": ["t"], "target": "sold", "window": 3}, rows)["out"]
     >>> model = read_model(out[0]["model"], LinearRegression, ["t"])
@@ -151,7 +149,6 @@ def _annotate_class(config: described.AnnotateClassConfig, events: pa.RecordBatc
     An event whose number is null has no class, but counts for the window. The state is the events of the incomplete
     window.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"t": t} for t in (7.0, 1.0, 3.0, 5.0)]
     >>> [each["class"] for each in try_out("annotate_class", {"field": "t", "window": 4}, rows)["out"]]
     ['EXCELLENT', 'BAD', 'GOOD', 'VERYGOOD']
@@ -195,7 +192,6 @@ def _decision_tree_classify(config: described.DecisionTreeClassifyConfig) -> Beh
     Models of several kinds may arrive in one stream. A text that is not a model is parked, and so is a tree that needs
     fields that the task does not read. Then the earlier model stays.
 
-    >>> from engine.trial import try_out
     >>> cold = [{"t": 4.0, "class": "cold"}, {"t": 5.0, "class": "cold"}]
     >>> warm = [{"t": 21.0, "class": "warm"}, {"t": 22.0, "class": "warm"}]
     >>> (model,) = try_out("decision_tree_train", {"fields": ["t"], "window": 4}, cold + warm)["out"]
@@ -238,7 +234,6 @@ def _linear_regression_predict(config: described.LinearRegressionPredictConfig) 
     Models of several kinds may arrive in one stream. A text that is not a model is parked, and so is a model that needs
     fields that the task does not read. Then the earlier model stays.
 
-    >>> from engine.trial import try_out
     >>> model = '{"kind":"linear_regression","fields":["t"],"intercept":1.0,"coefficients":[3.0]}'
     >>> rows = [("in", {"t": 2.0}), ("model", {"model": model}), ("in", {"t": 2.0})]
     >>> try_out("linear_regression_predict", {"fields": ["t"]}, rows)
@@ -306,7 +301,6 @@ def _features(events: pa.RecordBatch, fields: Sequence[str]) -> tuple[dict[str, 
 def _error_estimate(config: described.ErrorEstimateConfig) -> Behaviour:
     """Skips averages that are null. The state is the latest average per key.
 
-    >>> from engine.trial import try_out
     >>> rows = [("average", {"mean": 20.0}), ("in", {"prediction": 21.0, "t": 22.0})]
     >>> try_out("error_estimate", {"observed": "t", "average": "mean"}, rows)
     {'out': [{'prediction': 21.0, 't': 22.0, 'error': 0.05}]}

@@ -33,7 +33,6 @@ def _where(config: WhereConfig) -> Behaviour:
     or true` is true, and `not null` is null. An event for which the expression is null does not pass. An event with NaN
     or an infinity in a named field is parked, and so is one whose integers become too large.
 
-    >>> from engine.trial import try_out
     >>> events = [{"warmth": 31.0, "room": "a"}, {"warmth": 31.0, "room": "x"}, {"warmth": None, "room": "a"}]
     >>> try_out(where, {"expression": "warmth * 9 / 5 + 32 > 80 and room in ('a', 'b')"}, events)
     {'out': [{'room': 'a', 'warmth': 31.0}]}
@@ -116,7 +115,6 @@ def _project(config: ProjectConfig) -> Behaviour:
     Where an expression is null, so is its field. An event with NaN or an infinity in a named field is parked, and so is
     one for which an expression gives that, or whose integers become too large.
 
-    >>> from engine.trial import try_out
     >>> config = {"fields": ["room"], "computed": {"fahrenheit": "warmth * 9 / 5 + 32", "warm": "warmth > 25"}}
     >>> try_out(project, config, [{"warmth": 20.0, "room": "a", "dust": 7}])["out"]
     [{'room': 'a', 'fahrenheit': 68.0, 'warm': False}]
@@ -157,7 +155,6 @@ def _unnest(config: UnnestConfig, events: pa.RecordBatch, _state: Staged) -> Por
 
     An event whose field is null or no array is parked, and so is one with an item of another kind.
 
-    >>> from engine.trial import try_out
     >>> config = {"field": "words", "kind": "string", "keep": ["line"]}
     >>> try_out(unnest, config, [{"line": 1, "words": ["to", "be"]}, {"line": 2, "words": []}])["out"]
     [{'line': 1, 'words': 'to'}, {'line': 1, 'words': 'be'}]

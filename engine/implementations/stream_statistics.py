@@ -43,7 +43,6 @@ def _block_window_average(
 
     Integers are added as floats. The state is a count and a sum per key.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"t": 20.0}, {"t": None}, {"t": 21.0}, {"t": 5.0}]
     >>> try_out("block_window_average", {"field": "t", "window": 2}, rows)
     {'out': [{'t': 20.5}]}
@@ -94,7 +93,6 @@ def _kalman_filter(config: described.KalmanFilterConfig, events: pa.RecordBatch,
 
     The state is the estimate and its variance, per key.
 
-    >>> from engine.trial import try_out
     >>> out = try_out("kalman_filter", {"field": "t"}, [{"t": 10.0}, {"t": 12.0}, {"t": None}])["out"]
     >>> [each["t"] and round(each["t"], 3) for each in out]
     [9.895, 11.116, None]
@@ -122,7 +120,6 @@ def _kalman_filter(config: described.KalmanFilterConfig, events: pa.RecordBatch,
 def _interpolate(config: described.InterpolateConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """Nulls are not values. The state is the last `window` values per key.
 
-    >>> from engine.trial import try_out
     >>> try_out("interpolate", {"field": "t"}, [{"t": 20.0}, {"t": 21.0}, {"t": None}])["out"][-1]
     {'t': 20.5}
     """
@@ -156,7 +153,6 @@ def _accumulate(config: described.AccumulateConfig, events: pa.RecordBatch, stat
 
     A timestamp is written as milliseconds since 1970. The state is the values of the incomplete window, per key.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"t": 20.0, "room": "a"}, {"t": 21.5, "room": "b"}]
     >>> try_out("accumulate", {"fields": ["t", "room"], "window": 2}, rows)
     {'out': [{'t': '[20.0,21.5]', 'room': '["a","b"]'}]}
@@ -209,7 +205,6 @@ def _count(config: described.CountConfig, events: pa.RecordBatch, state: Staged)
 
     The state is the number per key.
 
-    >>> from engine.trial import try_out
     >>> try_out("count", {"by": ["room"]}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"][-1]
     {'room': 'a', 'count': 2}
     """
@@ -232,7 +227,6 @@ def _second_order_moment(
     of the counters' squares. A null does not count, and its event gets the estimate so far. The state is the counters
     per key.
 
-    >>> from engine.trial import try_out
     >>> try_out("second_order_moment", {"field": "t"}, 3 * [{"t": 20.0}])["out"][-1]
     {'t': 20.0, 'second_order_moment': 9.0}
     """
@@ -282,7 +276,6 @@ def _distinct_approx_count(config: described.DistinctApproxCountConfig) -> Behav
     A null does not count, and its event gets the estimate so far. The state is the sketch per key, which takes a little
     more bytes than it has buckets.
 
-    >>> from engine.trial import try_out
     >>> out = try_out("distinct_approx_count", {"field": "room"}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"]
     >>> [round(each["distinct"]) for each in out]
     [1, 2, 2]
@@ -356,7 +349,6 @@ def _sliding_linear_regression(config: described.SlidingLinearRegressionConfig) 
 
     A null has no running number, and its event no prediction. The state is the last `train` values per key.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"t": 20.0}, {"t": 21.0}, {"t": 22.0}]
     >>> try_out("sliding_linear_regression", {"field": "t", "train": 3, "predict": 2}, rows)["out"][-1]
     {'t': 22.0, 'predicted': 23.5, 'predictions': '[23.0,24.0]'}

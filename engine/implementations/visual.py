@@ -47,7 +47,6 @@ def _line_plot(config: LinePlotConfig) -> Behaviour:
     On a time axis, points are placed by the seconds since the first one. The state is the points of the incomplete
     window, per key.
 
-    >>> from engine.trial import try_out
     >>> out = try_out("line_plot", {"field": "t", "window": 2}, [{"t": 20.0}, {"t": 21.0}])["out"]
     >>> out[0]["svg"][:14], ">t</text>" in out[0]["svg"]
     ('<?xml version=', True)
@@ -58,7 +57,6 @@ def _line_plot(config: LinePlotConfig) -> Behaviour:
 def _multi_line_plot(config: MultiLinePlotConfig) -> Behaviour:
     """Like `line_plot`, with a line for each name in the window, in the order of their first events.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"field": "dust", "value": 20.0}, {"field": "light", "value": 21.0}]
     >>> out = try_out("multi_line_plot", {"field": "value", "window": 2}, rows)["out"]
     >>> ">dust</text>" in out[0]["svg"], ">light</text>" in out[0]["svg"]

@@ -69,7 +69,6 @@ def _tumbling_window(config: described.TumblingWindowConfig) -> Behaviour:
     that were too late before.
 
     >>> from datetime import UTC, datetime
-    >>> from engine.trial import try_out
     >>> noon = datetime(2026, 5, 4, 12, tzinfo=UTC)
     >>> rows = [{"at": noon, "t": 20.0}, {"at": noon, "t": 22.0}, {"at": noon.replace(minute=1), "t": 9.0}]
     >>> (window,) = try_out("tumbling_window", {"time": "at", "field": "t"}, rows)["out"]
@@ -203,7 +202,6 @@ def _join_by_id(config: described.JoinByIdConfig) -> Behaviour:
     merged events of the waiting ids, at most `most_waiting`.
 
     >>> from datetime import UTC, datetime
-    >>> from engine.trial import try_out
     >>> at = {"id": "m7", "time": datetime(2026, 5, 4, tzinfo=UTC)}
     >>> rows = [at | {"field": "dust", "value": 200.5}, at | {"field": "light", "value": 1500.0}]
     >>> (joined,) = try_out("join_by_id", {"by": ["id"], "expected": 2, "observed": ["dust", "light"]}, rows)["out"]
@@ -238,7 +236,6 @@ def _self_join(config: described.SelfJoinConfig, events: pa.RecordBatch, state: 
     ids and times of the others, at most `most_known` together.
 
     >>> from datetime import UTC, datetime
-    >>> from engine.trial import try_out
     >>> at = {"id": "m7", "time": datetime(2026, 5, 4, tzinfo=UTC)}
     >>> rows = [at | {"dust": 200.5, "light": None}, at | {"dust": None, "light": 1500.0}]
     >>> (joined,) = try_out("self_join", {"by": ["id"], "expected": 2}, [*rows, *rows])["out"]

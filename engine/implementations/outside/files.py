@@ -30,10 +30,6 @@ def _blob_upload(config: described.BlobUploadConfig) -> Behaviour:
 
     A repeated batch writes the same blobs in the same order, so it has no further effect.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "plots", "owner": "ann"}
     >>> upload = {"to": here, "field": "svg", "name": "name"}
@@ -61,10 +57,6 @@ def _blob_upload(config: described.BlobUploadConfig) -> Behaviour:
 def _blob_download(config: described.BlobDownloadConfig) -> Behaviour:
     """A blob that several events name is read once per call.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "notes", "owner": "ann"}
     >>> (written,) = try_out("blob_upload", {"to": here, "field": "text"}, [{"text": "warm"}], outside=outside)["out"]
@@ -103,7 +95,6 @@ _WAITING = ("waiting",)
 def _zip_files(config: described.ZipFilesConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """Emits an archive at the event that completes it. Two files of the same name are both in it.
 
-    >>> from engine.trial import try_out
     >>> files = [{"name": f"{i}.txt", "text": "warm"} for i in range(5)]
     >>> made = try_out("zip_files", {"field": "text", "name": "name", "files": 2}, files)["out"]
     >>> [each["files"] for each in made], zipfile.ZipFile(io.BytesIO(base64.b64decode(made[1]["archive"]))).namelist()
@@ -154,10 +145,6 @@ _RECEIPTS = pa.schema({"file": pa.string(), "events": pa.int64()})
 def _file_sink(config: described.FileSinkConfig) -> Behaviour:
     """A repeated batch has the same events, so its file replaces the earlier one.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> to = {"place": "readings", "owner": "ann"}
     >>> try_out("file_sink", {"to": to}, [{"t": 21.5}, {"t": 19.0}], outside=HostOutside(Path(folder.name)))
@@ -197,7 +184,6 @@ def _parquet(events: pa.RecordBatch) -> bytes:
 def _null_sink(_config: described.NullSinkConfig) -> Behaviour:
     """Emits nothing.
 
-    >>> from engine.trial import try_out
     >>> try_out("null_sink", {}, [{"t": 21.5}])
     {}
     """
@@ -214,7 +200,6 @@ _MESSAGES = pa.schema({"topic": pa.string(), "event": pa.string()})
 def _mqtt_publish(config: described.MqttPublishConfig) -> Behaviour:
     """Events are passed on at once. Their messages are sent after the batch is recorded.
 
-    >>> from engine.trial import try_out
     >>> try_out("mqtt_publish", {"topic": "ann/models"}, [{"model": 7}])["out"]
     [{'model': 7, 'receipt': 'ann/models#:0.0'}]
     """

@@ -165,10 +165,6 @@ def _table_insert(config: described.TableInsertConfig) -> Behaviour:
     If two workers run the same batch at the same time, one of them fails on the names that the other wrote, and tries
     again.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "own.db", "owner": "ann"}
     >>> insert = {"database": here, "table": "readings", "fields": ["room", "t"]}
@@ -243,10 +239,6 @@ def _check(events: pa.RecordBatch, fields: Sequence[str]) -> None:
 def _table_range_query(config: described.TableRangeQueryConfig) -> Behaviour:
     """Rows are ordered by the column, then by the other columns.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, rooms = HostOutside(Path(folder.name)), {"database": {"place": "db", "owner": "ann"}, "table": "t"}
     >>> rows = [{"room": "a", "t": 21.5}, {"room": "b", "t": 19.0}, {"room": "c", "t": 20.0}]
