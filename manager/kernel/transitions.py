@@ -42,7 +42,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from merge import Assignment, Instance, JobId
 
@@ -201,6 +201,10 @@ class Transition(Protocol):
     """A coordinated change under way."""
 
     @property
+    def id(self) -> Any:
+        """Its id, by which the functions of its kind know it."""
+
+    @property
     def kind(self) -> TransitionKind:
         """Its kind."""
 
@@ -282,6 +286,11 @@ class Drain:
     """When it was asked for, in seconds since 1970."""
     instances: frozenset[Instance]
     """The tasks of the dataflow."""
+
+    @property
+    def id(self) -> str:
+        """As `Transition` says."""
+        return self.dataflow
 
     @property
     def kind(self) -> TransitionKind:

@@ -48,7 +48,7 @@ Readers = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """A dead letter as it arrived; made by `manager.outputs.parking`."""
+    """A dead letter as it arrived; made by `manager.outputs.parked_letters`."""
 
     instance: int
     port: str
