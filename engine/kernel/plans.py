@@ -32,11 +32,13 @@ from engine.plan import (
     Bridged,
     Entry,
     FormerTask,
+    Plan,
     PlanPart,
     Port,
     Slot,
     SlotState,
     StateChange,
+    StateImport,
     is_switch,
 )
 from engine.records.record import Cut, EmittedEvents
@@ -214,6 +216,14 @@ def layout_of(entry: Entry, behaviours: Mapping[int, Behaviour]) -> Layout:
         while len(_LAYOUTS) > _MOST_LAYOUTS:
             _LAYOUTS.popitem(last=False)
     return kept
+
+
+def brought(begun: Iterable[Entry], before: Plan | None) -> Iterator[StateImport]:
+    """The imports of a batch in which entries take effect; `before` is the plan until then, if any."""
+    here = before.instances if before is not None else frozenset()
+    for entry in begun:
+        # An instance that returns and never left goes on as it is.
+        yield from (wish for wish in entry.plan.imports if wish.job != entry.plan.job or wish.instance not in here)
 
 
 _UNCHANGED = "why its state could not be transformed, in group "

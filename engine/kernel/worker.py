@@ -12,6 +12,7 @@ from engine.behaviour import Behaviour, behaviours_of
 from engine.kernel.batch import Arrived, BatchTime, run_batch
 from engine.kernel.batch_rows import Span
 from engine.kernel.entering_events import Portion, new_feeds
+from engine.kernel.plans import brought
 from engine.kernel.task_bounds import EventCost
 from engine.kernel.watchdog import Attempt
 from engine.outside import HostOutside
@@ -142,15 +143,8 @@ class Worker:
 
     def _imports(self, span: Span, begun: Sequence[Entry]) -> list[Table]:
         """The states of the instances that begin in this batch with state from elsewhere."""
-        here = self._folder.entry(span.start.entry).plan.instances if span.start.entry else frozenset()
-        wanted = (
-            wish
-            for entry in begun
-            for wish in entry.plan.imports
-            # An instance that returns and never left goes on as it is.
-            if wish.job != entry.plan.job or wish.instance not in here
-        )
-        return list(imported(self._root, wanted))
+        before = self._folder.entry(span.start.entry).plan if span.start.entry else None
+        return list(imported(self._root, brought(begun, before)))
 
     def _begun(self, span: Span) -> Iterator[Entry]:
         """The entries of the log that take effect in a batch, even if all but the last are skipped."""
