@@ -136,8 +136,7 @@ def packed_value(value: Any) -> bytes:
 class Staged:
     """The state of one instance as a batch sees it; made by `InstanceStates.of`, used by behaviours and the kernel.
 
-    Changes lie over the kept state until `InstanceStates.settle`, and a journal can undo them before. Methods whose
-    names end in `many` take and return packed keys and values.
+    Changes lie over the kept state until `InstanceStates.settle`, and a journal can undo them before.
     """
 
     def __init__(self, kept: Kept, size: int = 0) -> None:
@@ -151,7 +150,10 @@ class Staged:
 
     def get(self, key: tuple[Any, ...]) -> Any:
         """The value of a key; None if there is none."""
-        value = self._got(packed_key(key))
+        packed = packed_key(key)
+        value = self._keys.get(packed, ABSENT)
+        if value is ABSENT:
+            value = self._kept.get(crc32(packed) % GROUPS, NOT_KEPT).get(packed)
         return None if value is None else _unpack(value)
 
     def put(self, key: tuple[Any, ...], value: Any) -> None:
@@ -162,13 +164,8 @@ class Staged:
         """Delete a key."""
         self._put(self._keys, packed_key(key), None)
 
-    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        """The value of each key."""
-        got = self._got
-        return [got(key) for key in keys]
-
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Set the value of each key, or delete the key if it is None. For a repeated key, the last value counts."""
+        """Set the packed value of each packed key, or delete the key if it is None; for a repeated key, the last counts."""
         self.growth.note(sum(map(len, keys)) + sum([len(value) for value in values if value]), len(keys))
         before = map(self._keys.get, keys, repeat(ABSENT))
         self._journal.extend(zip(repeat(self._keys), keys, before))
@@ -242,12 +239,6 @@ class Staged:
     def _noted(self, key: bytes) -> bytes | None:
         value = self._numbers.get(key, ABSENT)
         return self._kept.get(NUMBERS, NOT_KEPT).get(key) if value is ABSENT else value
-
-    def _got(self, key: bytes) -> bytes | None:
-        value = self._keys.get(key, ABSENT)
-        if value is ABSENT:
-            return self._kept.get(crc32(key) % GROUPS, NOT_KEPT).get(key)
-        return value
 
     def _put(self, overlay: Overlay, key: bytes, value: bytes | None) -> None:
         self.growth.note(len(key) + len(value or b""))
