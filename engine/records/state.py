@@ -165,7 +165,7 @@ class Staged:
         self._put(self._keys, packed_key(key), None)
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Set the value of each key, both packed, or delete the key if it is None. For a repeated key, the last counts."""
+        """Set the packed value of each packed key, or delete it if that is None. Of a repeated key, the last counts."""
         self.growth.note(sum(map(len, keys)) + sum([len(value) for value in values if value]), len(keys))
         before = map(self._keys.get, keys, repeat(ABSENT))
         self._journal.extend(zip(repeat(self._keys), keys, before))
