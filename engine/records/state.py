@@ -150,11 +150,13 @@ class Staged:
 
     def get(self, key: tuple[Any, ...]) -> Any:
         """The value of a key; None if there is none."""
-        packed = packed_key(key)
-        value = self._keys.get(packed, ABSENT)
-        if value is ABSENT:
-            value = self._kept.get(crc32(packed) % GROUPS, NOT_KEPT).get(packed)
+        value = self.packed(packed_key(key))
         return None if value is None else _unpack(value)
+
+    def packed(self, key: bytes) -> bytes | None:
+        """The packed value of a packed key."""
+        value = self._keys.get(key, ABSENT)
+        return self._kept.get(crc32(key) % GROUPS, NOT_KEPT).get(key) if value is ABSENT else value
 
     def put(self, key: tuple[Any, ...], value: Any) -> None:
         """Set the value of a key."""

@@ -82,7 +82,7 @@ def _check_finite(numbers: Sequence[float]) -> None:
         raise ValueError("it contains a number that is not finite")
 
 
-M = TypeVar("M", LinearRegression, DecisionTree)
+M = TypeVar("M", bound=LinearRegression | DecisionTree)
 
 
 def written(model: LinearRegression | DecisionTree) -> str:
