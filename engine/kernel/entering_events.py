@@ -137,7 +137,7 @@ def groups_of(rows: pa.RecordBatch, key: tuple[str, ...]) -> Numbers:
     return groups
 
 
-class Unfit(NamedTuple):
+class UnfitRows(NamedTuple):
     """Events that do not fit."""
 
     at: int
@@ -152,7 +152,7 @@ class EnteringEvents(NamedTuple):
     rows: pa.RecordBatch
     kept: Numbers
     """The index of each row among all events."""
-    unfit: tuple[Unfit, ...] = ()
+    unfit: tuple[UnfitRows, ...] = ()
 
 
 def entering(batch: pa.RecordBatch, schema: Schema) -> EnteringEvents:
@@ -173,7 +173,7 @@ def entering(batch: pa.RecordBatch, schema: Schema) -> EnteringEvents:
         unfit.setdefault(place, str(error))
 
     rows = rows_in(map(json.loads, event_texts(batch)), schema, on_unfit=note)
-    others = (Unfit(at, reason, batch.slice(at, 1)) for at, reason in sorted(unfit.items()))
+    others = (UnfitRows(at, reason, batch.slice(at, 1)) for at, reason in sorted(unfit.items()))
     return EnteringEvents(conformed(rows, wanted), _others(len(batch), unfit), tuple(others))
 
 
@@ -182,7 +182,7 @@ def from_bridge(batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:
     try:
         return EnteringEvents(conformed(batch, schema), np.arange(len(batch)))
     except pa.ArrowException as error:
-        return EnteringEvents(nothing(schema), np.empty(0, np.int64), (Unfit(0, reason_of(error), batch),))
+        return EnteringEvents(nothing(schema), np.empty(0, np.int64), (UnfitRows(0, reason_of(error), batch),))
 
 
 def _others(count: int, unfit: Collection[int]) -> Numbers:
@@ -212,7 +212,9 @@ def fitting(events: Sequence[Any], schema: pa.Schema) -> EnteringEvents:
         unfit = {at: why for at, event in enumerate(events) if (why := _why_unfit(event, schema)) is not None}
     kept = _others(len(events), unfit)
     rows = _rows([events[at] for at in kept], schema)
-    return EnteringEvents(rows, kept, tuple(Unfit(at, why, unshaped_rows([events[at]])) for at, why in unfit.items()))
+    return EnteringEvents(
+        rows, kept, tuple(UnfitRows(at, why, unshaped_rows([events[at]])) for at, why in unfit.items())
+    )
 
 
 def unshaped_rows(events: Sequence[Any]) -> pa.RecordBatch:
