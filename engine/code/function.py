@@ -13,7 +13,6 @@ the rest of the batch is refused too.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -41,56 +40,56 @@ FUNCTION_SECONDS = 20.0
 WRONG = Failure("WrongOutput", "its process sends something that its function did not give")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Function:
-    """A function of a published source; made by the implementation of the type `code`."""
+    """A function of a published source, as the config of its task names it."""
 
-    path: str
-    """The file of the source."""
-    digest: str
-    entry: str
-    needed: Mapping[str, str]
-    """The kinds of the fields that it takes."""
-    fields: Mapping[str, str]
-    """The kinds of the fields that it gives."""
-    connections: Connections | None = None
-    """The connections that it may have; none if it has none."""
-    wheels: tuple[str, ...] = ()
-    """The files that it imports from besides what is installed."""
+    def __init__(self, config: CodeConfig) -> None:
+        self.digest = config.digest
+        self.needed = {name: kind.value for name, kind in config.input.needed.items()}
+        """The kinds of the fields that it takes."""
+        self.fields = {name: kind.value for name, kind in config.output.fields.items()}
+        """The kinds of the fields that it gives."""
+        self._config = config
+        self._path = config.in_host.code(config.digest)
+        self._wheels = tuple(map(config.in_host.wheel, config.wheels))
+        self._connections = None
+        if isinstance(config, ConnectingCodeConfig):
+            self._connections = Connections(config.connects, config.in_host.addresses)
 
     @cached_property
     def source(self) -> str:
         """Its source, read once. Raises `NoCode`."""
-        return read_source(self.path)
+        return read_source(self._path)
 
     @cached_property
     def loaded(self) -> Callable[[Any], Any] | Failure:
         """The function, loaded into this process; or why it cannot be. Raises `NoCode`."""
         source = self.source
         try:
-            return load(self.digest, source, self.entry)
+            return load(self.digest, source, self._config.entry)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
             return unloadable(failure(error, self.digest))
 
-    def in_cell(self, per: str, events: pa.RecordBatch, late: float) -> CellEnd:
+    def in_cell(self, events: pa.RecordBatch, late: float) -> CellEnd:
         """Call it in a new cell, for some events one by one or as a batch."""
+        per = self._config.per
         request = CellRequest(
             digest=self.digest,
             source=self.source,
-            entry=self.entry,
+            entry=self._config.entry,
             per=per,
-            needed=dict(self.needed),
-            fields=dict(self.fields),
+            needed=self.needed,
+            fields=self.fields,
             count=len(events),
             columns=columns_of(events) if per == "event" else [],
             batch=packed(events) if per == "batch" else b"",
         )
         return cells(per).run(
             msgspec.msgpack.encode(request),
-            path=self.path,
+            path=self._path,
             seconds=max(1.0, late - time.monotonic()),
-            wheels=self.wheels,
-            connections=self.connections,
+            wheels=self._wheels,
+            connections=self._connections,
         )
 
 
@@ -250,7 +249,7 @@ class _EventBatch:
 
     def _run(self, first: int, end: int) -> Failure | None:
         """Run a cell for some events; why none of the rest can be run."""
-        ending = self._function.in_cell("event", self._events.slice(first, end - first), self._late)
+        ending = self._function.in_cell(self._events.slice(first, end - first), self._late)
         try:
             messages = [_SENT.decode(frame) for frame in frames_in(ending.results)]
         except msgspec.MsgspecError:
@@ -338,7 +337,7 @@ def _batch_here(function: Function, events: pa.RecordBatch) -> BatchOutcome | Fa
 
 
 def _batch_in_cell(function: Function, events: pa.RecordBatch, late: float) -> BatchOutcome | Failure | _Unable:
-    ending = function.in_cell("batch", events, late)
+    ending = function.in_cell(events, late)
     frames = frames_in(ending.results)
     if not frames:
         return _Unable(ended(ending)) if ending.at == LOADING else ended(ending)
@@ -376,10 +375,11 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
         try:
             # Looked up for each batch, so that an operator who withdraws a voucher need not wait for a plan.
             # What is imported from wheels must not meet what other tasks of the worker import.
-            vouched = config.is_vouched and not config.wheels and not isinstance(config, ConnectingCodeConfig)
+            vouched = config.in_host.vouched(config.owner, config.digest, config.entry, config.per)
+            vouched = vouched and not config.wheels and not isinstance(config, ConnectingCodeConfig)
             if work is None or work[0] != vouched:
                 work = vouched, _work(config, vouched=vouched)
-            check(config.wheel_paths)
+            check(tuple(map(config.in_host.wheel, config.wheels)))
             made = work[1](events.select(names))
         except (NoCode, NoCells) as error:
             raise OutsideUnreachable(str(error)) from error
@@ -393,18 +393,7 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
 
 
 def _work(config: CodeConfig, *, vouched: bool) -> Work:
-    connections = None
-    if isinstance(config, ConnectingCodeConfig):
-        connections = Connections(config.connects, config.addresses)
-    function = Function(
-        path=config.path,
-        digest=config.digest,
-        entry=config.entry,
-        needed={name: kind.value for name, kind in config.input.needed.items()},
-        fields={name: kind.value for name, kind in config.output.fields.items()},
-        wheels=config.wheel_paths,
-        connections=connections,
-    )
+    function = Function(config)
     if config.per == "batch":
         return partial(_batch, function, vouched=vouched)
     return partial(_events_here if vouched else _events_in_cells, function)

@@ -504,7 +504,7 @@ class _Kernel:
 
     def _taken(self, slot: Slot, streams: Mapping[Port, EventStream], takes: Mapping[str, pa.Schema]) -> TaskInput:
         ports = []
-        fed = self._fed.taken(slot.instance, takes, self._layout.streams_of(slot.instance))
+        fed = self._fed.taken(slot.instance, takes, self._layout.streams_of.get(slot.instance, frozenset()))
         for port, edges in self._layout.entering[slot.instance].items():
             come = [(streams[origin], times) for origin, times in edges if origin in streams]
             come += [(stream, 1) for stream in fed.get(port, ())]

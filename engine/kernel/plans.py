@@ -93,13 +93,10 @@ class Layout:
         """The streams that leave the job."""
         self.entering = {slot.instance: by_port(slot) for slot in (*self.active, *self.failed)}
         """The streams that enter each slot, by port."""
-        self._streams_of = {instance: part.streams for part in self.parts for instance in part.instances}
+        self.streams_of = {instance: part.streams for part in self.parts for instance in part.instances}
+        """The streams that enter the part of an instance."""
         self.part_layouts = tuple(_part_layouts(self))
         self._inside: tuple[Schemas, Inside] | None = None
-
-    def streams_of(self, instance: int) -> frozenset[str]:
-        """The streams that enter the part of an instance."""
-        return self._streams_of.get(instance, frozenset())
 
     def inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
         """The fields of every stream, given those of the streams that enter."""

@@ -1,7 +1,6 @@
 """Code: a task that runs Python source which a tenant published."""
 
 import keyword
-from collections.abc import Sequence
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, model_validator
@@ -62,22 +61,8 @@ class CodeConfig(Config):
     _outside: Outside | None = PrivateAttr(None)
 
     @property
-    def path(self) -> str:
-        """The path of the source on this machine, in a worker."""
-        return self._in_host.code(self.digest)
-
-    @property
-    def wheel_paths(self) -> tuple[str, ...]:
-        """The paths of its wheels on this machine, in a worker."""
-        return tuple(map(self._in_host.wheel, self.wheels))
-
-    @property
-    def is_vouched(self) -> bool:
-        """Whether an operator vouches for it at this moment, in a worker. It then runs in the worker itself."""
-        return self._in_host.vouched(self.owner, self.digest, self.entry, self.per)
-
-    @property
-    def _in_host(self) -> Outside:
+    def in_host(self) -> Outside:
+        """What the host of a worker knows of its source, wheels, vouchers and addresses."""
         if self._outside is None:
             raise LookupError(f"the source {self.digest} is found only in a host's worker, which has its plan")
         return self._outside
@@ -101,10 +86,6 @@ class ConnectingCodeConfig(CodeConfig):
 
     connects: Annotated[tuple[Target, ...], Field(min_length=1, max_length=_MOST_TARGETS)]
     """The hosts with ports that it may connect to, as far as tasks may at all."""
-
-    def addresses(self, host: str) -> Sequence[str]:
-        """The addresses of a host that it may connect to, in a worker. Raises OSError if it may not."""
-        return self._in_host.addresses(host)
 
 
 _Code = TypeVar("_Code", bound=CodeConfig)
