@@ -1,5 +1,6 @@
 """Names that the doctests may use, how hard hypothesis searches, and that no clock decides what is planned."""
 
+import importlib
 import math
 import os
 from typing import Any
@@ -46,7 +47,14 @@ def _no_clock_in_planning(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _names_for_doctests(doctest_namespace: dict[str, Any]) -> None:
-    """Doctests of the passes write dataflows in one line, see `tests/notation.py`, and call any pass by name."""
+def _names_for_doctests(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) -> None:
+    """Doctests of the passes write dataflows in one line, see `tests/notation.py`, and call any pass by name.
+
+    Those of the task library try tasks out.
+    """
     doctest_namespace |= {name: getattr(dags.canonical, name) for name in dags.canonical.__all__}
     doctest_namespace |= {"draft": notation.draft, "accepted": notation.accepted}
+    if request.node.nodeid.startswith("engine/implementations/"):
+        # Only then, because it loads most of an engine.
+        names = importlib.import_module("tests.documentation.task_library").EXAMPLE_NAMES
+        doctest_namespace |= {name: getattr(importlib.import_module(where), name) for name, where in names.items()}

@@ -204,7 +204,8 @@ def state(keys: int) -> float:
 
 def _batch(store: RecordStore, kept: InstanceStates, names: list[bytes], batch: int) -> None:
     staged = kept.of(1)
-    staged.get_many(names)
+    for name in names:
+        staged.packed(name)
     staged.put_many(names, [packed_value([batch, 1.5])] * len(names))
     store.write(kept.settle(Record(batch=batch, start=Offset(), end=Offset(), changes=kept.changes())))
 

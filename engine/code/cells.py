@@ -29,7 +29,7 @@ import engine
 from dags.internet_addresses import spelling
 from engine.behaviour import count_elsewhere
 from engine.code.cell.confinement import exposing
-from engine.code.cell.parent import MOST_LINK_BYTES, Connected, Ending, Hello, Order, Wanted, framed
+from engine.code.cell.parent import MOST_LINK_BYTES, Connected, Ending, Hello, Order, Wanted
 
 _MOST_OF_ONE_CELL = 64
 """The connections that code may ask for in one cell."""
@@ -119,11 +119,11 @@ class CellLink:
         self._left -= 1
         try:
             with self._made(request, late) as made:
-                socket.send_fds(self._own, [_encoded(Connected())], [made.fileno()], _KEPT)
+                socket.send_fds(self._own, [msgspec.msgpack.encode(Connected())], [made.fileno()], _KEPT)
         except OSError as error:
             try:
                 why = Connected(number=error.errno or errno.EACCES, why=(error.strerror or str(error))[:500])
-                self._own.send(_encoded(why), _KEPT)
+                self._own.send(msgspec.msgpack.encode(why), _KEPT)
             except OSError:
                 return False
         return self._left > 0
@@ -151,10 +151,6 @@ def plain(host: str) -> str:
         return spelling(ip_address(host))
     except ValueError:
         return host.lower().removesuffix(".")
-
-
-def _encoded(answer: Connected) -> bytes:
-    return msgspec.msgpack.encode(answer)
 
 
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from engine.code.cell.parent import main; main(sys.argv[2])"
@@ -220,9 +216,9 @@ class Cells:
         for _ in range(2):
             order = Order(seconds=seconds, wheels=wheels, connects=connections is not None)
             with nullcontext() if connections is None else connections.begin() as link:
-                found = self._started().run(request, order, link)
-            if found is not None:
-                return found
+                end = self._started().run(request, order, link)
+            if end is not None:
+                return end
             self.close()
         raise NoCells("the parent of the cells died twice; see whether the machine has memory to spare")
 
@@ -295,7 +291,7 @@ class _Parent:
         finally:
             os.close(take)
             os.close(write)
-        results = _exchanged(give, framed(request), read, link, order.seconds)
+        results = _exchanged(give, request, read, link, order.seconds)
         answer = self.answer(order.seconds + _ANSWER_SECONDS)
         if not answer:
             return None

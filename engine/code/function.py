@@ -13,8 +13,7 @@ the rest of the batch is refused too.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -26,7 +25,7 @@ from bridge.spools.log import packed
 from dags import Kind
 from engine.behaviour import Implementation, PortEmission, Refusal, RefusingBehaviour, TakeOutcome
 from engine.code.cell.batch_calls import BatchOutcome, called
-from engine.code.cell.calls import EventCalls, Failure, Outcome, WrongOutput, failure, load
+from engine.code.cell.calls import EventCalls, Failure, Outcome, failure, load
 from engine.code.cell.parent import LOADING, CellRequest, frames_in
 from engine.code.cells import CellEnd, Connections, NoCells, cells
 from engine.code.store import NoCode, WheelCheck, read_source
@@ -41,27 +40,57 @@ FUNCTION_SECONDS = 20.0
 WRONG = Failure("WrongOutput", "its process sends something that its function did not give")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function of a published source; made by the implementation of the type `code`."""
+    """A function of a published source, as the config of its task names it."""
 
-    path: str
-    """The file of the source."""
-    digest: str
-    entry: str
-    needed: Mapping[str, str]
-    """The kinds of the fields that it takes."""
-    fields: Mapping[str, str]
-    """The kinds of the fields that it gives."""
-    connections: Connections | None = None
-    """The connections that it may have; none if it has none."""
-    wheels: tuple[str, ...] = ()
-    """The files that it imports from besides what is installed."""
+    def __init__(self, config: CodeConfig) -> None:
+        self.digest = config.digest
+        self.needed = {name: kind.value for name, kind in config.input.needed.items()}
+        """The kinds of the fields that it takes."""
+        self.fields = {name: kind.value for name, kind in config.output.fields.items()}
+        """The kinds of the fields that it gives."""
+        self._config = config
+        self._path = config.in_host.code(config.digest)
+        self._wheels = tuple(map(config.in_host.wheel, config.wheels))
+        self._connections = None
+        if isinstance(config, ConnectingCodeConfig):
+            self._connections = Connections(config.connects, config.in_host.addresses)
 
-    @property
+    @cached_property
     def source(self) -> str:
-        """Its source. Raises `NoCode`."""
-        return read_source(self.path)
+        """Its source, read once. Raises `NoCode`."""
+        return read_source(self._path)
+
+    @cached_property
+    def loaded(self) -> Callable[[Any], Any] | Failure:
+        """The function, loaded into this process; or why it cannot be. Raises `NoCode`."""
+        source = self.source
+        try:
+            return load(self.digest, source, self._config.entry)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
+            return unloadable(failure(error, self.digest))
+
+    def in_cell(self, events: pa.RecordBatch, late: float) -> CellEnd:
+        """Call it in a new cell, for some events one by one or as a batch."""
+        per = self._config.per
+        request = CellRequest(
+            digest=self.digest,
+            source=self.source,
+            entry=self._config.entry,
+            per=per,
+            needed=self.needed,
+            fields=self.fields,
+            count=len(events),
+            columns=columns_of(events) if per == "event" else [],
+            batch=packed(events) if per == "batch" else b"",
+        )
+        return cells(per).run(
+            msgspec.msgpack.encode(request),
+            path=self._path,
+            seconds=max(1.0, late - time.monotonic()),
+            wheels=self._wheels,
+            connections=self._connections,
+        )
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -77,18 +106,15 @@ class Failed(msgspec.Struct, frozen=True):
         return Failure(self.error[:100], self.message[:1_000], self.traceback[:8_000])
 
 
-def loaded(function: Function) -> Callable[[Any], Any] | Failure:
-    """The function, loaded into this process; or why it cannot be. Raises `NoCode`."""
-    source = function.source
-    try:
-        return load(function.digest, source, function.entry)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
-        return unloadable(failure(error, function.digest))
-
-
-def unloadable(found: Failure) -> Failure:
+def unloadable(why: Failure) -> Failure:
     """The failure of a source that cannot be loaded, as it is shown."""
-    return found._replace(message=f"it cannot be loaded: {found.message}")
+    return why._replace(message=f"it cannot be loaded: {why.message}")
+
+
+def ended(ending: CellEnd) -> Failure:
+    """The failure that a cell has ended before its time."""
+    why = ending.why or "it ended its process"
+    return Failure("CodeEnded", f"while it was loaded, {why}" if ending.at == LOADING else why)
 
 
 class FunctionOutcome(NamedTuple):
@@ -103,12 +129,12 @@ class FunctionOutcome(NamedTuple):
 
 def made_of(outcomes: Sequence[Outcome], fields: Mapping[str, str]) -> FunctionOutcome:
     """The columns of outcomes. Raises ValueError, TypeError or OverflowError if they are not of the fields' kinds."""
-    kept = [at for at, each in enumerate(outcomes) if isinstance(each, list)]
-    rows = [each for each in outcomes if isinstance(each, list)]
+    kept = [at for at, outcome in enumerate(outcomes) if isinstance(outcome, list)]
+    rows = [outcome for outcome in outcomes if isinstance(outcome, list)]
     if any(len(row) != len(fields) for row in rows):
         raise ValueError("an event has more or fewer fields than are declared")
     columns = [column_of([row[at] for row in rows], kind) for at, kind in enumerate(fields.values())]
-    refusals = [refusal(at, each) for at, each in enumerate(outcomes) if isinstance(each, Failure)]
+    refusals = [refusal(at, outcome) for at, outcome in enumerate(outcomes) if isinstance(outcome, Failure)]
     return FunctionOutcome(np.array(kept, np.int64), columns, refusals)
 
 
@@ -126,11 +152,11 @@ def columns_of(events: pa.RecordBatch) -> list[list[Any]]:
     ]
 
 
-def refusal(at: int, found: Failure) -> Refusal:
+def refusal(at: int, why: Failure) -> Refusal:
     """The refusal of an event that a function failed at."""
     # A class may have any text as its name, and so pretend to be another reason.
-    error = found.error if found.error.isidentifier() else "Exception"
-    return Refusal(at, f"{error}: {found.message}", found.traceback)
+    error = why.error if why.error.isidentifier() else "Exception"
+    return Refusal(at, f"{error}: {why.message}", why.traceback)
 
 
 def joined_pieces(pieces: Sequence[tuple[int, FunctionOutcome]], fields: Mapping[str, str]) -> FunctionOutcome:
@@ -143,7 +169,7 @@ def joined_pieces(pieces: Sequence[tuple[int, FunctionOutcome]], fields: Mapping
             pa.concat_arrays([column_of([], kind), *(made.columns[at] for _, made in pieces)])
             for at, kind in enumerate(fields.values())
         ],
-        [each._replace(at=first + each.at) for first, made in pieces for each in made.refusals],
+        [refused._replace(at=first + refused.at) for first, made in pieces for refused in made.refusals],
     )
 
 
@@ -151,71 +177,52 @@ MOST_ENDS = 3
 """The cells that may end before their time in one batch."""
 Work: TypeAlias = Callable[[pa.RecordBatch], FunctionOutcome]
 """Makes something of the events of a batch, which have only the fields that the function needs."""
+_Value: TypeAlias = bool | int | float | str | None
 
 
-class _SentOutcomes(msgspec.Struct, frozen=True):
-    """A message of a cell."""
+class _Sent(msgspec.Struct, frozen=True):
+    """A message of a cell: the outcomes of events, or what became of a batch."""
 
-    outcomes: list[list[bool | int | float | str | None] | Failed | None] = []
+    outcomes: list[list[_Value] | Failed | None] = []
+    columns: list[list[_Value]] = []
+    kept: list[bool] | None = None
+    failure: Failed | None = None
     unloadable: Failed | None = None
 
 
-_OUTCOME_MESSAGE = msgspec.msgpack.Decoder(_SentOutcomes)
+_SENT = msgspec.msgpack.Decoder(_Sent)
 
 
-class EventsInWorker:
-    """Work by calls in this process."""
-
-    def __init__(self, function: Function) -> None:
-        self._function = function
-
-    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
-        """What the function makes of events."""
-        calls = self._calls
-        if isinstance(calls, Failure):
-            return made_of([calls] * len(events), self._function.fields)
-        return made_of(list(calls.outcomes(len(events), columns_of(events))), self._function.fields)
-
-    @cached_property
-    def _calls(self) -> EventCalls | Failure:
-        found = loaded(self._function)
-        if isinstance(found, Failure):
-            return found
-        return EventCalls(found, self._function.digest, self._function.needed, self._function.fields)
+def _events_here(function: Function, events: pa.RecordBatch) -> FunctionOutcome:
+    """What a function of an event makes of events, by calls in this process."""
+    loaded = function.loaded
+    if isinstance(loaded, Failure):
+        return made_of([loaded] * len(events), function.fields)
+    calls = EventCalls(loaded, function.digest, function.needed, function.fields)
+    return made_of(list(calls.outcomes(len(events), columns_of(events))), function.fields)
 
 
-class EventsInCells:
-    """Work by calls in cells."""
-
-    def __init__(self, function: Function) -> None:
-        self._function = function
-
-    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
-        """What the function makes of events."""
-        found = _EventBatch(self._function, self._source, events)
-        found.work_off()
-        pieces = []
-        for first in range(0, len(events), MOST_AT_ONCE):
-            some = found.outcomes[first : first + MOST_AT_ONCE]
-            try:
-                made = made_of(some, self._function.fields)
-            except (ValueError, TypeError, OverflowError):
-                made = made_of([WRONG] * len(some), self._function.fields)
-            pieces.append((first, made))
-        return joined_pieces(pieces, self._function.fields)
-
-    @cached_property
-    def _source(self) -> str:
-        return self._function.source
+def _events_in_cells(function: Function, events: pa.RecordBatch) -> FunctionOutcome:
+    """Likewise, by calls in cells."""
+    batch = _EventBatch(function, events)
+    batch.work_off()
+    pieces = []
+    for first in range(0, len(events), MOST_AT_ONCE):
+        some = batch.outcomes[first : first + MOST_AT_ONCE]
+        try:
+            made = made_of(some, function.fields)
+        except (ValueError, TypeError, OverflowError):
+            made = made_of([WRONG] * len(some), function.fields)
+        pieces.append((first, made))
+    return joined_pieces(pieces, function.fields)
 
 
 class _EventBatch:
     """The events of one batch, and what has become of them so far."""
 
-    def __init__(self, function: Function, source: str, events: pa.RecordBatch) -> None:
+    def __init__(self, function: Function, events: pa.RecordBatch) -> None:
         self.outcomes: list[Outcome] = []
         self._function = function
-        self._source = source
         self._events = events
         self._blamed: dict[int, Failure] = {}
         """Events that ended their cells."""
@@ -233,7 +240,7 @@ class _EventBatch:
             if time.monotonic() > self._late:
                 rest = Failure("CodeEnded", f"the batch took over {FUNCTION_SECONDS:g} s, and this event had no turn")
                 break
-            end = min([first + MOST_AT_ONCE, self._until, *(each for each in self._blamed if each > first)])
+            end = min([first + MOST_AT_ONCE, self._until, *(at for at in self._blamed if at > first)])
             unable = self._run(first, end)
             if unable is not None:
                 rest = unable
@@ -242,23 +249,22 @@ class _EventBatch:
 
     def _run(self, first: int, end: int) -> Failure | None:
         """Run a cell for some events; why none of the rest can be run."""
-        ending = self._ending(first, end)
+        ending = self._function.in_cell(self._events.slice(first, end - first), self._late)
         try:
-            messages = [_OUTCOME_MESSAGE.decode(each) for each in frames_in(ending.results)]
+            messages = [_SENT.decode(frame) for frame in frames_in(ending.results)]
         except msgspec.MsgspecError:
             return WRONG
-        for each in messages:
-            if each.unloadable is not None:
-                return unloadable(each.unloadable.failure)
-            self.outcomes += [one.failure if isinstance(one, Failed) else one for one in each.outcomes]
+        for message in messages:
+            if message.unloadable is not None:
+                return unloadable(message.unloadable.failure)
+            self.outcomes += [one.failure if isinstance(one, Failed) else one for one in message.outcomes]
         if len(self.outcomes) > end:
             del self.outcomes[first:]
             return WRONG
         if len(self.outcomes) < end:
-            why = Failure("CodeEnded", ending.why or "it ended its process")
             if ending.at == LOADING:
-                return why._replace(message=f"while it was loaded, {why.message}")
-            self._blame(first, end, ending.at, why)
+                return ended(ending)
+            self._blame(first, end, ending.at, ended(ending))
         return None
 
     def _blame(self, first: int, end: int, at: int, why: Failure) -> None:
@@ -273,39 +279,9 @@ class _EventBatch:
         if len(self._blamed) >= MOST_ENDS:
             self._until = blamed + 1
 
-    def _ending(self, first: int, end: int) -> CellEnd:
-        function = self._function
-        request = CellRequest(
-            digest=function.digest,
-            source=self._source,
-            entry=function.entry,
-            per="event",
-            needed=dict(function.needed),
-            fields=dict(function.fields),
-            count=end - first,
-            columns=columns_of(self._events.slice(first, end - first)),
-        )
-        seconds = max(1.0, self._late - time.monotonic())
-        return cells("event").run(
-            msgspec.msgpack.encode(request),
-            path=function.path,
-            seconds=seconds,
-            wheels=function.wheels,
-            connections=function.connections,
-        )
-
 
 _HOPELESS = 20
 """If this many first events fail alone, the rest is refused without a try."""
-
-
-class _SentBatch(msgspec.Struct, frozen=True):
-    """The message of a cell."""
-
-    columns: list[list[bool | int | float | str | None]] = []
-    kept: list[bool] | None = None
-    failure: Failed | None = None
-    unloadable: Failed | None = None
 
 
 class _Unable(NamedTuple):
@@ -314,113 +290,70 @@ class _Unable(NamedTuple):
     failure: Failure
 
 
-_BATCH_MESSAGE = msgspec.msgpack.Decoder(_SentBatch)
+def _batch(function: Function, events: pa.RecordBatch, *, vouched: bool) -> FunctionOutcome:
+    """What a function of a batch makes of events."""
+    seconds = float("inf") if vouched else FUNCTION_SECONDS
+    late = time.monotonic() + seconds
+    pieces: list[tuple[int, FunctionOutcome]] = []
+    waiting = [(at, min(at + MOST_AT_ONCE, len(events))) for at in range(0, len(events), MOST_AT_ONCE)][::-1]
+    alone = 0
+    rest: Failure | None = None
+    while waiting:
+        first, end = waiting.pop()
+        if rest is None and time.monotonic() > late:
+            rest = Failure("CodeEnded", f"the batch took over {seconds:g} s, and this event had no turn")
+        some = events.slice(first, end - first)
+        outcome = rest or (_batch_here(function, some) if vouched else _batch_in_cell(function, some, late))
+        if isinstance(outcome, _Unable):
+            outcome = rest = outcome.failure
+        if isinstance(outcome, BatchOutcome):
+            pieces.append((first, _left(outcome, end - first)))
+        elif rest is not None or end - first == 1:
+            pieces.append((first, made_of([outcome] * (end - first), function.fields)))
+            alone += rest is None
+            if alone == _HOPELESS == end:
+                rest = outcome
+        else:
+            middle = (first + end) // 2
+            waiting += [(middle, end), (first, middle)]
+    return joined_pieces(pieces, function.fields)
 
 
-class Batches:
-    """Work by calls for whole batches."""
+def _left(outcome: BatchOutcome, count: int) -> FunctionOutcome:
+    if outcome.kept is None:
+        return FunctionOutcome(np.arange(count, dtype=np.int64), outcome.columns, [])
+    kept = np.flatnonzero(outcome.kept.to_numpy(zero_copy_only=False)).astype(np.int64)
+    return FunctionOutcome(kept, [column.filter(outcome.kept) for column in outcome.columns], [])
 
-    def __init__(self, function: Function, *, vouched: bool) -> None:
-        self._function = function
-        self._seconds = float("inf") if vouched else FUNCTION_SECONDS
-        self._call = self._in_worker if vouched else self._in_cell
 
-    def __call__(self, events: pa.RecordBatch) -> FunctionOutcome:
-        """What the function makes of events."""
-        late = time.monotonic() + self._seconds
-        pieces: list[tuple[int, FunctionOutcome]] = []
-        waiting = [(at, min(at + MOST_AT_ONCE, len(events))) for at in range(0, len(events), MOST_AT_ONCE)][::-1]
-        alone = 0
-        rest: Failure | None = None
-        while waiting:
-            first, end = waiting.pop()
-            if rest is None and time.monotonic() > late:
-                rest = Failure("CodeEnded", f"the batch took over {self._seconds:g} s, and this event had no turn")
-            found = rest or self._call(events.slice(first, end - first), late)
-            if isinstance(found, _Unable):
-                found = rest = found.failure
-            if isinstance(found, BatchOutcome):
-                pieces.append((first, self._made(found, end - first)))
-            elif rest is not None or end - first == 1:
-                pieces.append((first, self._refused(found, end - first)))
-                alone += rest is None
-                if alone == _HOPELESS == end:
-                    rest = found
-            else:
-                middle = (first + end) // 2
-                waiting += [(middle, end), (first, middle)]
-        return joined_pieces(pieces, self._function.fields)
+def _batch_here(function: Function, events: pa.RecordBatch) -> BatchOutcome | Failure | _Unable:
+    loaded = function.loaded
+    if isinstance(loaded, Failure):
+        return _Unable(loaded)
+    try:
+        return called(loaded, events, function.fields)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
+        return failure(error, function.digest)
 
-    def _made(self, found: BatchOutcome, count: int) -> FunctionOutcome:
-        if found.kept is None:
-            return FunctionOutcome(np.arange(count, dtype=np.int64), found.columns, [])
-        kept = np.flatnonzero(found.kept.to_numpy(zero_copy_only=False)).astype(np.int64)
-        return FunctionOutcome(kept, [column.filter(found.kept) for column in found.columns], [])
 
-    def _refused(self, why: Failure, count: int) -> FunctionOutcome:
-        columns = [column_of([], kind) for kind in self._function.fields.values()]
-        return FunctionOutcome(np.empty(0, np.int64), columns, [refusal(at, why) for at in range(count)])
-
-    def _in_worker(self, events: pa.RecordBatch, _late: float) -> BatchOutcome | Failure | _Unable:
-        function = self._loaded
-        if isinstance(function, Failure):
-            return _Unable(function)
-        try:
-            return called(function, events, self._function.fields)
-        except WrongOutput as error:
-            return Failure("WrongOutput", str(error))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
-            return failure(error, self._function.digest)
-
-    @cached_property
-    def _loaded(self) -> Callable[[Any], Any] | Failure:
-        return loaded(self._function)
-
-    @cached_property
-    def _source(self) -> str:
-        return self._function.source
-
-    def _in_cell(self, events: pa.RecordBatch, late: float) -> BatchOutcome | Failure | _Unable:
-        function = self._function
-        request = CellRequest(
-            digest=function.digest,
-            source=self._source,
-            entry=function.entry,
-            per="batch",
-            needed=dict(function.needed),
-            fields=dict(function.fields),
-            count=len(events),
-            batch=packed(events),
-        )
-        seconds = max(1.0, late - time.monotonic())
-        ending = cells("batch").run(
-            msgspec.msgpack.encode(request),
-            path=function.path,
-            seconds=seconds,
-            wheels=function.wheels,
-            connections=function.connections,
-        )
-        frames = frames_in(ending.results)
-        if not frames:
-            why = Failure("CodeEnded", ending.why or "it ended its process")
-            if ending.at == LOADING:
-                return _Unable(why._replace(message=f"while it was loaded, {why.message}"))
-            return why
-        try:
-            return self._read(_BATCH_MESSAGE.decode(frames[0]), len(events))
-        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError):
-            return WRONG
-
-    def _read(self, sent: _SentBatch, count: int) -> BatchOutcome | Failure | _Unable:
+def _batch_in_cell(function: Function, events: pa.RecordBatch, late: float) -> BatchOutcome | Failure | _Unable:
+    ending = function.in_cell(events, late)
+    frames = frames_in(ending.results)
+    if not frames:
+        return _Unable(ended(ending)) if ending.at == LOADING else ended(ending)
+    try:
+        sent = _SENT.decode(frames[0])
         if sent.unloadable is not None:
             return _Unable(unloadable(sent.unloadable.failure))
         if sent.failure is not None:
             return sent.failure.failure
-        columns = [column_of(*each) for each in zip(sent.columns, self._function.fields.values(), strict=True)]
+        columns = [column_of(*each) for each in zip(sent.columns, function.fields.values(), strict=True)]
         kept = None if sent.kept is None else pa.array(sent.kept, pa.bool_())
-        if any(len(each) != count for each in (*columns, *([] if kept is None else [kept]))):
-            raise ValueError("it sends more or fewer rows than events")
-        return BatchOutcome(columns, kept)
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError):
+        return WRONG
+    if any(len(column) != len(events) for column in (*columns, *([] if kept is None else [kept]))):
+        return WRONG
+    return BatchOutcome(columns, kept)
 
 
 def _code(config: CodeConfig) -> RefusingBehaviour:
@@ -442,10 +375,11 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
         try:
             # Looked up for each batch, so that an operator who withdraws a voucher need not wait for a plan.
             # What is imported from wheels must not meet what other tasks of the worker import.
-            vouched = config.is_vouched and not config.wheels and not isinstance(config, ConnectingCodeConfig)
+            vouched = config.in_host.vouched(config.owner, config.digest, config.entry, config.per)
+            vouched = vouched and not config.wheels and not isinstance(config, ConnectingCodeConfig)
             if work is None or work[0] != vouched:
                 work = vouched, _work(config, vouched=vouched)
-            check(config.wheel_paths)
+            check(tuple(map(config.in_host.wheel, config.wheels)))
             made = work[1](events.select(names))
         except (NoCode, NoCells) as error:
             raise OutsideUnreachable(str(error)) from error
@@ -459,30 +393,20 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
 
 
 def _work(config: CodeConfig, *, vouched: bool) -> Work:
-    connections = None
-    if isinstance(config, ConnectingCodeConfig):
-        connections = Connections(config.connects, config.addresses)
-    function = Function(
-        path=config.path,
-        digest=config.digest,
-        entry=config.entry,
-        needed={name: kind.value for name, kind in config.input.needed.items()},
-        fields={name: kind.value for name, kind in config.output.fields.items()},
-        wheels=config.wheel_paths,
-        connections=connections,
-    )
+    function = Function(config)
     if config.per == "batch":
-        return Batches(function, vouched=vouched)
-    return EventsInWorker(function) if vouched else EventsInCells(function)
+        return partial(_batch, function, vouched=vouched)
+    return partial(_events_here if vouched else _events_in_cells, function)
 
 
 def _schema(taken: pa.Schema, output: CodeOutput) -> pa.Schema:
     """The columns that leave: what passes on in its place, then what is added."""
     added = {name: pa.field(name, ARROW_TYPES[kind]) for name, kind in output.fields.items()}
-    passed = [each for each in taken if output.rest and each.name not in output.drop]
-    changed = {each.name for each in passed}
+    passed = [field for field in taken if output.rest and field.name not in output.drop]
+    changed = {field.name for field in passed}
     return pa.schema(
-        [added.get(each.name, each) for each in passed] + [each for each in added.values() if each.name not in changed]
+        [added.get(field.name, field) for field in passed]
+        + [field for field in added.values() if field.name not in changed]
     )
 
 

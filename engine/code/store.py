@@ -27,6 +27,20 @@ class NoCode(LookupError):
     """A source is not available, or not acceptable. Says which, why, and what to do."""
 
 
+def _keep(path: Path, content: bytes) -> None:
+    if not path.exists() or path.read_bytes() != content:
+        make_folder(path.parent)
+        # One that was damaged is replaced.
+        path.unlink(missing_ok=True)
+        link_whole(path, content)
+
+
+def _version(path: Path) -> tuple[int, int, int]:
+    """What changes whenever a file is written anew."""
+    file = path.stat()
+    return file.st_ino, file.st_mtime_ns, file.st_size
+
+
 class CodeStore:
     """The store of a root. Any process may open it."""
 
@@ -40,12 +54,7 @@ class CodeStore:
             raise NoCode(f"the source has {len(content):,} bytes; the most allowed are {MOST_SOURCE_BYTES:,}")
         if (actual := digest_of(text)) != digest:
             raise NoCode(f"the digest of the source is {actual}, not {digest}; send both again")
-        path = Path(self.path(digest))
-        if not path.exists() or path.read_bytes() != content:
-            make_folder(self._folder)
-            # One that was damaged is replaced.
-            path.unlink(missing_ok=True)
-            link_whole(path, content)
+        _keep(Path(self.path(digest)), content)
 
     def path(self, digest: str) -> str:
         """The path of a source, whether it is there or not."""
@@ -73,23 +82,15 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-_FOLDER = "wheels"
-
-
 class WheelStore:
     """The store of a root. Any process may open it."""
 
     def __init__(self, root: Path) -> None:
-        self._folder = root / CODE_FOLDER / _FOLDER
+        self._folder = root / CODE_FOLDER / "wheels"
 
     def put(self, content: bytes) -> None:
         """Keep a wheel, durably; idempotent."""
-        path = Path(self.path(hashlib.sha256(content).hexdigest()))
-        if not path.exists() or path.read_bytes() != content:
-            make_folder(self._folder)
-            # One that was damaged is replaced.
-            path.unlink(missing_ok=True)
-            link_whole(path, content)
+        _keep(Path(self.path(hashlib.sha256(content).hexdigest())), content)
 
     def remove(self, digest: str) -> None:
         """Keep a wheel no longer."""
@@ -111,8 +112,7 @@ class WheelCheck:
         for path in paths:
             digest = Path(path).stem
             try:
-                found = Path(path).stat()
-                version = (found.st_ino, found.st_mtime_ns, found.st_size)
+                version = _version(Path(path))
                 if self._sound.get(path) == version:
                     continue
                 actual = hashlib.sha256(Path(path).read_bytes()).hexdigest()
@@ -155,8 +155,7 @@ class VoucherFile:
     def has(self, voucher: Voucher) -> bool:
         """Whether an operator vouches for a function, at this moment."""
         try:
-            found = self._path.stat()
-            version = (found.st_ino, found.st_mtime_ns, found.st_size)
+            version = _version(self._path)
             if version != self._seen:
                 self._read = frozenset(msgspec.json.decode(self._path.read_bytes(), type=list[Voucher]))
                 self._seen = version

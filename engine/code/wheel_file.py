@@ -52,11 +52,7 @@ class Wheel(NamedTuple):
 def read_wheel(content: bytes) -> Wheel:
     """What a wheel says of itself. Raises `UnfitWheel`."""
     if len(content) > MOST_WHEEL_BYTES:
-        raise UnfitWheel(
-            "wheel-too-large",
-            f"the wheel has {len(content):,} bytes; the most allowed are {MOST_WHEEL_BYTES:,}",
-            "use a smaller package, or have an operator install it on the hosts",
-        )
+        raise _too_large(f"the wheel has {len(content):,} bytes; the most allowed are {MOST_WHEEL_BYTES:,}")
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             return _read(archive)
@@ -75,17 +71,15 @@ def _read(archive: zipfile.ZipFile) -> Wheel:
     metadata = _fields(archive, f"{infos[0]}/METADATA")
     kind = _fields(archive, f"{infos[0]}/WHEEL")
     name, version = _one(metadata, "Name"), _one(metadata, "Version")
-    found = _identity(name, version)
-    if _identity(*infos[0].removesuffix(".dist-info").rpartition("-")[::2]) != found:
-        raise UnfitWheel(
-            "wrong-metadata",
-            f"its folder {infos[0][:200]!r} is not that of version {version!r} of {name!r}, which its metadata names",
-            "build the wheel anew",
+    identity = _identity(name, version)
+    if _identity(*infos[0].removesuffix(".dist-info").rpartition("-")[::2]) != identity:
+        raise _wrong(
+            f"its folder {infos[0][:200]!r} is not that of version {version!r} of {name!r}, which its metadata names"
         )
     _check_pure(files, kind)
     _check_python(metadata)
     _check_names(places)
-    return Wheel(*found, _required(metadata))
+    return Wheel(*identity, _required(metadata))
 
 
 def _identity(name: str, version: str) -> tuple[str, str]:
@@ -93,21 +87,13 @@ def _identity(name: str, version: str) -> tuple[str, str]:
     try:
         return str(canonicalize_name(name, validate=True)), str(Version(version))
     except (InvalidName, InvalidVersion):
-        raise UnfitWheel(
-            "wrong-metadata",
-            f"{name[:100]!r} and {version[:100]!r} are not a name and a version of a package",
-            "build the wheel anew",
-        ) from None
+        raise _wrong(f"{name[:100]!r} and {version[:100]!r} are not a name and a version of a package") from None
 
 
 def _safe_files(archive: zipfile.ZipFile) -> list[str]:
     entries = archive.infolist()
     if len(entries) > _MOST_FILES or sum(entry.file_size for entry in entries) > _MOST_UNPACKED:
-        raise UnfitWheel(
-            "wheel-too-large",
-            f"it has more than {_MOST_FILES:,} files, or {_MOST_UNPACKED:,} bytes when it is unpacked",
-            "use a smaller package, or have an operator install it on the hosts",
-        )
+        raise _too_large(f"it has more than {_MOST_FILES:,} files, or {_MOST_UNPACKED:,} bytes when it is unpacked")
     seen: set[str] = set()
     for entry in entries:
         # As it is in the archive: zipfile ends names at a zero byte, and others do not.
@@ -145,16 +131,16 @@ def _fields(archive: zipfile.ZipFile, name: str) -> dict[str, list[str]]:
     if len(content) > _MOST_METADATA:
         raise _no_wheel(f"its file {name!r} has more than {_MOST_METADATA:,} bytes")
     message = BytesParser(policy=compat32).parsebytes(content, headersonly=True)
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for key, value in message.items():
-        found.setdefault(key.lower(), []).append(str(value).strip())
-    return found
+        values.setdefault(key.lower(), []).append(str(value).strip())
+    return values
 
 
 def _one(fields: dict[str, list[str]], name: str) -> str:
     values = fields.get(name.lower(), [])
     if len(values) != 1 or not values[0].isprintable() or not 0 < len(values[0]) <= 100:  # noqa: PLR2004 - as for modules
-        raise UnfitWheel("wrong-metadata", f"its metadata has no single field {name!r}", "build the wheel anew")
+        raise _wrong(f"its metadata has no single field {name!r}")
     return values[0]
 
 
@@ -167,8 +153,8 @@ def _check_pure(files: list[str], kind: dict[str, list[str]]) -> None:
     fits = set(tags) & {"py3-none-any"} and set(tags) <= {"py2-none-any", "py3-none-any"}
     if pure and fits and not binary and not elsewhere:
         return
-    found = (binary or elsewhere)[:100]
-    why = f"it has {found!r}" if found else f"its tags are {', '.join(tags)[:100]!r}"
+    name = (binary or elsewhere)[:100]
+    why = f"it has {name!r}" if name else f"its tags are {', '.join(tags)[:100]!r}"
     raise UnfitWheel(
         "not-pure-python",
         f"it is no wheel of pure Python with its modules at the top: {why}",
@@ -205,20 +191,26 @@ def _required(metadata: dict[str, list[str]]) -> tuple[str, ...]:
     texts = metadata.get("requires-dist", [])
     if len(texts) > _MOST_REQUIRED:
         raise UnfitWheel("wrong-metadata", f"it requires more than {_MOST_REQUIRED} packages", "use another package")
-    found = []
+    required = []
     for text in texts:
         try:
             requirement = Requirement(text)
             needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
         except (InvalidRequirement, ValueError, KeyError) as error:
-            raise UnfitWheel(
-                "wrong-metadata", f"its Requires-Dist {text[:100]!r} cannot be read", "build the wheel anew"
-            ) from error
+            raise _wrong(f"its Requires-Dist {text[:100]!r} cannot be read") from error
         if needed:
             requirement.marker = None
-            found.append(str(requirement))
-    return tuple(found)
+            required.append(str(requirement))
+    return tuple(required)
 
 
 def _no_wheel(why: str) -> UnfitWheel:
     return UnfitWheel("not-a-wheel", why, "send the file `.whl` of a package as it is")
+
+
+def _wrong(why: str) -> UnfitWheel:
+    return UnfitWheel("wrong-metadata", why, "build the wheel anew")
+
+
+def _too_large(why: str) -> UnfitWheel:
+    return UnfitWheel("wheel-too-large", why, "use a smaller package, or have an operator install it on the hosts")

@@ -10,26 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.behaviour import Behaviour, Implementation, PortEmission, pass_on
+from engine.implementations.values import one_port
 from engine.records.state import Staged
-from engine.tasks.compute import (
-    NOOP,
-    OUTPUT,
-    PI_VIETE,
-    JoinStepConfig,
-    NoopConfig,
-    OutputConfig,
-    PiVieteConfig,
-    StepConfig,
-    join_ports,
-    join_step_type,
-    step_type,
-)
+from engine.tasks import compute as described
 
 
-def _output(_config: OutputConfig) -> Behaviour:
+def _output(_config: described.OutputConfig) -> Behaviour:
     """Events are delivered unchanged.
 
-    >>> from engine.trial import try_out
     >>> try_out("output", {}, [{"t": 21.5}])
     {'out': [{'t': 21.5}]}
     """
@@ -37,7 +25,7 @@ def _output(_config: OutputConfig) -> Behaviour:
     return pass_on
 
 
-output = Implementation(type=OUTPUT, make=_output)
+output = Implementation(type=described.OUTPUT, make=_output)
 
 
 _AT_ONCE = 4_096
@@ -47,27 +35,22 @@ _WAITING = ("waiting",)
 """The state's key for the number of events that wait at each input port."""
 
 
-def _pi_viete(config: PiVieteConfig) -> Behaviour:
+def _pi_viete(config: described.PiVieteConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
     """Computes pi for every event. The fields of the event have no effect.
 
-    >>> from engine.trial import try_out
     >>> try_out(pi_viete, {"iterations": 20}, [{"room": "a"}])
     {'out': [{'pi': 3.1415926535886185}]}
     """
-
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        return {"out": PortEmission(_computed(config.iterations, events.num_rows))}
-
-    return behave
+    return PortEmission(_computed(config.iterations, events.num_rows))
 
 
 def _computed(iterations: int, count: int) -> pa.RecordBatch:
     """Compute pi `count` times, each time anew."""
-    at_once, found = max(1, _AT_ONCE // iterations), np.empty(count)
+    at_once, pis = max(1, _AT_ONCE // iterations), np.empty(count)
     for first in range(0, count, at_once):
-        some = found[first : first + at_once]
+        some = pis[first : first + at_once]
         some[:] = _pis(iterations, len(some))
-    return pa.record_batch([pa.array(found)], schema=_SCHEMA)
+    return pa.record_batch([pa.array(pis)], schema=_SCHEMA)
 
 
 def _pis(iterations: int, count: int) -> npt.NDArray[np.float64]:
@@ -88,38 +71,35 @@ def _pis(iterations: int, count: int) -> npt.NDArray[np.float64]:
     return products
 
 
-def _noop(_config: NoopConfig) -> Behaviour:
+def _noop(_config: described.NoopConfig) -> Behaviour:
     """Passes events on.
 
-    >>> from engine.trial import try_out
     >>> try_out(noop, {}, [{"room": "a"}])
     {'out': [{'room': 'a'}]}
     """
     return pass_on
 
 
-def _step(config: StepConfig) -> Behaviour:
+def _step(config: described.StepConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """Computes pi, for any step of a workflow. Parameters of other names have no effect.
 
-    >>> from engine.trial import try_out
     >>> try_out(opmw, {"iterations": 2, "threshold": 0.5}, [{"room": "a"}])
     {'out': [{'pi': 3.0614674589207183}]}
     """
-    return _pi_viete(config)
+    return _pi_viete(config, events, state)
 
 
-def _join_step(config: JoinStepConfig) -> Behaviour:
+def _join_step(config: described.JoinStepConfig) -> Behaviour:
     """Computes pi once per complete set, at the event that completes it.
 
     The first events of all ports make one set, the second events the next. The fields of events have no effect, so the
     state is only the number of events that wait at each port.
 
-    >>> from engine.trial import try_out
     >>> rows = [("in1", {"room": "a"}), ("in1", {"room": "b"}), ("in2", {"table": 7})]
     >>> try_out("opmw-join:Merge", {"inputs": 2, "iterations": 2}, rows)
     {'out': [{'pi': 3.0614674589207183}]}
     """
-    ports = join_ports(config.inputs)
+    ports = described.join_ports(config.inputs)
 
     def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         waiting: dict[str, int] = dict(zip(ports, state.get(_WAITING) or [0] * len(ports), strict=True))
@@ -134,7 +114,7 @@ def _join_step(config: JoinStepConfig) -> Behaviour:
     return behave
 
 
-pi_viete = Implementation(type=PI_VIETE, make=_pi_viete)
-noop = Implementation(type=NOOP, make=_noop)
-opmw = Implementation(type=step_type("opmw:*"), make=_step)
-opmw_join = Implementation(type=join_step_type("opmw-join:*"), make=_join_step)
+pi_viete = Implementation(type=described.PI_VIETE, make=one_port(_pi_viete))
+noop = Implementation(type=described.NOOP, make=_noop)
+opmw = Implementation(type=described.step_type("opmw:*"), make=one_port(_step))
+opmw_join = Implementation(type=described.join_step_type("opmw-join:*"), make=_join_step)

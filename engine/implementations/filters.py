@@ -8,7 +8,7 @@ make the same text on every machine.
 import base64
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,27 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmission
-from engine.implementations.values import Flags, replaced, unfit
+from engine.implementations.values import Flags, one_port, replaced, unfit
 from engine.records.state import Staged
-from engine.tasks.filters import (
-    BLOOM_FILTER,
-    BLOOM_FILTER_TRAIN,
-    GATE,
-    MOST_FILTER_BITS,
-    MULTI_BLOOM_FILTER,
-    MULTI_RANGE_FILTER,
-    RANGE_FILTER,
-    TRAINED_BLOOM_FILTER,
-    BloomFilterConfig,
-    BloomFilterTrainConfig,
-    GateConfig,
-    LookedUp,
-    Members,
-    MultiBloomFilterConfig,
-    MultiRangeFilterConfig,
-    RangeFilterConfig,
-    TrainedBloomFilterConfig,
-)
+from engine.tasks import filters as described
 
 if TYPE_CHECKING:
     from rbloom import Bloom
@@ -47,24 +29,17 @@ if TYPE_CHECKING:
 _DIGEST_BYTES = 16
 """The length of a digest."""
 _KIND = "bloom1"
-_LARGEST_FILE = MOST_FILTER_BITS // 6 + 1_000
+_LARGEST_FILE = described.MOST_FILTER_BITS // 6 + 1_000
 """Bytes of a file with a model: base64 takes a byte for six bits."""
 
 
 def _digest(value: str) -> bytes:
-    """The digest of a value, the same on every machine."""
     return hashlib.blake2b(value.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
-def _digest_number(value: str) -> int:
-    """The digest of a value, as a number for filters."""
-    return int.from_bytes(_digest(value), "big", signed=True)
-
-
-def _digest_numbers(digests: bytes) -> Iterator[int]:
-    """Concatenated digests, as numbers for filters."""
-    for at in range(0, len(digests), _DIGEST_BYTES):
-        yield int.from_bytes(digests[at : at + _DIGEST_BYTES], "big", signed=True)
+def _digest_number(digest: bytes) -> int:
+    """A digest as a number for filters."""
+    return int.from_bytes(digest, "big", signed=True)
 
 
 def _bloom_of(members: Iterable[int], expected: int, false_positives: float) -> "Bloom":
@@ -76,11 +51,6 @@ def _bloom_of(members: Iterable[int], expected: int, false_positives: float) -> 
     made = Bloom(expected, false_positives, int)
     made.update(members)
     return made
-
-
-def _model_of(bloom: "Bloom", expected: int, false_positives: float) -> str:
-    """The text of a filter."""
-    return f"{_KIND}:{expected}:{false_positives!r}:{base64.b64encode(bloom.save_bytes()).decode()}"
 
 
 def _bloom_in(model: str) -> "Bloom":
@@ -103,10 +73,11 @@ def _bloom_in(model: str) -> "Bloom":
         raise ValueError(f"{message}; make it with bloom_filter_train") from None
 
 
-def _bloom_for(members: Members) -> "Bloom":
+def _bloom_for(members: described.Members) -> "Bloom":
     """Make the filter of a config, in a worker."""
     if members.file is None:
-        return _bloom_of(map(_digest_number, members.known), members.expected, members.false_positives)
+        known = map(_digest_number, map(_digest, members.known))
+        return _bloom_of(known, members.expected, members.false_positives)
     path = Path(members.file.path)
     try:
         if path.stat().st_size > _LARGEST_FILE:
@@ -116,9 +87,9 @@ def _bloom_for(members: Members) -> "Bloom":
         content = path.read_bytes()
     except OSError as error:
         raise NoBehaviour(f"the model {members.file.place!r} cannot be read: {error.strerror}; put it there") from error
-    if (found := hashlib.sha256(content).hexdigest()) != members.sha256:
+    if (actual := hashlib.sha256(content).hexdigest()) != members.sha256:
         raise NoBehaviour(
-            f"the file {members.file.place!r} has the digest {found}, not that in the config; correct one of the two"
+            f"the file {members.file.place!r} has the digest {actual}, not that in the config; correct one of the two"
         )
     _bloom_of((), 1, 0.5)
     return _bloom_in(content.decode("ascii", "replace").strip())
@@ -130,36 +101,32 @@ _PLAIN = frozenset({pa.int64(), pa.float64()})
 _NONE: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 
-def _range_filter(config: RangeFilterConfig) -> Behaviour:
+def _range_filter(config: described.RangeFilterConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
     """Both bounds are inclusive.
 
     Null and NaN are out of range.
 
-    >>> from engine.trial import try_out
     >>> bounds, events = {"field": "warmth", "min": -10, "max": 40}, [{"warmth": 20.5}, {"warmth": 99.0}]
     >>> try_out(range_filter, bounds, events)
     {'out': [{'warmth': 20.5}, {'warmth': None}]}
     >>> try_out(range_filter, {**bounds, "outside": "drop"}, events)
     {'out': [{'warmth': 20.5}]}
     """
-
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        column = events.column(config.field)
-        inside = _within(column, config.min, config.max)
-        if config.outside == "null":
-            return {"out": PortEmission(replaced(events, config.field, _nulled(column, inside)))}
-        return {"out": _kept(events, inside)}
-
-    return behave
+    column = events.column(config.field)
+    inside = _within(column, config.min, config.max)
+    if config.outside == "null":
+        return PortEmission(replaced(events, config.field, _nulled(column, inside)))
+    return _kept(events, inside)
 
 
-def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
+def _multi_range_filter(
+    config: described.MultiRangeFilterConfig, events: pa.RecordBatch, _state: Staged
+) -> PortEmission:
     """Bounds are inclusive.
 
     Null and NaN are out of range. With `named_by`, each event has one number, whose bounds depend on the name in that
     field. A name without bounds passes with any number, even null.
 
-    >>> from engine.trial import try_out
     >>> ranges = {"warmth": {"min": -10, "max": 40}, "dust": {"min": 0, "max": 500}}
     >>> try_out(multi_range_filter, {"ranges": ranges}, [{"warmth": 20, "dust": 10}, {"warmth": 99, "dust": 10}])
     {'out': [{'dust': 10, 'warmth': 20}, {'dust': 10, 'warmth': None}]}
@@ -167,24 +134,16 @@ def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
     >>> try_out(multi_range_filter, {"ranges": ranges, "named_by": "of", "field": "is"}, events)["out"]
     [{'is': None, 'of': 'warmth'}, {'is': 99, 'of': 'dust'}, {'is': 99, 'of': 'noise'}]
     """
-
-    def by_field(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        insides = {name: _within(events.column(name), each.min, each.max) for name, each in config.ranges.items()}
-        return {"out": _passed(events, insides, nulls=config.outside == "null")}
-
+    nulls = config.outside == "null"
     if config.named_by is None or config.field is None:
-        return by_field
-    named_by, field = config.named_by, config.field
-
-    def by_name(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        column, names = events.column(field), events.column(named_by)
-        inside = np.ones(events.num_rows, bool)
-        for name, each in config.ranges.items():
-            here = _flags(pc.equal(names, name))
-            inside = np.where(here, _within(column, each.min, each.max), inside)
-        return {"out": _passed(events, {field: inside}, nulls=config.outside == "null")}
-
-    return by_name
+        insides = {name: _within(events.column(name), bounds.min, bounds.max) for name, bounds in config.ranges.items()}
+        return _passed(events, insides, nulls=nulls)
+    column, names = events.column(config.field), events.column(config.named_by)
+    inside = np.ones(events.num_rows, bool)
+    for name, bounds in config.ranges.items():
+        here = _flags(pc.equal(names, name))
+        inside = np.where(here, _within(column, bounds.min, bounds.max), inside)
+    return _passed(events, {config.field: inside}, nulls=nulls)
 
 
 def _within(column: pa.Array, least: float, most: float) -> Flags:
@@ -204,8 +163,8 @@ def _within(column: pa.Array, least: float, most: float) -> Flags:
 
 def _flags(column: pa.Array) -> Flags:
     """The values of a column of booleans; False for nulls."""
-    found: Flags = column.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - it is the value
-    return found
+    flags: Flags = column.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - it is the value
+    return flags
 
 
 def _nulled(column: pa.Array, inside: Flags) -> pa.Array:
@@ -231,12 +190,11 @@ def _passed(events: pa.RecordBatch, insides: Mapping[str, Flags], *, nulls: bool
     return _kept(events, all_inside)
 
 
-def _bloom_filter(config: BloomFilterConfig) -> Behaviour:
+def _bloom_filter(config: described.BloomFilterConfig) -> Behaviour:
     """A few values outside the set pass by mistake.
 
     Null is outside the set. A number is looked up as its text.
 
-    >>> from engine.trial import try_out
     >>> config = {"field": "sensor", "known": ["a", "b"], "expected": 100, "nulls": "warmth"}
     >>> try_out(bloom_filter, config, [{"sensor": "a", "warmth": 20.5}, {"sensor": "x", "warmth": 21.0}])["out"]
     [{'sensor': 'a', 'warmth': 20.5}, {'sensor': 'x', 'warmth': None}]
@@ -249,7 +207,7 @@ def _bloom_filter(config: BloomFilterConfig) -> Behaviour:
     return behave
 
 
-def _looked_up(events: pa.RecordBatch, config: LookedUp, bloom: "Bloom") -> PortEmission:
+def _looked_up(events: pa.RecordBatch, config: described.LookedUp, bloom: "Bloom") -> PortEmission:
     inside = _belongs(events.column(config.field), bloom)
     if config.outside == "null":
         nulls = config.nulls or config.field
@@ -260,14 +218,15 @@ def _looked_up(events: pa.RecordBatch, config: LookedUp, bloom: "Bloom") -> Port
 def _belongs(column: pa.Array, bloom: "Bloom") -> Flags:
     """True where a value is in the set. Each distinct value is looked up once."""
     encoded = column.cast(pa.string()).dictionary_encode()
-    found = pa.array([_digest_number(value) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
-    return _flags(found.take(encoded.indices))
+    members = pa.array(
+        [_digest_number(_digest(value)) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_()
+    )
+    return _flags(members.take(encoded.indices))
 
 
-def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:
+def _multi_bloom_filter(config: described.MultiBloomFilterConfig) -> Behaviour:
     """Looks up each field as `bloom_filter` does.
 
-    >>> from engine.trial import try_out
     >>> filters = {"sensor": {"known": ["a"], "expected": 100}, "street": {"known": ["7"], "expected": 100}}
     >>> try_out(multi_bloom_filter, {"filters": filters}, [{"sensor": "a", "street": 7}, {"sensor": "a", "street": 8}])
     {'out': [{'sensor': 'a', 'street': 7}, {'sensor': 'a', 'street': None}]}
@@ -281,12 +240,11 @@ def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:
     return behave
 
 
-def _bloom_filter_train(config: BloomFilterTrainConfig) -> Behaviour:
+def _bloom_filter_train(config: described.BloomFilterTrainConfig) -> Behaviour:
     """Emits a model at the event that completes a block. Skips nulls.
 
     The state is 16 bytes for each event of the incomplete block.
 
-    >>> from engine.trial import try_out
     >>> config = {"field": "sensor", "every": 2, "expected": 10}
     >>> out = try_out(bloom_filter_train, config, [{"sensor": "a"}, {"sensor": "b"}])["out"]
     >>> [event["model"][:10] for event in out]
@@ -311,24 +269,25 @@ def _bloom_filter_train(config: BloomFilterTrainConfig) -> Behaviour:
 
 
 def _newest(
-    _old: BloomFilterTrainConfig, new: BloomFilterTrainConfig, _key: tuple[Any, ...], digests: bytes
+    _old: described.BloomFilterTrainConfig, new: described.BloomFilterTrainConfig, _key: tuple[Any, ...], digests: bytes
 ) -> bytes | None:
     """The state for smaller blocks. The next value ends a block."""
     most = (new.every - 1) * _DIGEST_BYTES
     return digests[-most:] if most else None
 
 
-def _model(digests: bytes, config: BloomFilterTrainConfig) -> str:
-    bloom = _bloom_of(_digest_numbers(digests), config.expected, config.false_positives)
-    return _model_of(bloom, config.expected, config.false_positives)
+def _model(digests: bytes, config: described.BloomFilterTrainConfig) -> str:
+    """The text of the filter of concatenated digests."""
+    members = (_digest_number(digests[at : at + _DIGEST_BYTES]) for at in range(0, len(digests), _DIGEST_BYTES))
+    bloom = _bloom_of(members, config.expected, config.false_positives)
+    return f"{_KIND}:{config.expected}:{config.false_positives!r}:{base64.b64encode(bloom.save_bytes()).decode()}"
 
 
-def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
+def _trained_bloom_filter(config: described.TrainedBloomFilterConfig) -> Behaviour:
     """Before the first model, everything passes.
 
     A text that is not a model is parked, and the earlier model stays. The state is the model.
 
-    >>> from engine.trial import try_out
     >>> train = {"field": "sensor", "every": 1, "expected": 10}
     >>> (model,) = try_out(bloom_filter_train, train, [{"sensor": "a"}])["out"]
     >>> events = [("in", {"sensor": "x"}), ("model", model), ("in", {"sensor": "x"}), ("in", {"sensor": "a"})]
@@ -361,24 +320,19 @@ def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
     return behave
 
 
-def _gate(config: GateConfig) -> Behaviour:
+def _gate(config: described.GateConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
     """Opened and closed while it runs, from one event to the next; nothing is kept meanwhile.
 
-    >>> from engine.trial import try_out
     >>> try_out(gate, {}, [{"room": "a"}]), try_out(gate, {"open": False}, [{"room": "a"}])
     ({'out': [{'room': 'a'}]}, {'out': []})
     """
-
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        return {"out": PortEmission(events) if config.open else PortEmission(events.slice(0, 0), _NONE)}
-
-    return behave
+    return PortEmission(events) if config.open else PortEmission(events.slice(0, 0), _NONE)
 
 
-range_filter = Implementation(type=RANGE_FILTER, make=_range_filter)
-multi_range_filter = Implementation(type=MULTI_RANGE_FILTER, make=_multi_range_filter)
-bloom_filter = Implementation(type=BLOOM_FILTER, make=_bloom_filter)
-multi_bloom_filter = Implementation(type=MULTI_BLOOM_FILTER, make=_multi_bloom_filter)
-bloom_filter_train = Implementation(type=BLOOM_FILTER_TRAIN, make=_bloom_filter_train, transform=_newest)
-trained_bloom_filter = Implementation(type=TRAINED_BLOOM_FILTER, make=_trained_bloom_filter)
-gate = Implementation(type=GATE, make=_gate)
+range_filter = Implementation(type=described.RANGE_FILTER, make=one_port(_range_filter))
+multi_range_filter = Implementation(type=described.MULTI_RANGE_FILTER, make=one_port(_multi_range_filter))
+bloom_filter = Implementation(type=described.BLOOM_FILTER, make=_bloom_filter)
+multi_bloom_filter = Implementation(type=described.MULTI_BLOOM_FILTER, make=_multi_bloom_filter)
+bloom_filter_train = Implementation(type=described.BLOOM_FILTER_TRAIN, make=_bloom_filter_train, transform=_newest)
+trained_bloom_filter = Implementation(type=described.TRAINED_BLOOM_FILTER, make=_trained_bloom_filter)
+gate = Implementation(type=described.GATE, make=one_port(_gate))

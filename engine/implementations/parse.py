@@ -5,7 +5,8 @@ Every task that parses parks an event whose text is null or cannot be read. A va
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 from xml.parsers import expat
 
 import msgspec
@@ -14,24 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.behaviour import Behaviour, Implementation, PortEmission
-from engine.implementations.values import from_json, from_texts, milliseconds, number, replaced, texts_of, unfit
-from engine.records.state import Staged
-from engine.tasks.parse import (
-    ANNOTATE,
-    CSV_PARSE,
-    CSV_TO_SENML,
-    FIELD,
-    JSON_PARSE,
-    SENML_PARSE,
-    TIME,
-    VALUE,
-    XML_PARSE,
-    AnnotateConfig,
-    CsvParseConfig,
-    CsvToSenmlConfig,
-    FieldsConfig,
-    SenmlParseConfig,
+from engine.implementations.values import (
+    TIMESTAMP_TYPE,
+    from_json,
+    from_texts,
+    milliseconds,
+    number,
+    one_port,
+    plain,
+    replaced,
+    restored,
+    texts_of,
+    unfit,
 )
+from engine.records.state import Staged
+from engine.tasks import parse as described
 
 
 class _Entry(msgspec.Struct, gc=False):
@@ -54,7 +52,7 @@ class _Row(msgspec.Struct, gc=False):
 _row = msgspec.json.Decoder(_Row).decode
 
 
-def senml_rows(config: SenmlParseConfig) -> Behaviour:
+def _senml_parse(config: described.SenmlParseConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
     """Rows look like `1422748800000,{"e":[{"u":"far","n":"temperature","v":"20.5"}],"bt":1422748800000}`.
 
     The time before the comma is optional. An event's `time` is the row's base time `bt`, or else the time before the
@@ -62,7 +60,6 @@ def senml_rows(config: SenmlParseConfig) -> Behaviour:
     measurement that is missing in a row is null, so each row gives the same number of events. A number that is
     unreadable or not finite parks the row.
 
-    >>> from engine.trial import try_out
     >>> row = '1000,{"e":[{"n":"source","sv":"a1"},{"u":"far","n":"temperature","v":"20.5"}],"bt":2000}'
     >>> config = {"field": "row", "observed": ["temperature"], "also": {"source": "string"}}
     >>> (event,) = try_out("senml_parse", config, [{"row": row}])["out"]
@@ -70,33 +67,29 @@ def senml_rows(config: SenmlParseConfig) -> Behaviour:
     ('a1', 'temperature', 20.5, '1970-01-01T00:00:02+00:00')
     """
     observed = config.observed
-
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        rows = [_measured(config.field, text) for text in texts_of(events, config.field)]
-        entries_of = [_named(row) for _, row in rows]
-        if config.per == "row":
-            origin = None
-            times = [time for time, _ in rows]
-            measured = {name: _numbers(name, [each.get(name) for each in entries_of]) for name in observed}
-        else:
-            origin = np.repeat(np.arange(len(rows)), len(observed))
-            entries = [each.get(name) for each in entries_of for name in observed]
-            times = [
-                _at(config.field, time, entry)
-                for (time, _), each in zip(rows, entries_of, strict=True)
-                for entry in map(each.get, observed)
-            ]
-            names = pa.array(list(observed) * len(rows), pa.string())
-            measured = {FIELD: names, VALUE: _numbers(VALUE, entries)}
-        columns = {name: events.column(name) for name in config.keep}
-        for name, kind in config.also.items():
-            columns[name] = from_texts(name, kind, [_text(each.get(name)) for each in entries_of])
-        if origin is not None:
-            columns = {name: column.take(pa.array(origin)) for name, column in columns.items()}
-        columns[TIME] = pa.array(times, pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
-        return {"out": PortEmission(pa.record_batch({**columns, **measured}), origin)}
-
-    return behave
+    rows = [_measured(config.field, text) for text in texts_of(events, config.field)]
+    entries_of = [_named(row) for _, row in rows]
+    if config.per == "row":
+        origin = None
+        times = [time for time, _ in rows]
+        measured = {name: _numbers(name, [entries.get(name) for entries in entries_of]) for name in observed}
+    else:
+        origin = np.repeat(np.arange(len(rows)), len(observed))
+        observations = [entries.get(name) for entries in entries_of for name in observed]
+        times = [
+            _at(config.field, time, entry)
+            for (time, _), entries in zip(rows, entries_of, strict=True)
+            for entry in map(entries.get, observed)
+        ]
+        names = pa.array(list(observed) * len(rows), pa.string())
+        measured = {described.FIELD: names, described.VALUE: _numbers(described.VALUE, observations)}
+    columns = {name: events.column(name) for name in config.keep}
+    for name, kind in config.also.items():
+        columns[name] = from_texts(name, kind, [_text(entries.get(name)) for entries in entries_of])
+    if origin is not None:
+        columns = {name: column.take(pa.array(origin)) for name, column in columns.items()}
+    columns[described.TIME] = restored(times, TIMESTAMP_TYPE)
+    return PortEmission(pa.record_batch({**columns, **measured}), origin)
 
 
 def _measured(field: str, text: str) -> tuple[int, _Row]:
@@ -143,49 +136,47 @@ def _at(field: str, time: int, entry: _Entry | None) -> int:
 
 
 def _numbers(name: str, entries: Sequence[_Entry | None]) -> pa.Array:
-    found: list[float | None] = []
+    numbers: list[float | None] = []
     for entry in entries:
         value = _value(entry)
         try:
-            found.append(None if value is None else number(value))
+            numbers.append(None if value is None else number(value))
         except (ValueError, OverflowError):
             measured = entry.n if entry is not None and entry.n is not None else name
             raise unfit(measured, value, "it should be a finite number") from None
-    return pa.array(found, pa.float64())
+    return pa.array(numbers, pa.float64())
 
 
-def parsed(keep: Sequence[str], make: Callable[[pa.RecordBatch], Mapping[str, pa.Array]]) -> Behaviour:
-    """A behaviour that keeps some fields of each event, and makes new ones in place of the others."""
-
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        kept = {name: events.column(name) for name in keep}
-        return {"out": PortEmission(pa.record_batch({**kept, **make(events)}))}
-
-    return behave
+K = TypeVar("K", bound=described.KeepingConfig)
 
 
-def _csv_parse(config: CsvParseConfig) -> Behaviour:
+def keeping(read: Callable[[K, pa.RecordBatch], Mapping[str, pa.Array]]) -> Callable[[K], Behaviour]:
+    """Make behaviours that keep some fields of each event, and make new ones in place of the others."""
+
+    @wraps(read)
+    def run(config: K, events: pa.RecordBatch, _state: Staged) -> PortEmission:
+        kept = {name: events.column(name) for name in config.keep}
+        return PortEmission(pa.record_batch({**kept, **read(config, events)}))
+
+    return one_port(run)
+
+
+def _csv_parse(config: described.CsvParseConfig, events: pa.RecordBatch) -> Mapping[str, pa.Array]:
     """Values are separated by the delimiter. A value may be in double quotes, which are doubled inside.
 
     An empty value is null. A line whose number of values is not that of the columns is parked.
 
-    >>> from engine.trial import try_out
     >>> columns = [{"name": "room", "kind": "string"}, {"name": "warmth", "kind": "float"}]
     >>> try_out(csv_parse, {"field": "line", "columns": columns}, [{"line": '"a, b",20.5'}, {"line": "c,"}])["out"]
     [{'room': 'a, b', 'warmth': 20.5}, {'room': 'c', 'warmth': None}]
     """
-    columns = config.columns
-
-    def make(events: pa.RecordBatch) -> Mapping[str, pa.Array]:
-        texts = texts_of(events, config.field)
-        lines = [split(config.field, text, config.delimiter, len(columns)) for text in texts]
-        cells = zip(*lines, strict=True) if lines else [()] * len(columns)
-        return {
-            column.name: from_texts(column.name, column.kind, [cell or None for cell in each])
-            for column, each in zip(columns, cells, strict=True)
-        }
-
-    return parsed(config.keep, make)
+    columns, texts = config.columns, texts_of(events, config.field)
+    lines = [split(config.field, text, config.delimiter, len(columns)) for text in texts]
+    cells = zip(*lines, strict=True) if lines else [()] * len(columns)
+    return {
+        column.name: from_texts(column.name, column.kind, [cell or None for cell in texts_in])
+        for column, texts_in in zip(columns, cells, strict=True)
+    }
 
 
 def split(field: str, text: str, delimiter: str, count: int) -> list[str]:
@@ -203,24 +194,19 @@ def split(field: str, text: str, delimiter: str, count: int) -> list[str]:
     return cells
 
 
-def _json_parse(config: FieldsConfig) -> Behaviour:
+def _json_parse(config: described.FieldsConfig, events: pa.RecordBatch) -> Mapping[str, pa.Array]:
     """Members that the config does not name are left out.
 
     A missing member is null. A member of another kind parks its event.
 
-    >>> from engine.trial import try_out
     >>> config = {"field": "text", "fields": {"room": "string", "warmth": "float"}}
     >>> try_out(json_parse, config, [{"text": '{"room": "a", "warmth": 20, "more": [1]}'}])["out"]
     [{'room': 'a', 'warmth': 20.0}]
     """
-
-    def make(events: pa.RecordBatch) -> Mapping[str, pa.Array]:
-        objects = [_object(config.field, text) for text in texts_of(events, config.field)]
-        return {
-            name: from_json(name, kind, [each.get(name) for each in objects]) for name, kind in config.fields.items()
-        }
-
-    return parsed(config.keep, make)
+    objects = [_object(config.field, text) for text in texts_of(events, config.field)]
+    return {
+        name: from_json(name, kind, [members.get(name) for members in objects]) for name, kind in config.fields.items()
+    }
 
 
 _object_in = msgspec.json.Decoder(dict[str, Any]).decode
@@ -233,25 +219,21 @@ def _object(field: str, text: str) -> dict[str, Any]:
         raise unfit(field, text, f"it is not a JSON object: {error}") from None
 
 
-def _xml_parse(config: FieldsConfig) -> Behaviour:
+def _xml_parse(config: described.FieldsConfig, events: pa.RecordBatch) -> Mapping[str, pa.Array]:
     """Takes the text of the first element of each name, at any depth, or else the root's attribute of that name.
 
     Space around a text is removed. An empty text is null, and so is a missing one. A document with a document type is
     parked, since it could define entities that expand without limit.
 
-    >>> from engine.trial import try_out
     >>> text = '<reading room="a"><warmth unit="C">20.5</warmth></reading>'
     >>> try_out(xml_parse, {"field": "text", "fields": {"room": "string", "warmth": "float"}}, [{"text": text}])["out"]
     [{'room': 'a', 'warmth': 20.5}]
     """
-
-    def make(events: pa.RecordBatch) -> Mapping[str, pa.Array]:
-        documents = [_elements(config, text) for text in texts_of(events, config.field)]
-        return {
-            name: from_texts(name, kind, [each.get(name) for each in documents]) for name, kind in config.fields.items()
-        }
-
-    return parsed(config.keep, make)
+    documents = [_elements(config, text) for text in texts_of(events, config.field)]
+    return {
+        name: from_texts(name, kind, [elements.get(name) for elements in documents])
+        for name, kind in config.fields.items()
+    }
 
 
 class _Elements:
@@ -283,71 +265,61 @@ class _Elements:
         raise ValueError("it has a document type declaration")
 
 
-def _elements(config: FieldsConfig, text: str) -> dict[str, str | None]:
-    found = _Elements(frozenset(config.fields))
+def _elements(config: described.FieldsConfig, text: str) -> dict[str, str | None]:
+    elements = _Elements(frozenset(config.fields))
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = found.start, found.end
-    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = found.text, found.refuse
+    parser.StartElementHandler, parser.EndElementHandler = elements.start, elements.end
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = elements.text, elements.refuse
     try:
         parser.Parse(text.encode(), True)  # noqa: FBT003 - expat's flag for the last piece
     except (expat.ExpatError, ValueError) as error:
         raise unfit(config.field, text, f"it is not an XML document: {error}") from None
-    texts = (found.attributes or {}) | {name: "".join(pieces) for name, pieces in found.texts.items()}
+    texts = (elements.attributes or {}) | {name: "".join(pieces) for name, pieces in elements.texts.items()}
     return {name: texts[name].strip() or None for name in config.fields if name in texts}
 
 
-senml_parse = Implementation(type=SENML_PARSE, make=senml_rows)
-csv_parse = Implementation(type=CSV_PARSE, make=_csv_parse)
-json_parse = Implementation(type=JSON_PARSE, make=_json_parse)
-xml_parse = Implementation(type=XML_PARSE, make=_xml_parse)
+senml_parse = Implementation(type=described.SENML_PARSE, make=one_port(_senml_parse))
+csv_parse = Implementation(type=described.CSV_PARSE, make=keeping(_csv_parse))
+json_parse = Implementation(type=described.JSON_PARSE, make=keeping(_json_parse))
+xml_parse = Implementation(type=described.XML_PARSE, make=keeping(_xml_parse))
 
 
-def _csv_to_senml(config: CsvToSenmlConfig) -> Behaviour:
+def _csv_to_senml(config: described.CsvToSenmlConfig, events: pa.RecordBatch) -> Mapping[str, pa.Array]:
     """Writes rows for `senml_parse`, with all values as texts.
 
     A value that is null, or empty in a line of CSV, is left out. An event without a time is parked, and so is one with
     a number that is unreadable or not finite.
 
-    >>> from engine.trial import try_out
     >>> config = {"time": "at", "measurements": [{"name": "warmth", "unit": "C"}, {"name": "room", "type": "sv"}]}
     >>> try_out(csv_to_senml, config, [{"at": 2000, "warmth": 20.5, "room": "a"}])["out"]
     [{'senml': '{"e":[{"u":"C","n":"warmth","v":"20.5"},{"u":"","n":"room","sv":"a"}],"bt":2000}'}]
     """
-    columns_of = _fields_of(config) if config.field is None else _cells_of(config, config.field)
-
-    def make(events: pa.RecordBatch) -> Mapping[str, pa.Array]:
-        times, *columns = columns_of(events)
-        rows = []
-        for time, *values in zip(times, *columns, strict=True):
-            entries = [
-                {"u": each.unit, "n": each.name, each.type: value}
-                for each, value in zip(config.measurements, values, strict=True)
-                if value is not None
-            ]
-            try:
-                at = milliseconds(time if isinstance(time, int) else int(time))
-            except (TypeError, ValueError):
-                raise unfit(config.time, time, "it needs a time in milliseconds") from None
-            rows.append(msgspec.json.encode({"e": entries, "bt": at}).decode())
-        return {"senml": pa.array(rows, pa.string())}
-
-    return parsed(config.keep, make)
-
-
-def _fields_of(config: CsvToSenmlConfig) -> Callable[[pa.RecordBatch], list[Sequence[Any]]]:
-    def columns(events: pa.RecordBatch) -> list[Sequence[Any]]:
-        return [
-            pc.cast(events.column(config.time), pa.int64()).to_pylist(),
-            *([_written(each.name, v) for v in _plain(events.column(each.name))] for each in config.measurements),
+    times, *columns = _fields(config, events) if config.field is None else _cells(config, config.field, events)
+    rows = []
+    for time, *values in zip(times, *columns, strict=True):
+        entries = [
+            {"u": measurement.unit, "n": measurement.name, measurement.type: value}
+            for measurement, value in zip(config.measurements, values, strict=True)
+            if value is not None
         ]
+        try:
+            at = milliseconds(time if isinstance(time, int) else int(time))
+        except (TypeError, ValueError):
+            raise unfit(config.time, time, "it needs a time in milliseconds") from None
+        rows.append(msgspec.json.encode({"e": entries, "bt": at}).decode())
+    return {"senml": pa.array(rows, pa.string())}
 
-    return columns
 
-
-def _plain(column: pa.Array) -> list[Any]:
-    found: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-    return found
+def _fields(config: described.CsvToSenmlConfig, events: pa.RecordBatch) -> list[Sequence[Any]]:
+    """The times, and the values of each measurement, from the fields of events."""
+    return [
+        plain(events.column(config.time)),
+        *(
+            [_written(measurement.name, value) for value in plain(events.column(measurement.name))]
+            for measurement in config.measurements
+        ),
+    ]
 
 
 def _written(name: str, value: Any) -> str | None:
@@ -360,37 +332,37 @@ def _written(name: str, value: Any) -> str | None:
     return repr(value)
 
 
-def _cells_of(config: CsvToSenmlConfig, field: str) -> Callable[[pa.RecordBatch], list[Sequence[Any]]]:
-    places = [config.columns.index(each.name) for each in config.measurements]
-    numbers = [(config.columns.index(each.name), each.name) for each in config.measurements if each.type == "v"]
+def _cells(config: described.CsvToSenmlConfig, field: str, events: pa.RecordBatch) -> list[Sequence[Any]]:
+    """Likewise, from the lines of CSV in a field."""
+    places = [config.columns.index(measurement.name) for measurement in config.measurements]
+    numbers = [
+        (place, measurement.name)
+        for place, measurement in zip(places, config.measurements, strict=True)
+        if measurement.type == "v"
+    ]
+    lines = [split(field, text, ",", len(config.columns)) for text in texts_of(events, field)]
+    for line in lines:
+        for place, name in numbers:
+            try:
+                number(line[place] or 0)
+            except ValueError:
+                raise unfit(name, line[place], "it should be a finite number") from None
+    time = config.columns.index(config.time)
+    return [[line[time] for line in lines], *([line[place] or None for line in lines] for place in places)]
 
-    def columns(events: pa.RecordBatch) -> list[Sequence[Any]]:
-        lines = [split(field, text, ",", len(config.columns)) for text in texts_of(events, field)]
-        for line in lines:
-            for place, name in numbers:
-                try:
-                    number(line[place] or 0)
-                except ValueError:
-                    raise unfit(name, line[place], "it should be a finite number") from None
-        time = config.columns.index(config.time)
-        return [[line[time] for line in lines], *([line[place] or None for line in lines] for place in places)]
 
-    return columns
-
-
-def _annotate(config: AnnotateConfig) -> Behaviour:
+def _annotate(config: described.AnnotateConfig) -> Behaviour:
     """Replaces fields that the event already has.
 
     An id that is null is unknown. A number is looked up as its text.
 
-    >>> from engine.trial import try_out
     >>> config = {"field": "room", "fields": {"floor": "integer"}, "known": {"a": {"floor": 2}}}
     >>> try_out(annotate, config, [{"room": "a"}, {"room": "x"}])["out"]
     [{'room': 'a', 'floor': 2}]
     """
     ids = pa.array(list(config.known), pa.string())
     known = {
-        name: from_json(name, kind, [each.get(name) for each in config.known.values()])
+        name: from_json(name, kind, [values.get(name) for values in config.known.values()])
         for name, kind in config.fields.items()
     }
 
@@ -407,5 +379,5 @@ def _annotate(config: AnnotateConfig) -> Behaviour:
     return behave
 
 
-csv_to_senml = Implementation(type=CSV_TO_SENML, make=_csv_to_senml)
-annotate = Implementation(type=ANNOTATE, make=_annotate)
+csv_to_senml = Implementation(type=described.CSV_TO_SENML, make=keeping(_csv_to_senml))
+annotate = Implementation(type=described.ANNOTATE, make=_annotate)

@@ -16,35 +16,20 @@ from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmissio
 from engine.implementations.values import (
     Flags,
     Floats,
+    Numbers,
     blocks,
     check_present,
     each_key,
     floats,
     keyed,
     nullable,
+    one_port,
     plain,
     replaced,
     restored,
 )
 from engine.records.state import Staged
-from engine.tasks.predictive import (
-    ANNOTATE_CLASS,
-    DECISION_TREE_CLASSIFY,
-    DECISION_TREE_TRAIN,
-    ERROR_ESTIMATE,
-    LINEAR_REGRESSION_PREDICT,
-    LINEAR_REGRESSION_TRAIN,
-    AnnotateClassConfig,
-    DecisionTree,
-    DecisionTreeClassifyConfig,
-    DecisionTreeTrainConfig,
-    ErrorEstimateConfig,
-    LinearRegression,
-    LinearRegressionPredictConfig,
-    LinearRegressionTrainConfig,
-    read_model,
-    written,
-)
+from engine.tasks import predictive as described
 
 _LARGEST = float(np.finfo(np.float32).max)
 _SMALLEST_LEAF = 2
@@ -52,13 +37,12 @@ _SMALLEST_LEAF = 2
 _MODEL_SCHEMA = pa.schema({"model": pa.string()})
 
 
-def _decision_tree_train(config: DecisionTreeTrainConfig) -> Behaviour:
+def _decision_tree_train(config: described.DecisionTreeTrainConfig) -> Behaviour:
     """Emits a tree at the event that completes a window.
 
     Splits are chosen by entropy, and leaves have at least two events. Equal events give equal models. The state is the
     events of the incomplete window.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"t": t, "class": "cold" if t < 10 else "warm"} for t in (4.0, 21.0, 5.0, 22.0)]
     >>> try_out("decision_tree_train", {"fields": ["t"], "window": 4}, rows)["out"][0]["model"][:81]
     '{"kind":"decision_tree","fields":["t"],"classes":["cold","warm"],"left":[1,-1,-1]'
@@ -72,8 +56,8 @@ def _decision_tree_train(config: DecisionTreeTrainConfig) -> Behaviour:
         made = DecisionTreeClassifier(criterion="entropy", min_samples_leaf=_SMALLEST_LEAF, random_state=0)
         made.fit(features, labels)
         tree = made.tree_
-        return written(
-            DecisionTree(
+        return described.written(
+            described.DecisionTree(
                 fields=config.fields,
                 classes=tuple(made.classes_.tolist()),
                 left=tuple(tree.children_left.tolist()),
@@ -87,13 +71,12 @@ def _decision_tree_train(config: DecisionTreeTrainConfig) -> Behaviour:
     return _train(config, (config.label, _labels), fit)
 
 
-def _linear_regression_train(config: LinearRegressionTrainConfig) -> Behaviour:
+def _linear_regression_train(config: described.LinearRegressionTrainConfig) -> Behaviour:
     """Emits the coefficients of least squares at the event that completes a window.
 
     The state is the events of the incomplete window.
 
     >>> from engine.tasks.predictive import LinearRegression, read_model
-    >>> from engine.trial import try_out
     >>> rows = [{"t": t, "sold": 3 * t + 1} for t in (1.0, 2.0, 4.0)]
     >>> out = try_out("linear_regression_train", {"fields": ["t"], "target": "sold", "window": 3}, rows)["out"]
     >>> model = read_model(out[0]["model"], LinearRegression, ["t"])
@@ -101,14 +84,14 @@ def _linear_regression_train(config: LinearRegressionTrainConfig) -> Behaviour:
     [1.0, 3.0]
     """
     try:
-        from sklearn.linear_model import LinearRegression as Regression  # noqa: PLC0415 - as above
+        from sklearn.linear_model import LinearRegression  # noqa: PLC0415 - as above
     except ImportError as error:
         raise _lacking("linear_regression_train", error) from None
 
     def fit(features: Floats, targets: list[float]) -> str:
-        made = Regression().fit(features, np.array(targets))
-        return written(
-            LinearRegression(
+        made = LinearRegression().fit(features, np.array(targets))
+        return described.written(
+            described.LinearRegression(
                 fields=config.fields, intercept=float(made.intercept_), coefficients=tuple(made.coef_.tolist())
             )
         )
@@ -121,7 +104,7 @@ def _lacking(type_: str, error: ImportError) -> NoBehaviour:
 
 
 def _train(
-    config: DecisionTreeTrainConfig | LinearRegressionTrainConfig,
+    config: described.DecisionTreeTrainConfig | described.LinearRegressionTrainConfig,
     target: tuple[str, Callable[[pa.RecordBatch, str], pa.Array]],
     fit: Callable[[Floats, list[Any]], str],
 ) -> Behaviour:
@@ -133,9 +116,9 @@ def _train(
         present = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in read])
         known = np.flatnonzero(present)
         columns = [column.take(pa.array(known)).to_pylist() for column in read]
-        found = blocks(keyed(events.take(pa.array(known)), ()), columns, config.window, state)
-        models = [fit(np.array(block.columns[:-1]).T, block.columns[-1]) for block in found]
-        ends = np.array([block.end for block in found], np.int64)
+        completed = blocks(keyed(events.take(pa.array(known)), ()), columns, config.window, state)
+        models = [fit(np.array(block.columns[:-1]).T, block.columns[-1]) for block in completed]
+        ends = np.array([block.end for block in completed], np.int64)
         return {
             "out": PortEmission(pa.record_batch([pa.array(models, pa.string())], schema=_MODEL_SCHEMA), known[ends])
         }
@@ -159,34 +142,29 @@ def _labels(events: pa.RecordBatch, name: str) -> pa.Array:
     return column
 
 
-def _annotate_class(config: AnnotateClassConfig) -> Behaviour:
+def _annotate_class(config: described.AnnotateClassConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """A class includes its greatest number.
 
     The classes have the same number of events, except that equal numbers are all in the lowest class of any of them.
     An event whose number is null has no class, but counts for the window. The state is the events of the incomplete
     window.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"t": t} for t in (7.0, 1.0, 3.0, 5.0)]
     >>> [each["class"] for each in try_out("annotate_class", {"field": "t", "window": 4}, rows)["out"]]
     ['EXCELLENT', 'BAD', 'GOOD', 'VERYGOOD']
     """
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        floats(events, config.field)
-        columns = [plain(column) for column in events.columns]
-        found = blocks(keyed(events, ()), columns, config.window, state)
-        at = events.schema.get_field_index(config.field)
-        rows: dict[str, pa.Array] = {}
-        for place, field in enumerate(events.schema):
-            values = [value for block in found for value in block.columns[place]]
-            rows[field.name] = restored(values, field.type)
-        classes = [name for block in found for name in _classes(block.columns[at], config.classes)]
-        rows["class"] = pa.array(classes, pa.string())
-        ends = [block.end for block in found for _ in block.columns[at]]
-        return {"out": PortEmission(pa.record_batch(rows), np.array(ends, np.int64))}
-
-    return behave
+    floats(events, config.field)
+    columns = [plain(column) for column in events.columns]
+    completed = blocks(keyed(events, ()), columns, config.window, state)
+    at = events.schema.get_field_index(config.field)
+    rows: dict[str, pa.Array] = {}
+    for place, field in enumerate(events.schema):
+        values = [value for block in completed for value in block.columns[place]]
+        rows[field.name] = restored(values, field.type)
+    classes = [name for block in completed for name in _classes(block.columns[at], config.classes)]
+    rows["class"] = pa.array(classes, pa.string())
+    ends = [block.end for block in completed for _ in block.columns[at]]
+    return PortEmission(pa.record_batch(rows), np.array(ends, np.int64))
 
 
 def _classes(values: Sequence[float | None], classes: Sequence[str]) -> list[str | None]:
@@ -196,25 +174,24 @@ def _classes(values: Sequence[float | None], classes: Sequence[str]) -> list[str
     return [None if value is None else classes[bisect_left(bounds, value)] for value in values]
 
 
-annotate_class = Implementation(type=ANNOTATE_CLASS, make=_annotate_class)
-decision_tree_train = Implementation(type=DECISION_TREE_TRAIN, make=_decision_tree_train)
-linear_regression_train = Implementation(type=LINEAR_REGRESSION_TRAIN, make=_linear_regression_train)
+annotate_class = Implementation(type=described.ANNOTATE_CLASS, make=one_port(_annotate_class))
+decision_tree_train = Implementation(type=described.DECISION_TREE_TRAIN, make=_decision_tree_train)
+linear_regression_train = Implementation(type=described.LINEAR_REGRESSION_TRAIN, make=_linear_regression_train)
 
 
 _LATEST_MODEL = ("model",)
 """The state's key for the latest model."""
 
-_AnyPredictor: TypeAlias = DecisionTreeClassifyConfig | LinearRegressionPredictConfig
-M = TypeVar("M", LinearRegression, DecisionTree)
+_AnyPredictor: TypeAlias = described.DecisionTreeClassifyConfig | described.LinearRegressionPredictConfig
+M = TypeVar("M", described.LinearRegression, described.DecisionTree)
 
 
-def _decision_tree_classify(config: DecisionTreeClassifyConfig) -> Behaviour:
+def _decision_tree_classify(config: described.DecisionTreeClassifyConfig) -> Behaviour:
     """The class is that of the leaf for the event's numbers. The state is the latest model.
 
     Models of several kinds may arrive in one stream. A text that is not a model is parked, and so is a tree that needs
     fields that the task does not read. Then the earlier model stays.
 
-    >>> from engine.trial import try_out
     >>> cold = [{"t": 4.0, "class": "cold"}, {"t": 5.0, "class": "cold"}]
     >>> warm = [{"t": 21.0, "class": "warm"}, {"t": 22.0, "class": "warm"}]
     >>> (model,) = try_out("decision_tree_train", {"fields": ["t"], "window": 4}, cold + warm)["out"]
@@ -222,7 +199,7 @@ def _decision_tree_classify(config: DecisionTreeClassifyConfig) -> Behaviour:
     {'out': [{'t': 9.0, 'class': None}, {'t': 9.0, 'class': 'cold'}]}
     """
 
-    def classify(events: pa.RecordBatch, tree: DecisionTree | None) -> pa.RecordBatch:
+    def classify(events: pa.RecordBatch, tree: described.DecisionTree | None) -> pa.RecordBatch:
         # First, so that unfit numbers are found even before the first model.
         columns, present = _features(events, config.fields)
         if tree is None:
@@ -231,12 +208,12 @@ def _decision_tree_classify(config: DecisionTreeClassifyConfig) -> Behaviour:
         classes = pa.array(tree.classes, pa.string()).take(pa.array(leaves, mask=~present))
         return replaced(events, "class", classes)
 
-    return _applied(DecisionTree, config, classify)
+    return _applied(described.DecisionTree, config, classify)
 
 
-def _walk(tree: DecisionTree, columns: Mapping[str, Floats], count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _walk(tree: described.DecisionTree, columns: Mapping[str, Floats], count: int) -> Numbers:
     """The leaf of each event."""
-    left, right, field = (np.array(each, np.int64) for each in (tree.left, tree.right, tree.field))
+    left, right, field = (np.array(column, np.int64) for column in (tree.left, tree.right, tree.field))
     threshold = np.array(tree.threshold)
     with np.errstate(over="ignore"):
         # A number beyond float32 becomes infinite, and is beyond every threshold too.
@@ -251,20 +228,19 @@ def _walk(tree: DecisionTree, columns: Mapping[str, Floats], count: int) -> np.n
     return at
 
 
-def _linear_regression_predict(config: LinearRegressionPredictConfig) -> Behaviour:
+def _linear_regression_predict(config: described.LinearRegressionPredictConfig) -> Behaviour:
     """Adds to the intercept each field times its coefficient, in their order. The state is the latest model.
 
     Models of several kinds may arrive in one stream. A text that is not a model is parked, and so is a model that needs
     fields that the task does not read. Then the earlier model stays.
 
-    >>> from engine.trial import try_out
     >>> model = '{"kind":"linear_regression","fields":["t"],"intercept":1.0,"coefficients":[3.0]}'
     >>> rows = [("in", {"t": 2.0}), ("model", {"model": model}), ("in", {"t": 2.0})]
     >>> try_out("linear_regression_predict", {"fields": ["t"]}, rows)
     {'out': [{'t': 2.0, 'prediction': None}, {'t': 2.0, 'prediction': 7.0}]}
     """
 
-    def predict(events: pa.RecordBatch, model: LinearRegression | None) -> pa.RecordBatch:
+    def predict(events: pa.RecordBatch, model: described.LinearRegression | None) -> pa.RecordBatch:
         columns, present = _features(events, config.fields)
         if model is None:
             return replaced(events, "prediction", pa.nulls(events.num_rows, pa.float64()))
@@ -274,7 +250,7 @@ def _linear_regression_predict(config: LinearRegressionPredictConfig) -> Behavio
                 total += coefficient * columns[name]
         return _finite(events, "prediction", total, present)
 
-    return _applied(LinearRegression, config, predict)
+    return _applied(described.LinearRegression, config, predict)
 
 
 def _applied(
@@ -286,7 +262,7 @@ def _applied(
 
     @lru_cache(maxsize=2)
     def model_of(text: str) -> M | None:
-        return read_model(text, kind, config.fields)
+        return described.read_model(text, kind, config.fields)
 
     def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         if port == "model":
@@ -306,7 +282,7 @@ def _usable(kind: type[M]) -> Callable[[_AnyPredictor, _AnyPredictor, tuple[Any,
 
     def usable(_old: _AnyPredictor, new: _AnyPredictor, _key: tuple[Any, ...], text: str) -> str | None:
         try:
-            read_model(text, kind, new.fields)
+            described.read_model(text, kind, new.fields)
         except ValueError:
             return None
         return text
@@ -317,15 +293,14 @@ def _usable(kind: type[M]) -> Callable[[_AnyPredictor, _AnyPredictor, tuple[Any,
 def _features(events: pa.RecordBatch, fields: Sequence[str]) -> tuple[dict[str, Floats], Flags]:
     """The numbers of each field, and the events in which none is null."""
     read = {name: floats(events, name) for name in fields}
-    return {name: each.values for name, each in read.items()}, np.logical_and.reduce(
-        [each.present for each in read.values()]
+    return {name: numbers.values for name, numbers in read.items()}, np.logical_and.reduce(
+        [numbers.present for numbers in read.values()]
     )
 
 
-def _error_estimate(config: ErrorEstimateConfig) -> Behaviour:
+def _error_estimate(config: described.ErrorEstimateConfig) -> Behaviour:
     """Skips averages that are null. The state is the latest average per key.
 
-    >>> from engine.trial import try_out
     >>> rows = [("average", {"mean": 20.0}), ("in", {"prediction": 21.0, "t": 22.0})]
     >>> try_out("error_estimate", {"observed": "t", "average": "mean"}, rows)
     {'out': [{'prediction': 21.0, 't': 22.0, 'error': 0.05}]}
@@ -361,9 +336,11 @@ def _finite(events: pa.RecordBatch, name: str, values: Floats, present: Flags) -
 
 
 decision_tree_classify = Implementation(
-    type=DECISION_TREE_CLASSIFY, make=_decision_tree_classify, transform=_usable(DecisionTree)
+    type=described.DECISION_TREE_CLASSIFY, make=_decision_tree_classify, transform=_usable(described.DecisionTree)
 )
-error_estimate = Implementation(type=ERROR_ESTIMATE, make=_error_estimate)
+error_estimate = Implementation(type=described.ERROR_ESTIMATE, make=_error_estimate)
 linear_regression_predict = Implementation(
-    type=LINEAR_REGRESSION_PREDICT, make=_linear_regression_predict, transform=_usable(LinearRegression)
+    type=described.LINEAR_REGRESSION_PREDICT,
+    make=_linear_regression_predict,
+    transform=_usable(described.LinearRegression),
 )

@@ -4,7 +4,7 @@ An expression is computed for a whole batch, column by column, with three-valued
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from bridge.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 from engine.behaviour import Behaviour, Implementation, PortEmission
-from engine.implementations.values import check_finite, from_json, unfit
+from engine.implementations.values import check_finite, from_json, one_port, unfit
 from engine.records.state import Staged
 from engine.tasks.expressions import Name, Node, Value, names, suited, typed
 from engine.tasks.filters import WHERE, WhereConfig
@@ -33,23 +33,23 @@ def _where(config: WhereConfig) -> Behaviour:
     or true` is true, and `not null` is null. An event for which the expression is null does not pass. An event with NaN
     or an infinity in a named field is parked, and so is one whose integers become too large.
 
-    >>> from engine.trial import try_out
     >>> events = [{"warmth": 31.0, "room": "a"}, {"warmth": 31.0, "room": "x"}, {"warmth": None, "room": "a"}]
     >>> try_out(where, {"expression": "warmth * 9 / 5 + 32 > 80 and room in ('a', 'b')"}, events)
     {'out': [{'room': 'a', 'warmth': 31.0}]}
     """
     expression = config.parsed
     fields = tuple(dict.fromkeys(names(expression)))
-    known: dict[pa.Schema, Node] = {}
+
+    @cache
+    def checked(schema: pa.Schema) -> Node:
+        return suited(expression, kinds_of(schema, fields))
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        found = known.get(events.schema)
-        if found is None:
-            found = known[events.schema] = suited(expression, kinds_of(events.schema, fields))
+        node = checked(events.schema)
         for field in fields:
             check_finite(events, field)
         try:
-            true = computed(found, events)
+            true = computed(node, events)
         except pa.ArrowInvalid as error:
             values = {field: events.column(field)[0].as_py() for field in fields} if events.num_rows == 1 else fields
             raise ValueError(f"the expression cannot be computed for {values}: {error}") from error
@@ -78,7 +78,7 @@ def computed(node: Node, events: pa.RecordBatch) -> Any:
         return pa.scalar(node.value)
     if isinstance(node, Name):
         return events.column(node.name)
-    operands = [computed(each, events) for each in node.operands]
+    operands = [computed(operand, events) for operand in node.operands]
     if node.operator == "in":
         return reduce(pc.or_kleene, [pc.equal(operands[0], value) for value in operands[1:]])
     return reduce(_OPERATORS[node.operator], operands) if len(operands) > 1 else _ALONE[node.operator](operands[0])
@@ -115,26 +115,26 @@ def _project(config: ProjectConfig) -> Behaviour:
     Where an expression is null, so is its field. An event with NaN or an infinity in a named field is parked, and so is
     one for which an expression gives that, or whose integers become too large.
 
-    >>> from engine.trial import try_out
     >>> config = {"fields": ["room"], "computed": {"fahrenheit": "warmth * 9 / 5 + 32", "warm": "warmth > 25"}}
     >>> try_out(project, config, [{"warmth": 20.0, "room": "a", "dust": 7}])["out"]
     [{'room': 'a', 'fahrenheit': 68.0, 'warm': False}]
     """
     parts = config.parsed
-    fields = tuple(dict.fromkeys(field for each in parts.values() for field in names(each)))
-    known: dict[pa.Schema, Mapping[str, tuple[Node, Kind]]] = {}
+    fields = tuple(dict.fromkeys(field for part in parts.values() for field in names(part)))
+
+    @cache
+    def checked(schema: pa.Schema) -> Mapping[str, tuple[Node, Kind]]:
+        kinds = kinds_of(schema, fields)
+        return {name: typed(node, kinds) for name, node in parts.items()}
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        found = known.get(events.schema)
-        if found is None:
-            kinds = kinds_of(events.schema, fields)
-            found = known[events.schema] = {name: typed(each, kinds) for name, each in parts.items()}
+        nodes = checked(events.schema)
         for field in fields:
             check_finite(events, field)
         columns = {name: events.column(name) for name in config.fields}
-        columns |= {name: _column(name, node, kind, events) for name, (node, kind) in found.items()}
+        columns |= {name: _column(name, node, kind, events) for name, (node, kind) in nodes.items()}
         made = pa.record_batch(columns)
-        for name in found:
+        for name in nodes:
             check_finite(made, name)
         return {"out": PortEmission(made)}
 
@@ -143,32 +143,27 @@ def _project(config: ProjectConfig) -> Behaviour:
 
 def _column(name: str, node: Node, kind: Kind, events: pa.RecordBatch) -> pa.Array:
     try:
-        found: Any = computed(node, events)
+        value: Any = computed(node, events)
     except pa.ArrowInvalid as error:
         raise ValueError(f"the field {name!r} cannot be computed: {error}") from error
     type_ = ARROW_TYPES[kind]
-    return pa.repeat(found.cast(type_), events.num_rows) if isinstance(found, pa.Scalar) else found.cast(type_)
+    return pa.repeat(value.cast(type_), events.num_rows) if isinstance(value, pa.Scalar) else value.cast(type_)
 
 
-def _unnest(config: UnnestConfig) -> Behaviour:
+def _unnest(config: UnnestConfig, events: pa.RecordBatch, _state: Staged) -> PortEmission:
     """An item that is null gives an event with a null, and an empty array no event.
 
     An event whose field is null or no array is parked, and so is one with an item of another kind.
 
-    >>> from engine.trial import try_out
     >>> config = {"field": "words", "kind": "string", "keep": ["line"]}
     >>> try_out(unnest, config, [{"line": 1, "words": ["to", "be"]}, {"line": 2, "words": []}])["out"]
     [{'line': 1, 'words': 'to'}, {'line': 1, 'words': 'be'}]
     """
-
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        lists = [_items(config.field, text) for text in events.column(config.field).to_pylist()]
-        items = from_json(config.field, config.kind, [item for each in lists for item in each])
-        origin = np.repeat(np.arange(len(lists), dtype=np.int64), [len(each) for each in lists])
-        kept = {name: events.column(name).take(pa.array(origin)) for name in config.keep}
-        return {"out": PortEmission(pa.record_batch({**kept, config.field: items}), origin)}
-
-    return behave
+    lists = [_items(config.field, text) for text in events.column(config.field).to_pylist()]
+    items = from_json(config.field, config.kind, [item for values in lists for item in values])
+    origin = np.repeat(np.arange(len(lists), dtype=np.int64), [len(values) for values in lists])
+    kept = {name: events.column(name).take(pa.array(origin)) for name in config.keep}
+    return PortEmission(pa.record_batch({**kept, config.field: items}), origin)
 
 
 _array_in = msgspec.json.Decoder(list[Any]).decode
@@ -184,4 +179,4 @@ def _items(field: str, text: str | None) -> list[Any]:
 
 
 project = Implementation(type=PROJECT, make=_project)
-unnest = Implementation(type=UNNEST, make=_unnest)
+unnest = Implementation(type=UNNEST, make=one_port(_unnest))

@@ -25,57 +25,38 @@ from engine.implementations.values import (
     key_columns,
     keyed,
     nullable,
+    one_port,
     plain,
     replaced,
 )
 from engine.records.state import Staged, packed_key
-from engine.tasks.stream_statistics import (
-    ACCUMULATE,
-    BLOCK_WINDOW_AVERAGE,
-    COUNT,
-    DISTINCT_APPROX_COUNT,
-    INTERPOLATE,
-    KALMAN_FILTER,
-    SECOND_ORDER_MOMENT,
-    SLIDING_LINEAR_REGRESSION,
-    AccumulateConfig,
-    BlockWindowAverageConfig,
-    CountConfig,
-    DistinctApproxCountConfig,
-    InterpolateConfig,
-    KalmanFilterConfig,
-    SecondOrderMomentConfig,
-    SlidingLinearRegressionConfig,
-)
+from engine.tasks import stream_statistics as described
 
 if TYPE_CHECKING:
     from datasketches import hll_sketch
 
 
-def _block_window_average(config: BlockWindowAverageConfig) -> Behaviour:
+def _block_window_average(
+    config: described.BlockWindowAverageConfig, events: pa.RecordBatch, state: Staged
+) -> PortEmission:
     """Emits the mean at the event that completes a block.
 
     Integers are added as floats. The state is a count and a sum per key.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"t": 20.0}, {"t": None}, {"t": 21.0}, {"t": 5.0}]
     >>> try_out("block_window_average", {"field": "t", "window": 2}, rows)
     {'out': [{'t': 20.5}]}
     """
     by = tuple(dict.fromkeys(config.by))
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        values, there = floats(events, config.field)
-        present = np.flatnonzero(there)
-        known = events if len(present) == events.num_rows else events.take(pa.array(present))
-        ends, means = _means(known, values[present], by, config.window, state)
-        sorting = np.argsort(ends)
-        ends = ends[sorting]
-        at = pa.array(ends)
-        columns = {field: known.column(field).take(at) for field in by} | {config.field: pa.array(means[sorting])}
-        return {"out": PortEmission(pa.record_batch(columns), present[ends])}
-
-    return behave
+    values, there = floats(events, config.field)
+    present = np.flatnonzero(there)
+    known = events if len(present) == events.num_rows else events.take(pa.array(present))
+    ends, means = _means(known, values[present], by, config.window, state)
+    sorting = np.argsort(ends)
+    ends = ends[sorting]
+    at = pa.array(ends)
+    columns = {field: known.column(field).take(at) for field in by} | {config.field: pa.array(means[sorting])}
+    return PortEmission(pa.record_batch(columns), present[ends])
 
 
 def _means(
@@ -107,89 +88,57 @@ def _means(
     return groups.order[np.array(ends, np.int64)], np.array(means, np.float64)
 
 
-def _kalman_filter(config: KalmanFilterConfig) -> Behaviour:
+def _kalman_filter(config: described.KalmanFilterConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """Estimates a drifting value from a noisy sensor. The first estimate is 0.
 
     The state is the estimate and its variance, per key.
 
-    >>> from engine.trial import try_out
     >>> out = try_out("kalman_filter", {"field": "t"}, [{"t": 10.0}, {"t": 12.0}, {"t": None}])["out"]
     >>> [each["t"] and round(each["t"], 3) for each in out]
     [9.895, 11.116, None]
     """
     process, sensor = config.process_noise, config.sensor_noise
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        values, present = floats(events, config.field)
-        known = np.flatnonzero(present)
-        groups = keyed(events.take(pa.array(known)), config.by)
-        measured: list[float] = values[known].tolist()
-        estimates = measured.copy()
-        for key, places in each_key(groups):
-            estimate, error = state.get(key) or [0.0, config.estimated_error]
-            for place in places:
-                error += process
-                gain = error / (error + sensor)
-                estimate += gain * (measured[place] - estimate)
-                error *= 1 - gain
-                estimates[place] = estimate
-            state.put(key, [estimate, error])
-        found = np.zeros(len(values))
-        found[known] = estimates
-        return {"out": PortEmission(replaced(events, config.field, nullable(found, present)))}
-
-    return behave
+    values, present = floats(events, config.field)
+    known = np.flatnonzero(present)
+    groups = keyed(events.take(pa.array(known)), config.by)
+    measured: list[float] = values[known].tolist()
+    estimates = measured.copy()
+    for key, places in each_key(groups):
+        estimate, error = state.get(key) or [0.0, config.estimated_error]
+        for place in places:
+            error += process
+            gain = error / (error + sensor)
+            estimate += gain * (measured[place] - estimate)
+            error *= 1 - gain
+            estimates[place] = estimate
+        state.put(key, [estimate, error])
+    smooth = np.zeros(len(values))
+    smooth[known] = estimates
+    return PortEmission(replaced(events, config.field, nullable(smooth, present)))
 
 
-def _interpolate(config: InterpolateConfig) -> Behaviour:
+def _interpolate(config: described.InterpolateConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """Nulls are not values. The state is the last `window` values per key.
 
-    >>> from engine.trial import try_out
     >>> try_out("interpolate", {"field": "t"}, [{"t": 20.0}, {"t": 21.0}, {"t": None}])["out"][-1]
     {'t': 20.5}
     """
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        read, there = floats(events, config.field)
-        values: list[float | None] = [
-            value if is_there else None for value, is_there in zip(read.tolist(), there.tolist(), strict=True)
-        ]
-        for key, places in each_key(keyed(events, config.by)):
-            last: list[float] = (state.get(key) or [])[-config.window :]
-            for place in places:
-                value = values[place]
-                if value is None:
-                    values[place] = _mean(last)
-                else:
-                    last.append(value)
-                    del last[: -config.window]
-            if last:
-                state.put(key, last)
-        return {"out": PortEmission(replaced(events, config.field, pa.array(values, pa.float64())))}
-
-    return behave
-
-
-def _last_values(
-    _old: InterpolateConfig, new: InterpolateConfig, _key: tuple[Any, ...], values: list[float]
-) -> list[float]:
-    """The state for a smaller window."""
-    return values[-new.window :]
-
-
-def _estimated(
-    _old: Mapping[str, Any], _new: InterpolateConfig, _key: tuple[Any, ...], state: list[float]
-) -> list[float]:
-    """The estimate of a Kalman filter as the last value."""
-    return state[:1]
-
-
-def _measured(
-    _old: Mapping[str, Any], new: KalmanFilterConfig, _key: tuple[Any, ...], values: list[float]
-) -> list[float] | None:
-    """The mean of the last values as the estimate; its error is that of so many measurements."""
-    mean = _mean(values)
-    return None if mean is None else [mean, new.sensor_noise / len(values)]
+    read, there = floats(events, config.field)
+    values: list[float | None] = [
+        value if is_there else None for value, is_there in zip(read.tolist(), there.tolist(), strict=True)
+    ]
+    for key, places in each_key(keyed(events, config.by)):
+        last: list[float] = (state.get(key) or [])[-config.window :]
+        for place in places:
+            value = values[place]
+            if value is None:
+                values[place] = _mean(last)
+            else:
+                last.append(value)
+                del last[: -config.window]
+        if last:
+            state.put(key, last)
+    return PortEmission(replaced(events, config.field, pa.array(values, pa.float64())))
 
 
 def _mean(values: list[float]) -> float | None:
@@ -199,105 +148,98 @@ def _mean(values: list[float]) -> float | None:
     return total / len(values) if values else None
 
 
-def _accumulate(config: AccumulateConfig) -> Behaviour:
+def _accumulate(config: described.AccumulateConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """Emits an event at the last of `window` events, with each field as a JSON array.
 
     A timestamp is written as milliseconds since 1970. The state is the values of the incomplete window, per key.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"t": 20.0, "room": "a"}, {"t": 21.5, "room": "b"}]
     >>> try_out("accumulate", {"fields": ["t", "room"], "window": 2}, rows)
     {'out': [{'t': '[20.0,21.5]', 'room': '["a","b"]'}]}
     """
     fields = tuple(dict.fromkeys(config.fields))
     by = tuple(dict.fromkeys(field for field in config.by if field not in fields))
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        for field in fields:
-            check_finite(events, field)
-        columns = [plain(events.column(field)) for field in fields]
-        found = blocks(keyed(events, config.by), columns, config.window, state)
-        ends = np.array([block.end for block in found], np.int64)
-        arrays = {
-            field: pa.array(_arrays(block.columns[at] for block in found), pa.string())
-            for at, field in enumerate(fields)
-        }
-        kept = {field: events.column(field).take(pa.array(ends)) for field in by}
-        return {"out": PortEmission(pa.record_batch(kept | arrays), ends)}
-
-    return behave
+    for field in fields:
+        check_finite(events, field)
+    columns = [plain(events.column(field)) for field in fields]
+    completed = blocks(keyed(events, config.by), columns, config.window, state)
+    ends = np.array([block.end for block in completed], np.int64)
+    arrays = {
+        field: pa.array(_arrays(block.columns[at] for block in completed), pa.string())
+        for at, field in enumerate(fields)
+    }
+    kept = {field: events.column(field).take(pa.array(ends)) for field in by}
+    return PortEmission(pa.record_batch(kept | arrays), ends)
 
 
 def _arrays(lists: Iterable[list[Any]]) -> list[str]:
     return [msgspec.json.encode(values).decode() for values in lists]
 
 
-accumulate = Implementation(type=ACCUMULATE, make=_accumulate)
-block_window_average = Implementation(type=BLOCK_WINDOW_AVERAGE, make=_block_window_average)
+accumulate = Implementation(type=described.ACCUMULATE, make=one_port(_accumulate))
+block_window_average = Implementation(type=described.BLOCK_WINDOW_AVERAGE, make=one_port(_block_window_average))
 interpolate = Implementation(
-    type=INTERPOLATE, make=_interpolate, transform=_last_values, continues={"kalman_filter": _estimated}
+    type=described.INTERPOLATE,
+    make=one_port(_interpolate),
+    transform=lambda _old, new, _key, values: values[-new.window :],
+    # The estimate is the last value.
+    continues={"kalman_filter": lambda _old, _new, _key, state: state[:1]},
 )
-kalman_filter = Implementation(type=KALMAN_FILTER, make=_kalman_filter, continues={"interpolate": _measured})
+kalman_filter = Implementation(
+    type=described.KALMAN_FILTER,
+    make=one_port(_kalman_filter),
+    # The mean of the last values is the estimate, and its error is that of so many measurements.
+    continues={
+        "interpolate": lambda _old, new, _key, values: (
+            [_mean(values), new.sensor_noise / len(values)] if values else None
+        )
+    },
+)
 
 
 Matrix = npt.NDArray[np.int64]
 
 
-def _count(config: CountConfig) -> Behaviour:
+def _count(config: described.CountConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """The event itself is included. Null is a key like any other.
 
     The state is the number per key.
 
-    >>> from engine.trial import try_out
     >>> try_out("count", {"by": ["room"]}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"][-1]
     {'room': 'a', 'count': 2}
     """
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        groups = keyed(events, config.by)
-        sizes = np.diff(groups.bounds)
-        before = np.fromiter((state.get(key) or 0 for key in groups.keys), np.int64, len(groups.keys))
-        for key, count in zip(groups.keys, (before + sizes).tolist(), strict=True):
-            state.put(key, count)
-        counts = np.empty(events.num_rows, np.int64)
-        counts[groups.order] = np.arange(1, len(counts) + 1) + np.repeat(before - groups.bounds[:-1], sizes)
-        return {"out": PortEmission(key_columns(events, config.by, "count", pa.array(counts)))}
-
-    return behave
+    groups = keyed(events, config.by)
+    sizes = np.diff(groups.bounds)
+    before = np.fromiter((state.get(key) or 0 for key in groups.keys), np.int64, len(groups.keys))
+    for key, count in zip(groups.keys, (before + sizes).tolist(), strict=True):
+        state.put(key, count)
+    counts = np.empty(events.num_rows, np.int64)
+    counts[groups.order] = np.arange(1, len(counts) + 1) + np.repeat(before - groups.bounds[:-1], sizes)
+    return PortEmission(key_columns(events, config.by, "count", pa.array(counts)))
 
 
-def _second_order_moment(config: SecondOrderMomentConfig) -> Behaviour:
+def _second_order_moment(
+    config: described.SecondOrderMomentConfig, events: pa.RecordBatch, state: Staged
+) -> PortEmission:
     """Each counter adds a random sign of every value.
 
     The signs of a value are bits of its digest, so that equal values always have equal signs. The estimate is the mean
     of the counters' squares. A null does not count, and its event gets the estimate so far. The state is the counters
     per key.
 
-    >>> from engine.trial import try_out
     >>> try_out("second_order_moment", {"field": "t"}, 3 * [{"t": 20.0}])["out"][-1]
     {'t': 20.0, 'second_order_moment': 9.0}
     """
     none = np.zeros(config.counters, np.int64)
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        check_finite(events, config.field)
-        groups = keyed(events, config.by)
-        before = np.array([state.get(key) or none for key in groups.keys], np.int64).reshape(-1, config.counters)
-        counters = _running(groups, _signs(events.column(config.field), config.counters)[groups.order], before)
-        for key, after in zip(groups.keys, counters[groups.bounds[1:] - 1].tolist(), strict=True):
-            state.put(key, after)
-        moments = np.empty(events.num_rows)
-        moments[groups.order] = _mean_square(counters)
-        return {"out": PortEmission(replaced(events, "second_order_moment", pa.array(moments)))}
-
-    return behave
-
-
-def _first_counters(
-    _old: SecondOrderMomentConfig, new: SecondOrderMomentConfig, _key: tuple[Any, ...], counters: list[int]
-) -> list[int]:
-    """The state for fewer counters. They do not depend on each other."""
-    return counters[: new.counters]
+    check_finite(events, config.field)
+    groups = keyed(events, config.by)
+    before = np.array([state.get(key) or none for key in groups.keys], np.int64).reshape(-1, config.counters)
+    counters = _running(groups, _signs(events.column(config.field), config.counters)[groups.order], before)
+    for key, after in zip(groups.keys, counters[groups.bounds[1:] - 1].tolist(), strict=True):
+        state.put(key, after)
+    moments = np.empty(events.num_rows)
+    moments[groups.order] = _mean_square(counters)
+    return PortEmission(replaced(events, "second_order_moment", pa.array(moments)))
 
 
 def _signs(column: pa.Array, counters: int) -> Matrix:
@@ -308,15 +250,15 @@ def _signs(column: pa.Array, counters: int) -> Matrix:
     bits = np.unpackbits(np.frombuffer(digests, np.uint8).reshape(-1, 64), axis=1)[:, :counters]
     # One more row, for nulls.
     signs = np.concatenate([2 * bits.astype(np.int64) - 1, np.zeros((1, counters), np.int64)])
-    found: Matrix = signs[encoded.indices.fill_null(len(values)).to_numpy()]
-    return found
+    of_events: Matrix = signs[encoded.indices.fill_null(len(values)).to_numpy()]
+    return of_events
 
 
 def _running(groups: Keyed, steps: Matrix, before: Matrix) -> Matrix:
     """The counters after every event, in the order of the groups."""
     sums = np.cumsum(np.concatenate([np.zeros_like(steps[:1], shape=(1, steps.shape[1])), steps]), axis=0)
-    found: Matrix = sums[1:] + np.repeat(before - sums[groups.bounds[:-1]], np.diff(groups.bounds), axis=0)
-    return found
+    counters: Matrix = sums[1:] + np.repeat(before - sums[groups.bounds[:-1]], np.diff(groups.bounds), axis=0)
+    return counters
 
 
 def _mean_square(counters: Matrix) -> npt.NDArray[np.float64]:
@@ -328,13 +270,12 @@ def _mean_square(counters: Matrix) -> npt.NDArray[np.float64]:
     return total
 
 
-def _distinct_approx_count(config: DistinctApproxCountConfig) -> Behaviour:
+def _distinct_approx_count(config: described.DistinctApproxCountConfig) -> Behaviour:
     """Estimates by a HyperLogLog sketch of Apache DataSketches, with one byte per bucket.
 
     A null does not count, and its event gets the estimate so far. The state is the sketch per key, which takes a little
     more bytes than it has buckets.
 
-    >>> from engine.trial import try_out
     >>> out = try_out("distinct_approx_count", {"field": "room"}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"]
     >>> [round(each["distinct"]) for each in out]
     [1, 2, 2]
@@ -353,23 +294,26 @@ def _distinct_approx_count(config: DistinctApproxCountConfig) -> Behaviour:
     def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         check_finite(events, config.field)
         values = [_sketched(value) for value in plain(events.column(config.field))]
-        found = np.empty(len(values))
+        estimates = np.empty(len(values))
         for key, places in each_key(keyed(events, config.by)):
             seen = sketch(state.get(key))
             for place in places:
                 value = values[place]
                 if value is not None:
                     seen.update(value)
-                found[place] = seen.get_estimate()
+                estimates[place] = seen.get_estimate()
             # As in memory: the compact form would come back in another order.
             state.put(key, bytes(seen.serialize_updatable()))
-        return {"out": PortEmission(replaced(events, "distinct", pa.array(found)))}
+        return {"out": PortEmission(replaced(events, "distinct", pa.array(estimates)))}
 
     return behave
 
 
 def _coarser(
-    _old: DistinctApproxCountConfig, new: DistinctApproxCountConfig, _key: tuple[Any, ...], kept: bytes
+    _old: described.DistinctApproxCountConfig,
+    new: described.DistinctApproxCountConfig,
+    _key: tuple[Any, ...],
+    kept: bytes,
 ) -> bytes:
     """The state for fewer buckets."""
     from datasketches import hll_sketch, hll_union, tgt_hll_type  # noqa: PLC0415 - as above
@@ -379,7 +323,7 @@ def _coarser(
     return bytes(union.get_result(tgt_hll_type.HLL_8).serialize_updatable())
 
 
-def _log(config: DistinctApproxCountConfig) -> int:
+def _log(config: described.DistinctApproxCountConfig) -> int:
     return config.buckets.bit_length() - 1
 
 
@@ -388,17 +332,23 @@ def _sketched(value: Any) -> Any:
     return f"={value}" if isinstance(value, str) else value
 
 
-count = Implementation(type=COUNT, make=_count)
-distinct_approx_count = Implementation(type=DISTINCT_APPROX_COUNT, make=_distinct_approx_count, transform=_coarser)
-second_order_moment = Implementation(type=SECOND_ORDER_MOMENT, make=_second_order_moment, transform=_first_counters)
+count = Implementation(type=described.COUNT, make=one_port(_count))
+distinct_approx_count = Implementation(
+    type=described.DISTINCT_APPROX_COUNT, make=_distinct_approx_count, transform=_coarser
+)
+second_order_moment = Implementation(
+    type=described.SECOND_ORDER_MOMENT,
+    make=one_port(_second_order_moment),
+    # Counters do not depend on each other.
+    transform=lambda _old, new, _key, counters: counters[: new.counters],
+)
 
 
-def _sliding_linear_regression(config: SlidingLinearRegressionConfig) -> Behaviour:
+def _sliding_linear_regression(config: described.SlidingLinearRegressionConfig) -> Behaviour:
     """The line is that of least squares.
 
     A null has no running number, and its event no prediction. The state is the last `train` values per key.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"t": 20.0}, {"t": 21.0}, {"t": 22.0}]
     >>> try_out("sliding_linear_regression", {"field": "t", "train": 3, "predict": 2}, rows)["out"][-1]
     {'t': 22.0, 'predicted': 23.5, 'predictions': '[23.0,24.0]'}
@@ -443,7 +393,7 @@ class _Windows(NamedTuple):
 
 
 def _windows(
-    events: pa.RecordBatch, read: Floats, known: Numbers, config: SlidingLinearRegressionConfig, state: Staged
+    events: pa.RecordBatch, read: Floats, known: Numbers, config: described.SlidingLinearRegressionConfig, state: Staged
 ) -> _Windows:
     groups = keyed(events.take(pa.array(known)), config.by)
     order = known[groups.order]
@@ -464,16 +414,8 @@ def _windows(
     return _Windows(np.array(values), np.array(ends, np.int64), order[np.array(came, np.int64)])
 
 
-def _last_trained(
-    _old: SlidingLinearRegressionConfig,
-    new: SlidingLinearRegressionConfig,
-    _key: tuple[Any, ...],
-    values: list[float],
-) -> list[float]:
-    """The state for fewer values."""
-    return values[-new.train :]
-
-
 sliding_linear_regression = Implementation(
-    type=SLIDING_LINEAR_REGRESSION, make=_sliding_linear_regression, transform=_last_trained
+    type=described.SLIDING_LINEAR_REGRESSION,
+    make=_sliding_linear_regression,
+    transform=lambda _old, new, _key, values: values[-new.train :],
 )

@@ -14,8 +14,8 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.raw_events import ARROW_TYPES, EARLIEST, LATEST
-from dags import Kind, Secret
+from dags import Config, Kind, Secret
+from engine.behaviour import Behaviour, PortEmission
 from engine.records.state import Staged
 from engine.tasks.outside import RECEIPT, Encoding, Where
+
+C = TypeVar("C", bound=Config)
+
+
+def one_port(run: Callable[[C, pa.RecordBatch, Staged], PortEmission]) -> Callable[[C], Behaviour]:
+    """Make behaviours of a function that takes the events of the only input port, and emits at the port `out`."""
+
+    @wraps(run)
+    def make(config: C) -> Behaviour:
+        return lambda _port, events, state: {"out": run(config, events, state)}
+
+    return make
+
 
 _LONGEST = 100
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
@@ -40,10 +54,10 @@ def unfit(field: str, value: Any, why: str) -> ValueError:
 
 def texts_of(events: pa.RecordBatch, field: str) -> list[str]:
     """The texts of a field. Raises if one is null."""
-    found: list[str | None] = events.column(field).to_pylist()
-    if None in found:
+    values: list[str | None] = events.column(field).to_pylist()
+    if None in values:
         raise unfit(field, None, "it needs a text")
-    return [text for text in found if text is not None]
+    return [text for text in values if text is not None]
 
 
 def from_texts(name: str, kind: Kind, texts: Sequence[str | None]) -> pa.Array:
@@ -60,32 +74,28 @@ def number(value: Any) -> float:
     """Convert a number, or its text, to a finite float."""
     if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
         raise ValueError("it is not a number")
-    found = float(value)
-    if not math.isfinite(found):
+    converted = float(value)
+    if not math.isfinite(converted):
         raise ValueError("it is not finite")
-    return found
+    return converted
 
 
 def milliseconds(value: Any) -> int:
     """Convert a time in milliseconds since 1970, or its text, to an integer."""
-    found = int(value) if isinstance(value, int) else _whole(number(value))
-    if not EARLIEST <= found <= LATEST:
+    moment = int(value) if isinstance(value, int) else _whole(number(value))
+    if not EARLIEST <= moment <= LATEST:
         raise ValueError("it is not within the years 1 to 9999")
-    return found
+    return moment
 
 
 def _column(name: str, kind: Kind, values: Sequence[Any], read: Callable[[Any], Any]) -> pa.Array:
-    found = []
+    column = []
     for value in values:
         try:
-            found.append(None if value is None else read(value))
+            column.append(None if value is None else read(value))
         except (TypeError, ValueError, OverflowError):
             raise unfit(name, value, f"it should be of kind {kind}") from None
-    return pa.array(found, pa.int64()).cast(ARROW_TYPES[kind]) if kind is Kind.TIMESTAMP else _array(found, kind)
-
-
-def _array(values: Sequence[Any], kind: Kind) -> pa.Array:
-    return pa.array(values, ARROW_TYPES[kind])
+    return restored(column, ARROW_TYPES[kind])
 
 
 def _whole(value: float) -> int:
@@ -97,10 +107,10 @@ def _whole(value: float) -> int:
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
-    found = value if isinstance(value, int) else _whole(value)
-    if not _SMALLEST <= found <= _LARGEST:
+    converted = value if isinstance(value, int) else _whole(value)
+    if not _SMALLEST <= converted <= _LARGEST:
         raise OverflowError
-    return found
+    return converted
 
 
 def _integer_text(text: str) -> int:
@@ -110,7 +120,7 @@ def _integer_text(text: str) -> int:
 
 
 def _boolean_text(text: str) -> bool:
-    return {"true": True, "false": False}[text] if text in {"true", "false"} else _refuse()
+    return text == "true" if text in {"true", "false"} else _refuse()
 
 
 def _boolean(value: Any) -> bool:
@@ -152,26 +162,22 @@ def _refuse(*_: Any) -> Any:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_OF_TEXT: Mapping[Kind, Callable[[str], Any]] = MappingProxyType(
-    {
-        Kind.BOOLEAN: _boolean_text,
-        Kind.INTEGER: _integer_text,
-        Kind.FLOAT: number,
-        Kind.STRING: _string,
-        Kind.TIMESTAMP: _time_text,
-        Kind.JSON: _json_text,
-    }
-)
-_OF_JSON: Mapping[Kind, Callable[[Any], Any]] = MappingProxyType(
-    {
-        Kind.BOOLEAN: _boolean,
-        Kind.INTEGER: _integer,
-        Kind.FLOAT: _float,
-        Kind.STRING: _string,
-        Kind.TIMESTAMP: _time,
-        Kind.JSON: _json,
-    }
-)
+_OF_TEXT: Mapping[Kind, Callable[[str], Any]] = {
+    Kind.BOOLEAN: _boolean_text,
+    Kind.INTEGER: _integer_text,
+    Kind.FLOAT: number,
+    Kind.STRING: _string,
+    Kind.TIMESTAMP: _time_text,
+    Kind.JSON: _json_text,
+}
+_OF_JSON: Mapping[Kind, Callable[[Any], Any]] = {
+    Kind.BOOLEAN: _boolean,
+    Kind.INTEGER: _integer,
+    Kind.FLOAT: _float,
+    Kind.STRING: _string,
+    Kind.TIMESTAMP: _time,
+    Kind.JSON: _json,
+}
 
 
 Floats = npt.NDArray[np.float64]
@@ -239,8 +245,8 @@ def nullable(values: Floats, present: Flags) -> pa.Array:
 
 def plain(column: pa.Array) -> list[Any]:
     """Values in a form that state can keep. Timestamps become milliseconds."""
-    found: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-    return found
+    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values
 
 
 def restored(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
@@ -254,8 +260,8 @@ def moments(events: pa.RecordBatch, field: str) -> npt.NDArray[np.int64]:
     if not pa.types.is_timestamp(column.type):
         raise ValueError(f"the field {field!r} is of type {column.type}, not a time; choose a field of kind timestamp")
     check_present(events, field)
-    found: npt.NDArray[np.int64] = column.cast(TIMESTAMP_TYPE).cast(pa.int64()).to_numpy()
-    return found
+    times: npt.NDArray[np.int64] = column.cast(TIMESTAMP_TYPE).cast(pa.int64()).to_numpy()
+    return times
 
 
 Numbers = npt.NDArray[np.int64]
@@ -310,8 +316,7 @@ def _codes(column: pa.Array) -> tuple[Numbers, pa.Array]:
 
 def key_columns(events: pa.RecordBatch, by: Sequence[str], name: str, values: pa.Array) -> pa.RecordBatch:
     """The fields of the key and one more, which replaces a key field of the same name."""
-    columns = {field: events.column(field) for field in by} | {name: values}
-    return pa.record_batch(columns)
+    return pa.record_batch({field: events.column(field) for field in by} | {name: values})
 
 
 class Block(NamedTuple):
@@ -329,10 +334,10 @@ def blocks(groups: Keyed, columns: Sequence[Sequence[Any]], window: int, state: 
     `columns` are the values of the batch's events, in a form that state can keep. Incomplete blocks stay in the state
     under their keys, as a list for each field.
     """
-    found: list[Block] = []
+    completed: list[Block] = []
     for key, places in each_key(groups):
-        found += _of_key(key, places, columns, window, state)
-    return sorted(found, key=lambda block: block.end)
+        completed += _of_key(key, places, columns, window, state)
+    return sorted(completed, key=lambda block: block.end)
 
 
 def each_key(groups: Keyed) -> Iterator[tuple[tuple[Any, ...], list[int]]]:
@@ -378,7 +383,7 @@ def texts(events: pa.RecordBatch, field: str) -> list[str]:
 
 def contents(events: pa.RecordBatch, field: str, encoding: Encoding) -> list[bytes]:
     """The contents of a field."""
-    return [_content(each, field, encoding) for each in texts(events, field)]
+    return [_content(text, field, encoding) for text in texts(events, field)]
 
 
 def field_value(content: bytes, name: str, encoding: Encoding) -> str:
@@ -395,27 +400,15 @@ def field_value(content: bytes, name: str, encoding: Encoding) -> str:
         raise ValueError(f"{name!r} is not a text in UTF-8; read it with encoding base64") from None
 
 
-def refused(field: str, value: Any, why: str) -> ValueError:
-    """The error for an event that cannot be taken, with the beginning of the value."""
-    return ValueError(f"the field {field!r} {why}: {str(value)[:100]!r}")
-
-
 def _content(value: str, field: str, encoding: Encoding) -> bytes:
     if encoding == "text":
         return value.encode()
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error:
-        raise refused(field, value, "is not base64") from None
+        raise ValueError(f"the field {field!r} is not base64: {value[:100]!r}") from None
 
 
 def with_receipts(events: pa.RecordBatch, receipts: Sequence[str]) -> pa.RecordBatch:
     """Add receipts to events, in place of earlier ones."""
-    return with_field(events, RECEIPT, pa.array(receipts, pa.string()))
-
-
-def with_field(events: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
-    """Add a field to events, or replace the one of that name."""
-    at = events.schema.get_field_index(name)
-    field = pa.field(name, values.type)
-    return events.append_column(field, values) if at < 0 else events.set_column(at, field, values)
+    return replaced(events, RECEIPT, pa.array(receipts, pa.string()))

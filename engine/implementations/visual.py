@@ -47,7 +47,6 @@ def _line_plot(config: LinePlotConfig) -> Behaviour:
     On a time axis, points are placed by the seconds since the first one. The state is the points of the incomplete
     window, per key.
 
-    >>> from engine.trial import try_out
     >>> out = try_out("line_plot", {"field": "t", "window": 2}, [{"t": 20.0}, {"t": 21.0}])["out"]
     >>> out[0]["svg"][:14], ">t</text>" in out[0]["svg"]
     ('<?xml version=', True)
@@ -58,7 +57,6 @@ def _line_plot(config: LinePlotConfig) -> Behaviour:
 def _multi_line_plot(config: MultiLinePlotConfig) -> Behaviour:
     """Like `line_plot`, with a line for each name in the window, in the order of their first events.
 
-    >>> from engine.trial import try_out
     >>> rows = [{"field": "dust", "value": 20.0}, {"field": "light", "value": 21.0}]
     >>> out = try_out("multi_line_plot", {"field": "value", "window": 2}, rows)["out"]
     >>> ">dust</text>" in out[0]["svg"], ">light</text>" in out[0]["svg"]
@@ -82,10 +80,10 @@ def _plot(type_: str, config: LinePlotConfig, line: str | None) -> Behaviour:
         known = np.flatnonzero(present)
         chosen = [[column[place] for place in known.tolist()] for column in columns]
         there_are = events.take(pa.array(known))
-        found = blocks(keyed(there_are, config.by), chosen, config.window, state)
+        completed = blocks(keyed(there_are, config.by), chosen, config.window, state)
         timed = config.x is not None and pa.types.is_timestamp(events.schema.field(config.x).type)
-        drawn = [draw(_picture(config, line, block.columns, timed=timed)) for block in found]
-        ends = np.array([block.end for block in found], np.int64)
+        drawn = [draw(_picture(config, line, block.columns, timed=timed)) for block in completed]
+        ends = np.array([block.end for block in completed], np.int64)
         kept = {name: there_are.column(name).take(pa.array(ends)) for name in by}
         return {"out": PortEmission(pa.record_batch(kept | {"svg": pa.array(drawn, pa.string())}), known[ends])}
 

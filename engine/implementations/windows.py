@@ -5,7 +5,7 @@ lateness. An event whose window is closed is late.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,18 +22,12 @@ from engine.implementations.values import (
     floats,
     keyed,
     moments,
+    one_port,
     plain,
     restored,
 )
 from engine.records.state import Staged
-from engine.tasks.windows import (
-    JOIN_BY_ID,
-    SELF_JOIN,
-    TUMBLING_WINDOW,
-    JoinByIdConfig,
-    SelfJoinConfig,
-    TumblingWindowConfig,
-)
+from engine.tasks import windows as described
 
 _CLOCK = ("clock",)
 """The state's key for the latest time, and for the start and number of keys of each open window, in order."""
@@ -64,14 +58,7 @@ class _Closed(NamedTuple):
     most: float | None
 
 
-class _Clock(NamedTuple):
-    """The latest time, and the open windows with their numbers of keys."""
-
-    latest: int | None
-    windows: dict[int, int]
-
-
-def _tumbling_window(config: TumblingWindowConfig) -> Behaviour:
+def _tumbling_window(config: described.TumblingWindowConfig) -> Behaviour:
     """Emits one event per window and key, ordered by window, then by the first event of the key.
 
     Nulls are not summarised, but their events advance time and open windows: a window of nulls has the count 0, the sum
@@ -82,7 +69,6 @@ def _tumbling_window(config: TumblingWindowConfig) -> Behaviour:
     that were too late before.
 
     >>> from datetime import UTC, datetime
-    >>> from engine.trial import try_out
     >>> noon = datetime(2026, 5, 4, 12, tzinfo=UTC)
     >>> rows = [{"at": noon, "t": 20.0}, {"at": noon, "t": 22.0}, {"at": noon.replace(minute=1), "t": 9.0}]
     >>> (window,) = try_out("tumbling_window", {"time": "at", "field": "t"}, rows)["out"]
@@ -94,7 +80,8 @@ def _tumbling_window(config: TumblingWindowConfig) -> Behaviour:
     def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         times = moments(events, config.time)
         read = floats(events, config.field)
-        latest, windows = _clock(state)
+        latest, open_windows = state.get(_CLOCK) or (None, ())
+        windows: dict[int, int] = dict(open_windows)
         reached = np.maximum.accumulate(times) if latest is None else np.maximum(np.maximum.accumulate(times), latest)
         starts = times - times % config.size_ms
         closing = starts + config.size_ms + config.lateness_ms
@@ -108,16 +95,11 @@ def _tumbling_window(config: TumblingWindowConfig) -> Behaviour:
             state.put(_CLOCK, [int(reached[-1]), sorted(windows.items())])
         rows = _rows(closed, by, events.schema, config.size_ms)
         return {
-            "out": PortEmission(rows, np.array([each.at for each in closed], np.int64)),
+            "out": PortEmission(rows, np.array([window.at for window in closed], np.int64)),
             "late": PortEmission(events.filter(pa.array(late)), np.flatnonzero(late)),
         }
 
     return behave
-
-
-def _clock(state: Staged) -> _Clock:
-    latest, windows = state.get(_CLOCK) or (None, ())
-    return _Clock(latest, dict(windows))
 
 
 def _fold(groups: Keyed, read: Floating, windows: dict[int, int], state: Staged) -> None:
@@ -138,14 +120,14 @@ def _fold(groups: Keyed, read: Floating, windows: dict[int, int], state: Staged)
                 least = value if least is None or value < least else least
                 most = value if most is None or value > most else most
         state.put(name, [count, total, least, most])
-    for start, _, key in sorted(new, key=lambda each: each[:2]):
+    for start, _, key in sorted(new, key=lambda start_and_place: start_and_place[:2]):
         number = windows.get(start, 0)
         windows[start] = number + 1
         state.put(("key", start, number), key)
 
 
 def _closed(
-    windows: dict[int, int], reached: Numbers, config: TumblingWindowConfig, state: Staged
+    windows: dict[int, int], reached: Numbers, config: described.TumblingWindowConfig, state: Staged
 ) -> Iterator[_Closed]:
     """Close windows, and remove them from the state."""
     for start in sorted(windows):
@@ -160,27 +142,35 @@ def _closed(
 
 
 def _rows(closed: Sequence[_Closed], by: tuple[str, ...], schema: pa.Schema, size: int) -> pa.RecordBatch:
-    summed: list[list[Any]] = [
-        [each.start for each in closed],
-        [each.start + size for each in closed],
-        [each.count for each in closed],
-        [each.total for each in closed],
-        [each.total / each.count if each.count else None for each in closed],
-        [each.least for each in closed],
-        [each.most for each in closed],
+    summed = [
+        (
+            one.start,
+            one.start + size,
+            one.count,
+            one.total,
+            one.total / one.count if one.count else None,
+            one.least,
+            one.most,
+        )
+        for one in closed
     ]
-    columns = {field.name: restored(values, field.type) for field, values in zip(_SUMMED, summed, strict=True)}
-    keys = {name: restored([each.key[at] for each in closed], schema.field(name).type) for at, name in enumerate(by)}
+    columns = {field.name: restored([row[at] for row in summed], field.type) for at, field in enumerate(_SUMMED)}
+    keys = {
+        name: restored([window.key[at] for window in closed], schema.field(name).type) for at, name in enumerate(by)
+    }
     return pa.record_batch(keys | columns)
 
 
-tumbling_window = Implementation(type=TUMBLING_WINDOW, make=_tumbling_window)
+tumbling_window = Implementation(type=described.TUMBLING_WINDOW, make=_tumbling_window)
 
 
 _QUEUE_CLOCK = ("clock",)
 """The state's key for the latest time, the queue's first place and its end, and the number of ids that wait."""
 _FLOOR = ("floor",)
 """The state's key for the latest time of an id that was forgotten."""
+
+
+_Config: TypeAlias = described.JoinByIdConfig | described.SelfJoinConfig
 
 
 class _Joined(NamedTuple):
@@ -203,15 +193,7 @@ class _Merging(NamedTuple):
     values: Sequence[Any]
 
 
-class _Arrived(NamedTuple):
-    """The events of a batch."""
-
-    ids: Sequence[tuple[Any, ...]]
-    times: Sequence[int]
-    merging: _Merging
-
-
-def _join_by_id(config: JoinByIdConfig) -> Behaviour:
+def _join_by_id(config: described.JoinByIdConfig) -> Behaviour:
     """Emits the merged event at the event that completes it.
 
     Time is that of the latest event so far. An id expires when time has advanced by `expiry_ms` since its first event
@@ -220,7 +202,6 @@ def _join_by_id(config: JoinByIdConfig) -> Behaviour:
     merged events of the waiting ids, at most `most_waiting`.
 
     >>> from datetime import UTC, datetime
-    >>> from engine.trial import try_out
     >>> at = {"id": "m7", "time": datetime(2026, 5, 4, tzinfo=UTC)}
     >>> rows = [at | {"field": "dust", "value": 200.5}, at | {"field": "light", "value": 1500.0}]
     >>> (joined,) = try_out("join_by_id", {"by": ["id"], "expected": 2, "observed": ["dust", "light"]}, rows)["out"]
@@ -245,7 +226,7 @@ def _join_by_id(config: JoinByIdConfig) -> Behaviour:
     return behave
 
 
-def _self_join(config: SelfJoinConfig) -> Behaviour:
+def _self_join(config: described.SelfJoinConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """Emits the merged event at the event that completes it, and drops what comes later of the same id and time.
 
     Time is that of the latest event so far. An id and time is forgotten when time has advanced by `expiry_ms` since its
@@ -255,44 +236,40 @@ def _self_join(config: SelfJoinConfig) -> Behaviour:
     ids and times of the others, at most `most_known` together.
 
     >>> from datetime import UTC, datetime
-    >>> from engine.trial import try_out
     >>> at = {"id": "m7", "time": datetime(2026, 5, 4, tzinfo=UTC)}
     >>> rows = [at | {"dust": 200.5, "light": None}, at | {"dust": None, "light": 1500.0}]
     >>> (joined,) = try_out("self_join", {"by": ["id"], "expected": 2}, [*rows, *rows])["out"]
     >>> joined["id"], joined["dust"], joined["light"]
     ('m7', 200.5, 1500.0)
     """
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        ids, times, merging = _arrived(events, config)
-        known = _Known(config, state, config.most_known)
-        whole: list[_Joined] = []
-        for at, (id_, moment) in enumerate(zip(ids, times, strict=True)):
-            known.expired(moment)
-            if known.is_late((*id_, moment)):
-                continue
-            known.crowded_out((*id_, moment))
-            values = known.merged((*id_, moment), at, merging)
-            if values is not None:
-                whole.append(_Joined(at, values))
-        if ids:
-            known.keep()
-        return {"out": _emission(whole, merging.schema)}
-
-    return behave
+    ids, times, merging = _arrived(events, config)
+    known = _Known(config, state, config.most_known)
+    whole: list[_Joined] = []
+    for at, (id_, moment) in enumerate(zip(ids, times, strict=True)):
+        known.expired(moment)
+        if known.is_late((*id_, moment)):
+            continue
+        known.crowded_out((*id_, moment))
+        values = known.merged((*id_, moment), at, merging)
+        if values is not None:
+            whole.append(_Joined(at, values))
+    if ids:
+        known.keep()
+    return _emission(whole, merging.schema)
 
 
-def _arrived(events: pa.RecordBatch, config: JoinByIdConfig | SelfJoinConfig) -> _Arrived:
+def _arrived(events: pa.RecordBatch, config: _Config) -> tuple[list[tuple[Any, ...]], list[int], _Merging]:
+    """The ids and times of the events of a batch, and what they add."""
     for name in config.by:
         check_present(events, name)
     for name in events.schema.names:
         check_finite(events, name)
     times = moments(events, config.time).tolist()
     ids = list(zip(*(plain(events.column(name)) for name in config.by), strict=True))
-    return _Arrived(ids, times, _merging(events, config))
+    return ids, times, _merging(events, config)
 
 
-_Join = TypeVar("_Join", JoinByIdConfig, SelfJoinConfig)
+_Join = TypeVar("_Join", described.JoinByIdConfig, described.SelfJoinConfig)
 
 
 def _postponed(old: _Join, new: _Join, key: tuple[Any, ...], value: list[Any]) -> list[Any]:
@@ -310,7 +287,7 @@ class _Waiting:
     under ("queue", place) the time at which the id expires, and the id.
     """
 
-    def __init__(self, config: JoinByIdConfig | SelfJoinConfig, state: Staged, most: int) -> None:
+    def __init__(self, config: _Config, state: Staged, most: int) -> None:
         """At most `most` ids wait."""
         self._config = config
         self._state = state
@@ -361,9 +338,9 @@ class _Waiting:
     def _head(self) -> list[Any] | None:
         """The first in the queue: the time at which it expires, and its id."""
         while self._first < self._end:
-            found: list[Any] | None = self._state.get(("queue", self._first))
-            if found is not None:
-                return found
+            head: list[Any] | None = self._state.get(("queue", self._first))
+            if head is not None:
+                return head
             self._first += 1
         return None
 
@@ -388,7 +365,7 @@ class _Known(_Waiting):
     None in place of its values says that an id is complete. All that were forgotten have a time up to the floor.
     """
 
-    def __init__(self, config: SelfJoinConfig, state: Staged, most: int) -> None:
+    def __init__(self, config: described.SelfJoinConfig, state: Staged, most: int) -> None:
         super().__init__(config, state, most)
         self._floor: int | None = state.get(_FLOOR)
 
@@ -416,7 +393,7 @@ class _Known(_Waiting):
         return ()
 
 
-def _merging(events: pa.RecordBatch, config: JoinByIdConfig | SelfJoinConfig) -> _Merging:
+def _merging(events: pa.RecordBatch, config: _Config) -> _Merging:
     observed = config.observed
     apart = {config.field, config.value, *observed} if observed else set()
     carried = [field for field in events.schema if field.name not in apart]
@@ -435,11 +412,11 @@ def _merging(events: pa.RecordBatch, config: JoinByIdConfig | SelfJoinConfig) ->
 
 
 def _emission(joined: Sequence[_Joined], schema: pa.Schema) -> PortEmission:
-    columns = [restored([each.values[at] for each in joined], field.type) for at, field in enumerate(schema)]
+    columns = [restored([event.values[at] for event in joined], field.type) for at, field in enumerate(schema)]
     return PortEmission(
-        pa.record_batch(columns, schema=schema.remove_metadata()), np.array([each.at for each in joined], np.int64)
+        pa.record_batch(columns, schema=schema.remove_metadata()), np.array([event.at for event in joined], np.int64)
     )
 
 
-join_by_id = Implementation(type=JOIN_BY_ID, make=_join_by_id, transform=_postponed)
-self_join = Implementation(type=SELF_JOIN, make=_self_join, transform=_postponed)
+join_by_id = Implementation(type=described.JOIN_BY_ID, make=_join_by_id, transform=_postponed)
+self_join = Implementation(type=described.SELF_JOIN, make=one_port(_self_join), transform=_postponed)

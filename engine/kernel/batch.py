@@ -259,7 +259,10 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     kernel.run(batch, None if feeds else time, frozenset().union(*end.cuts.values()))
     end = ended_early(end, kernel.early)
     cuts = tuple(cuts_at(layout, end))
-    opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
+    begins = start.entry != end.entry
+    opened = [
+        (forward.origin, state.of(forward.instance).number(forward.port)) for forward in entry.plan.forwards if begins
+    ]
     # Before any event that the new plan emits.
     switched = tuple(switch_markers(beginning, state)) if portion.is_first else ()
     return Record(
@@ -267,7 +270,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         start=start,
         end=end,
         dropped=tuple(dropped),
-        opened=opened,
+        opened=tuple(opened),
         emitted=(
             *switched,
             *kernel.leaving(BatchBirths(arrived)),
@@ -277,7 +280,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         meters=kernel.meters,
         grouped=kernel.grouped,
         cuts=cuts,
-        waiting={stream: each.stamp for stream, each in kernel.early.items()},
+        waiting={stream: early.stamp for stream, early in kernel.early.items()},
         # Last, because numbering the events that leave changes the state too.
         changes=state.changes(),
     )
@@ -349,19 +352,16 @@ class _Kernel:
             streams = []
             for cause, first, batch in events:
                 fits = self._fitting(ingress, batch, schema)
-                for at, unfit in fits.unfit:
+                for at, reason, unfit in fits.unfit:
                     if self._portion.parks_at(ingress.stream, first + at, start, end):
-                        letter = Dead(
-                            instance=ingress.instance, port=ingress.port, reason=unfit.reason, events=unfit.events
-                        )
+                        letter = Dead(instance=ingress.instance, port=ingress.port, reason=reason, events=unfit)
                         self._unfit.append((ingress.stream, cause + at, letter))
-                whole = EventStream(fits.rows, fits.kept + cause)
+                stream = EventStream(fits.rows, fits.kept + cause)
                 if not self._portion.is_all:
                     positions = fits.kept + first
-                    whole = whole.take(
-                        self._portion.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
-                    )
-                streams.append(whole)
+                    own = self._portion.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
+                    stream = stream.take(own)
+                streams.append(stream)
             self._entered[ingress.origin] = joined(streams, schema)
 
     def _fitting(self, ingress: Ingress, batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:
@@ -440,7 +440,7 @@ class _Kernel:
                 cpu_ns=task_cpu_ns() - begun,
                 taken=len(taken),
                 emitted=sum(map(len, outcome.emitted.values())),
-                dead=sum(each.events.num_rows for each in outcome.dead),
+                dead=sum(letter.events.num_rows for letter in outcome.dead),
             )
         for origin in part.leaving:
             if (left := streams.get(origin)) is not None and len(left):
@@ -465,9 +465,8 @@ class _Kernel:
         behaviour = self._layout.behaviours[slot.instance]
         staged = self._state.of(slot.instance)
         token = staged.mark()
-        plan = self._layout.entry.plan
-        allowance = self._allowances.get(slot.instance)
-        if allowance is None:
+        if (allowance := self._allowances.get(slot.instance)) is None:
+            plan = self._layout.entry.plan
             allowance = self._allowances[slot.instance] = Allowance(
                 seconds=seconds_of(plan), emitted=plan.limits.emitted_bytes, known=self._costs.get(slot.instance)
             )
@@ -505,7 +504,7 @@ class _Kernel:
 
     def _taken(self, slot: Slot, streams: Mapping[Port, EventStream], takes: Mapping[str, pa.Schema]) -> TaskInput:
         ports = []
-        fed = self._fed.taken(slot.instance, takes, self._layout.streams_of(slot.instance))
+        fed = self._fed.taken(slot.instance, takes, self._layout.streams_of.get(slot.instance, frozenset()))
         for port, edges in self._layout.entering[slot.instance].items():
             come = [(streams[origin], times) for origin, times in edges if origin in streams]
             come += [(stream, 1) for stream in fed.get(port, ())]
@@ -526,11 +525,6 @@ class _Kernel:
         if (fields := schema.serialize().to_pybytes()) != kept:
             staged.put_note(name, fields)
         return schema
-
-
-def _opened(entry: Entry, state: InstanceStates) -> Iterator[tuple[Port, int]]:
-    for forward in entry.plan.forwards:
-        yield forward.origin, state.of(forward.instance).number(forward.port)
 
 
 def _all_parked(slot: Slot, taken: TaskInput, reason: str) -> TaskOutcome:

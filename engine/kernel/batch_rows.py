@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 
-from bridge import ItemKind, between, packed, unpacked
-from bridge.wire import births_in, births_text
+from bridge import ItemKind, between
 from engine.kernel.batch import Arrived
 from engine.kernel.entering_events import EVERYTHING, Portion
 from engine.offset import Offset
@@ -18,16 +18,7 @@ from engine.records.job_folder import spool_folder
 _ROWS = pa.schema({"batch": pa.int64(), "span": pa.string(), "last": pa.bool_(), "items": pa.binary()})
 NUDGE = pa.record_batch([[-1], [""], [False], [b"n" * 128]], schema=_ROWS)
 """The row that follows a batch: Spark passes a row on when the next one is there."""
-_SCHEMA = pa.schema(
-    {
-        "stream": pa.string(),
-        "first": pa.int64(),
-        "count": pa.int64(),
-        "stamp": pa.int64(),
-        "payload": pa.binary(),
-        "births": pa.string(),
-    }
-)
+_ITEMS = msgspec.msgpack.Decoder(list[Arrived])
 _MOST_BYTES = 8_000_000
 """The size at which a piece is sent."""
 _NOTHING: Mapping[str, int] = {}
@@ -41,11 +32,7 @@ class Span(NamedTuple):
 
 
 def arriving(
-    root: Path,
-    entry: Entry,
-    span: Span,
-    gone: Mapping[str, int] = _NOTHING,
-    portion: Portion = EVERYTHING,
+    root: Path, entry: Entry, span: Span, gone: Mapping[str, int] = _NOTHING, portion: Portion = EVERYTHING
 ) -> Iterator[Arrived]:
     """The events between two offsets among which are those of a shard, except events that are known to be lost."""
     bridged = entry.plan.bridged
@@ -89,7 +76,7 @@ def read_rows(pieces: Iterable[pa.RecordBatch]) -> Iterator[ShardRows]:
             if batch < 0:
                 continue
             if content:
-                items += _items(content)
+                items += _ITEMS.decode(content)
             if last:
                 shard, start, end = json.loads(span)
                 yield ShardRows(batch, Span(Offset.of_json(start), Offset.of_json(end)), items, shard)
@@ -97,16 +84,4 @@ def read_rows(pieces: Iterable[pa.RecordBatch]) -> Iterator[ShardRows]:
 
 
 def _row(batch: int, header: str, items: Sequence[Arrived], *, last: bool) -> pa.RecordBatch:
-    return pa.record_batch([[batch], [header], [last], [_packed(items) if items else b""]], schema=_ROWS)
-
-
-def _packed(items: Sequence[Arrived]) -> bytes:
-    rows = ((*item[:-1], births_text(item.births)) for item in items)
-    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), _SCHEMA.types, strict=True)]
-    return packed(pa.record_batch(columns, schema=_SCHEMA))
-
-
-def _items(content: bytes) -> Iterator[Arrived]:
-    columns = (column.to_pylist() for column in unpacked(content).columns)
-    for stream, first, count, stamp, payload, births in zip(*columns, strict=True):
-        yield Arrived(stream, first, count, stamp, payload, births_in(births, count))
+    return pa.record_batch([[batch], [header], [last], [msgspec.msgpack.encode(items) if items else b""]], schema=_ROWS)

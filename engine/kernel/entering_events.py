@@ -65,11 +65,11 @@ class Portion:
     def range(self, stream: str, start: Offset, end: Offset, *, whole: bool = False) -> tuple[int, int]:
         """The positions between which its events of a stream are; all of the batch's if the `whole` stream is read."""
         first, last = start.at.get(stream, 0), end.at.get(stream, 0)
-        found = self._of(stream)
-        if self.is_all or found.by is DividedBy.KEY or (whole and found.by is DividedBy.POSITION):
+        divided = self._of(stream)
+        if self.is_all or divided.by is DividedBy.KEY or (whole and divided.by is DividedBy.POSITION):
             return first, last
-        if found.by is DividedBy.NOTHING:
-            return (first, last) if self.shard == found.shard else (last, last)
+        if divided.by is DividedBy.NOTHING:
+            return (first, last) if self.shard == divided.shard else (last, last)
         shards, length = self.division.shards, last - first
         return first + length * self.shard // shards, first + length * (self.shard + 1) // shards
 
@@ -97,13 +97,13 @@ class Portion:
 
         Those that are divided by key are counted by their key groups.
         """
-        found = self._of(stream)
-        if found.by is DividedBy.NOTHING:
-            return np.arange(len(rows) if self.shard == found.shard else 0)
-        if found.by is DividedBy.POSITION:
+        divided = self._of(stream)
+        if divided.by is DividedBy.NOTHING:
+            return np.arange(len(rows) if self.shard == divided.shard else 0)
+        if divided.by is DividedBy.POSITION:
             low, high = self.range(stream, start, end)
             return np.arange(*np.searchsorted(positions, [low, high]))
-        groups = groups_of(rows, found.key)
+        groups = groups_of(rows, divided.key)
         own = np.flatnonzero(np.array(self.division.groups)[groups] == self.shard)
         counts = np.bincount(groups[own])
         grouped.update({int(group): int(counts[group]) for group in np.flatnonzero(counts)})
@@ -111,10 +111,10 @@ class Portion:
 
     def taken_fed(self, streams: frozenset[str], rows: pa.RecordBatch) -> Numbers:
         """The indexes of its events among some that are fed again to a task in the part of some streams."""
-        found = self._of(min(streams, default=""))
-        if found.by is DividedBy.KEY and set(found.key) <= set(rows.schema.names):
-            return np.flatnonzero(np.array(self.division.groups)[groups_of(rows, found.key)] == self.shard)
-        return np.arange(len(rows) if self.shard == found.shard else 0)
+        divided = self._of(min(streams, default=""))
+        if divided.by is DividedBy.KEY and set(divided.key) <= set(rows.schema.names):
+            return np.flatnonzero(np.array(self.division.groups)[groups_of(rows, divided.key)] == self.shard)
+        return np.arange(len(rows) if self.shard == divided.shard else 0)
 
     def _of(self, stream: str) -> StreamDivision:
         return self.division.streams.get(stream, _FIRST)
@@ -130,28 +130,29 @@ def groups_of(rows: pa.RecordBatch, key: tuple[str, ...]) -> Numbers:
     missing = [name for name in key if name not in rows.schema.names]
     for name in missing:
         rows = rows.append_column(name, pa.nulls(len(rows)))
-    found = keyed(rows, key)
-    of_key = np.array([crc32(packed_key(each)) % GROUPS for each in found.keys], np.int64)
+    sorted_rows = keyed(rows, key)
+    of_key = np.array([crc32(packed_key(key_values)) % GROUPS for key_values in sorted_rows.keys], np.int64)
     groups = np.empty(len(rows), np.int64)
-    groups[found.order] = np.repeat(of_key, np.diff(found.bounds))
+    groups[sorted_rows.order] = np.repeat(of_key, np.diff(sorted_rows.bounds))
     return groups
 
 
-class UnfitEvents(NamedTuple):
-    """Events that do not fit, with the reason."""
+class UnfitRows(NamedTuple):
+    """Events that do not fit."""
 
+    at: int
+    """The index of the first."""
     reason: str
     events: pa.RecordBatch
 
 
 class EnteringEvents(NamedTuple):
-    """The events of a batch that fit, and the others."""
+    """Those of some events that fit, and the others."""
 
     rows: pa.RecordBatch
     kept: Numbers
-    """The index of each row in the batch."""
-    unfit: tuple[tuple[int, UnfitEvents], ...] = ()
-    """The others, each with the index of the first."""
+    """The index of each row among all events."""
+    unfit: tuple[UnfitRows, ...] = ()
 
 
 def entering(batch: pa.RecordBatch, schema: Schema) -> EnteringEvents:
@@ -160,7 +161,7 @@ def entering(batch: pa.RecordBatch, schema: Schema) -> EnteringEvents:
     >>> from dags import Kind
     >>> was = pa.record_batch({"t": [1.5, 2.5], "_rest": ['{"unit":"C"}', '{"unit":5}']})
     >>> now = entering(was, Schema.of(unit=Kind.STRING))
-    >>> now.rows.to_pylist(), now.kept.tolist(), [(at, unfit.reason) for at, unfit in now.unfit]
+    >>> now.rows.to_pylist(), now.kept.tolist(), [unfit[:2] for unfit in now.unfit]
     ([{'unit': 'C', '_rest': '{"t":1.5}'}], [0], [(1, "the field 'unit' should be of kind string")])
     """
     wanted = arrow_schema(schema)
@@ -171,10 +172,9 @@ def entering(batch: pa.RecordBatch, schema: Schema) -> EnteringEvents:
     def note(place: int, error: ValueError) -> None:
         unfit.setdefault(place, str(error))
 
-    rows = rows_in(_read(batch), schema, on_unfit=note)
-    kept = np.array([at for at in range(len(batch)) if at not in unfit], np.int64)
-    others = ((at, UnfitEvents(reason, batch.slice(at, 1))) for at, reason in sorted(unfit.items()))
-    return EnteringEvents(conformed(rows, wanted), kept, tuple(others))
+    rows = rows_in(map(json.loads, event_texts(batch)), schema, on_unfit=note)
+    others = (UnfitRows(at, reason, batch.slice(at, 1)) for at, reason in sorted(unfit.items()))
+    return EnteringEvents(conformed(rows, wanted), _others(len(batch), unfit), tuple(others))
 
 
 def from_bridge(batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:
@@ -182,54 +182,39 @@ def from_bridge(batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:
     try:
         return EnteringEvents(conformed(batch, schema), np.arange(len(batch)))
     except pa.ArrowException as error:
-        unfit = UnfitEvents(reason_of(error), batch)
-        return EnteringEvents(nothing(schema), np.empty(0, np.int64), ((0, unfit),))
+        return EnteringEvents(nothing(schema), np.empty(0, np.int64), (UnfitRows(0, reason_of(error), batch),))
 
 
-def _read(batch: pa.RecordBatch) -> Iterator[object]:
-    return map(json.loads, event_texts(batch))
+def _others(count: int, unfit: Collection[int]) -> Numbers:
+    """The indexes of those of so many events that fit."""
+    return np.array([at for at in range(count) if at not in unfit], np.int64)
 
 
 _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-class UnfitEvent(NamedTuple):
-    """An event that does not fit the fields of a port."""
-
-    at: int
-    reason: str
-
-
-class Fitting(NamedTuple):
-    """The events that fit a port, and those that do not."""
-
-    rows: pa.RecordBatch
-    kept: tuple[int, ...]
-    """The index of each row among all events."""
-    unfit: tuple[UnfitEvent, ...]
-
-
 def new_feeds(entries: Iterable[Entry], before: Entry | None) -> tuple[Feed, ...]:
     """The feeds of entries that are not in the entry before them, each once."""
-    known = {each.id for each in before.plan.feeds} if before is not None else set()
-    found = {each.id: each for entry in entries for each in entry.plan.feeds if each.id not in known}
-    return tuple(found.values())
+    known = {feed.id for feed in before.plan.feeds} if before is not None else set()
+    return tuple({feed.id: feed for entry in entries for feed in entry.plan.feeds if feed.id not in known}.values())
 
 
-def fitting(events: Sequence[Any], schema: pa.Schema) -> Fitting:
+def fitting(events: Sequence[Any], schema: pa.Schema) -> EnteringEvents:
     """Convert events of a dead letter to the fields of a port.
 
-    >>> fitting([{"t": 1}, {"t": "warm"}], pa.schema({"t": pa.float64()})).kept
-    (0,)
+    >>> fitting([{"t": 1}, {"t": "warm"}], pa.schema({"t": pa.float64()})).kept.tolist()
+    [0]
     """
     try:
-        return Fitting(_rows(events, schema), tuple(range(len(events))), ())
+        return EnteringEvents(_rows(events, schema), np.arange(len(events)))
     except _UNFIT:
         # Few letters have such events, and only these are checked one by one.
         unfit = {at: why for at, event in enumerate(events) if (why := _why_unfit(event, schema)) is not None}
-    kept = tuple(at for at in range(len(events)) if at not in unfit)
+    kept = _others(len(events), unfit)
     rows = _rows([events[at] for at in kept], schema)
-    return Fitting(rows, kept, tuple(UnfitEvent(at, why) for at, why in unfit.items()))
+    return EnteringEvents(
+        rows, kept, tuple(UnfitRows(at, why, unshaped_rows([events[at]])) for at, why in unfit.items())
+    )
 
 
 def unshaped_rows(events: Sequence[Any]) -> pa.RecordBatch:
@@ -325,34 +310,34 @@ class FedEvents:
 
     def places(self) -> Iterator[tuple[int, str, int]]:
         """The cause, stream and position of the first event of each feed."""
-        yield from ((each.cause, f"feed/{each.feed.id}", 0) for each in self._fed)
+        yield from ((fed.cause, f"feed/{fed.feed.id}", 0) for fed in self._fed)
 
     def park_others(self, running: Collection[int]) -> None:
         """Park the events of instances that do not run."""
-        for each in self._fed:
-            if each.feed.instance not in running and self._portion.is_first:
-                self._park(each.feed, each.events, "its task no longer runs")
+        for fed in self._fed:
+            if fed.feed.instance not in running and self._portion.is_first:
+                self._park(fed.feed, unshaped_rows(fed.events), "its task no longer runs")
 
     def taken(
         self, instance: int, takes: Mapping[str, pa.Schema], streams: frozenset[str]
     ) -> dict[str, list[EventStream]]:
         """The events for an instance in the part of some streams, at each of its ports."""
-        found: dict[str, list[EventStream]] = {}
+        streams_at: dict[str, list[EventStream]] = {}
         if not self._fed:
-            return found
-        for cause, feed, events in (each for each in self._fed if each.feed.instance == instance):
+            return streams_at
+        for cause, feed, events in (fed for fed in self._fed if fed.feed.instance == instance):
             parks = self._portion.parks(min(streams, default=""))
             if feed.port not in takes:
                 if parks:
-                    self._park(feed, events, f"no stream enters its task at port {feed.port!r}")
+                    self._park(feed, unshaped_rows(events), f"no stream enters its task at port {feed.port!r}")
                 continue
             fits = fitting(events, takes[feed.port])
-            for at, reason in fits.unfit if parks else ():
-                self._park(feed, events[at : at + 1], reason)
-            whole = EventStream(fits.rows, np.array(fits.kept, np.int64) + cause)
+            for unfit in fits.unfit if parks else ():
+                self._park(feed, unfit.events, unfit.reason)
+            whole = EventStream(fits.rows, fits.kept + cause)
             own = whole if self._portion.is_all else whole.take(self._portion.taken_fed(streams, fits.rows))
-            found.setdefault(feed.port, []).append(own)
-        return found
+            streams_at.setdefault(feed.port, []).append(own)
+        return streams_at
 
-    def _park(self, feed: Feed, events: Sequence[Any], reason: str) -> None:
-        self._dead.append(Dead(instance=feed.instance, port=feed.port, reason=reason, events=unshaped_rows(events)))
+    def _park(self, feed: Feed, events: pa.RecordBatch, reason: str) -> None:
+        self._dead.append(Dead(instance=feed.instance, port=feed.port, reason=reason, events=events))

@@ -86,32 +86,26 @@ class Layout:
         self.failed = tuple(slot for slot in plan.slots if slot.state is SlotState.FAILED)
         self.parts: tuple[PlanPart, ...] = plan.parts()
         self.members = plan.instances
-        self.leaving = tuple(
-            dict.fromkeys(
-                [each.origin for each in plan.forwards]
-                + [Port(each.instance, "out") for each in plan.deliveries]
-                + [Port(each.instance, MESSAGES) for each in plan.active]
-            )
-        )
+        forwarded = [forward.origin for forward in plan.forwards]
+        delivered = [Port(delivery.instance, "out") for delivery in plan.deliveries]
+        published = [Port(slot.instance, MESSAGES) for slot in plan.active]
+        self.leaving = tuple(dict.fromkeys(forwarded + delivered + published))
         """The streams that leave the job."""
         self.entering = {slot.instance: by_port(slot) for slot in (*self.active, *self.failed)}
         """The streams that enter each slot, by port."""
-        self._streams_of = {instance: part.streams for part in self.parts for instance in part.instances}
+        self.streams_of = {instance: part.streams for part in self.parts for instance in part.instances}
+        """The streams that enter the part of an instance."""
         self.part_layouts = tuple(_part_layouts(self))
         self._inside: tuple[Schemas, Inside] | None = None
-
-    def streams_of(self, instance: int) -> frozenset[str]:
-        """The streams that enter the part of an instance."""
-        return self._streams_of.get(instance, frozenset())
 
     def inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
         """The fields of every stream, given those of the streams that enter."""
         if self._inside is None or self._inside[0] != entering:
-            found = self._find_inside(entering, state, watch)
+            inside = self._find_inside(entering, state, watch)
             if any(watch.parked(slot.instance) for slot in self.active):
                 # Valid for this batch only.
-                return found
-            self._inside = (dict(entering), found)
+                return inside
+            self._inside = (dict(entering), inside)
         return self._inside[1]
 
     def _find_inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
@@ -124,17 +118,18 @@ class Layout:
             if slot.state is SlotState.FAILED:
                 continue
             outputs[slot.instance] = {}
-            unable[slot.instance] = watch.parked(slot.instance)
-            if not unable[slot.instance]:
-                watch.running(slot.instance)
-                found = _output_schemas(self.behaviours[slot.instance], takes, state.of(slot.instance))
-                if isinstance(found, str):
-                    unable[slot.instance] = found
-                else:
-                    outputs[slot.instance] = found
-                    known |= {Port(slot.instance, port): schema for port, schema in found.items()}
+            if why := watch.parked(slot.instance):
+                unable[slot.instance] = why
+                continue
+            watch.running(slot.instance)
+            schemas = _output_schemas(self.behaviours[slot.instance], takes, state.of(slot.instance))
+            if isinstance(schemas, str):
+                unable[slot.instance] = schemas
+            else:
+                outputs[slot.instance] = schemas
+                known |= {Port(slot.instance, port): schema for port, schema in schemas.items()}
         watch.idle()
-        return Inside(inputs=inputs, outputs=outputs, unable={each: why for each, why in unable.items() if why})
+        return Inside(inputs=inputs, outputs=outputs, unable=unable)
 
 
 def _part_layouts(layout: Layout) -> Iterator[PartLayout]:
@@ -142,19 +137,19 @@ def _part_layouts(layout: Layout) -> Iterator[PartLayout]:
     place = {instance: at for at, part in enumerate(layout.parts) for instance in part.instances}
 
     def by_part(members: Iterable[T], instance: Callable[[T], int]) -> list[list[T]]:
-        found: list[list[T]] = [[] for _ in layout.parts]
-        for each in members:
-            if (at := place.get(instance(each))) is not None:
-                found[at].append(each)
-        return found
+        parts: list[list[T]] = [[] for _ in layout.parts]
+        for member in members:
+            if (at := place.get(instance(member))) is not None:
+                parts[at].append(member)
+        return parts
 
     slots = by_part((*layout.active, *layout.failed), lambda slot: slot.instance)
-    entering = by_part((each.origin for each in plan.ingress), lambda origin: origin.instance)
+    entering = by_part((ingress.origin for ingress in plan.ingress), lambda origin: origin.instance)
     leaving = by_part(layout.leaving, lambda origin: origin.instance)
     deliveries = by_part(plan.deliveries, lambda delivery: delivery.instance)
     forwards = by_part(plan.forwards, lambda forward: forward.instance)
     for at, part in enumerate(layout.parts):
-        tenants = {each.tenant for each in deliveries[at]}
+        tenants = {delivery.tenant for delivery in deliveries[at]}
         made = (layout.behaviours[slot.instance] for slot in slots[at] if slot.state is SlotState.ACTIVE)
         yield PartLayout(
             # Who reads a stream in another job is not known here.
@@ -164,24 +159,24 @@ def _part_layouts(layout: Layout) -> Iterator[PartLayout]:
             entering=tuple(entering[at]),
             slots=tuple(slots[at]),
             leaving=tuple(leaving[at]),
-            is_whole=any(isinstance(each, ActingBehaviour) and each.whole for each in made),
+            is_whole=any(isinstance(behaviour, ActingBehaviour) and behaviour.whole for behaviour in made),
         )
 
 
 def by_port(slot: Slot) -> dict[str, list[tuple[Port, int]]]:
     """The streams that enter at each input port, in the order in which the slot takes their events, and how often."""
-    found: dict[str, list[tuple[Port, int]]] = {}
+    streams: dict[str, list[tuple[Port, int]]] = {}
     for edge in slot.inputs:
-        found.setdefault(edge.port, []).append((edge.origin, edge.times))
-    return found
+        streams.setdefault(edge.port, []).append((edge.origin, edge.times))
+    return streams
 
 
 def _takes(slot: Slot, known: Schemas) -> dict[str, pa.Schema]:
     schemas = {port: [known[origin] for origin, _ in edges if origin in known] for port, edges in by_port(slot).items()}
     return {
-        port: marked(shared(found), [name for at, name in slot.json_fields if at == port])
-        for port, found in schemas.items()
-        if found
+        port: marked(shared(entering), [name for at, name in slot.json_fields if at == port])
+        for port, entering in schemas.items()
+        if entering
     }
 
 
@@ -190,12 +185,12 @@ def _output_schemas(
 ) -> Mapping[str, pa.Schema] | str:
     """The fields that a behaviour emits for an empty batch; or what is wrong with them."""
     token = state.mark()
-    found: dict[str, pa.Schema] = {}
+    outputs: dict[str, pa.Schema] = {}
     try:
         for port, schema in takes.items():
             for name, emission in behaviour(port, nothing(schema), state).items():
                 given = emission.rows.schema.remove_metadata()
-                if not found.setdefault(name, given).equals(given):
+                if not outputs.setdefault(name, given).equals(given):
                     return f"the task emits other fields at port {name!r} for input port {port!r} than for other ports"
     except NoBehaviour as error:
         return reason_of(error)
@@ -203,7 +198,7 @@ def _output_schemas(
         return f"{reason_of(error)}; raised for an empty batch, which every task has to take"
     finally:
         state.rollback(token)
-    return found
+    return outputs
 
 
 _MOST_LAYOUTS = 64
@@ -225,7 +220,7 @@ def brought(begun: Iterable[Entry], before: Plan | None) -> Iterator[StateImport
     here = before.instances if before is not None else frozenset()
     for entry in begun:
         # An instance that returns and never left goes on as it is.
-        yield from (each for each in entry.plan.imports if each.job != entry.plan.job or each.instance not in here)
+        yield from (wish for wish in entry.plan.imports if wish.job != entry.plan.job or wish.instance not in here)
 
 
 _UNCHANGED = "why its state could not be transformed, in group "
@@ -309,16 +304,16 @@ def _transformed(
 
 def _content(state: InstanceStates, instance: int) -> dict[int, Overlay]:
     """The state of an instance by key group, with what is staged."""
-    found: dict[int, Overlay] = {group: dict(items) for group, items in state.kept.get(instance, {}).items()}
+    content: dict[int, Overlay] = {group: dict(items) for group, items in state.kept.get(instance, {}).items()}
     for group, overlay in state.of(instance).changes().items():
-        found.setdefault(group, {}).update(overlay)
-    return found
+        content.setdefault(group, {}).update(overlay)
+    return content
 
 
 def cuts_at(layout: Layout, end: Offset) -> Iterator[Cut]:
     """The cuts that are aligned at the end of a batch. A switch takes none."""
     # Instances whose streams enter over a bridge have their states in the other job.
-    elsewhere = {each.instance for each in layout.entry.plan.ingress if isinstance(each.supply, Bridged)}
+    elsewhere = {ingress.instance for ingress in layout.entry.plan.ingress if isinstance(ingress.supply, Bridged)}
     for name, streams in sorted(end.cuts.items()):
         if is_switch(name):
             continue
@@ -332,19 +327,19 @@ def cuts_at(layout: Layout, end: Offset) -> Iterator[Cut]:
 
 def cut_markers(layout: Layout, cuts: Sequence[Cut], state: InstanceStates) -> Iterator[EmittedEvents]:
     """The markers, which follow the events of every stream that leaves a part with a cut."""
-    forwarded = dict.fromkeys(each.origin for each in layout.entry.plan.forwards)
+    forwarded = dict.fromkeys(forward.origin for forward in layout.entry.plan.forwards)
     for cut in cuts:
-        for origin in forwarded:
-            if origin.instance in cut.instances:
-                yield EmittedEvents(
-                    origin=origin, first=state.of(origin.instance).advance(origin.port, 1), marker=cut.name
-                )
+        yield from _marked((origin for origin in forwarded if origin.instance in cut.instances), cut.name, state)
 
 
 def switch_markers(entries: Sequence[Entry], state: InstanceStates) -> Iterator[EmittedEvents]:
     """The markers of switches, at the place where their plans take effect."""
-    for switch in (each for entry in entries if (each := entry.plan.switch) is not None):
-        for origin in switch.announces:
-            yield EmittedEvents(
-                origin=origin, first=state.of(origin.instance).advance(origin.port, 1), marker=switch.marker
-            )
+    for entry in entries:
+        if (switch := entry.plan.switch) is not None:
+            yield from _marked(switch.announces, switch.marker, state)
+
+
+def _marked(origins: Iterable[Port], marker: str, state: InstanceStates) -> Iterator[EmittedEvents]:
+    for origin in origins:
+        first = state.of(origin.instance).advance(origin.port, 1)
+        yield EmittedEvents(origin=origin, first=first, marker=marker)

@@ -190,11 +190,11 @@ class StateRoom:
         if self._held >= most and self._staged:
             # Now it is worth to count.
             self._held = self._before + sum(
-                growth.size - self._sizes.get(each, 0) for each, (growth, _) in self._staged.items()
+                growth.size() - self._sizes.get(instance, 0) for instance, (growth, _) in self._staged.items()
             )
         if self._held < most:
             return self._limits.state_bytes
-        new = (growth for each, (growth, _) in self._staged.items() if not self._sizes.get(each))
+        new = (growth for instance, (growth, _) in self._staged.items() if not self._sizes.get(instance))
         states = len(self._sizes) + sum(growth.most > 0 for growth in new)
         return min(self._limits.state_bytes, most // max(1, states))
 
@@ -215,13 +215,13 @@ def newest_dead(dead: Sequence[Dead], *, most: int = MOST_DEAD, most_bytes: int 
     """The last dead letters of one task; of the first that is kept perhaps only its last events, but one at least."""
     kept: list[Dead] = []
     left = most_bytes
-    for each in reversed(dead[-most:]):
-        size, count = each.events.nbytes, each.events.num_rows
+    for letter in reversed(dead[-most:]):
+        size, count = letter.events.nbytes, letter.events.num_rows
         if size > left:
             fit = count * left // size
             if fit or not kept:
-                kept.append(replace(each, events=each.events.slice(count - max(1, fit))))
+                kept.append(replace(letter, events=letter.events.slice(count - max(1, fit))))
             break
         left -= size
-        kept.append(each)
+        kept.append(letter)
     return kept[::-1]

@@ -16,7 +16,7 @@ import traceback
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -109,26 +109,22 @@ class TaskInput:
 
     def names(self) -> list[EventName]:
         """The name of each event."""
-        names: list[EventName] = []
-        for cause in [cause for run in self._runs for cause in run.stream.causes.tolist()]:
-            again = bool(names) and names[-1][0] == cause
-            names.append((cause, names[-1][1] + 1 if again else 0))
-        return names
+        return [(cause, place) for cause, group in groupby(self.causes().tolist()) for place, _ in enumerate(group)]
 
     def parked(self, instance: int, reasons: Sequence["Reason"]) -> tuple[Dead, ...]:
         """Dead letters of events. Neighbours with the same port and reason share one."""
-        found: list[Dead] = []
+        letters: list[Dead] = []
         at = 0
         while at < len(reasons):
             first, reason, trace = reasons[at]
             begun = at
             while at < len(reasons) and reasons[at] == (first + at - begun, reason, trace):
                 at += 1
-            found += [
+            letters += [
                 Dead(instance=instance, port=run.port, reason=reason, events=run.stream.rows, traceback=trace)
                 for run in self.between(first, first + at - begun)
             ]
-        return tuple(found)
+        return tuple(letters)
 
 
 class Reason(NamedTuple):
@@ -181,7 +177,7 @@ class TaskRun:
         else:
             self._in_calls()
         emitted = {
-            port: joined([each[port] for each in self._emitted if port in each and len(each[port])], schema)
+            port: joined([streams[port] for streams in self._emitted if port in streams and len(streams[port])], schema)
             for port, schema in self.outputs.items()
         }
         return TaskOutcome(emitted, self.taken.parked(self.instance, self._parked))
@@ -194,8 +190,7 @@ class TaskRun:
 
     def _park_rest(self, at: int, error: Exception) -> bool:
         """Park an event and all after it if none of them is to blame; False if one is."""
-        blameless = isinstance(error, OutsideUnreachable)
-        if blameless:
+        if blameless := isinstance(error, OutsideUnreachable):
             self._park_from(at, reason_of(error))
         return blameless
 
@@ -264,8 +259,7 @@ class TaskRun:
         """Park an event; True if the rest was parked with it."""
         self._raised.append(type(error))
         self._parked.append(Reason(at, reason_of(error)))
-        hopeless = at == _HOPELESS - 1 and len(self._raised) == _HOPELESS and len(set(self._raised)) == 1
-        if hopeless:
+        if hopeless := at == _HOPELESS - 1 and len(self._raised) == _HOPELESS and len(set(self._raised)) == 1:
             self._park_from(at + 1, reason_of(error))
         return hopeless
 
@@ -279,14 +273,14 @@ class TaskRun:
             for run in self.taken.between(first, end):
                 emissions = self._called(run, at, refused)
                 at += len(run.stream)
-                emitted.append({port: self._caused(port, each, run.stream) for port, each in emissions.items()})
+                emitted.append({port: self._caused(port, emission, run.stream) for port, emission in emissions.items()})
             if self.state.growth.exceeds(self.room.most, token):
                 raise StateFull(self.room.reason)  # noqa: TRY301 - undone like all other errors
         except Exception as error:  # noqa: BLE001 - a task may raise anything, and its events are parked then
             self.state.rollback(token)
             # Its frames would keep the events in memory.
             return error.with_traceback(None)
-        streams = [stream for each in emitted for stream in each.values()]
+        streams = [stream for by_port in emitted for stream in by_port.values()]
         size = sum([stream.rows.get_total_buffer_size() for stream in streams])
         if size > _FEW_BYTES or end - first < len(self.taken):
             # It takes longer to ask for, but does not count what is only beside the events in the same buffers.
@@ -300,12 +294,8 @@ class TaskRun:
         if isinstance(self.behaviour, RefusingBehaviour):
             emission, refusals = self.behaviour.take(run.stream.rows)
             owner = self.behaviour.owner
-            refused += [
-                Reason(
-                    at + each.at, sound(each.reason), CodeTraceback(owner, each.traceback) if each.traceback else None
-                )
-                for each in refusals
-            ]
+            for place, reason, trace in refusals:
+                refused.append(Reason(at + place, sound(reason), CodeTraceback(owner, trace) if trace else None))
             return {"out": emission}
         if isinstance(self.behaviour, ActingBehaviour) and self._names is not None:
             names = self._names.between(at, at + len(run.stream))

@@ -35,6 +35,8 @@ from secrets import token_hex
 from types import TracebackType
 from typing import NamedTuple, Self
 
+import msgspec
+
 from bridge.files import link_whole, make_folder
 from engine.behaviour import EventName
 from engine.plan import Limits
@@ -107,15 +109,8 @@ def judge(batch: int, deaths: Sequence[Death], hang: float) -> list[TaskVerdict]
             reason = _KILLED
         else:
             continue
-        verdicts.append(
-            TaskVerdict(
-                batch=batch,
-                instance=instance,
-                event=event,
-                reason=reason,
-                traceback=hung[-1].traceback if hung else "",
-            )
-        )
+        trace = hung[-1].traceback if hung else ""
+        verdicts.append(TaskVerdict(batch=batch, instance=instance, event=event, reason=reason, traceback=trace))
     return verdicts
 
 
@@ -144,10 +139,8 @@ class Attempt:
         # A traceback is written after the mapped page.
         os.lseek(self._file, _PROGRESS.size, os.SEEK_SET)
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_DATA)
-        most = self._limits.memory
-        resource.setrlimit(
-            resource.RLIMIT_DATA, (most if self._hard == resource.RLIM_INFINITY else min(most, self._hard), self._hard)
-        )
+        most = self._limits.memory if self._hard == resource.RLIM_INFINITY else min(self._limits.memory, self._hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, self._hard))
         return self
 
     def __exit__(
@@ -171,16 +164,14 @@ class Attempt:
         convicted = self._convicted.get(instance, {})
         if event is None or not convicted:
             return convicted.get(event, "")
-        last = max((each for each in convicted if each is not None), default=event)
+        last = max((known for known in convicted if known is not None), default=event)
         if len(convicted) >= MOST_VERDICTS and event > last:
             return f"{_AFTER}: {convicted[last]}"
         return convicted.get(event, "")
 
     def running(self, instance: int, event: EventName | None = None) -> None:
         """Note that an instance begins to run, with one event or with many."""
-        self._progress[:] = (
-            _PROGRESS.pack(_WITH_MANY, instance, 0, 0) if event is None else _PROGRESS.pack(_WITH_ONE, instance, *event)
-        )
+        self._progress[:] = _PROGRESS.pack(_WITH_ONE if event else _WITH_MANY, instance, *(event or (0, 0)))
         now = time.monotonic()
         if now - self._armed > _REARM * self._limits.hang:
             self._armed = now
@@ -215,11 +206,7 @@ class Attempt:
 
 def verdicts(folder: Path, batch: int) -> list[TaskVerdict]:
     """The verdicts on a batch. They are kept until the next batch is recorded."""
-    found = []
-    for path in _files(folder, _VERDICT, batch):
-        content = json.loads(path.read_bytes())
-        found.append(TaskVerdict(**{**content, "event": None if content["event"] is None else tuple(content["event"])}))
-    return found
+    return [msgspec.json.decode(path.read_bytes(), type=TaskVerdict) for path in _files(folder, _VERDICT, batch)]
 
 
 def _write(folder: Path, verdict: TaskVerdict) -> None:

@@ -67,7 +67,7 @@ class Worker:
         entry = self._folder.entry(span.end.entry)
         portion = Portion(division=entry.division, shard=shard)
         # What a job with fewer shards than before keeps of the others is of no use any more.
-        self._kept = {each: kept for each, kept in self._kept.items() if each < shards}
+        self._kept = {number: kept for number, kept in self._kept.items() if number < shards}
         begun = list(self._begun(span))
         state = self._state_before(batch, portion)
         with Attempt(self._folder.attempts_of(shard), batch, entry.plan.limits) as attempt:
@@ -98,8 +98,8 @@ class Worker:
                 self._kept[shard] = _Kept(state, portion.division)
         return portion.is_all or self._store.complete(batch, shards)
 
-    def _check(self, batch: int, found: RecordFile, span: Span) -> None:
-        if (found.header.start, found.header.end) != span:
+    def _check(self, batch: int, file: RecordFile, span: Span) -> None:
+        if (file.header.start, file.header.end) != span:
             raise WrongRecord(
                 f"the record of batch {batch} in {self._folder.path} covers other positions than the batch; "
                 "restore the whole folder from one backup"
@@ -110,30 +110,25 @@ class Worker:
         return self._folder.is_stopped() or self._folder.made_at() != self._made_at
 
     def _state_before(self, batch: int, portion: Portion) -> InstanceStates:
-        kept = self._kept.get(portion.shard)
-        if kept is None or kept.state.version >= batch:
-            kept = None
-        if portion.is_all:
-            if kept is None or isinstance(kept.state, ShardStates):
+        state, division = self._kept.get(portion.shard) or (None, portion.division)
+        if state is None or state.version >= batch or isinstance(state, ShardStates) == portion.is_all:
+            if portion.is_all:
                 return self._store.state(batch)
-            kept.state.discard()
-            self._store.catch_up(kept.state, batch)
-            return kept.state
-        if kept is not None and isinstance(kept.state, ShardStates) and self._catches_up(kept, batch, portion):
-            return kept.state
+        elif not isinstance(state, ShardStates):
+            self._store.catch_up(state, batch)
+            return state
+        elif self._catches_up(state, division, batch, portion):
+            return state
         return self._store.shard_state(batch, portion.shard, portion.owns)
 
-    def _catches_up(self, kept: "_Kept", batch: int, portion: Portion) -> bool:
+    def _catches_up(self, state: ShardStates, division: Division, batch: int, portion: Portion) -> bool:
         """Bring the state of a shard to a batch from the records since; False if it has another part by now."""
-        division = kept.division
 
         def stays(header: Header) -> bool:
             nonlocal division
             before, division = division, self._folder.entry(header.end.entry).division
             return before.moves_nothing(division)
 
-        state = kept.state
-        assert isinstance(state, ShardStates)  # noqa: S101 - for the type checker
         return self._store.catch_up_shard(state, batch, stays) and division.moves_nothing(portion.division)
 
     def _made_behaviours(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
@@ -158,8 +153,8 @@ class Worker:
 
 def imported(root: Path, wanted: Iterable[StateImport]) -> Iterator[Table]:
     """The states of instances at cuts of other jobs. Those of one cut are read together, from the same records."""
-    for (job, batch), each in _by_batch(root, wanted).items():
-        yield RecordStore(job_folder(root, job).records).state_at(batch, each)
+    for (job, batch), instances in _by_batch(root, wanted).items():
+        yield RecordStore(job_folder(root, job).records).state_at(batch, instances)
 
 
 def check_imports(root: Path, wanted: Iterable[StateImport]) -> None:
@@ -174,12 +169,12 @@ class NoCut(LookupError):
 def _by_batch(root: Path, wanted: Iterable[StateImport]) -> dict[tuple[str, int], set[int]]:
     """The instances whose states are wanted, by job and by the batch of the cut."""
     kept: dict[str, list[KeptCut]] = {}
-    found: dict[tuple[str, int], set[int]] = {}
-    for each in wanted:
-        if each.job not in kept:
-            kept[each.job] = job_folder(root, each.job).cuts.all()
-        parts = (cut for cut in kept[each.job] if cut.name == each.cut and each.instance in cut.instances)
+    instances: dict[tuple[str, int], set[int]] = {}
+    for wish in wanted:
+        if wish.job not in kept:
+            kept[wish.job] = job_folder(root, wish.job).cuts.all()
+        parts = (cut for cut in kept[wish.job] if cut.name == wish.cut and wish.instance in cut.instances)
         if (part := next(parts, None)) is None:
-            raise NoCut(f"job {each.job!r} keeps no state of instance {each.instance} at the cut {each.cut!r}")
-        found.setdefault((each.job, part.batch), set()).add(each.instance)
-    return found
+            raise NoCut(f"job {wish.job!r} keeps no state of instance {wish.instance} at the cut {wish.cut!r}")
+        instances.setdefault((wish.job, part.batch), set()).add(wish.instance)
+    return instances

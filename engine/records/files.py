@@ -18,11 +18,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain, groupby
 from os import SEEK_END
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 from zlib import crc32
 
 import msgspec
@@ -31,22 +31,23 @@ import pyarrow as pa
 from bridge import PositionsGone, SpoolClosed, SpoolDamaged
 from bridge.spools.log import packed, unpacked
 from bridge.wire import Birth
-from engine.offset import Offset
 from engine.plan import Port, is_switch
-from engine.records.record import CodeTraceback, Cut, Dead, EmittedEvents, Image, InstanceMeter, Record, Table
+from engine.records.record import (
+    BatchRecord,
+    CodeTraceback,
+    Dead,
+    EmittedEvents,
+    Image,
+    InstanceMeter,
+    Record,
+    RecordPart,
+    ShardPart,
+    Table,
+)
 from engine.records.state import NUMBERS, packed_number, unpacked_number
 
 RECORD_VERSION = 1
 """The version of the format."""
-
-
-class RecordPart(NamedTuple):
-    """The place of a part: after the header, or at a place in the file of a shard."""
-
-    first: int
-    size: int
-    checksum: int
-    shard: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,42 +75,16 @@ class DeadPart:
     traceback: CodeTraceback | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """A record without state and events, read first by `RecordFile`. The fields are those of `Record`."""
-
-    batch: int
-    start: Offset
-    end: Offset
-    dropped: tuple[int, ...]
-    changes: RecordPart
-    opened: tuple[tuple[Port, int], ...]
-    emitted: tuple[EmittedPart, ...]
-    dead: tuple[DeadPart, ...]
-    meters: Mapping[int, InstanceMeter]
-    cuts: tuple[Cut, ...]
-    imaged: Mapping[int, RecordPart]
-    base: int
-    credit: int
-    shards: tuple["ShardPart", ...] = ()
-    """The states and the CPU of each shard, if the batch had several."""
-    grouped: Mapping[int, int] = field(default_factory=dict)
-    sizes: Mapping[int, int] = field(default_factory=dict)
-    waiting: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardPart:
-    """The state that one shard of a batch changed, and its work."""
-
-    changes: RecordPart
-    imaged: Mapping[int, RecordPart]
-    credit: int
-    cpu_ns: int = 0
-    """The CPU of its tasks."""
-
-
+Header: TypeAlias = BatchRecord[RecordPart, EmittedPart, DeadPart, RecordPart]
+"""A record without state and events, read first by `RecordFile`."""
 _pack = msgspec.msgpack.Encoder().encode
+T = TypeVar("T")
+
+
+def _like(kind: type[T], other: object, **changes: object) -> T:
+    """A record with the fields of one of another kind, but for some."""
+    same = {each.name: getattr(other, each.name) for each in fields(cast("Any", kind)) if each.name not in changes}
+    return kind(**same, **changes)
 
 
 def written_record(record: Record) -> bytes:
@@ -123,48 +98,28 @@ def written_record(record: Record) -> bytes:
         end += len(content)
         return RecordPart(end - len(content), len(content), crc32(content))
 
-    header = msgspec.json.encode(
-        Header(
-            batch=record.batch,
-            start=record.start,
-            end=record.end,
-            dropped=record.dropped,
-            changes=part(_pack(record.changes)),
-            imaged={group: part(_pack(image)) for group, image in record.imaged.items()},
-            opened=record.opened,
-            emitted=tuple(
-                EmittedPart(
-                    origin=each.origin,
-                    first=each.first,
-                    count=each.count,
-                    marker=each.marker,
-                    events=None if each.events is None else part(packed(each.events)),
-                    births=each.births,
-                )
-                for each in record.emitted
-            ),
-            dead=tuple(
-                DeadPart(
-                    instance=each.instance,
-                    port=each.port,
-                    # An exception's message may be unencodable, which must not fail the batch.
-                    reason=each.reason.encode(errors="replace").decode(),
-                    count=each.events.num_rows,
-                    events=part(packed(each.events)),
-                    traceback=each.traceback,
-                )
-                for each in record.dead
-            ),
-            meters=record.meters,
-            grouped=record.grouped,
-            sizes=record.sizes,
-            cuts=record.cuts,
-            waiting=record.waiting,
-            base=record.base,
-            credit=record.credit,
-        )
+    header: Header = _like(
+        BatchRecord,
+        record,
+        changes=part(_pack(record.changes)),
+        imaged={group: part(_pack(image)) for group, image in record.imaged.items()},
+        emitted=tuple(
+            _like(EmittedPart, emitted, events=None if emitted.events is None else part(packed(emitted.events)))
+            for emitted in record.emitted
+        ),
+        dead=tuple(
+            _like(
+                DeadPart,
+                letter,
+                # An exception's message may be unencodable, which must not fail the batch.
+                reason=letter.reason.encode(errors="replace").decode(),
+                count=letter.events.num_rows,
+                events=part(packed(letter.events)),
+            )
+            for letter in record.dead
+        ),
     )
-    return _framed(header, parts)
+    return _framed(msgspec.json.encode(header), parts)
 
 
 def written_whole(header: Header, common: Image) -> bytes:
@@ -198,63 +153,27 @@ class RecordFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _damage_named(path), path.open("rb") as file:
+        with damage_named(path, FileNotFoundError), path.open("rb") as file:
             begin = file.read(_AT_ONCE)
-            found = _LINE.match(begin)
-            if found is None:
+            line = _LINE.match(begin)
+            if line is None:
                 raise RecordDamaged("it does not begin like a record")
-            version, header_bytes, parts_bytes = (int(each) for each in found.groups()[:3])
+            version, header_bytes, parts_bytes = map(int, line.groups()[:3])
             if version != RECORD_VERSION:
                 raise RecordDamaged(f"it has version {version}, but this Braid reads version {RECORD_VERSION}")
-            self._parts = found.end() + header_bytes
+            self._parts = line.end() + header_bytes
             """Where the parts begin."""
             if file.seek(0, SEEK_END) != self._parts + parts_bytes:
                 raise RecordDamaged("it is shorter or longer than its first line says")
-            header = begin[found.end() : self._parts]
+            header = begin[line.end() : self._parts]
             if self._parts > len(begin):
                 header += _read(file, len(begin), self._parts - len(begin))
-            _check(header, int(found[4], 16))
-            self.header = _HEADER.decode(header)
-
-    def record(self) -> Record:
-        """The whole record."""
-        header = self.header
-        return Record(
-            batch=header.batch,
-            start=header.start,
-            end=header.end,
-            dropped=header.dropped,
-            changes=self._all_changes(),
-            opened=header.opened,
-            emitted=self.emitted(),
-            dead=self.dead(),
-            meters=header.meters,
-            grouped=header.grouped,
-            sizes=header.sizes,
-            cuts=header.cuts,
-            waiting=header.waiting,
-            imaged=self._all_images(),
-            base=header.base,
-            credit=header.credit,
-        )
+            _check(header, int(line[4], 16))
+            self.header: Header = _HEADER.decode(header)
 
     def changes(self) -> Table:
         """The state that the batch changed, without that of its shards if it had several."""
         return self.table(self.header.changes)
-
-    def _all_changes(self) -> Table:
-        found = {instance: dict(groups) for instance, groups in self.changes().items()}
-        for shard in self.header.shards:
-            for instance, groups in self.table(shard.changes).items():
-                found.setdefault(instance, {}).update(groups)
-        return found
-
-    def _all_images(self) -> Mapping[int, Image]:
-        found: dict[int, Image] = {}
-        for imaged in (self.header.imaged, *(shard.imaged for shard in self.header.shards)):
-            for group, part in imaged.items():
-                found[group] = {**found.get(group, {}), **self.image_in(part)}
-        return found
 
     def table(self, part: RecordPart) -> Table:
         """A part with changes of states."""
@@ -280,15 +199,9 @@ class RecordFile:
             return ()
         with self._opened() as file:
             read = (
-                EmittedEvents(
-                    origin=each.origin,
-                    first=each.first,
-                    events=None if each.events is None else self._events(file, each.events),
-                    marker=each.marker,
-                    births=each.births,
-                )
-                for each in self.header.emitted
-                if origin in {None, each.origin}
+                _like(EmittedEvents, part, events=part.events and unpacked(self._part(file, part.events)))
+                for part in self.header.emitted
+                if origin in {None, part.origin}
             )
             return tuple(read if not self.header.shards else _joined(read))
 
@@ -297,24 +210,12 @@ class RecordFile:
         if not self.header.dead:
             return ()
         with self._opened() as file:
-            return tuple(
-                Dead(
-                    instance=each.instance,
-                    port=each.port,
-                    reason=each.reason,
-                    events=self._events(file, each.events),
-                    traceback=each.traceback,
-                )
-                for each in self.header.dead
-            )
+            return tuple(_like(Dead, part, events=unpacked(self._part(file, part.events))) for part in self.header.dead)
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
-        with _damage_named(self.path), self.path.open("rb") as file:
+        with damage_named(self.path, FileNotFoundError), self.path.open("rb") as file:
             yield file
-
-    def _events(self, file: BinaryIO, part: RecordPart) -> pa.RecordBatch:
-        return unpacked(self._part(file, part))
 
     def _part(self, file: BinaryIO, part: RecordPart) -> bytes:
         if part.shard is None:
@@ -334,18 +235,18 @@ def _joined(emitted: Iterable[EmittedEvents]) -> Iterator[EmittedEvents]:
     """What shards emitted at a port as one, because each becomes a message at least."""
     for _, group in groupby(emitted, key=_alike):
         parts = list(group)
-        rows = [each.events for each in parts if each.events is not None]
+        rows = [part.events for part in parts if part.events is not None]
         if len(rows) < 2:  # noqa: PLR2004 - one needs no other
             yield from parts
             continue
-        births = tuple(birth for each in parts for birth in each.births)
+        births = tuple(birth for part in parts for birth in part.births)
         yield replace(parts[0], events=pa.concat_batches(rows), births=births)
 
 
 def _alike(emitted: EmittedEvents) -> object:
     """What is equal for neighbours that can be joined."""
-    fields = emitted.marker if emitted.events is None else emitted.events.schema.serialize().to_pybytes()
-    return emitted.origin, fields, bool(emitted.births)
+    shape = emitted.marker if emitted.events is None else emitted.events.schema.serialize().to_pybytes()
+    return emitted.origin, shape, bool(emitted.births)
 
 
 def shard_path(path: Path, shard: int) -> Path:
@@ -363,26 +264,21 @@ def _check(content: bytes, checksum: int) -> None:
         raise RecordDamaged("a checksum does not match")
 
 
-@contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except (RecordDamaged, msgspec.MsgspecError, pa.ArrowException, OSError) as error:
-        raise RecordDamaged(f"{path} cannot be read: {error}; restore it") from error
-
-
 DAMAGE = (RecordDamaged, SpoolDamaged, SpoolClosed, PositionsGone, OSError)
 """The exceptions for damaged or missing files and full disks. They are retried, since an operator may fix the cause."""
 
 
+_UNREADABLE = (RecordDamaged, msgspec.MsgspecError, pa.ArrowException, KeyError, TypeError, ValueError, OSError)
+
+
 @contextmanager
-def damage_named(path: Path) -> Iterator[None]:
-    """Raise read errors within the context as damage of this file of a job."""
+def damage_named(path: Path, *but: type[Exception]) -> Iterator[None]:
+    """Raise read errors within the context as damage of this file of a job, but for some."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, OSError) as error:
+    except but:
+        raise
+    except _UNREADABLE as error:
         raise RecordDamaged(f"{path} cannot be read: {error}; restore it") from error
 
 
@@ -397,58 +293,56 @@ def whole_record(files: Sequence[RecordFile]) -> bytes:
     emitted = tuple(_emitted_parts(files, common))
     header = replace(
         first,
-        dropped=tuple(sorted({each for header in (first, *others) for each in header.dropped})),
+        dropped=tuple(sorted({instance for header in (first, *others) for instance in header.dropped})),
         emitted=emitted,
         dead=tuple(_dead_parts(files)),
         meters=_summed_meters(file.header.meters for file in files),
         # A key group is one shard's.
-        grouped=dict(sorted(each for file in files for each in file.header.grouped.items())),
+        grouped=dict(sorted(count for file in files for count in file.header.grouped.items())),
         sizes=dict(sum((Counter(file.header.sizes) for file in files), Counter[int]())),
         base=min(file.header.base for file in files),
         credit=0,
         shards=tuple(_shard_part(file, shard) for shard, file in enumerate(files)),
     )
-    return written_whole(header, {each: {k: v for k, v in items.items() if v} for each, items in common.items()})
+    return written_whole(
+        header, {instance: {k: v for k, v in items.items() if v} for instance, items in common.items()}
+    )
 
 
 def _emitted_parts(files: Sequence[RecordFile], common: dict[int, dict[bytes, bytes]]) -> Iterator[EmittedPart]:
     """What all shards emitted, numbered through: the markers of switches, all events, the markers of cuts."""
     # Only the first shard has markers.
-    marked = [each for each in files[0].header.emitted if each.marker]
+    marked = [part for part in files[0].header.emitted if part.marker]
     events: dict[Port, list[EmittedPart]] = {}
     for shard, file in enumerate(files):
-        for each in file.header.emitted:
-            if each.events is not None:
-                part = replace(each, events=file.in_whole(each.events, shard))
-                events.setdefault(each.origin, []).append(part)
+        for part in file.header.emitted:
+            if part.events is not None:
+                placed = replace(part, events=file.in_whole(part.events, shard))
+                events.setdefault(part.origin, []).append(placed)
     ordered = [
-        *(each for each in marked if is_switch(each.marker)),
+        *(part for part in marked if is_switch(part.marker)),
         *chain.from_iterable(events.values()),
-        *(each for each in marked if not is_switch(each.marker)),
+        *(part for part in marked if not is_switch(part.marker)),
     ]
     next_numbers: dict[Port, int] = {}
-    for each in files[0].header.emitted:
+    for part in files[0].header.emitted:
         # The first shard left the number as if it were alone.
-        next_numbers.setdefault(each.origin, each.first)
-    for each in ordered:
-        number = next_numbers.get(each.origin)
+        next_numbers.setdefault(part.origin, part.first)
+    for part in ordered:
+        number = next_numbers.get(part.origin)
         if number is None:
-            number = _kept_number(common, each.origin)
-        yield replace(each, first=number)
-        next_numbers[each.origin] = number + each.count
+            kept = common.get(part.origin.instance, {}).get(part.origin.port.encode())
+            number = 0 if kept is None else unpacked_number(kept)
+        yield replace(part, first=number)
+        next_numbers[part.origin] = number + part.count
     for origin, number in next_numbers.items():
         common.setdefault(origin.instance, {})[origin.port.encode()] = packed_number(number)
 
 
-def _kept_number(common: Mapping[int, Mapping[bytes, bytes]], origin: Port) -> int:
-    kept = common.get(origin.instance, {}).get(origin.port.encode())
-    return 0 if kept is None else unpacked_number(kept)
-
-
 def _dead_parts(files: Sequence[RecordFile]) -> Iterator[DeadPart]:
     for shard, file in enumerate(files):
-        for each in file.header.dead:
-            yield replace(each, events=file.in_whole(each.events, shard))
+        for part in file.header.dead:
+            yield replace(part, events=file.in_whole(part.events, shard))
 
 
 def _shard_part(file: RecordFile, shard: int) -> ShardPart:
@@ -462,9 +356,7 @@ def _shard_part(file: RecordFile, shard: int) -> ShardPart:
 
 
 def _summed_meters(meters: Iterable[Mapping[int, InstanceMeter]]) -> dict[int, InstanceMeter]:
-    found: dict[int, InstanceMeter] = {}
-    for each in meters:
-        for instance, meter in each.items():
-            before = found.get(instance, InstanceMeter())
-            found[instance] = before + meter
-    return found
+    total: dict[int, InstanceMeter] = {}
+    for instance, meter in chain.from_iterable(shard.items() for shard in meters):
+        total[instance] = total.get(instance, InstanceMeter()) + meter
+    return total

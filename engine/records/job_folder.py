@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+import msgspec
+
 from bridge.files import Steps, make_folder, no_steps, sync_folder, write_whole
 from engine.offset import Offset
 from engine.plan import Entry
@@ -107,6 +109,11 @@ class PlannedEnds:
         return self._folder / f"{batch:020d}"
 
 
+def numbered(folder: Path) -> list[int]:
+    """The numbers that name files of a folder, in order."""
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
+
+
 _LONGEST_NAME = 200
 
 
@@ -154,24 +161,24 @@ class JobFolder:
     def entries(self, first: int) -> list[Entry]:
         """The entries of the log from a number on."""
         # If a crash interrupted the making of the job, there is no folder.
-        paths = self.plans.iterdir() if self.plans.is_dir() else ()
-        numbers = sorted(int(path.name) for path in paths if path.name.isdigit())
+        numbers = numbered(self.plans) if self.plans.is_dir() else ()
         return [self.entry(number) for number in numbers if number >= first]
 
     def forget_entries(self, before: int) -> None:
         """Remove the entries before a number."""
         # The oldest first, so that a crash leaves no gap.
-        for path in sorted(path for path in self.plans.iterdir() if path.name.isdigit() and int(path.name) < before):
-            path.unlink()
+        for number in numbered(self.plans):
+            if number < before:
+                (self.plans / f"{number:08d}").unlink()
 
     def begin_run(self) -> int:
         """Begin a run of the job, and return its number, which is unique."""
-        last = max((int(path.name) for path in self.runs.iterdir() if path.name.isdigit()), default=0)
-        write_whole(self.runs / f"{last + 1:08d}", b"")
-        for path in self.runs.iterdir():
-            if path.name.isdigit() and int(path.name) <= last:
-                path.unlink()
-        return last + 1
+        before = numbered(self.runs)
+        run = max(before, default=0) + 1
+        write_whole(self.runs / f"{run:08d}", b"")
+        for number in before:
+            (self.runs / f"{number:08d}").unlink()
+        return run
 
     def is_stopped(self) -> bool:
         """True if the job was stopped, so that a restarted host does not run it."""
@@ -199,7 +206,7 @@ class JobFolder:
         if not path.exists():
             return {}
         with damage_named(path):
-            return {stream: int(position) for stream, position in json.loads(path.read_bytes()).items()}
+            return msgspec.json.decode(path.read_bytes(), type=dict[str, int])
 
     def save_gone(self, gone: Mapping[str, int]) -> None:
         """Skip the events before some positions, even in a batch that is already planned."""

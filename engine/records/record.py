@@ -6,7 +6,7 @@ and a repeated batch that finds it computes nothing.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -18,6 +18,10 @@ Table: TypeAlias = Mapping[int, Mapping[int, Mapping[bytes, bytes | None]]]
 """State by instance, key group and key; or a change of it, in which None deletes a key."""
 Image: TypeAlias = Mapping[int, Mapping[bytes, bytes]]
 """The whole content of a key group, by instance and key."""
+Changes = TypeVar("Changes")
+Emitted = TypeVar("Emitted")
+Letter = TypeVar("Letter")
+Imaged = TypeVar("Imaged")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +92,32 @@ class Cut:
     """The position just after the marker, in each stream of the part."""
 
 
+class RecordPart(NamedTuple):
+    """The place of a part of a record's file: after the header, or at a place in the file of a shard."""
+
+    first: int
+    size: int
+    checksum: int
+    shard: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """The outcome of one batch; made by the kernel, completed by `InstanceStates.settle`."""
+class ShardPart:
+    """The state that one shard of a batch changed, and its work."""
+
+    changes: RecordPart
+    imaged: Mapping[int, RecordPart]
+    credit: int
+    cpu_ns: int = 0
+    """The CPU of its tasks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRecord(Generic[Changes, Emitted, Letter, Imaged]):
+    """The outcome of one batch: a `Record`, or the header of its file, which has places instead of state and events.
+
+    Files have the fields in this order.
+    """
 
     batch: int
     start: Offset
@@ -98,24 +125,34 @@ class Record:
     """The batch covers the events between these two offsets."""
     dropped: tuple[int, ...] = ()
     """Instances whose state is dropped, before any change is applied."""
-    changes: Table = field(default_factory=dict)
+    changes: Changes
     """The result of `InstanceStates.changes`."""
     opened: tuple[tuple[Port, int], ...] = ()
     """If the batch begins a new plan, the next number of each stream that it forwards."""
-    emitted: tuple[EmittedEvents, ...] = ()
-    dead: tuple[Dead, ...] = ()
+    emitted: tuple[Emitted, ...] = ()
+    dead: tuple[Letter, ...] = ()
     meters: Mapping[int, InstanceMeter] = field(default_factory=dict)
-    grouped: Mapping[int, int] = field(default_factory=dict)
-    """In a shard of several, the events that it took of each key group."""
-    sizes: Mapping[int, int] = field(default_factory=dict)
-    """The bytes of each state after the batch, but for small ones."""
     cuts: tuple[Cut, ...] = ()
-    waiting: Mapping[str, int] = field(default_factory=dict)
-    """The streams for which the batch ended early, each with the time when its next event was spooled, in
-    milliseconds."""
-    imaged: Mapping[int, Image] = field(default_factory=dict)
+    imaged: Mapping[int, Imaged]
     """Images of key groups after the batch, which make older records unnecessary for them."""
     base: int = 0
     """The oldest record that the state after this batch is made from."""
     credit: int = 0
     """The bytes changed up to this batch and not yet covered by images. Any worker continues from it."""
+    shards: tuple[ShardPart, ...] = ()
+    """In a file, the states and the CPU of each shard, if the batch had several."""
+    grouped: Mapping[int, int] = field(default_factory=dict)
+    """In a shard of several, the events that it took of each key group."""
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    """The bytes of each state after the batch, but for small ones."""
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    """The streams for which the batch ended early, each with the time when its next event was spooled, in
+    milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(BatchRecord[Table, EmittedEvents, Dead, Image]):
+    """The outcome of one batch; made by the kernel, completed by `InstanceStates.settle`."""
+
+    changes: Table = field(default_factory=dict)
+    imaged: Mapping[int, Image] = field(default_factory=dict)

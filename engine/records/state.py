@@ -29,6 +29,8 @@ KEY_BYTES: Final = 16
 ABSENT: Final = bytes(bytearray(b"absent"))
 """Marks a key that is not staged; None marks a deleted key. Compared by identity, never by content."""
 NOT_KEPT: Final[Mapping[bytes, bytes]] = {}
+Kept: TypeAlias = Mapping[int, Mapping[bytes, bytes]]
+"""What is kept of an instance, by key group and key."""
 
 Overlay: TypeAlias = dict[bytes, bytes | None]
 Change: TypeAlias = tuple[Overlay, bytes, bytes | None]
@@ -38,55 +40,44 @@ Change: TypeAlias = tuple[Overlay, bytes, bytes | None]
 class StateGrowth:
     """The size of a state as its changes are staged and undone; made with the staged state, and part of it."""
 
-    def __init__(
-        self, kept: Mapping[int, Mapping[bytes, bytes]], keys: Overlay, journal: Sequence[Change], size: int
-    ) -> None:
+    def __init__(self, kept: Kept, keys: Overlay, journal: Sequence[Change], size: int) -> None:
         """`size` is that of what is kept, in bytes."""
         self._kept = kept
         self._keys = keys
         self._journal = journal
-        self._most = size
-        """A bound of the size: all that was staged."""
+        self.most = size
+        """A bound of the size, which costs nothing to ask for: all that was staged."""
         self._size = size
         """The size up to a place of the journal."""
         self._counted = 0
 
-    @property
-    def most(self) -> int:
-        """A bound of the size with what is staged, which costs nothing to ask for."""
-        return self._most
-
-    @property
     def size(self) -> int:
         """The size with what is staged."""
-        return self._counted_size()
+        self._size += self._since(self._counted)
+        self._counted = len(self._journal)
+        return self._size
 
     def note(self, size: int, keys: int = 1) -> None:
         """Note that so many bytes are staged for some keys."""
-        self._most += size + KEY_BYTES * keys
+        self.most += size + KEY_BYTES * keys
 
     def undo(self, token: int) -> None:
         """Note that the changes since a mark are about to be undone."""
         if token < self._counted:
-            self._size = self._counted_size() - self._since(token)
+            self._size = self.size() - self._since(token)
             self._counted = token
 
     def exceeds(self, most: int, token: int) -> bool:
         """True if the state has more than so many bytes, and has grown since a mark."""
         # Nearly always known from the bound.
-        return self._most > most and self._counted_size() > most and self._since(token) > 0
-
-    def _counted_size(self) -> int:
-        self._size += self._since(self._counted)
-        self._counted = len(self._journal)
-        return self._size
+        return self.most > most and self.size() > most and self._since(token) > 0
 
     def _since(self, token: int) -> int:
         """The bytes by which the state of keys has grown since a mark."""
         changed: Overlay = {}
         for overlay, key, before in islice(self._journal, token, None):
-            if overlay is self._keys and key not in changed:
-                changed[key] = before
+            if overlay is self._keys:
+                changed.setdefault(key, before)
         return sum(
             _weight(key, self._keys[key])
             - _weight(key, self._kept.get(crc32(key) % GROUPS, NOT_KEPT).get(key) if before is ABSENT else before)
@@ -115,7 +106,7 @@ def packed_key(key: tuple[Any, ...]) -> bytes:
     True
     """
     if float in map(type, key):
-        key = tuple(_NAN if each != each else each + 0.0 if type(each) is float else each for each in key)  # noqa: PLR0124 - only NaN differs from itself
+        key = tuple(_NAN if value != value else value + 0.0 if type(value) is float else value for value in key)  # noqa: PLR0124 - only NaN differs from itself
     return _pack(key)
 
 
@@ -145,11 +136,10 @@ def packed_value(value: Any) -> bytes:
 class Staged:
     """The state of one instance as a batch sees it; made by `InstanceStates.of`, used by behaviours and the kernel.
 
-    Changes lie over the kept state until `InstanceStates.settle`, and a journal can undo them before. Methods whose
-    names end in `many` take and return packed keys and values.
+    Changes lie over the kept state until `InstanceStates.settle`, and a journal can undo them before.
     """
 
-    def __init__(self, kept: Mapping[int, Mapping[bytes, bytes]], size: int = 0) -> None:
+    def __init__(self, kept: Kept, size: int = 0) -> None:
         """`size` is that of what is kept, in bytes."""
         self._kept = kept
         self._keys: Overlay = {}
@@ -160,8 +150,13 @@ class Staged:
 
     def get(self, key: tuple[Any, ...]) -> Any:
         """The value of a key; None if there is none."""
-        value = self._got(packed_key(key))
+        value = self.packed(packed_key(key))
         return None if value is None else _unpack(value)
+
+    def packed(self, key: bytes) -> bytes | None:
+        """The packed value of a packed key."""
+        value = self._keys.get(key, ABSENT)
+        return self._kept.get(crc32(key) % GROUPS, NOT_KEPT).get(key) if value is ABSENT else value
 
     def put(self, key: tuple[Any, ...], value: Any) -> None:
         """Set the value of a key."""
@@ -171,24 +166,16 @@ class Staged:
         """Delete a key."""
         self._put(self._keys, packed_key(key), None)
 
-    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        """The value of each key."""
-        got = self._got
-        return [got(key) for key in keys]
-
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Set the value of each key, or delete the key if it is None. For a repeated key, the last value counts."""
-        self.growth.note(sum(map(len, keys)) + sum([len(each) for each in values if each]), len(keys))
+        """Set the packed value of each packed key, or delete it if that is None. Of a repeated key, the last counts."""
+        self.growth.note(sum(map(len, keys)) + sum([len(value) for value in values if value]), len(keys))
         before = map(self._keys.get, keys, repeat(ABSENT))
         self._journal.extend(zip(repeat(self._keys), keys, before))
         self._keys.update(zip(keys, values, strict=True))
 
     def number(self, port: str) -> int:
         """The number of the next event of a port."""
-        key = port.encode()
-        value = self._numbers.get(key, ABSENT)
-        if value is ABSENT:
-            value = self._kept.get(NUMBERS, NOT_KEPT).get(key)
+        value = self._noted(port.encode())
         return 0 if value is None else int(_unpack(value))
 
     def advance(self, port: str, count: int) -> int:
@@ -200,11 +187,7 @@ class Staged:
 
     def note(self, name: str) -> bytes:
         """What is noted of the instance as a whole; empty if nothing is."""
-        key = _NOTE + name.encode()
-        value = self._numbers.get(key, ABSENT)
-        if value is ABSENT:
-            value = self._kept.get(NUMBERS, NOT_KEPT).get(key)
-        return value or b""
+        return self._noted(_NOTE + name.encode()) or b""
 
     def put_note(self, name: str, value: bytes) -> None:
         """Note something of the instance as a whole; no bytes remove a note."""
@@ -213,8 +196,8 @@ class Staged:
     def notes(self, prefix: str) -> dict[str, bytes]:
         """The notes whose names begin with a prefix."""
         begin = _NOTE + prefix.encode()
-        found = {**self._kept.get(NUMBERS, NOT_KEPT), **self._numbers}
-        return {key[len(_NOTE) :].decode(): value for key, value in found.items() if value and key.startswith(begin)}
+        noted = {**self._kept.get(NUMBERS, NOT_KEPT), **self._numbers}
+        return {key[len(_NOTE) :].decode(): value for key, value in noted.items() if value and key.startswith(begin)}
 
     def mark(self) -> int:
         """A token of the current state, for `rollback`."""
@@ -255,11 +238,9 @@ class Staged:
         """The key groups with staged changes."""
         return {crc32(key) % GROUPS for key in self._keys}
 
-    def _got(self, key: bytes) -> bytes | None:
-        value = self._keys.get(key, ABSENT)
-        if value is ABSENT:
-            return self._kept.get(crc32(key) % GROUPS, NOT_KEPT).get(key)
-        return value
+    def _noted(self, key: bytes) -> bytes | None:
+        value = self._numbers.get(key, ABSENT)
+        return self._kept.get(NUMBERS, NOT_KEPT).get(key) if value is ABSENT else value
 
     def _put(self, overlay: Overlay, key: bytes, value: bytes | None) -> None:
         self.growth.note(len(key) + len(value or b""))
@@ -295,7 +276,7 @@ class InstanceStates:
         self._staged: dict[int, Staged] = {}
 
     @property
-    def kept(self) -> Mapping[int, Mapping[int, Mapping[bytes, bytes]]]:
+    def kept(self) -> Mapping[int, Kept]:
         """The whole state, without staged changes."""
         return self._kept
 
@@ -308,9 +289,7 @@ class InstanceStates:
         self._kept = kept
         for instance, groups in kept.items():
             for group, items in groups.items():
-                size = _size_of(items)
-                self._weigh(group, size)
-                self._count(instance, group, size)
+                self._grow(instance, group, _size_of(items))
         self._since = dict.fromkeys(self._bytes, base)
 
     def of(self, instance: int) -> Staged:
@@ -331,8 +310,8 @@ class InstanceStates:
 
     def changes(self) -> Table:
         """The staged changes of this batch, for its record."""
-        found = {instance: staged.changes() for instance, staged in self._staged.items()}
-        return {instance: groups for instance, groups in found.items() if groups}
+        changes = {instance: staged.changes() for instance, staged in self._staged.items()}
+        return {instance: groups for instance, groups in changes.items() if groups}
 
     def discard(self) -> None:
         """Discard the staged changes."""
@@ -385,8 +364,7 @@ class InstanceStates:
             added = cast("Mapping[bytes, bytes]", overlay)
             items.update(added)
             size = _size_of(added)
-            self._weigh(group, size)
-            self._count(instance, group, size)
+            self._grow(instance, group, size)
             return size
         changed = more = 0
         for key, value in overlay.items():
@@ -400,11 +378,11 @@ class InstanceStates:
             changed += KEY_BYTES + len(key) + len(value)
             more += len(value) - len(before) if before is not None else KEY_BYTES + len(key) + len(value)
             items[key] = value
-        self._weigh(group, more)
-        self._count(instance, group, more)
+        self._grow(instance, group, more)
         return changed
 
-    def _count(self, instance: int, group: int, more: int) -> None:
+    def _grow(self, instance: int, group: int, more: int) -> None:
+        self._weigh(group, more)
         if group != NUMBERS:
             self._sizes[instance] += more
 
@@ -459,27 +437,29 @@ class ShardStates(InstanceStates):
 
     def settle(self, record: Record) -> Record:
         """Apply a shard's record; returns it with its images, and with the numbers and notes as it leaves them."""
-        noted = {each: groups[NUMBERS] for each, groups in record.changes.items() if NUMBERS in groups}
-        changes = {
-            instance: {group: items for group, items in groups.items() if group != NUMBERS}
-            for instance, groups in record.changes.items()
-        }
+        noted = {instance: groups[NUMBERS] for instance, groups in record.changes.items() if NUMBERS in groups}
         common = self._common(record, noted)
-        settled = super().settle(replace(record, changes={each: groups for each, groups in changes.items() if groups}))
+        own = (
+            (instance, {group: items for group, items in groups.items() if group != NUMBERS})
+            for instance, groups in record.changes.items()
+        )
+        settled = super().settle(replace(record, changes={instance: groups for instance, groups in own if groups}))
         return replace(settled, imaged={**settled.imaged, NUMBERS: common})
 
     def _common(self, record: Record, noted: Mapping[int, Mapping[bytes, bytes | None]]) -> Image:
         """All numbers and notes from the first shard, and only new notes from the others."""
         if self.shard:
-            notes = {each: {k: v or b"" for k, v in items.items() if is_note(k)} for each, items in noted.items()}
-            return {each: items for each, items in notes.items() if items}
-        before = {each: groups[NUMBERS] for each, groups in self._kept.items() if NUMBERS in groups}
+            notes = {
+                instance: {k: v or b"" for k, v in items.items() if is_note(k)} for instance, items in noted.items()
+            }
+            return {instance: items for instance, items in notes.items() if items}
+        before = {instance: groups[NUMBERS] for instance, groups in self._kept.items() if NUMBERS in groups}
         after: dict[int, dict[bytes, bytes]] = {
-            each: dict(items) for each, items in before.items() if each not in record.dropped
+            instance: dict(items) for instance, items in before.items() if instance not in record.dropped
         }
         for instance, items in noted.items():
             after.setdefault(instance, {}).update({key: value or b"" for key, value in items.items()})
-        return {each: {key: value for key, value in items.items() if value} for each, items in after.items()}
+        return {instance: {key: value for key, value in items.items() if value} for instance, items in after.items()}
 
     def _weigh(self, group: int, more: int) -> None:
         if group != NUMBERS:

@@ -5,12 +5,13 @@ may read.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TypeAlias, cast
 
 from bridge.files import Steps, link_whole, no_steps, sync_folder
 from engine.records.files import Header, RecordDamaged, RecordFile, shard_path, whole_record, written_record
-from engine.records.job_folder import PlannedEnds
+from engine.records.job_folder import PlannedEnds, numbered
 from engine.records.record import Record, Table
 from engine.records.state import NUMBERS, InstanceStates, ShardStates
 
@@ -19,10 +20,7 @@ Owns: TypeAlias = Callable[[int, int], bool]
 
 
 class RecordStore:
-    """The folder of a job's records, named by their batches, without gaps.
-
-    Workers write, the job's host prunes, and any process may read.
-    """
+    """The folder of a job's records."""
 
     def __init__(self, folder: Path, *, step: Steps = no_steps) -> None:
         self._folder = folder
@@ -44,18 +42,17 @@ class RecordStore:
     def find_shard(self, batch: int, shard: int) -> RecordFile | None:
         """The record of one shard of a batch; None if there is none."""
         path = shard_path(self._path(batch), shard)
-        if not path.exists():
-            return None
-        return RecordFile(path)
+        return RecordFile(path) if path.exists() else None
 
     def complete(self, batch: int, shards: int) -> bool:
         """Make the record of a batch whole if all its shards have theirs; False if one is missing."""
-        if not all(shard_path(self._path(batch), shard).exists() for shard in range(shards)):
+        path = self._path(batch)
+        parts = [shard_path(path, shard) for shard in range(shards)]
+        if not all(map(Path.exists, parts)):
             return False
         # Their writers may have died before the names were durable.
-        sync_folder(self._path(batch).parent / "shards")
-        files = [RecordFile(shard_path(self._path(batch), shard)) for shard in range(shards)]
-        link_whole(self._path(batch), whole_record(files), self._step)
+        sync_folder(parts[0].parent)
+        link_whole(path, whole_record(list(map(RecordFile, parts))), self._step)
         return True
 
     def find(self, batch: int) -> RecordFile | None:
@@ -66,11 +63,11 @@ class RecordStore:
         # Usually it is not there yet, and a check costs less than a failed open.
         if not path.exists():
             return None
-        found = RecordFile(path)
+        file = RecordFile(path)
         # Its writer may have died before the name was durable, and the batch is about to be committed because of it.
         sync_folder(self._folder)
-        self._latest = found
-        return found
+        self._latest = file
+        return file
 
     def file(self, batch: int) -> RecordFile:
         """A record to be read in parts."""
@@ -79,13 +76,9 @@ class RecordStore:
         except FileNotFoundError as error:
             raise RecordDamaged(f"{self._path(batch)} is missing; restore it") from error
 
-    def read(self, batch: int) -> Record:
-        """A whole record."""
-        return self.file(batch).record()
-
     def batches(self) -> range:
         """The batches that have a record."""
-        batches = sorted(int(path.name) for path in self._folder.iterdir() if path.name.isdigit())
+        batches = numbered(self._folder)
         return range(batches[0], batches[-1] + 1) if batches else range(0)
 
     def state(self, before: int) -> InstanceStates:
@@ -115,8 +108,7 @@ class RecordStore:
 
     def shard_state(self, before: int, shard: int, owns: Owns) -> ShardStates:
         """The part of a shard in the state at the beginning of a batch."""
-        state = ShardStates(shard)
-        base = self.base(before - 1)
+        state, base = ShardStates(shard), self.base(before - 1)
         state.restore(before - 1, _read_states(map(self.file, range(base, before)), owns), base)
         return state
 
@@ -166,8 +158,9 @@ class RecordStore:
             # The oldest first, so that a crash leaves no gap.
             self._step("remove")
             path = self._path(batch)
-            for shard in reversed(range(_shards_beside(path))):
-                shard_path(path, shard).unlink()
+            # The last first, so that a crash leaves no gap here either.
+            for part in reversed(list(takewhile(Path.exists, (shard_path(path, shard) for shard in count())))):
+                part.unlink()
             self.ends.forget(batch)
             path.unlink(missing_ok=True)
 
@@ -188,11 +181,10 @@ class RecordStore:
                 for instance, groups in file.changes().items()
                 if only is None or instance in only
             }
-            for group in file.header.imaged:
-                if newest[group] == batch:
-                    for instance, items in file.image(group).items():
-                        if only is None or instance in only:
-                            changes.setdefault(instance, {})[group] = items
+            for group in (group for group in file.header.imaged if newest[group] == batch):
+                for instance, items in file.image(group).items():
+                    if only is None or instance in only:
+                        changes.setdefault(instance, {})[group] = items
             _follow(state, file.header, changes)
 
     def _path(self, batch: int) -> Path:
@@ -201,14 +193,6 @@ class RecordStore:
 
 def _follow(state: InstanceStates, header: Header, changes: Table) -> None:
     state.follow(header.batch, dropped=header.dropped, changes=changes, imaged=header.imaged, credit=header.credit)
-
-
-def _shards_beside(path: Path) -> int:
-    """The number of shards whose records are beside the record of a batch."""
-    shards = 0
-    while shard_path(path, shards).exists():
-        shards += 1
-    return shards
 
 
 _States: TypeAlias = dict[int, dict[int, dict[bytes, bytes]]]
@@ -231,9 +215,9 @@ def _read_states(files: Iterable[RecordFile], owns: Owns) -> _States:
                 groups.pop(NUMBERS, None)
         for imaged in (header.imaged, *(shard.imaged for shard in header.shards)):
             for group, part in imaged.items():
-                _add(kept, {each: {group: items} for each, items in file.image_in(part).items()}, owns)
-    found = {each: {group: items for group, items in groups.items() if items} for each, groups in kept.items()}
-    return {each: groups for each, groups in found.items() if groups}
+                _add(kept, {instance: {group: items} for instance, items in file.image_in(part).items()}, owns)
+    filled = {instance: {group: items for group, items in groups.items() if items} for instance, groups in kept.items()}
+    return {instance: groups for instance, groups in filled.items() if groups}
 
 
 def _add(kept: _States, table: Table, owns: Owns) -> None:

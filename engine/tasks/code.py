@@ -1,12 +1,12 @@
 """Code: a task that runs Python source which a tenant published."""
 
 import keyword
-from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, model_validator
 
 from dags import Config, Effect, Kind, Outside, Read, Schema, Schemas, TaskType
+from engine.tasks.parse import extended
 
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 Target = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.\[\]:-]{1,260}:[1-9][0-9]{0,4}$")]
@@ -61,22 +61,8 @@ class CodeConfig(Config):
     _outside: Outside | None = PrivateAttr(None)
 
     @property
-    def path(self) -> str:
-        """The path of the source on this machine, in a worker."""
-        return self._in_host.code(self.digest)
-
-    @property
-    def wheel_paths(self) -> tuple[str, ...]:
-        """The paths of its wheels on this machine, in a worker."""
-        return tuple(map(self._in_host.wheel, self.wheels))
-
-    @property
-    def is_vouched(self) -> bool:
-        """Whether an operator vouches for it at this moment, in a worker. It then runs in the worker itself."""
-        return self._in_host.vouched(self.owner, self.digest, self.entry, self.per)
-
-    @property
-    def _in_host(self) -> Outside:
+    def in_host(self) -> Outside:
+        """What the host of a worker knows of its source, wheels, vouchers and addresses."""
         if self._outside is None:
             raise LookupError(f"the source {self.digest} is found only in a host's worker, which has its plan")
         return self._outside
@@ -101,33 +87,25 @@ class ConnectingCodeConfig(CodeConfig):
     connects: Annotated[tuple[Target, ...], Field(min_length=1, max_length=_MOST_TARGETS)]
     """The hosts with ports that it may connect to, as far as tasks may at all."""
 
-    def addresses(self, host: str) -> Sequence[str]:
-        """The addresses of a host that it may connect to, in a worker. Raises OSError if it may not."""
-        return self._in_host.addresses(host)
+
+_Code = TypeVar("_Code", bound=CodeConfig)
 
 
 def _reads(config: CodeConfig) -> tuple[Read, ...]:
-    return tuple(
-        Read(at=f"input/in/{name}", field=name, kinds=frozenset({kind})) for name, kind in config.input.needed.items()
-    )
+    needed = config.input.needed.items()
+    return tuple(Read(at=f"input/in/{name}", field=name, kinds=frozenset({kind})) for name, kind in needed)
 
 
 def _given(config: CodeConfig, inputs: Schemas) -> Schemas:
-    found = inputs["in"] if config.output.rest else Schema.of()
+    passed = inputs["in"] if config.output.rest else Schema.of()
     for name in config.output.drop:
-        found = found.without(name)
-    for name, kind in config.output.fields.items():
-        found = found.plus(name, kind)
-    return {"out": found}
+        passed = passed.without(name)
+    return {"out": extended(passed, config.output.fields)}
 
 
-def _sorted(config: CodeConfig) -> CodeConfig:
+def _sorted(config: _Code) -> _Code:
     output = config.output.model_copy(update={"drop": tuple(sorted(set(config.output.drop)))})
     return config.model_copy(update={"output": output})
-
-
-def _connecting(config: ConnectingCodeConfig) -> ConnectingCodeConfig:
-    return config.model_copy(update={"output": _sorted(config).output})
 
 
 CODE = TaskType(
@@ -140,7 +118,6 @@ CODE = TaskType(
     selectivity="at most one for one",
     normalise=_sorted,
 )
-"""A function of a published source."""
 
 CONNECTING_CODE = TaskType(
     name="connecting_code",
@@ -152,8 +129,7 @@ CONNECTING_CODE = TaskType(
     deterministic=False,
     effect=Effect.READS_OUTSIDE,
     selectivity="at most one for one",
-    normalise=_connecting,
+    normalise=_sorted,
 )
-"""A function of a published source that asks others."""
 
 CODE_TYPES = (CODE, CONNECTING_CODE)

@@ -14,7 +14,6 @@ _SOURCE = TaskType(
     inputs=(),
     selectivity="all events of the source",
 )
-"""A registered source, by name."""
 
 
 class OutputConfig(Config):
@@ -30,8 +29,6 @@ OUTPUT = TaskType(
     selectivity="delivers all",
 )
 """The dataflow's output. Delivery is per dataflow, so the task itself has no effect and may be shared."""
-
-END_TYPES = (_SOURCE, OUTPUT)
 
 
 class PiVieteConfig(Config):
@@ -54,7 +51,6 @@ PI_VIETE = TaskType(
     sets=lambda _config: ("pi",),
     output_schema=_pi,
 )
-"""Pi by Viète's product, once per event."""
 
 
 class NoopConfig(Config):
@@ -62,7 +58,6 @@ class NoopConfig(Config):
 
 
 NOOP = TaskType(name="noop", summary="Passes every event on unchanged.", config=NoopConfig, sets=sets_nothing)
-"""Passes events on."""
 
 _OPMW = "opmw:"
 
@@ -84,12 +79,7 @@ def step_type(name: str) -> TaskType[StepConfig]:
     )
 
 
-def _resolved(name: str) -> TaskType[StepConfig] | None:
-    return step_type(name) if name != _OPMW else None
-
-
-OPMW = Namespace(_OPMW, _resolved)
-"""The steps of published workflow templates, with a type for each kind of component."""
+OPMW = Namespace(_OPMW, lambda name: step_type(name) if name != _OPMW else None)
 
 _OPMW_JOIN = "opmw-join:"
 
@@ -110,10 +100,6 @@ def join_ports(count: int) -> tuple[str, ...]:
     return tuple(f"in{number}" for number in range(1, count + 1))
 
 
-def _joined(config: JoinStepConfig) -> Ports:
-    return Ports(inputs=join_ports(config.inputs))
-
-
 def join_step_type(name: str) -> TaskType[JoinStepConfig]:
     """The type of a workflow template's steps that join their inputs, by its full name."""
     return TaskType(
@@ -121,7 +107,7 @@ def join_step_type(name: str) -> TaskType[JoinStepConfig]:
         summary="A step of a published workflow template that needs all its inputs. The first events of all inputs "
         "make one set, the second events the next, and so on. It emits one event per complete set.",
         config=JoinStepConfig,
-        ports=_joined,
+        ports=lambda config: Ports(inputs=join_ports(config.inputs)),
         output_schema=_pi,
         state=State.STREAM,
         state_change=FieldFates(StateFate.KEPT, inputs=None),
@@ -130,11 +116,4 @@ def join_step_type(name: str) -> TaskType[JoinStepConfig]:
     )
 
 
-def _join_resolved(name: str) -> TaskType[JoinStepConfig] | None:
-    return join_step_type(name) if name != _OPMW_JOIN else None
-
-
-OPMW_JOIN = Namespace(_OPMW_JOIN, _join_resolved)
-"""Steps that run once per complete set of their inputs, with a type for each kind of component."""
-
-COMPUTE_TYPES = (PI_VIETE, NOOP)
+OPMW_JOIN = Namespace(_OPMW_JOIN, lambda name: join_step_type(name) if name != _OPMW_JOIN else None)

@@ -137,8 +137,8 @@ def _parser() -> "Lark":
     def joined(operator: str) -> Callable[..., Node]:
         def join(*operands: Node) -> Node:
             flat: list[Node] = []
-            for each in operands:
-                flat += each.operands if isinstance(each, Call) and each.operator == operator else (each,)
+            for operand in operands:
+                flat += operand.operands if isinstance(operand, Call) and operand.operator == operator else (operand,)
             return Call(operator, tuple(flat))
 
         return join
@@ -199,7 +199,7 @@ def written(node: Node) -> str:
         return node.name if plain else '"{}"'.format(node.name.replace('"', '""'))
     if isinstance(node, Value):
         return _literal(node.value)
-    operands = [f"({written(each)})" if isinstance(each, Call) else written(each) for each in node.operands]
+    operands = [f"({written(operand)})" if isinstance(operand, Call) else written(operand) for operand in node.operands]
     if node.operator == "is null":
         return f"{operands[0]} is null"
     if node.operator == "in":
@@ -220,10 +220,10 @@ def suited(node: Node, schema: Schema) -> Node:
 
     Raises `Unsuitable` if an operator cannot take its operands, or the result is not true or false.
     """
-    found, kind = typed(node, schema)
+    checked, kind = typed(node, schema)
     if kind is not Kind.BOOLEAN:
         raise _unsuitable(f"the expression is of kind {kind}", "make it true or false, for example by a comparison")
-    return found
+    return checked
 
 
 def typed(node: Node, schema: Schema) -> tuple[Node, Kind]:
@@ -232,7 +232,7 @@ def typed(node: Node, schema: Schema) -> tuple[Node, Kind]:
         return node, _KINDS[type(node.value)]
     if isinstance(node, Name):
         return node, schema.fields[node.name]
-    operands = [typed(each, schema) for each in node.operands]
+    operands = [typed(operand, schema) for operand in node.operands]
     if node.operator in {"=", "!=", "<", "<=", ">", ">=", "in"}:
         return _compared(node, operands), Kind.BOOLEAN
     kinds = {kind for _, kind in operands}

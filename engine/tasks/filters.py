@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from dags import NUMBER, Config, FieldFates, Kind, Place, Read, Resized, Schema, Schemas, State, StateFate, TaskType
 from dags.task_type import sets_nothing
 from engine.tasks import expressions
+from engine.tasks.code import Digest
 
 Outside = Literal["drop", "null"]
 """For a value that does not pass, make a field null, as in the benchmark, or drop the event."""
@@ -49,7 +50,6 @@ RANGE_FILTER = TaskType(
     reads=lambda config: (Read(at="field", field=config.field, kinds=NUMBER),),
     selectivity=FEWER,
 )
-"""Passes numbers in range."""
 
 
 class MultiRangeFilterConfig(Config):
@@ -90,7 +90,6 @@ MULTI_RANGE_FILTER = TaskType(
     reads=_ranged,
     selectivity=FEWER,
 )
-"""Passes numbers in range, field by field."""
 
 
 class WhereConfig(Config):
@@ -127,7 +126,6 @@ WHERE = TaskType(
     # The copy keeps what was parsed, since the canonical text means the same.
     normalise=lambda config: config.model_copy(update={"expression": expressions.written(config.parsed)}),
 )
-"""Keeps the events that meet a condition."""
 
 
 class GateConfig(Config):
@@ -144,22 +142,11 @@ GATE = TaskType(
     sets=sets_nothing,
     selectivity="one for one, or none",
 )
-"""Opens and closes a path."""
-
-FILTER_TYPES = (
-    RANGE_FILTER,
-    MULTI_RANGE_FILTER,
-    WHERE,
-    GATE,
-)
 
 
 Expected = Annotated[int, Field(ge=1, le=100_000_000)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
 _VALUES = frozenset({Kind.STRING, Kind.INTEGER})
-_DIGEST = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
-
-
 MOST_FILTER_BITS: Final = 2**28
 """Bits of one Bloom filter: 32 MiB."""
 _MOST_BITS_TOGETHER: Final = 4 * MOST_FILTER_BITS
@@ -169,7 +156,7 @@ _MOST_MODEL_BITS: Final = 2**24
 
 
 def _check_bits(filters: Iterable["_Sized"], most: int) -> None:
-    bits = sum(each.bits for each in filters)
+    bits = sum(sized.bits for sized in filters)
     if bits > most:
         raise ValueError(
             f"the filter would take {bits / 8e6:,.0f} MB, and may take {most / 8e6:,.0f} MB; expect fewer values, or "
@@ -203,7 +190,7 @@ class Members(_Sized):
     """The members. Numbers are given as texts."""
     file: Place | None = None
     """A file with the text of a model from `bloom_filter_train`."""
-    sha256: _DIGEST | None = None
+    sha256: Digest | None = None
     """The SHA-256 digest of the file in hexadecimal digits. It makes the config complete."""
 
     @model_validator(mode="after")
@@ -259,7 +246,6 @@ BLOOM_FILTER = TaskType(
     selectivity=FEWER,
     normalise=BloomFilterConfig.sorted,
 )
-"""Passes known values."""
 
 
 class MultiBloomFilterConfig(Config):
@@ -276,10 +262,6 @@ class MultiBloomFilterConfig(Config):
         return self
 
 
-def _all_sorted(config: MultiBloomFilterConfig) -> MultiBloomFilterConfig:
-    return config.model_copy(update={"filters": {name: each.sorted() for name, each in config.filters.items()}})
-
-
 MULTI_BLOOM_FILTER = TaskType(
     name="multi_bloom_filter",
     summary="Makes values of an event null if they are not in their sets, or drops the event.",
@@ -287,9 +269,10 @@ MULTI_BLOOM_FILTER = TaskType(
     sets=lambda config: tuple(config.filters),
     reads=lambda config: tuple(Read(at=f"filters/{name}", field=name, kinds=_VALUES) for name in config.filters),
     selectivity=FEWER,
-    normalise=_all_sorted,
+    normalise=lambda config: config.model_copy(
+        update={"filters": {name: members.sorted() for name, members in config.filters.items()}}
+    ),
 )
-"""Passes known values, field by field."""
 
 
 class BloomFilterTrainConfig(_Sized):
@@ -323,7 +306,6 @@ BLOOM_FILTER_TRAIN = TaskType(
     selectivity="one per full block",
     gathers="every",
 )
-"""Models of sets."""
 
 
 class TrainedBloomFilterConfig(LookedUp):
@@ -344,6 +326,3 @@ TRAINED_BLOOM_FILTER = TaskType(
     state_change=FieldFates(field=StateFate.KEPT, outside=StateFate.KEPT, nulls=StateFate.KEPT),
     selectivity=f"at the port in {FEWER}; none for a model",
 )
-"""Passes the values of the latest model."""
-
-BLOOM_TYPES = (BLOOM_FILTER, MULTI_BLOOM_FILTER, BLOOM_FILTER_TRAIN, TRAINED_BLOOM_FILTER)

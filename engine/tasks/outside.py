@@ -8,9 +8,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
-from dags import Config, Effect, Emission, FieldFates, Kind, Place, Read, Schemas, Secret, State, StateFate, TaskType
+from dags import (
+    Config,
+    Effect,
+    Emission,
+    FieldFates,
+    Kind,
+    Place,
+    Read,
+    Schema,
+    Schemas,
+    Secret,
+    State,
+    StateFate,
+    TaskType,
+)
 from dags.task_type import sets_nothing
-from engine.tasks.parse import TEXT
+from engine.tasks.parse import TEXT, extended, listed
 
 
 def _named(value: Any) -> str | None:
@@ -56,7 +70,7 @@ TABLE_INSERT = TaskType(
     name="table_insert",
     summary="Writes a row to a database table for each event, exactly once. Creates the table if it is missing.",
     config=TableInsertConfig,
-    reads=lambda config: tuple(Read(at=f"fields/{i}", field=field) for i, field in enumerate(config.fields)),
+    reads=lambda config: listed("fields", config.fields),
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
 )
@@ -86,13 +100,6 @@ class TableRangeQueryConfig(Config):
     """The most rows per event. An event that needs more is refused."""
 
 
-def _rows(config: TableRangeQueryConfig, inputs: Schemas) -> Schemas:
-    schema = inputs["in"].only(config.keep)
-    for name, kind in config.columns.items():
-        schema = schema.plus(name, kind)
-    return {"out": schema}
-
-
 TABLE_RANGE_QUERY = TaskType(
     name="table_range_query",
     summary="Reads the rows of a table in which a column is between two bounds from the event.",
@@ -101,9 +108,9 @@ TABLE_RANGE_QUERY = TaskType(
     reads=lambda config: (
         Read(at="low", field=config.low),
         Read(at="high", field=config.high),
-        *(Read(at=f"keep/{i}", field=field) for i, field in enumerate(config.keep)),
+        *listed("keep", config.keep),
     ),
-    output_schema=_rows,
+    output_schema=lambda config, inputs: {"out": extended(inputs["in"].only(config.keep), config.columns)},
     effect=Effect.READS_OUTSIDE,
     deterministic=False,
     emission=Emission.MANY,
@@ -189,9 +196,7 @@ ZIP_FILES = TaskType(
         Read(at="field", field=config.field, kinds=TEXT),
         Read(at="name", field=config.name, kinds=TEXT),
     ),
-    output_schema=lambda _config, inputs: {
-        "out": inputs["in"].only(()).plus("archive", Kind.STRING).plus("files", Kind.INTEGER)
-    },
+    output_schema=lambda _config, _inputs: {"out": Schema.of(archive=Kind.STRING, files=Kind.INTEGER)},
     state=State.STREAM,
     state_change=FieldFates(encoding=StateFate.KEPT, files=StateFate.KEPT),
     selectivity="one event per `files` events",
@@ -241,16 +246,4 @@ class NullSinkConfig(Config):
 
 NULL_SINK = TaskType(
     name="null_sink", summary="Drops its events.", config=NullSinkConfig, sets=sets_nothing, outputs=()
-)
-"""Drops events."""
-
-OUTSIDE_TYPES = (
-    TABLE_INSERT,
-    TABLE_RANGE_QUERY,
-    BLOB_UPLOAD,
-    BLOB_DOWNLOAD,
-    ZIP_FILES,
-    MQTT_PUBLISH,
-    FILE_SINK,
-    NULL_SINK,
 )

@@ -1,16 +1,18 @@
 """Parsing: tasks that make events of texts or texts of events, or that add known fields."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from dags import Config, Emission, Kind, Read, Schema, Schemas, TaskType
+from dags import ANY, NUMBER, Config, Emission, Kind, Read, Schema, Schemas, TaskType
 
 TEXT = frozenset({Kind.STRING, Kind.JSON})
 """The kinds of fields that contain a text."""
+PLAIN = ANY - {Kind.JSON}
+"""The kinds of simple values."""
 TIME, FIELD, VALUE = "time", "field", "value"
 """The fields of a measurement's event, besides those that the config names."""
 
@@ -21,6 +23,16 @@ def _once(*names: str) -> None:
         raise ValueError(f"two fields of the new event would be named {twice[0]!r}; remove one of them")
 
 
+def listed(at: str, fields: Sequence[str], kinds: frozenset[Kind] = ANY, port: str = "in") -> tuple[Read, ...]:
+    """The `reads` of a config field that lists fields of the event."""
+    return tuple(Read(at=f"{at}/{i}", field=field, kinds=kinds, port=port) for i, field in enumerate(fields))
+
+
+def extended(schema: Schema, fields: Mapping[str, Kind]) -> Schema:
+    """The schema with more fields, or with other kinds for existing ones."""
+    return Schema(schema.fields.update(fields))
+
+
 class KeepingConfig(Config):
     """The base of the configs of tasks that make new events."""
 
@@ -29,7 +41,7 @@ class KeepingConfig(Config):
 
     def kept(self) -> tuple[Read, ...]:
         """The same, for a type's `reads`."""
-        return tuple(Read(at=f"keep/{i}", field=name) for i, name in enumerate(self.keep))
+        return listed("keep", self.keep)
 
 
 class _TextConfig(KeepingConfig):
@@ -45,8 +57,7 @@ def _text_reads(config: _TextConfig) -> tuple[Read, ...]:
 
 def _parsed(config: _TextConfig, inputs: Schemas, fields: Mapping[str, Kind]) -> Schemas:
     """The fields that are kept, and those from the text."""
-    kept = {name: inputs["in"].fields[name] for name in config.keep}
-    return {"out": Schema.of({**kept, **fields})}
+    return {"out": extended(inputs["in"].only(config.keep), fields)}
 
 
 class SenmlParseConfig(_TextConfig):
@@ -82,7 +93,6 @@ SENML_PARSE = TaskType(
     emission=Emission.MANY,
     selectivity="one per observed field, or one for one",
 )
-"""Rows of measurements."""
 
 
 class Column(Config):
@@ -105,19 +115,16 @@ class CsvParseConfig(_TextConfig):
         return self
 
 
-def _csv(config: CsvParseConfig, inputs: Schemas) -> Schemas:
-    return _parsed(config, inputs, {column.name: column.kind for column in config.columns})
-
-
 CSV_PARSE = TaskType(
     name="csv_parse",
     summary="Reads a line of CSV in each event. Its columns become fields.",
     config=CsvParseConfig,
     sets=lambda config: tuple(column.name for column in config.columns),
     reads=_text_reads,
-    output_schema=_csv,
+    output_schema=lambda config, inputs: _parsed(
+        config, inputs, {column.name: column.kind for column in config.columns}
+    ),
 )
-"""Lines of CSV."""
 
 
 class FieldsConfig(_TextConfig):
@@ -132,19 +139,14 @@ class FieldsConfig(_TextConfig):
         return self
 
 
-def _fields(config: FieldsConfig, inputs: Schemas) -> Schemas:
-    return _parsed(config, inputs, config.fields)
-
-
 JSON_PARSE = TaskType(
     name="json_parse",
     summary="Reads a JSON object in each event. The members that the config names become fields.",
     config=FieldsConfig,
     sets=lambda config: tuple(config.fields),
     reads=_text_reads,
-    output_schema=_fields,
+    output_schema=lambda config, inputs: _parsed(config, inputs, config.fields),
 )
-"""JSON objects."""
 
 XML_PARSE = TaskType(
     name="xml_parse",
@@ -152,9 +154,8 @@ XML_PARSE = TaskType(
     config=FieldsConfig,
     sets=lambda config: tuple(config.fields),
     reads=_text_reads,
-    output_schema=_fields,
+    output_schema=lambda config, inputs: _parsed(config, inputs, config.fields),
 )
-"""XML documents."""
 
 
 class Measurement(Config):
@@ -180,18 +181,15 @@ class CsvToSenmlConfig(KeepingConfig):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         _once("senml", *self.keep)
-        _once(*(each.name for each in self.measurements))
+        _once(*(measurement.name for measurement in self.measurements))
         if (self.field is None) != (not self.columns):
             raise ValueError("field and columns must be given together; give both for lines of CSV, else neither")
         _once(*self.columns)
         if self.field is not None:
-            for name in (self.time, *(each.name for each in self.measurements)):
+            for name in (self.time, *(measurement.name for measurement in self.measurements)):
                 if name not in self.columns:
                     raise ValueError(f"the line has no column {name!r}; add it to columns")
         return self
-
-
-_SIMPLE = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.FLOAT, Kind.STRING, Kind.TIMESTAMP})
 
 
 def _measured(config: CsvToSenmlConfig) -> tuple[Read, ...]:
@@ -201,11 +199,9 @@ def _measured(config: CsvToSenmlConfig) -> tuple[Read, ...]:
         Read(at="time", field=config.time, kinds=frozenset({Kind.INTEGER, Kind.TIMESTAMP})),
         *(
             Read(
-                at=f"measurements/{i}/name",
-                field=each.name,
-                kinds=frozenset({Kind.INTEGER, Kind.FLOAT}) if each.type == "v" else _SIMPLE,
+                at=f"measurements/{i}/name", field=measurement.name, kinds=NUMBER if measurement.type == "v" else PLAIN
             )
-            for i, each in enumerate(config.measurements)
+            for i, measurement in enumerate(config.measurements)
         ),
         *config.kept(),
     )
@@ -219,7 +215,6 @@ CSV_TO_SENML = TaskType(
     reads=_measured,
     output_schema=lambda config, inputs: {"out": inputs["in"].only(config.keep).plus("senml", Kind.STRING)},
 )
-"""Events as rows of measurements."""
 
 
 _TYPES: dict[Kind, tuple[type, ...]] = {
@@ -266,22 +261,12 @@ class AnnotateConfig(Config):
         return self
 
 
-def _annotated(config: AnnotateConfig, inputs: Schemas) -> Schemas:
-    schema = inputs["in"]
-    for name, kind in config.fields.items():
-        schema = schema.plus(name, kind)
-    return {"out": schema}
-
-
 ANNOTATE = TaskType(
     name="annotate",
     summary="Adds to each event the fields that the config has for its id.",
     config=AnnotateConfig,
     sets=lambda config: tuple(config.fields),
     reads=lambda config: (Read(at="field", field=config.field, kinds=frozenset({Kind.STRING, Kind.INTEGER})),),
-    output_schema=_annotated,
+    output_schema=lambda config, inputs: {"out": extended(inputs["in"], config.fields)},
     selectivity="one for one, or fewer if ids are unknown",
 )
-"""Known fields of an id."""
-
-PARSE_TYPES = (SENML_PARSE, CSV_PARSE, JSON_PARSE, XML_PARSE, CSV_TO_SENML, ANNOTATE)

@@ -7,13 +7,13 @@ event, where a predictor reads it. Any tenant may have written it, so every mode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 import msgspec
 from pydantic import Field, model_validator
 
 from dags import NUMBER, Config, Emission, FieldFates, Kind, Read, Resized, Schema, Schemas, State, StateFate, TaskType
-from engine.tasks.parse import TEXT
+from engine.tasks.parse import TEXT, listed
 from engine.tasks.stream_statistics import Window, key_of
 
 _MOST = 4_000_000
@@ -62,10 +62,10 @@ class DecisionTree:
 
     def __post_init__(self) -> None:
         nodes = len(self.left)
-        if not nodes or {len(each) for each in (self.right, self.field, self.threshold, self.leaf)} != {nodes}:
+        if not nodes or {len(column) for column in (self.right, self.field, self.threshold, self.leaf)} != {nodes}:
             raise ValueError("its lists of nodes are empty or differ in length")
         _check_finite(self.threshold)
-        if not all(0 <= each < len(self.classes) for each in self.leaf):
+        if not all(0 <= index < len(self.classes) for index in self.leaf):
             raise ValueError("the class of a node does not exist")
         for node, (left, right, field) in enumerate(zip(self.left, self.right, self.field, strict=True)):
             if left == right == -1:
@@ -82,7 +82,7 @@ def _check_finite(numbers: Sequence[float]) -> None:
         raise ValueError("it contains a number that is not finite")
 
 
-M = TypeVar("M", LinearRegression, DecisionTree)
+M = TypeVar("M", bound=LinearRegression | DecisionTree)
 
 
 def written(model: LinearRegression | DecisionTree) -> str:
@@ -122,7 +122,7 @@ Fields = Annotated[tuple[str, ...], Field(min_length=1, max_length=250)]
 
 
 def _features(fields: tuple[str, ...]) -> tuple[Read, ...]:
-    return tuple(Read(at=f"fields/{i}", field=field, kinds=NUMBER) for i, field in enumerate(fields))
+    return listed("fields", fields, NUMBER)
 
 
 def _model(_config: Config, _inputs: Schemas) -> Schemas:
@@ -160,7 +160,6 @@ DECISION_TREE_TRAIN = TaskType(
     state=State.STREAM,
     state_change=FieldFates(window=StateFate.KEPT),
 )
-"""Decision trees."""
 
 
 class LinearRegressionTrainConfig(_TrainConfig):
@@ -182,7 +181,6 @@ LINEAR_REGRESSION_TRAIN = TaskType(
     state=State.STREAM,
     state_change=FieldFates(window=StateFate.KEPT),
 )
-"""Linear regressions."""
 
 
 class _ModelConfig(Config):
@@ -195,23 +193,24 @@ class _ModelConfig(Config):
     initial: str | None = None
     """The text of the first model. Without it, the result is null until a model arrives."""
 
+    kind: ClassVar[type[LinearRegression | DecisionTree]]
+    """The kind of the models."""
+
     def reads(self) -> tuple[Read, ...]:
         """The fields that are read at both ports."""
         return *_features(self.fields), Read(at="model", field=self.model, kinds=TEXT, port="model")
 
-    def check_initial(self, kind: type[M], description: str) -> None:
-        """Refuse a first model of another kind."""
-        if self.initial is not None and read_model(self.initial, kind, self.fields) is None:
-            raise ValueError(f"the initial model is of another kind; give a {description}")
+    @model_validator(mode="after")
+    def _begins_with_its_kind(self) -> Self:
+        if self.initial is not None and read_model(self.initial, self.kind, self.fields) is None:
+            raise ValueError(f"the initial model is of another kind; give a {_NAMES[self.kind].replace('_', ' ')}")
+        return self
 
 
 class DecisionTreeClassifyConfig(_ModelConfig):
     """The fields for decision trees, and the first tree."""
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        self.check_initial(DecisionTree, "decision tree")
-        return self
+    kind = DecisionTree
 
 
 DECISION_TREE_CLASSIFY = TaskType(
@@ -225,16 +224,12 @@ DECISION_TREE_CLASSIFY = TaskType(
     state=State.STREAM,
     state_change=FieldFates(fields=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED), initial=StateFate.KEPT),
 )
-"""Classes by decision tree."""
 
 
 class LinearRegressionPredictConfig(_ModelConfig):
     """The fields for linear regressions, and the first regression."""
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        self.check_initial(LinearRegression, "linear regression")
-        return self
+    kind = LinearRegression
 
 
 LINEAR_REGRESSION_PREDICT = TaskType(
@@ -248,7 +243,6 @@ LINEAR_REGRESSION_PREDICT = TaskType(
     state=State.STREAM,
     state_change=FieldFates(fields=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED), initial=StateFate.KEPT),
 )
-"""Numbers by linear regression."""
 
 
 class ErrorEstimateConfig(Config):
@@ -275,14 +269,13 @@ ERROR_ESTIMATE = TaskType(
         Read(at="observed", field=config.observed, kinds=NUMBER),
         Read(at="prediction", field=config.prediction, kinds=NUMBER),
         Read(at="average", field=config.average, kinds=NUMBER, port="average"),
-        *(Read(at=f"by/{i}", field=key, port=port) for port in ("in", "average") for i, key in enumerate(config.by)),
+        *(read for port in ("in", "average") for read in listed("by", config.by, port=port)),
     ),
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("error", Kind.FLOAT)},
     state=State.KEY,
     key_fields=key_of,
     state_change=FieldFates(prediction=StateFate.KEPT),
 )
-"""Errors of predictions."""
 
 
 class AnnotateClassConfig(Config):
@@ -313,14 +306,4 @@ ANNOTATE_CLASS = TaskType(
     state_change=FieldFates(classes=StateFate.KEPT, window=StateFate.KEPT),
     keeps_events=True,
     emission=Emission.MANY,
-)
-"""Classes to learn from."""
-
-PREDICTIVE_TYPES = (
-    DECISION_TREE_TRAIN,
-    LINEAR_REGRESSION_TRAIN,
-    DECISION_TREE_CLASSIFY,
-    LINEAR_REGRESSION_PREDICT,
-    ERROR_ESTIMATE,
-    ANNOTATE_CLASS,
 )

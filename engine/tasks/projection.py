@@ -6,9 +6,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from dags import Config, Emission, Kind, Read, Schema, Schemas, TaskType, Unsuitable
+from dags import Config, Emission, Kind, Read, Schemas, TaskType, Unsuitable
 from engine.tasks import expressions
-from engine.tasks.parse import TEXT, KeepingConfig
+from engine.tasks.parse import TEXT, KeepingConfig, listed
 
 _FieldName = Annotated[str, StringConstraints(min_length=1)]
 
@@ -37,9 +37,9 @@ class ProjectConfig(Config):
 
 
 def _project_reads(config: ProjectConfig) -> tuple[Read, ...]:
-    kept = (Read(at=f"fields/{i}", field=field) for i, field in enumerate(config.fields))
     named = {name: dict.fromkeys(expressions.names(node)) for name, node in config.parsed.items()}
-    return *kept, *(Read(at=f"computed/{name}", field=field) for name, fields in named.items() for field in fields)
+    computed = (Read(at=f"computed/{name}", field=field) for name, fields in named.items() for field in fields)
+    return *listed("fields", config.fields), *computed
 
 
 def _projected(config: ProjectConfig, inputs: Schemas) -> Schemas:
@@ -67,7 +67,6 @@ PROJECT = TaskType(
     output_schema=_projected,
     normalise=_canonical,
 )
-"""Fewer fields, or others."""
 
 
 class UnnestConfig(KeepingConfig):
@@ -85,21 +84,13 @@ class UnnestConfig(KeepingConfig):
         return self
 
 
-def _unnested(config: UnnestConfig, inputs: Schemas) -> Schemas:
-    kept = {name: inputs["in"].fields[name] for name in config.keep}
-    return {"out": Schema.of({**kept, config.field: config.kind})}
-
-
 UNNEST = TaskType(
     name="unnest",
     summary="Emits an event for each item of a JSON array, in its order; the reverse of `accumulate`.",
     config=UnnestConfig,
     sets=lambda config: (config.field,),
     reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT), *config.kept()),
-    output_schema=_unnested,
+    output_schema=lambda config, inputs: {"out": inputs["in"].only(config.keep).plus(config.field, config.kind)},
     emission=Emission.MANY,
     selectivity="one event per item",
 )
-"""Several events of one."""
-
-PROJECTION_TYPES = (PROJECT, UNNEST)

@@ -4,15 +4,13 @@ from typing import Annotated, Protocol, Self
 
 from pydantic import Field, model_validator
 
-from dags import ANY, NUMBER, Config, FieldFates, Kind, Read, Resized, Schemas, State, StateFate, TaskType
+from dags import NUMBER, Config, FieldFates, Kind, Read, Resized, Schemas, State, StateFate, TaskType
 from dags.task_type import Continuation
+from engine.tasks.parse import PLAIN, extended, listed
 
 Window = Annotated[int, Field(ge=1, le=10_000)]
 """A number of events, which the state may have to keep."""
 Key = Annotated[tuple[str, ...], Field(description="The fields of the key; empty for one over the whole stream.")]
-
-PLAIN = ANY - {Kind.JSON}
-"""The kinds of simple values."""
 
 
 class HasKey(Protocol):
@@ -23,17 +21,9 @@ class HasKey(Protocol):
         """The fields."""
 
 
-class HasField(HasKey, Protocol):
-    """A config that names a field too."""
-
-    @property
-    def field(self) -> str:
-        """The field."""
-
-
 def key_reads(config: HasKey) -> tuple[Read, ...]:
     """The fields of the key, for a type's `reads`."""
-    return tuple(Read(at=f"by/{i}", field=key) for i, key in enumerate(config.by))
+    return listed("by", config.by)
 
 
 def key_of(config: HasKey) -> Key:
@@ -41,31 +31,33 @@ def key_of(config: HasKey) -> Key:
     return config.by
 
 
-def _number_reads(config: HasField) -> tuple[Read, ...]:
+class _FieldConfig(Config):
+    """The base of the configs of tasks that work on a field per key."""
+
+    field: str
+    by: Key = ()
+
+
+def _number_reads(config: _FieldConfig) -> tuple[Read, ...]:
     return Read(at="field", field=config.field, kinds=NUMBER), *key_reads(config)
 
 
-def _value_reads(config: HasField) -> tuple[Read, ...]:
+def _value_reads(config: _FieldConfig) -> tuple[Read, ...]:
     return Read(at="field", field=config.field), *key_reads(config)
 
 
-def _as_float(config: HasField, inputs: Schemas) -> Schemas:
+def _as_float(config: _FieldConfig, inputs: Schemas) -> Schemas:
     """The fields of the input, with the config's field as a float."""
     return {"out": inputs["in"].plus(config.field, Kind.FLOAT)}
 
 
-class BlockWindowAverageConfig(Config):
+class BlockWindowAverageConfig(_FieldConfig):
     """The field to average, and the size of a block."""
 
     field: str
     """The number to average."""
-    by: Key = ()
     window: Annotated[int, Field(ge=1)] = 10
     """The number of values in a block."""
-
-
-def _average(config: BlockWindowAverageConfig, inputs: Schemas) -> Schemas:
-    return {"out": inputs["in"].only(config.by).plus(config.field, Kind.FLOAT)}
 
 
 BLOCK_WINDOW_AVERAGE = TaskType(
@@ -76,12 +68,11 @@ BLOCK_WINDOW_AVERAGE = TaskType(
     config=BlockWindowAverageConfig,
     sets=lambda config: (config.field,),
     reads=_number_reads,
-    output_schema=_average,
+    output_schema=lambda config, inputs: {"out": inputs["in"].only(config.by).plus(config.field, Kind.FLOAT)},
     state=State.KEY,
     key_fields=key_of,
     state_change=FieldFates(window=StateFate.KEPT),
 )
-"""The mean of every block of events, per key."""
 
 
 class CountConfig(Config):
@@ -90,30 +81,24 @@ class CountConfig(Config):
     by: Key = ()
 
 
-def _count(config: CountConfig, inputs: Schemas) -> Schemas:
-    return {"out": inputs["in"].only(config.by).plus("count", Kind.INTEGER)}
-
-
 COUNT = TaskType(
     name="count",
     summary="Emits at every event the number of events of its key so far, as the field `count`.",
     config=CountConfig,
     sets=lambda _config: ("count",),
     reads=key_reads,
-    output_schema=_count,
+    output_schema=lambda config, inputs: {"out": inputs["in"].only(config.by).plus("count", Kind.INTEGER)},
     state=State.KEY,
     key_fields=key_of,
     state_change=FieldFates(),
 )
-"""A running count of events, per key."""
 
 
-class KalmanFilterConfig(Config):
+class KalmanFilterConfig(_FieldConfig):
     """The field to smooth, and the variances of process, sensor and first estimate."""
 
     field: str
     """The number to smooth."""
-    by: Key = ()
     process_noise: Annotated[float, Field(ge=0)] = 0.125
     """The variance of the true value's change from event to event."""
     sensor_noise: Annotated[float, Field(gt=0)] = 0.32
@@ -135,15 +120,13 @@ KALMAN_FILTER = TaskType(
     state_change=FieldFates(process_noise=StateFate.KEPT, sensor_noise=StateFate.KEPT, estimated_error=StateFate.KEPT),
     continues=(Continuation("interpolate", same=("field",)),),
 )
-"""A smoothed field."""
 
 
-class InterpolateConfig(Config):
+class InterpolateConfig(_FieldConfig):
     """The field to fill, and the number of values to fill it from."""
 
     field: str
     """The number to fill."""
-    by: Key = ()
     window: Window = 5
     """The number of last values to average."""
 
@@ -160,15 +143,13 @@ INTERPOLATE = TaskType(
     state_change=FieldFates(window=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED)),
     continues=(Continuation("kalman_filter", same=("field",)),),
 )
-"""A field without gaps."""
 
 
-class SecondOrderMomentConfig(Config):
+class SecondOrderMomentConfig(_FieldConfig):
     """The field to measure, and the number of counters."""
 
     field: str
     """The field whose values are compared. Of any kind."""
-    by: Key = ()
     counters: Annotated[int, Field(ge=1, le=512)] = 10
     """The number of counters. The relative error of the estimate is about the square root of 2 / counters."""
 
@@ -185,15 +166,13 @@ SECOND_ORDER_MOMENT = TaskType(
     key_fields=key_of,
     state_change=FieldFates(counters=Resized(grown=StateFate.FRESH, shrunk=StateFate.TRANSFORMED)),
 )
-"""The unevenness of values."""
 
 
-class DistinctApproxCountConfig(Config):
+class DistinctApproxCountConfig(_FieldConfig):
     """The field to count, and the number of buckets."""
 
     field: str
     """The field whose distinct values are counted. Of any kind."""
-    by: Key = ()
     buckets: Annotated[int, Field(ge=16, le=2**21)] = 2**10
     """A power of two. The relative error of the estimate is about 1 / its square root."""
 
@@ -216,7 +195,6 @@ DISTINCT_APPROX_COUNT = TaskType(
     key_fields=key_of,
     state_change=FieldFates(buckets=Resized(grown=StateFate.FRESH, shrunk=StateFate.TRANSFORMED)),
 )
-"""The number of distinct values."""
 
 
 class AccumulateConfig(Config):
@@ -229,16 +207,8 @@ class AccumulateConfig(Config):
     """The number of events that become one."""
 
 
-def _accumulate_reads(config: AccumulateConfig) -> tuple[Read, ...]:
-    fields = (Read(at=f"fields/{i}", field=field, kinds=PLAIN) for i, field in enumerate(config.fields))
-    return *fields, *key_reads(config)
-
-
 def _accumulated(config: AccumulateConfig, inputs: Schemas) -> Schemas:
-    schema = inputs["in"].only(config.by)
-    for field in config.fields:
-        schema = schema.plus(field, Kind.JSON)
-    return {"out": schema}
+    return {"out": extended(inputs["in"].only(config.by), dict.fromkeys(config.fields, Kind.JSON))}
 
 
 ACCUMULATE = TaskType(
@@ -249,21 +219,19 @@ ACCUMULATE = TaskType(
     gathers="window",
     config=AccumulateConfig,
     sets=lambda config: config.fields,
-    reads=_accumulate_reads,
+    reads=lambda config: (*listed("fields", config.fields, PLAIN), *key_reads(config)),
     output_schema=_accumulated,
     state=State.KEY,
     key_fields=key_of,
     state_change=FieldFates(window=StateFate.KEPT),
 )
-"""Several events in one."""
 
 
-class SlidingLinearRegressionConfig(Config):
+class SlidingLinearRegressionConfig(_FieldConfig):
     """The field to predict, and the numbers of values to fit and to predict."""
 
     field: str
     """The number to predict."""
-    by: Key = ()
     train: Annotated[int, Field(ge=2, le=10_000)] = 10
     """The number of last values to fit the line to."""
     predict: Annotated[int, Field(ge=1, le=1_000)] = 10
@@ -284,16 +252,4 @@ SLIDING_LINEAR_REGRESSION = TaskType(
     state=State.KEY,
     key_fields=key_of,
     state_change=FieldFates(train=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED), predict=StateFate.KEPT),
-)
-"""The next values, by a fitted line."""
-
-STATISTICS_TYPES = (
-    BLOCK_WINDOW_AVERAGE,
-    COUNT,
-    KALMAN_FILTER,
-    INTERPOLATE,
-    SECOND_ORDER_MOMENT,
-    DISTINCT_APPROX_COUNT,
-    ACCUMULATE,
-    SLIDING_LINEAR_REGRESSION,
 )

@@ -40,7 +40,6 @@ LINE_PLOT = TaskType(
     key_fields=key_of,
     state_change=FieldFates(window=StateFate.KEPT),
 )
-"""A plot of one line."""
 
 
 class MultiLinePlotConfig(LinePlotConfig):
@@ -58,15 +57,9 @@ MULTI_LINE_PLOT = TaskType(
     gathers="window",
     config=MultiLinePlotConfig,
     sets=lambda _config: ("svg",),
-    reads=lambda config: (
-        *_point(config),
-        Read(at="line", field=config.line, kinds=frozenset({Kind.STRING})),
-    ),
+    reads=lambda config: (*_point(config), Read(at="line", field=config.line, kinds=frozenset({Kind.STRING}))),
     output_schema=_drawn,
     state=State.KEY,
     key_fields=key_of,
     state_change=FieldFates(window=StateFate.KEPT),
 )
-"""A plot of several lines."""
-
-VISUAL_TYPES = (LINE_PLOT, MULTI_LINE_PLOT)

@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from dags import ANY, NUMBER, Config, Emission, FieldFates, Kind, Read, Schema, Schemas, State, StateFate, TaskType
+from engine.tasks.parse import extended
 from engine.tasks.stream_statistics import Key, key_reads
 
 AGGREGATES = ("count", "sum", "mean", "min", "max")
@@ -37,9 +38,7 @@ class TumblingWindowConfig(Config):
 def _summed_up(config: TumblingWindowConfig, inputs: Schemas) -> Schemas:
     kinds = dict.fromkeys(AGGREGATES, Kind.FLOAT) | {"count": Kind.INTEGER}
     whole = Schema.of(window_start=Kind.TIMESTAMP, window_end=Kind.TIMESTAMP, **kinds)
-    for name, kind in inputs["in"].only(config.by).fields.items():
-        whole = whole.plus(name, kind)
-    return {"out": whole, "late": inputs["in"]}
+    return {"out": extended(whole, inputs["in"].only(config.by).fields), "late": inputs["in"]}
 
 
 TUMBLING_WINDOW = TaskType(
@@ -61,9 +60,6 @@ TUMBLING_WINDOW = TaskType(
     state_change=FieldFates(lateness_ms=StateFate.KEPT),
     emission=Emission.MANY,
 )
-"""Summaries of windows."""
-
-WINDOW_TYPES = (TUMBLING_WINDOW,)
 
 
 class _Ids(Config):
@@ -124,10 +120,8 @@ def _reads(config: _Ids) -> tuple[Read, ...]:
 def _merged(config: _Ids, inputs: Schemas) -> Schema:
     schema = inputs["in"]
     if config.observed:
-        kind = schema.fields[config.value]
-        schema = schema.without(config.field).without(config.value)
-        for name in config.observed:
-            schema = schema.plus(name, kind)
+        kinds = dict.fromkeys(config.observed, schema.fields[config.value])
+        schema = extended(schema.without(config.field).without(config.value), kinds)
     return schema
 
 
@@ -148,7 +142,6 @@ JOIN_BY_ID = TaskType(
     keeps_events=True,
     emission=Emission.MANY,
 )
-"""One event from all parts of a message."""
 
 SELF_JOIN = TaskType(
     name="self_join",
@@ -166,6 +159,3 @@ SELF_JOIN = TaskType(
     keeps_events=True,
     unique_by=lambda config: (*config.by, config.time),
 )
-"""One event from all that an event became."""
-
-JOIN_TYPES = (JOIN_BY_ID, SELF_JOIN)

@@ -162,10 +162,10 @@ class Jobs:
         opened: dict[Port, int] = {}
         cuts: list[tuple[str, tuple[int, ...], Mapping[str, int]]] = []
         for batch in store.batches():
-            record = store.read(batch)
-            opened.update(record.opened)
-            cuts += [(cut.name, cut.instances, cut.positions) for cut in record.cuts]
-            for each in record.emitted:
+            file = store.file(batch)
+            opened.update(file.header.opened)
+            cuts += [(cut.name, cut.instances, cut.positions) for cut in file.header.cuts]
+            for each in file.emitted():
                 assert numbers.setdefault(each.origin, each.first) == each.first
                 numbers[each.origin] += each.count
                 if each.events is None:

@@ -121,9 +121,9 @@ class Outcome:
                     spools[stream].append([Item(count=len(rows), stamp=number, payload=packed(rows))])
             twin.settle()
         for batch in twin.store.batches():
-            record = twin.store.read(batch)
-            assert () == record.dead
-            for each in record.emitted:
+            record = twin.store.file(batch)
+            assert () == record.dead()
+            for each in record.emitted():
                 assert each.events is not None
                 rows = self.emitted.setdefault(each.origin, [])
                 assert len(rows) == each.first

@@ -144,9 +144,9 @@ def _twin(case: Case, hosting: Hosting, folder: Path, batch_bytes: int) -> tuple
     twin.settle()
     found: dict[Delivery, list[Any]] = {each: [] for each in case.deliveries}
     for batch in twin.store.batches():
-        record = twin.store.read(batch)
-        assert () == record.dead
-        for emitted in record.emitted:
+        record = twin.store.file(batch)
+        assert () == record.dead()
+        for emitted in record.emitted():
             for each in case.deliveries:
                 if each.origin == emitted.origin and emitted.events is not None:
                     assert len(found[each]) == emitted.first

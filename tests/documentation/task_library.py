@@ -236,11 +236,21 @@ def _plainly(annotation: Any) -> str:
     return "object"
 
 
+EXAMPLE_NAMES = {
+    "Path": "pathlib",
+    "TemporaryDirectory": "tempfile",
+    "HostOutside": "engine.outside",
+    "try_out": "engine.trial",
+}
+"""The names that the doctests of all tasks use, and the modules that they are from; `conftest.py` provides them."""
+
+
 def _example(examples: list[doctest.Example], place: str) -> str:
     """A doctest as a program with the same output and the imports that it needs."""
     module, imports, lines, shown = place.partition(":")[0], list[str](), list[str](), ""
     around = vars(importlib.import_module(module))
-    for name in sorted({name for each in examples for name in _names(each.source)} & around.keys()):
+    named = {name for each in examples for name in _names(each.source)}
+    for name in sorted(named & around.keys() - EXAMPLE_NAMES.keys()):
         found = inspect.ismodule(around[name])
         imports.append(f"import {around[name].__name__}" if found else f"from {module} import {name}")
     for each in examples:
@@ -250,6 +260,7 @@ def _example(examples: list[doctest.Example], place: str) -> str:
             continue
         lines.append(_printed(source, each.want) if each.want else source)
         shown += each.want
+    imports += [f"from {where} import {name}" for name, where in EXAMPLE_NAMES.items() if name in named]
     return "```python\n" + "\n".join([*imports, "", *lines]) + "\n```\n\n```text\n" + shown + "```\n"
 
 

@@ -10,7 +10,7 @@ import fsspec.asyn
 import pytest
 
 from dags import Secret
-from engine.implementations.outside.file_stores import RemoteFileStore, guarded
+from engine.implementations.outside.file_stores import OpenedFolder, RemoteFileStore, guarded
 from engine.outside import HostBarred, HostOutside
 from engine.side_effect import OutsideUnreachable
 from tests.tasks.worksite import OWNER, allow, keep_secret
@@ -112,6 +112,7 @@ def test_a_remote_store_says_why_it_was_not_reached(secret: Secret, port: int) -
                 raise RuntimeError("it is hidden what happened") from error
             return b""
 
-    store = RemoteFileStore(Redirected(), "lake", "lake", renames=False, guard=lambda: guarded(secret, ()))
+    folder = OpenedFolder(system=Redirected(), path="lake", renames=False, hosts=())
+    store = RemoteFileStore(folder, "lake", lambda: guarded(secret, ()))
     with pytest.raises(OutsideUnreachable, match="lake cannot be read: it leads to an address that tasks may not"):
         store.read("a", 4)

@@ -5,6 +5,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +19,14 @@ from hypothesis import strategies as st
 
 from dags import Catalogue, InvalidDocument, Kind, Schema, Secret, Source, canonicalise
 from engine.behaviour import Unwatched
-from engine.implementations.outside.file_stores import LocalFileStore, Missing, PlaceUsage, RemoteFileStore, guarded
+from engine.implementations.outside.file_stores import (
+    LocalFileStore,
+    Missing,
+    OpenedFolder,
+    PlaceUsage,
+    RemoteFileStore,
+    guarded,
+)
 from engine.implementations.outside.files import zip_files
 from engine.plan import Port
 from engine.side_effect import OutsideUnreachable
@@ -164,7 +172,8 @@ def test_a_remote_store_is_like_a_local_one(tmp_path: Path, *, renames: bool) ->
     """It replaces files, limits their size and reports missing ones. Errors do not show the URL."""
     system = fsspec.filesystem("memory")
     guard = partial(guarded, Secret(secret="lake"), ())  # noqa: S106 - a name
-    remote = RemoteFileStore(system, f"memory://{tmp_path.name}-{renames}/", "lake", renames=renames, guard=guard)
+    folder = OpenedFolder(system=system, path=f"memory://{tmp_path.name}-{renames}/", renames=renames, hosts=())
+    remote = RemoteFileStore(folder, "lake", guard)
     for shelf in (LocalFileStore(tmp_path, PlaceUsage(tmp_path)), remote):
         for content in (b"cold", b"warm"):
             shelf.put("a/b.txt", content)
@@ -174,7 +183,7 @@ def test_a_remote_store_is_like_a_local_one(tmp_path: Path, *, renames: bool) ->
         with pytest.raises(Missing, match="there is no file 'a/c'"):
             shelf.read("a/c", 4)
     assert ["b.txt"] == [path.rpartition("/")[2] for path in system.find(f"{tmp_path.name}-{renames}")]
-    broken = RemoteFileStore(object(), "sesame", "lake", renames=renames, guard=guard)
+    broken = RemoteFileStore(replace(folder, system=object(), path="sesame"), "lake", guard)
     with pytest.raises(OutsideUnreachable) as error:
         broken.put("a", b"")
     assert "lake cannot be written: AttributeError" == str(error.value)

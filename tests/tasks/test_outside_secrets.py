@@ -33,10 +33,10 @@ def test_a_secret_reaches_its_task_with_the_next_batch(tmp_path: Path) -> None:
                 Vault(tmp_path).put("ann", "key", secret)
             spool.append([Item(count=1, stamp=0, payload=packed(events([{"b": 1}])))])
             job.settle()
-            record = job.store.read(job.store.batches()[-1])
-            lengths.append([each.events.to_pylist() for each in record.emitted if each.events is not None])
+            record = job.store.file(job.store.batches()[-1])
+            lengths.append([each.events.to_pylist() for each in record.emitted() if each.events is not None])
             missing = [f"{who!r} has no secret 'key'" for who in (("ann", "bob") if secret is None else ("bob",))]
-            assert missing == [each.reason.split(";")[0] for each in record.dead]
+            assert missing == [each.reason.split(";")[0] for each in record.dead()]
     assert [[], [[{"length": 6}]], [[{"length": 11}]]] == lengths
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"sesame" in path.read_bytes()]
 

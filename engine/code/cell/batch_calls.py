@@ -43,26 +43,28 @@ class BatchOutcome(NamedTuple):
 
 def called(function: Callable[[Any], Any], batch: pa.RecordBatch, fields: Mapping[str, str]) -> BatchOutcome:
     """Call the function. Raises what it raises, and `WrongOutput`."""
-    found = function(batch)
+    output = function(batch)
     kept = None
-    if isinstance(found, tuple) and len(found) == 2:  # noqa: PLR2004 - a pair
-        found, kept = found
+    if isinstance(output, tuple) and len(output) == 2:  # noqa: PLR2004 - a pair
+        output, kept = output
         if isinstance(kept, pa.ChunkedArray):
             kept = kept.combine_chunks()
         if not isinstance(kept, pa.BooleanArray) or len(kept) != len(batch) or kept.null_count:
             raise WrongOutput(f"what it keeps is not an array of {len(batch)} booleans without nulls")
-    if not isinstance(found, pa.RecordBatch):
-        raise WrongOutput(f"it returns a {type(found).__name__}, not a RecordBatch, or a pair of one and what it keeps")
-    if len(found) != len(batch):
-        raise WrongOutput(f"it returns {len(found)} rows for {len(batch)}")
-    if len(set(found.schema.names)) < len(found.schema.names):
+    if not isinstance(output, pa.RecordBatch):
+        raise WrongOutput(
+            f"it returns a {type(output).__name__}, not a RecordBatch, or a pair of one and what it keeps"
+        )
+    if len(output) != len(batch):
+        raise WrongOutput(f"it returns {len(output)} rows for {len(batch)}")
+    if len(set(output.schema.names)) < len(output.schema.names):
         raise WrongOutput("it returns two columns of one name")
-    for name in found.schema.names:
+    for name in output.schema.names:
         if name not in fields and name not in batch.schema.names:
             raise WrongOutput(f"it returns the field {name!r}, which it does not declare")
-        if name not in fields and not _same(found.column(name), batch.column(name)):
+        if name not in fields and not _same(output.column(name), batch.column(name)):
             raise WrongOutput(f"it changes the field {name!r}, which it does not declare as output")
-    return BatchOutcome([_column(found, name, kind) for name, kind in fields.items()], kept)
+    return BatchOutcome([_column(output, name, kind) for name, kind in fields.items()], kept)
 
 
 def warm_up() -> None:
@@ -85,10 +87,10 @@ def _same(one: pa.Array, other: pa.Array) -> bool:
     return same
 
 
-def _column(found: pa.RecordBatch, name: str, kind: str) -> pa.Array:
-    if name not in found.schema.names:
+def _column(output: pa.RecordBatch, name: str, kind: str) -> pa.Array:
+    if name not in output.schema.names:
         raise WrongOutput(f"it does not return the field {name!r}, which it declares")
-    column = found.column(name)
+    column = output.column(name)
     if not pa.types.is_null(column.type) and not _FITTING[kind](column.type):
         raise WrongOutput(f"the field {name!r} should be of kind {kind}, and is {column.type}")
     try:

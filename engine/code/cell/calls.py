@@ -121,10 +121,10 @@ def load(digest: str, text: str, entry: str) -> Callable[[Any], Any]:
     sys.modules[name] = module
     linecache.cache[file_of(digest)] = (len(text), None, text.splitlines(keepends=True), file_of(digest))
     exec(compile(text, file_of(digest), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - it is what it is for
-    found = module.__dict__.get(entry)
-    if not callable(found):
+    entered = module.__dict__.get(entry)
+    if not callable(entered):
         raise WrongOutput(f"the source defines no function {entry!r}; publish one that does")
-    function: Callable[[Any], Any] = found
+    function: Callable[[Any], Any] = entered
     return function
 
 
@@ -135,21 +135,21 @@ def file_of(digest: str) -> str:
 
 def failure(error: BaseException, digest: str) -> Failure:
     """An error as text; the traceback shows only lines of the published source."""
-    frames = [
-        each
-        for each in traceback.extract_tb(error.__traceback__, limit=-_MOST_FRAMES)
-        if each.filename == file_of(digest)
-    ]
+    if isinstance(error, WrongOutput):
+        return Failure(WrongOutput.__name__, str(error))
     if isinstance(error, SyntaxError):
         text = "".join(traceback.format_exception_only(error))
     else:
-        text = "".join(traceback.format_list(frames))
+        frames = traceback.extract_tb(error.__traceback__, limit=-_MOST_FRAMES)
+        text = "".join(traceback.format_list(frame for frame in frames if frame.filename == file_of(digest)))
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - it calls the published code
         message = "its message cannot be shown"
     return Failure(
-        _sound(type(error).__name__)[:100], _sound(message)[:_LONGEST_MESSAGE], _sound(text)[-_LONGEST_TRACEBACK:]
+        _sound(type(error).__name__)[:100],
+        _sound(message)[:_LONGEST_MESSAGE],
+        _sound(text)[-_LONGEST_TRACEBACK:],
     )
 
 
@@ -188,22 +188,20 @@ class EventCalls:
                     event[name] = giver(event[name])
             # The function may change what it gets.
             return self._taken(event, self._function(dict(event)))
-        except WrongOutput as error:
-            return Failure("WrongOutput", str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
             return failure(error, self._digest)
 
-    def _taken(self, event: Mapping[str, Any], found: Any) -> list[Any] | None:
-        if found is None:
+    def _taken(self, event: Mapping[str, Any], output: Any) -> list[Any] | None:
+        if output is None:
             return None
-        if not isinstance(found, dict):
-            raise WrongOutput(f"it returns a {type(found).__name__}, not a dictionary or None")
-        if found.keys() != self._fields.keys():
-            for name in found.keys() - self._fields.keys():
+        if not isinstance(output, dict):
+            raise WrongOutput(f"it returns a {type(output).__name__}, not a dictionary or None")
+        if output.keys() != self._fields.keys():
+            for name in output.keys() - self._fields.keys():
                 if name not in event:
                     raise WrongOutput(f"it returns the field {name!r}, which it does not declare")
-                if found[name] is not event[name] and found[name] != event[name]:
+                if output[name] is not event[name] and output[name] != event[name]:
                     raise WrongOutput(f"it changes the field {name!r}, which it does not declare as output")
-            if missing := sorted(self._fields.keys() - found.keys()):
+            if missing := sorted(self._fields.keys() - output.keys()):
                 raise WrongOutput(f"it does not return the field {missing[0]!r}, which it declares")
-        return [taken(name, kind, found[name]) for name, kind in self._fields.items()]
+        return [taken(name, kind, output[name]) for name, kind in self._fields.items()]

@@ -110,7 +110,7 @@ def filter_code(*, connects: bool) -> bytes:
     # Each jumps to the last instruction.
     code += [(_EQUAL, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
     code += [(_RETURN, 0, 0, _DENY), (_RETURN, 0, 0, _ALLOW)]
-    return b"".join(struct.pack("=HBBI", *each) for each in code)
+    return b"".join(struct.pack("=HBBI", *step) for step in code)
 
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -129,19 +129,19 @@ def readable_folders() -> list[str]:
     """The folders with Python's modules, installed packages, and the system's libraries."""
     paths = sysconfig.get_paths()
     python = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    found = {os.path.realpath(each) for each in (*python, *_SYSTEM) if Path(each).is_dir()}
-    return sorted(found)
+    folders = {os.path.realpath(path) for path in (*python, *_SYSTEM) if Path(path).is_dir()}
+    return sorted(folders)
 
 
 def certificate_folders() -> list[str]:
     """The folders with the certificates of authorities that this machine trusts; all are public."""
-    return sorted({os.path.realpath(each) for each in _CERTIFICATES if Path(each).is_dir()})
+    return sorted({os.path.realpath(path) for path in _CERTIFICATES if Path(path).is_dir()})
 
 
 def exposing(path: str) -> str:
     """The folder of Python that contains a path and would expose it; empty if there is none."""
     real = Path(path).resolve()
-    return next((each for each in readable_folders() if real.is_relative_to(each)), "")
+    return next((folder for folder in readable_folders() if real.is_relative_to(folder)), "")
 
 
 def allow_reading(libc: ctypes.CDLL, folders: Iterable[str], files: Iterable[str]) -> None:
@@ -154,7 +154,7 @@ def allow_reading(libc: ctypes.CDLL, folders: Iterable[str], files: Iterable[str
     rules = libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
     if rules < 0:
         raise CannotConfine(f"the kernel refuses rules of Landlock, with error {ctypes.get_errno()}")
-    for path, right in (*((each, _READ) for each in folders), *((each, _READ_FILE) for each in files)):
+    for path, right in (*((path, _READ) for path in folders), *((path, _READ_FILE) for path in files)):
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rule = struct.pack("=Qi", right, handle)
         if libc.syscall(_ADD_RULE, rules, ctypes.c_int(_PATH_BENEATH), rule, ctypes.c_uint32(0)):
@@ -167,7 +167,7 @@ def allow_reading(libc: ctypes.CDLL, folders: Iterable[str], files: Iterable[str
 
 def forget_other_places() -> None:
     """Have imports look only where they may read."""
-    sys.path[:] = [each for each in sys.path if each and any(Path(each).is_relative_to(f) for f in readable_folders())]
+    sys.path[:] = [path for path in sys.path if path and any(Path(path).is_relative_to(f) for f in readable_folders())]
 
 
 CPU_SECONDS = 10
@@ -185,8 +185,8 @@ def close_others(*kept: int) -> list[int]:
     Its standard streams stay too. They lead nowhere already.
     """
     # First above all new numbers, so that none takes the place of another.
-    moved = [fcntl.fcntl(each, fcntl.F_DUPFD, _FIRST_KEPT + len(kept)) for each in kept]
-    found = [os.dup2(each, _FIRST_KEPT + at) for at, each in enumerate(moved)]
+    moved = [fcntl.fcntl(handle, fcntl.F_DUPFD, _FIRST_KEPT + len(kept)) for handle in kept]
+    found = [os.dup2(handle, _FIRST_KEPT + at) for at, handle in enumerate(moved)]
     os.closerange(_FIRST_KEPT + len(kept), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     return found
 

@@ -1,8 +1,8 @@
 """The processes of cells: the parent, which a worker starts once, and the cell that it forks for each request.
 
 The parent is small. It runs no published code itself, and sees neither requests nor results: the worker and the cell
-exchange these over pipes of their own, as frames, each after its length. So nothing that code does or gets reaches
-another task, or the next batch of the same one.
+exchange these over pipes of their own, results as frames, each after its length. So nothing that code does or gets
+reaches another task, or the next batch of the same one.
 
 A cell calls the published code for the events of one request, and sends the outcomes. It can make no socket, and
 connect none. For code that may connect, the worker connects, and sends the connected socket over a link, of which the
@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-from engine.code.cell.calls import EventCalls, Failure, Outcome, WrongOutput, failure, load
+from engine.code.cell.calls import EventCalls, Failure, Outcome, failure, load
 from engine.code.cell.confinement import (
     CPU_SECONDS,
     certificate_folders,
@@ -52,37 +52,21 @@ def write_frame(handle: int, content: bytes) -> None:
         rest = rest[os.write(handle, rest) :]
 
 
-def read_frame(handle: int) -> bytes | None:
-    """Receive a message; None if the other side is gone."""
-    head = _read_exactly(handle, _LENGTH.size)
-    return None if head is None else _read_exactly(handle, _LENGTH.unpack(head)[0])
-
-
 def frames_in(content: bytes) -> list[bytes]:
     """The complete messages at the beginning of some bytes.
 
     >>> frames_in(framed(b"one") + framed(b"two")[:-1])
     [b'one']
     """
-    found, at = [], 0
+    frames, at = [], 0
     while len(content) - at >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(content, at)
         at += _LENGTH.size
         if len(content) - at < length:
             break
-        found.append(content[at : at + length])
+        frames.append(content[at : at + length])
         at += length
-    return found
-
-
-def _read_exactly(handle: int, size: int) -> bytes | None:
-    content = bytearray()
-    while len(content) < size:
-        part = os.read(handle, min(size - len(content), 1 << 20))
-        if not part:
-            return None
-        content += part
-    return bytes(content)
+    return frames
 
 
 MOST_LINK_BYTES = 4 * 1024
@@ -234,8 +218,7 @@ def work(request: bytes, results: int, progress: mmap.mmap) -> None:
     try:
         function = load(asked.digest, asked.source, asked.entry)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
-        found = failure(error, asked.digest)
-        _send(results, {"unloadable": found._asdict()})
+        _send(results, {"unloadable": failure(error, asked.digest)._asdict()})
         return
     if asked.per == "batch":
         PROGRESS.pack_into(progress, 0, 0)
@@ -260,7 +243,7 @@ def work(request: bytes, results: int, progress: mmap.mmap) -> None:
 
 def _plain(some: list[Outcome]) -> list[Any]:
     # A failure is a tuple, and becomes a map, so that it is distinguished from values.
-    return [each._asdict() if isinstance(each, tuple) else each for each in some]
+    return [outcome._asdict() if isinstance(outcome, tuple) else outcome for outcome in some]
 
 
 def _send(results: int, content: Any) -> None:
@@ -275,16 +258,14 @@ def _batch_outcome(asked: CellRequest, function: Any) -> Any:
     with pa.ipc.open_stream(asked.batch) as stream:
         batch = stream.read_next_batch()
     try:
-        found = called(function, batch, asked.fields)
-    except WrongOutput as error:
-        return {"failure": Failure("WrongOutput", str(error))._asdict()}
+        outcome = called(function, batch, asked.fields)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
         return {"failure": failure(error, asked.digest)._asdict()}
     columns = [
         (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-        for column in found.columns
+        for column in outcome.columns
     ]
-    return {"columns": columns, "kept": None if found.kept is None else found.kept.to_pylist()}
+    return {"columns": columns, "kept": None if outcome.kept is None else outcome.kept.to_pylist()}
 
 
 CALL_SECONDS = 1.0
@@ -374,7 +355,6 @@ class _Parent:
     def trouble(self) -> str:
         """Why cells cannot be confined here, found with one that does nothing; empty if they can."""
         (take, give), (read, write) = os.pipe(), os.pipe()
-        write_frame(give, b"")
         os.close(give)
         ending = self.cell(Order(seconds=CPU_SECONDS), take, write)
         with open(read, "rb") as results:  # noqa: PTH123 - a handle has no path
@@ -403,7 +383,8 @@ class _Parent:
         """Be the cell."""
         try:
             # Here, and not in the parent, whose memory all cells get a copy of.
-            asked = read_frame(request)
+            with open(request, "rb") as pipe:
+                asked = pipe.read()
             results, *link_kept = close_others(results, *link)
             folders = [*self._folders, *(certificate_folders() if order.connects else ())]
             try:
@@ -433,7 +414,7 @@ class _Parent:
         waiting.register(ended, select.POLLIN)
         waiting.register(self._control, 0)
         try:
-            while not (found := waiting.poll(_LOOK_AFTER * 1_000)):
+            while not (ready := waiting.poll(_LOOK_AFTER * 1_000)):
                 now = PROGRESS.unpack_from(self._progress)[0]
                 used = time.clock_gettime(clock)
                 if now != at:
@@ -444,7 +425,7 @@ class _Parent:
                     return f"it took over {seconds:.0f} s"
         finally:
             os.close(ended)
-        if any(handle != ended for handle, _ in found):
+        if any(handle != ended for handle, _ in ready):
             # The worker is gone.
             os.kill(child, signal.SIGKILL)
             os._exit(0)

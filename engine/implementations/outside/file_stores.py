@@ -20,12 +20,12 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from uuid import uuid4
 
@@ -179,7 +179,9 @@ class FileSystemKind:
 _ANYBODY = frozenset({"anon"})
 _S3 = FileSystemKind(needs=(frozenset({"key", "secret"}), _ANYBODY), takes=frozenset({"endpoint_url", "token"}))
 _GCS = FileSystemKind(needs=(frozenset({"token"}),))
-_AZURE = FileSystemKind(needs=tuple(frozenset({"account_name", each}) for each in ("account_key", "sas_token")))
+_AZURE = FileSystemKind(
+    needs=tuple(frozenset({"account_name", credential}) for credential in ("account_key", "sas_token"))
+)
 FILE_SYSTEMS: Mapping[str, FileSystemKind] = {
     "abfs": _AZURE,
     "az": _AZURE,
@@ -215,7 +217,7 @@ def opened(secret: Secret) -> OpenedFolder:
     name, _, _ = url.partition("://")
     if (kind := FILE_SYSTEMS.get(name)) is None:
         # Others lead to files or memory of the host.
-        known = ", ".join(f"{each}://" for each in FILE_SYSTEMS)
+        known = ", ".join(f"{known_name}://" for known_name in FILE_SYSTEMS)
         raise _unfit(secret, f"is not the URL of a bucket or folder; begin it with one of {known}")
     try:
         parts = urlsplit(url)
@@ -249,7 +251,7 @@ def hosts_of(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> tupl
     if kind is _GCS:
         # A service account's key contains the URL where it is exchanged for a token.
         named += [url for name, url in options["token"].items() if name.endswith(("_uri", "_url"))]
-    return tuple(urlsplit(str(each)).hostname or "" for each in named)
+    return tuple(urlsplit(str(named_url)).hostname or "" for named_url in named)
 
 
 def without_login(url: SplitResult) -> tuple[str, dict[str, str]]:
@@ -278,8 +280,8 @@ def _lacking(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> str:
     known = kind.takes.union(*kind.needs)
     if unknown := sorted(options.keys() - known):
         return f"has the option {unknown[0]!r}, which tenants may not use; remove it"
-    if kind.needs and not any(each <= options.keys() for each in kind.needs):
-        wanted = " or ".join(" and ".join(map(repr, sorted(each))) for each in kind.needs)
+    if kind.needs and not any(options_needed <= options.keys() for options_needed in kind.needs):
+        wanted = " or ".join(" and ".join(map(repr, sorted(options_needed))) for options_needed in kind.needs)
         return f"has no credentials; make it a JSON object with 'url' and {wanted}"
     if "anon" in options and options["anon"] is not True:
         return "has an 'anon' that is not true; remove it, and give credentials"
@@ -314,23 +316,12 @@ class Missing(LookupError):
     """A file store has no file of that name."""
 
 
-class FileStore(Protocol):
-    """A place for files."""
-
-    def put(self, name: str, content: bytes) -> None:
-        """Write a file as a whole. Replaces the file of that name."""
-
-    def read(self, name: str, most: int) -> bytes:
-        """Read a file. Raises `ValueError` if it has more than `most` bytes."""
-
-
-def file_store(where: Where) -> FileStore:
+def file_store(where: Where) -> "LocalFileStore | RemoteFileStore":
     """The file store that a config names."""
     if isinstance(where, Place):
         return LocalFileStore(Path(where.path), usage_of(where))
-    found = opened(where)
-    guard = partial(guarded, where, found.hosts)
-    return RemoteFileStore(found.system, found.path, label(where), renames=found.renames, guard=guard)
+    folder = opened(where)
+    return RemoteFileStore(folder, label(where), partial(guarded, where, folder.hosts))
 
 
 def check_name(field: str, name: str) -> str:
@@ -355,7 +346,7 @@ class LocalFileStore:
         self._usage = usage
 
     def put(self, name: str, content: bytes) -> None:
-        """See `FileStore`."""
+        """Write a file as a whole. Replaces the file of that name."""
         path = self._folder / name
         try:
             make_folder(path.parent)
@@ -366,7 +357,7 @@ class LocalFileStore:
             raise OutsideUnreachable(f"{name} cannot be written: {error.strerror}") from None
 
     def read(self, name: str, most: int) -> bytes:
-        """See `FileStore`."""
+        """Read a file. Raises `ValueError` if it has more than `most` bytes."""
         try:
             with (self._folder / name).open("rb") as file:
                 return _bounded(name, file.read(most + 1), most)
@@ -380,22 +371,16 @@ class RemoteFileStore:
     """A folder or bucket of any file system that fsspec knows."""
 
     def __init__(
-        self,
-        system: Any,
-        path: str,
-        label: str,
-        *,
-        renames: bool,
-        guard: Callable[[], AbstractContextManager[ConnectionGuard]],
+        self, folder: OpenedFolder, label: str, guard: Callable[[], AbstractContextManager[ConnectionGuard]]
     ) -> None:
-        self._system = system
-        self._path = path.rstrip("/")
+        self._system = folder.system
+        self._path = folder.path.rstrip("/")
+        self._renames = folder.renames
         self._label = label
-        self._renames = renames
         self._guard = guard
 
     def put(self, name: str, content: bytes) -> None:
-        """See `FileStore`."""
+        """Write a file as a whole. Replaces the file of that name."""
         path = f"{self._path}/{name}"
         with self._reaching("written"):
             if not self._renames:
@@ -407,33 +392,26 @@ class RemoteFileStore:
             self._system.mv(made, path)
 
     def read(self, name: str, most: int) -> bytes:
-        """See `FileStore`."""
-        with self._reaching("read"):
-            try:
-                content: bytes = self._system.cat_file(f"{self._path}/{name}", start=0, end=most + 1)
-            except FileNotFoundError:
-                content = b""
-                found = False
-            else:
-                found = True
-        if not found:
+        """Read a file. Raises `ValueError` if it has more than `most` bytes."""
+        content: bytes | None = None
+        with self._reaching("read"), suppress(FileNotFoundError):
+            content = self._system.cat_file(f"{self._path}/{name}", start=0, end=most + 1)
+        if content is None:
             raise Missing(f"there is no file {name!r}")
         return _bounded(name, content, most)
 
     @contextmanager
     def _reaching(self, done: str) -> Iterator[None]:
-        refused = ""
+        guard: ConnectionGuard | None = None
         try:
             with self._guard() as guard:
-                try:
-                    yield
-                finally:
-                    refused = guard.refused
+                yield
         except HostBarred as barred:
             raise OutsideUnreachable(f"{self._label} cannot be {done}: {barred}") from None
         except Exception as error:  # noqa: BLE001 - each file system raises its own errors
             # The message may contain the URL.
-            raise OutsideUnreachable(f"{self._label} cannot be {done}: {refused or type(error).__name__}") from None
+            why = (guard and guard.refused) or type(error).__name__
+            raise OutsideUnreachable(f"{self._label} cannot be {done}: {why}") from None
 
 
 def _bounded(name: str, content: bytes, most: int) -> bytes:

@@ -18,35 +18,18 @@ import pyarrow.parquet
 from bridge.output_messages import event_texts
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.file_stores import check_name, file_store
-from engine.implementations.values import contents, field_value, texts, with_field, with_receipts
+from engine.implementations.values import contents, field_value, one_port, replaced, texts, with_receipts
 from engine.plan import Subscribed, unfit
 from engine.records.state import Staged
-from engine.side_effect import MESSAGES, Act, ActingBehaviour, EventNames
-from engine.tasks.outside import (
-    BLOB_DOWNLOAD,
-    BLOB_UPLOAD,
-    FILE_SINK,
-    MQTT_PUBLISH,
-    NULL_SINK,
-    ZIP_FILES,
-    BlobDownloadConfig,
-    BlobUploadConfig,
-    FileSinkConfig,
-    MqttPublishConfig,
-    NullSinkConfig,
-    ZipFilesConfig,
-)
+from engine.side_effect import MESSAGES, ActingBehaviour, EventNames
+from engine.tasks import outside as described
 
 
-def _blob_upload(config: BlobUploadConfig) -> Behaviour:
+def _blob_upload(config: described.BlobUploadConfig) -> Behaviour:
     """A blob without a name is named by its content. A blob with a name replaces the one of the same name.
 
     A repeated batch writes the same blobs in the same order, so it has no further effect.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "plots", "owner": "ann"}
     >>> upload = {"to": here, "field": "svg", "name": "name"}
@@ -59,7 +42,7 @@ def _blob_upload(config: BlobUploadConfig) -> Behaviour:
     def upload(_port: str, events: pa.RecordBatch, _state: Staged, _names: EventNames) -> Mapping[str, PortEmission]:
         blobs = contents(events, config.field, config.encoding)
         names = (
-            [check_name(config.name, each) for each in texts(events, config.name)]
+            [check_name(config.name, text) for text in texts(events, config.name)]
             if config.name
             else [f"{hashlib.sha256(blob).hexdigest()}{config.suffix}" for blob in blobs]
         )
@@ -68,17 +51,12 @@ def _blob_upload(config: BlobUploadConfig) -> Behaviour:
             kept.put(name, blob)
         return {"out": PortEmission(with_receipts(events, names))}
 
-    act: Act = upload
-    return ActingBehaviour(act=act)
+    return ActingBehaviour(act=upload)
 
 
-def _blob_download(config: BlobDownloadConfig) -> Behaviour:
+def _blob_download(config: described.BlobDownloadConfig) -> Behaviour:
     """A blob that several events name is read once per call.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "notes", "owner": "ann"}
     >>> (written,) = try_out("blob_upload", {"to": here, "field": "text"}, [{"text": "warm"}], outside=outside)["out"]
@@ -92,19 +70,19 @@ def _blob_download(config: BlobDownloadConfig) -> Behaviour:
     kept = file_store(config.of)
 
     def download(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        names = [check_name(config.field, each) for each in texts(events, config.field)]
-        found = {
+        names = [check_name(config.field, text) for text in texts(events, config.field)]
+        contents_of = {
             name: field_value(kept.read(name, config.most_bytes), name, config.encoding)
             for name in dict.fromkeys(names)
         }
-        values = pa.array([found[name] for name in names], pa.string())
-        return {"out": PortEmission(with_field(events, config.into, values))}
+        values = pa.array([contents_of[name] for name in names], pa.string())
+        return {"out": PortEmission(replaced(events, config.into, values))}
 
     return download
 
 
-blob_upload = Implementation(type=BLOB_UPLOAD, make=_blob_upload)
-blob_download = Implementation(type=BLOB_DOWNLOAD, make=_blob_download)
+blob_upload = Implementation(type=described.BLOB_UPLOAD, make=_blob_upload)
+blob_download = Implementation(type=described.BLOB_DOWNLOAD, make=_blob_download)
 
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -114,32 +92,27 @@ _WAITING = ("waiting",)
 """The state's key for the number of files in the incomplete archive. Each file is kept under its place."""
 
 
-def _zip_files(config: ZipFilesConfig) -> Behaviour:
+def _zip_files(config: described.ZipFilesConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """Emits an archive at the event that completes it. Two files of the same name are both in it.
 
-    >>> from engine.trial import try_out
     >>> files = [{"name": f"{i}.txt", "text": "warm"} for i in range(5)]
     >>> made = try_out("zip_files", {"field": "text", "name": "name", "files": 2}, files)["out"]
     >>> [each["files"] for each in made], zipfile.ZipFile(io.BytesIO(base64.b64decode(made[1]["archive"]))).namelist()
     ([2, 2], ['2.txt', '3.txt'])
     """
-
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        blobs = contents(events, config.field, config.encoding)
-        names = [check_name(config.name, each) for each in texts(events, config.name)]
-        before = state.get(_WAITING) or 0
-        files = [tuple(state.get((place,))) for place in range(before)]
-        archives, ends = [], []
-        for at, file in enumerate(zip(names, blobs, strict=True)):
-            files.append(file)
-            if len(files) >= config.files:
-                archives.append({"archive": base64.b64encode(_zipped(files)).decode(), "files": len(files)})
-                ends.append(at)
-                files = []
-        _keep_waiting(state, files, before, anew=bool(ends))
-        return {"out": PortEmission(pa.RecordBatch.from_pylist(archives, schema=_ARCHIVES), np.array(ends, np.int64))}
-
-    return behave
+    blobs = contents(events, config.field, config.encoding)
+    names = [check_name(config.name, text) for text in texts(events, config.name)]
+    before = state.get(_WAITING) or 0
+    files = [tuple(state.get((place,))) for place in range(before)]
+    archives, ends = [], []
+    for at, file in enumerate(zip(names, blobs, strict=True)):
+        files.append(file)
+        if len(files) >= config.files:
+            archives.append({"archive": base64.b64encode(_zipped(files)).decode(), "files": len(files)})
+            ends.append(at)
+            files = []
+    _keep_waiting(state, files, before, anew=bool(ends))
+    return PortEmission(pa.RecordBatch.from_pylist(archives, schema=_ARCHIVES), np.array(ends, np.int64))
 
 
 def _keep_waiting(state: Staged, files: Sequence[tuple[str, bytes]], before: int, *, anew: bool) -> None:
@@ -163,19 +136,15 @@ def _zipped(files: Sequence[tuple[str, bytes]]) -> bytes:
     return content.getvalue()
 
 
-zip_files = Implementation(type=ZIP_FILES, make=_zip_files)
+zip_files = Implementation(type=described.ZIP_FILES, make=one_port(_zip_files))
 
 
 _RECEIPTS = pa.schema({"file": pa.string(), "events": pa.int64()})
 
 
-def _file_sink(config: FileSinkConfig) -> Behaviour:
+def _file_sink(config: described.FileSinkConfig) -> Behaviour:
     """A repeated batch has the same events, so its file replaces the earlier one.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> to = {"place": "readings", "owner": "ann"}
     >>> try_out("file_sink", {"to": to}, [{"t": 21.5}, {"t": 19.0}], outside=HostOutside(Path(folder.name)))
@@ -199,8 +168,7 @@ def _file_sink(config: FileSinkConfig) -> Behaviour:
             )
         }
 
-    act: Act = write
-    return ActingBehaviour(act=act, whole=True)
+    return ActingBehaviour(act=write, whole=True)
 
 
 def _lines(events: pa.RecordBatch) -> bytes:
@@ -213,27 +181,25 @@ def _parquet(events: pa.RecordBatch) -> bytes:
     return content.getvalue()
 
 
-def _null_sink(_config: NullSinkConfig) -> Behaviour:
+def _null_sink(_config: described.NullSinkConfig) -> Behaviour:
     """Emits nothing.
 
-    >>> from engine.trial import try_out
     >>> try_out("null_sink", {}, [{"t": 21.5}])
     {}
     """
     return lambda _port, _events, _state: {}
 
 
-file_sink = Implementation(type=FILE_SINK, make=_file_sink)
-null_sink = Implementation(type=NULL_SINK, make=_null_sink)
+file_sink = Implementation(type=described.FILE_SINK, make=_file_sink)
+null_sink = Implementation(type=described.NULL_SINK, make=_null_sink)
 
 
 _MESSAGES = pa.schema({"topic": pa.string(), "event": pa.string()})
 
 
-def _mqtt_publish(config: MqttPublishConfig) -> Behaviour:
+def _mqtt_publish(config: described.MqttPublishConfig) -> Behaviour:
     """Events are passed on at once. Their messages are sent after the batch is recorded.
 
-    >>> from engine.trial import try_out
     >>> try_out("mqtt_publish", {"topic": "ann/models"}, [{"model": 7}])["out"]
     [{'model': 7, 'receipt': 'ann/models#:0.0'}]
     """
@@ -248,8 +214,7 @@ def _mqtt_publish(config: MqttPublishConfig) -> Behaviour:
             MESSAGES: PortEmission(pa.record_batch([topics, texts], schema=_MESSAGES)),
         }
 
-    act: Act = publish
-    return ActingBehaviour(act=act)
+    return ActingBehaviour(act=publish)
 
 
-mqtt_publish = Implementation(type=MQTT_PUBLISH, make=_mqtt_publish)
+mqtt_publish = Implementation(type=described.MQTT_PUBLISH, make=_mqtt_publish)

@@ -44,8 +44,6 @@ class PostgresqlConnection(Connection):  # type: ignore[misc] # the driver has n
 
 def connect_traceless(engine: Engine) -> None:
     """Let an engine with the driver `pg8000` make such connections."""
-    event.listen(engine, "do_connect", _connect)
-
-
-def _connect(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> PostgresqlConnection:
-    return PostgresqlConnection(*arguments, **options)
+    event.listen(
+        engine, "do_connect", lambda _dialect, _record, given, options: PostgresqlConnection(*given, **options)
+    )

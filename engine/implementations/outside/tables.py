@@ -15,36 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    DateTime,
-    Double,
-    Engine,
-    MetaData,
-    String,
-    Table,
-    Text,
-    column,
-    create_engine,
-    delete,
-    insert,
-    make_url,
-    select,
-    table,
-)
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import (
-    ArgumentError,
-    DBAPIError,
-    InterfaceError,
-    NoSuchModuleError,
-    OperationalError,
-    SQLAlchemyError,
-)
-from sqlalchemy.pool import NullPool
+import sqlalchemy as sa
+from sqlalchemy import exc
 from sqlalchemy.types import TypeEngine
 
 from bridge.files import make_folder
@@ -56,8 +28,8 @@ from engine.implementations.outside.postgresql_connection import connect_tracele
 from engine.implementations.values import label, with_receipts
 from engine.outside import HostBarred
 from engine.records.state import Staged
-from engine.side_effect import Act, ActingBehaviour, EventNames, OutsideUnreachable
-from engine.tasks.outside import TABLE_INSERT, TABLE_RANGE_QUERY, TableInsertConfig, TableRangeQueryConfig, Where
+from engine.side_effect import ActingBehaviour, EventNames, OutsideUnreachable
+from engine.tasks import outside as described
 
 _SERVERS = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgresql"})
 """The database servers that tenants may use. Other databases are files of the host, for which tenants use places."""
@@ -76,7 +48,7 @@ class DatabaseRefusal(ValueError):
 class Database:
     """One database. It is connected to for each call, since calls are about a second apart."""
 
-    def __init__(self, where: Where) -> None:
+    def __init__(self, where: described.Where) -> None:
         self._where = where
         self.label = label(where)
         self._engine = _engine(where)
@@ -91,7 +63,7 @@ class Database:
             usage_of(self._where).take(0, files=0)
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[sa.Connection]:
         """A connection whose work is committed as a whole, or not at all."""
         if isinstance(self._where, Place):
             make_folder(Path(self._where.path).parent)
@@ -100,24 +72,24 @@ class Database:
                 yield connection
         except HostBarred as barred:
             raise OutsideUnreachable(f"the database {self.label!r} cannot be used: {barred}") from None
-        except (OperationalError, InterfaceError) as error:
+        except (exc.OperationalError, exc.InterfaceError) as error:
             raise OutsideUnreachable(f"the database {self.label!r} cannot be used: {_reason(error)}") from None
-        except DBAPIError as error:
+        except exc.DBAPIError as error:
             raise DatabaseRefusal(f"the database {self.label!r} refuses it: {_reason(error)}") from None
-        except SQLAlchemyError as error:
+        except exc.SQLAlchemyError as error:
             raise ValueError(f"the database {self.label!r} cannot do it: {type(error).__name__}") from None
 
     def _guarded(self) -> AbstractContextManager[object]:
         return nullcontext() if isinstance(self._where, Place) else guarded(self._where, [str(self._engine.url.host)])
 
 
-def _engine(where: Where) -> Engine:
+def _engine(where: described.Where) -> sa.Engine:
     if isinstance(where, Place):
-        url = URL.create("sqlite", database=where.path)
-        return create_engine(url, poolclass=NullPool, connect_args={"timeout": _TIMEOUT})
+        url = sa.URL.create("sqlite", database=where.path)
+        return sa.create_engine(url, poolclass=sa.NullPool, connect_args={"timeout": _TIMEOUT})
     try:
-        url = make_url(where.revealed)
-    except (ArgumentError, ValueError):
+        url = sa.make_url(where.revealed)
+    except (exc.ArgumentError, ValueError):
         raise NoBehaviour(f"the secret {where.secret!r} is not the URL of a database; put one there") from None
     if url.get_backend_name() not in _SERVERS:
         raise NoBehaviour(
@@ -133,8 +105,8 @@ def _engine(where: Where) -> Engine:
         url = url.set(drivername=f"postgresql+{_POSTGRESQL_DRIVER}")
     without = url.difference_update_query(["sslmode"])
     try:
-        engine = create_engine(without, poolclass=NullPool, connect_args=_arguments(url))
-    except (NoSuchModuleError, ImportError):
+        engine = sa.create_engine(without, poolclass=sa.NullPool, connect_args=_arguments(url))
+    except (exc.NoSuchModuleError, ImportError):
         raise NoBehaviour(
             f"the driver for {url.drivername} is not installed; install its package on every worker"
         ) from None
@@ -143,7 +115,7 @@ def _engine(where: Where) -> Engine:
     return engine
 
 
-def _arguments(url: URL) -> dict[str, Any]:
+def _arguments(url: sa.URL) -> dict[str, Any]:
     if url.get_driver_name() != _POSTGRESQL_DRIVER:
         return {"sslmode": url.query["sslmode"]} if "sslmode" in url.query else {}
     arguments: dict[str, Any] = {"timeout": _TIMEOUT}
@@ -155,7 +127,7 @@ def _arguments(url: URL) -> dict[str, Any]:
     return arguments
 
 
-def _reason(error: DBAPIError) -> str:
+def _reason(error: exc.DBAPIError) -> str:
     """The message of a driver's error, in one line, without secrets."""
     message = error.orig.args[0] if error.orig is not None and error.orig.args else error.orig
     text = message.get("M", "") if isinstance(message, dict) else str(message)
@@ -163,20 +135,20 @@ def _reason(error: DBAPIError) -> str:
 
 
 _TYPES: Mapping[Kind, TypeEngine[Any]] = {
-    Kind.BOOLEAN: Boolean(),
-    Kind.INTEGER: BigInteger(),
-    Kind.FLOAT: Double(),
-    Kind.STRING: Text(),
-    Kind.TIMESTAMP: DateTime(timezone=True),
+    Kind.BOOLEAN: sa.Boolean(),
+    Kind.INTEGER: sa.BigInteger(),
+    Kind.FLOAT: sa.Double(),
+    Kind.STRING: sa.Text(),
+    Kind.TIMESTAMP: sa.DateTime(timezone=True),
 }
 _COLUMN_TYPES = {ARROW_TYPES[kind]: type_ for kind, type_ in _TYPES.items()}
-WRITTEN = Table(
+WRITTEN = sa.Table(
     "braid_written",
-    MetaData(),
-    Column("writer", String(64), primary_key=True),
-    Column("event", String(191), primary_key=True),
-    Column("job", String(64), nullable=False),
-    Column("batch", BigInteger, nullable=False),
+    sa.MetaData(),
+    sa.Column("writer", sa.String(64), primary_key=True),
+    sa.Column("event", sa.String(191), primary_key=True),
+    sa.Column("job", sa.String(64), nullable=False),
+    sa.Column("batch", sa.BigInteger, nullable=False),
 )
 """The names of the written events of recent batches."""
 _REMEMBERED = 1_000
@@ -187,16 +159,12 @@ _AT_ONCE = 500
 """The most names in one query."""
 
 
-def _table_insert(config: TableInsertConfig) -> Behaviour:
+def _table_insert(config: described.TableInsertConfig) -> Behaviour:
     """Writes rows and the names of their events in one transaction. Skips events whose names are already there.
 
     If two workers run the same batch at the same time, one of them fails on the names that the other wrote, and tries
     again.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "own.db", "owner": "ann"}
     >>> insert = {"database": here, "table": "readings", "fields": ["room", "t"]}
@@ -217,11 +185,10 @@ def _table_insert(config: TableInsertConfig) -> Behaviour:
         place = f"{database.label}/{config.table}"
         return {"out": PortEmission(with_receipts(events, [f"{place}#{name}" for name in event_names]))}
 
-    act: Act = write
-    return ActingBehaviour(act=act)
+    return ActingBehaviour(act=write)
 
 
-def _insert(database: Database, config: TableInsertConfig, events: pa.RecordBatch, names: EventNames) -> None:
+def _insert(database: Database, config: described.TableInsertConfig, events: pa.RecordBatch, names: EventNames) -> None:
     database.check_room()
     target = _table(config, events.schema)
     with database.transaction() as connection:
@@ -238,26 +205,26 @@ def _insert(database: Database, config: TableInsertConfig, events: pa.RecordBatc
         if names.origins.batch % _FORGET_EVERY == 0:
             old = WRITTEN.c.batch < names.origins.batch - _REMEMBERED
             connection.execute(
-                delete(WRITTEN).where(WRITTEN.c.writer == names.writer, WRITTEN.c.job == names.origins.job, old)
+                sa.delete(WRITTEN).where(WRITTEN.c.writer == names.writer, WRITTEN.c.job == names.origins.job, old)
             )
 
 
-def _written(connection: Connection, writer: str, names: Sequence[str]) -> Iterator[str]:
+def _written(connection: sa.Connection, writer: str, names: Sequence[str]) -> Iterator[str]:
     for first in range(0, len(names), _AT_ONCE):
         some = names[first : first + _AT_ONCE]
         yield from connection.scalars(
-            select(WRITTEN.c.event).where(WRITTEN.c.writer == writer, WRITTEN.c.event.in_(some))
+            sa.select(WRITTEN.c.event).where(WRITTEN.c.writer == writer, WRITTEN.c.event.in_(some))
         ).all()
 
 
-def _in_batches(connection: Connection, target: Table, rows: Sequence[Mapping[str, Any]], size: int) -> None:
+def _in_batches(connection: sa.Connection, target: sa.Table, rows: Sequence[Mapping[str, Any]], size: int) -> None:
     for first in range(0, len(rows), size):
-        connection.execute(insert(target), rows[first : first + size])
+        connection.execute(sa.insert(target), rows[first : first + size])
 
 
-def _table(config: TableInsertConfig, schema: pa.Schema) -> Table:
-    columns = [Column(field, _COLUMN_TYPES.get(schema.field(field).type, Text())) for field in config.fields]
-    return Table(config.table, MetaData(), *columns)
+def _table(config: described.TableInsertConfig, schema: pa.Schema) -> sa.Table:
+    columns = [sa.Column(field, _COLUMN_TYPES.get(schema.field(field).type, sa.Text())) for field in config.fields]
+    return sa.Table(config.table, sa.MetaData(), *columns)
 
 
 def _check(events: pa.RecordBatch, fields: Sequence[str]) -> None:
@@ -265,17 +232,13 @@ def _check(events: pa.RecordBatch, fields: Sequence[str]) -> None:
     for field in fields:
         values = events.column(field)
         if pa.types.is_floating(values.type) and not pc.all(pc.is_finite(values.drop_null()), min_count=0).as_py():
-            value = next(each for each in values.to_pylist() if each is not None and not math.isfinite(each))
+            value = next(number for number in values.to_pylist() if number is not None and not math.isfinite(number))
             raise ValueError(f"the field {field!r} is {value}, which tables do not accept")
 
 
-def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
+def _table_range_query(config: described.TableRangeQueryConfig) -> Behaviour:
     """Rows are ordered by the column, then by the other columns.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, rooms = HostOutside(Path(folder.name)), {"database": {"place": "db", "owner": "ann"}, "table": "t"}
     >>> rows = [{"room": "a", "t": 21.5}, {"room": "b", "t": 19.0}, {"room": "c", "t": 20.0}]
@@ -286,34 +249,28 @@ def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
     >>> folder.cleanup()
     """
     database = Database(config.database)
-    source = table(
-        config.table, column(config.column), *(column(name, _TYPES.get(kind)) for name, kind in _read(config))
-    )
+    others = (sa.column(name, _TYPES.get(kind)) for name, kind in config.columns.items() if name != config.column)
+    source = sa.table(config.table, sa.column(config.column), *others)
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        found = {name: list[Any]() for name in config.columns}
+        values_of = {name: list[Any]() for name in config.columns}
         origins: list[int] = []
         if len(events):
             with database.transaction() as connection:
                 for at, (low, high) in enumerate(_bounds(events, config)):
                     rows = _between(connection, config, source, low, high)
                     origins += [at] * len(rows)
-                    for name, values in found.items():
+                    for name, values in values_of.items():
                         values += [row[name] for row in rows]
-        kept = events.select(list(config.keep)).take(pa.array(origins, pa.int64()))
-        columns = dict(zip(kept.schema.names, kept.columns, strict=True))
-        for name, kind in config.columns.items():
-            columns[name] = _column(name, kind, found[name])
+        places = pa.array(origins, pa.int64())
+        columns = {name: events.column(name).take(places) for name in config.keep}
+        columns |= {name: _column(name, kind, values_of[name]) for name, kind in config.columns.items()}
         return {"out": PortEmission(pa.record_batch(columns), np.array(origins, np.int64))}
 
     return behave
 
 
-def _read(config: TableRangeQueryConfig) -> list[tuple[str, Kind]]:
-    return [(name, kind) for name, kind in config.columns.items() if name != config.column]
-
-
-def _bounds(events: pa.RecordBatch, config: TableRangeQueryConfig) -> Iterator[tuple[Any, Any]]:
+def _bounds(events: pa.RecordBatch, config: described.TableRangeQueryConfig) -> Iterator[tuple[Any, Any]]:
     for field in (config.low, config.high):
         if events.column(field).null_count:
             raise ValueError(f"the field {field!r} is null, but a bound needs a value")
@@ -321,13 +278,13 @@ def _bounds(events: pa.RecordBatch, config: TableRangeQueryConfig) -> Iterator[t
 
 
 def _between(
-    connection: Connection, config: TableRangeQueryConfig, source: Any, low: Any, high: Any
+    connection: sa.Connection, config: described.TableRangeQueryConfig, source: Any, low: Any, high: Any
 ) -> Sequence[Mapping[str, Any]]:
     wanted = [source.c[name] for name in config.columns]
     within = source.c[config.column].between(low, high)
     order = [source.c[config.column], *wanted]
-    found = connection.execute(select(*wanted).where(within).order_by(*order).limit(config.most + 1))
-    rows = found.mappings().all()
+    result = connection.execute(sa.select(*wanted).where(within).order_by(*order).limit(config.most + 1))
+    rows = result.mappings().all()
     if len(rows) > config.most:
         raise ValueError(
             f"more than {config.most:,} rows are between {config.low!r} = {low} and {config.high!r} = {high}; query "
@@ -346,5 +303,5 @@ def _column(name: str, kind: Kind, values: list[Any]) -> pa.Array:
         raise ValueError(f"the column {name!r} has values that are not of kind {kind}: {error}") from None
 
 
-table_insert = Implementation(type=TABLE_INSERT, make=_table_insert)
-table_range_query = Implementation(type=TABLE_RANGE_QUERY, make=_table_range_query)
+table_insert = Implementation(type=described.TABLE_INSERT, make=_table_insert)
+table_range_query = Implementation(type=described.TABLE_RANGE_QUERY, make=_table_range_query)

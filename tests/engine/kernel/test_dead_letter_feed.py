@@ -122,7 +122,7 @@ def test_events_come_back_as_they_were_parked(name: str) -> None:
     rows = pa.record_batch({name: pa.array(values, kind), "other": pa.array([1, 2], pa.int64())})
     (letter,) = dead_letter(7, "in", "why", 3, rows)
     found = fitting(json.loads(letter)["events"], rows.schema)
-    assert (rows, (0, 1), ()) == found
+    assert (rows, [0, 1], ()) == (found.rows, found.kept.tolist(), found.unfit)
 
 
 def test_events_without_fields_come_back_as_many() -> None:

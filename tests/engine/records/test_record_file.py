@@ -15,6 +15,7 @@ from engine.offset import Offset
 from engine.plan import Port
 from engine.records.files import RecordDamaged, RecordFile, written_record
 from engine.records.record import CodeTraceback, Cut, Dead, EmittedEvents, InstanceMeter, Record
+from tests.engine.records.unpacked import record_in
 
 EVENTS = pa.record_batch({"sensor": pa.array(["a", None, "é"]), "value": pa.array([1.5, 2.5, None])})
 OTHERS = pa.record_batch({"n": pa.array([7], pa.int64())})
@@ -98,13 +99,13 @@ def stored(folder: Path, record: Record) -> Path:
 @given(RECORDS)
 def test_a_record_survives_as_a_file(tmp_path_factory: pytest.TempPathFactory, record: Record) -> None:
     """Down to the last event and key."""
-    assert record == RecordFile(stored(tmp_path_factory.mktemp("record"), record)).record()
+    assert record == record_in(RecordFile(stored(tmp_path_factory.mktemp("record"), record)))
 
 
 def test_the_example_survives_as_a_file(tmp_path: Path) -> None:
     """A record with some of everything, read by parts and as a whole."""
     file = RecordFile(stored(tmp_path, RECORD))
-    assert RECORD == file.record()
+    assert RECORD == record_in(file)
     assert RECORD.changes == file.changes()
     assert RECORD.imaged[7] == file.image(7)
     assert RECORD.emitted == file.emitted()
@@ -158,7 +159,7 @@ def test_parts_are_read_alone(tmp_path: Path) -> None:
 def test_a_long_header_is_read_whole(tmp_path: Path) -> None:
     """A record of thousands of instances is read like any other."""
     record = replace(RECORD, meters={number: InstanceMeter(taken=number) for number in range(5_000)})
-    assert record == RecordFile(stored(tmp_path, record)).record()
+    assert record == record_in(RecordFile(stored(tmp_path, record)))
 
 
 def test_a_reason_with_lone_surrogates_is_kept_as_far_as_possible(tmp_path: Path) -> None:
@@ -197,7 +198,7 @@ def test_a_damaged_file_is_detected(tmp_path_factory: pytest.TempPathFactory, dr
     path.write_bytes(content)
     read: Any = None
     try:
-        read = RecordFile(path).record()
+        read = record_in(RecordFile(path))
     except RecordDamaged as damaged:
         assert changed
         assert str(path) in str(damaged)  # noqa: PT017 - what is not damaged raises nothing

@@ -13,7 +13,7 @@ from engine.offset import Offset
 from engine.records.record import Record, Table
 from engine.records.state import NUMBERS, InstanceStates
 from engine.records.store import RecordStore
-from tests.engine.records.unpacked import group_of, unpacked_value
+from tests.engine.records.unpacked import group_of, record_in, unpacked_value
 
 INSTANCES = st.integers(1, 4)
 KEYS = st.integers(0, 11)
@@ -74,7 +74,7 @@ class Job(RuleBasedStateMachine):
         records = [self._settled(worker, done, undone, dropped) for worker in workers]
         assert records[0] == records[-1]
         assert self.store.write(records[-1])
-        assert records[0] == self.store.read(records[0].batch)
+        assert records[0] == record_in(self.store.file(records[0].batch))
         self.model.append(model)
 
     @rule(batches=st.integers(1, 20))

@@ -9,10 +9,11 @@ import pytest
 
 from engine.offset import Offset
 from engine.plan import Port
-from engine.records.files import RecordDamaged, written_record
+from engine.records.files import RecordDamaged
 from engine.records.record import EmittedEvents, Record
 from engine.records.state import InstanceStates
 from engine.records.store import RecordStore
+from tests.engine.records.unpacked import record_in
 
 EVENTS = pa.record_batch({"n": pa.array([1, 2], pa.int64())})
 
@@ -43,7 +44,7 @@ def test_a_record_is_found_and_read(tmp_path: Path) -> None:
     found = store.find(0)
     assert found is not None
     assert (record.start, record.end, record.base) == (found.header.start, found.header.end, found.header.base)
-    assert record == store.read(0)
+    assert record == record_in(store.file(0))
     assert store.find(1) is None
     assert range(1) == store.batches()
 
@@ -61,7 +62,7 @@ def test_the_first_record_of_a_batch_counts(tmp_path: Path) -> None:
     store = RecordStore(tmp_path)
     record = work_off(store, InstanceStates(), a=1)
     assert not store.write(replace(record, dropped=(9,)))
-    assert record == store.read(0)
+    assert record == record_in(store.file(0))
 
 
 def test_a_state_is_made_from_records(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_a_missing_record_is_damage(tmp_path: Path) -> None:
     gone = tmp_path / f"{1:020d}"
     gone.unlink()
     behind = InstanceStates()
-    for making in (lambda: store.state(3), lambda: store.read(1), lambda: store.catch_up(behind, 2)):
+    for making in (lambda: store.state(3), lambda: store.file(1), lambda: store.catch_up(behind, 2)):
         with pytest.raises(RecordDamaged, match=f"{gone} is missing; restore it"):
             making()
 
@@ -147,7 +148,7 @@ def test_catching_up_that_failed_can_be_repeated(tmp_path: Path, seen: int) -> N
     behind = store.state(seen + 1)
     path = tmp_path / f"{9:020d}"
     content = path.read_bytes()
-    changes = written_record(store.read(9)).index(msgspec.msgpack.encode(store.read(9).changes))
+    changes = content.index(msgspec.msgpack.encode(store.file(9).changes()))
     path.write_bytes(content[:changes] + b"damaged" + content[changes + 7 :])
     with pytest.raises(RecordDamaged, match="a checksum does not match; restore it"):
         store.catch_up(behind, 10)

@@ -105,7 +105,7 @@ def check(batches: Batches) -> None:
     assert sum(batches.counts.values()) == state.of(1).number("out")
     number, found = 0, list[str]()
     for batch in store.batches():
-        for each in store.read(batch).emitted:
+        for each in store.file(batch).emitted():
             assert each.events is not None
             assert number == each.first
             number += each.count
@@ -172,4 +172,4 @@ def test_a_missing_file_of_a_shard_is_damage(tmp_path: Path) -> None:
     batches.run(2, "abcdefgh")
     (tmp_path / "shards" / f"{0:020d}.001").unlink()
     with pytest.raises(RecordDamaged, match=r"\.001 is missing; restore it"):
-        RecordStore(tmp_path).read(0)
+        RecordStore(tmp_path).file(0).emitted()
