@@ -8,6 +8,7 @@ effect, and the division of events and states over the shards of a batch. The ho
 with the plan's entry.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -45,44 +46,46 @@ class Bridged:
     kind: Literal["bridge"] = "bridge"
 
 
+class _Generated(ABC):
+    """Events that the host makes itself, by a generator."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def generator(self) -> Rate | Timer | Replay: ...
+
+    @property
+    def schema(self) -> Schema:
+        return self.generator.schema
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rated:
+class Rated(_Generated):
     """Numbered events at a steady rate."""
 
     kind: Literal["rate"] = "rate"
     per_second: float
 
     @property
-    def schema(self) -> Schema:
-        """The fields of the events."""
-        return self.generator.schema
-
-    @property
-    def generator(self) -> Rate:
-        """The generator that makes the events."""
+    def generator(self) -> Rate:  # noqa: D102 - as the base class says
         return Rate(per_second=self.per_second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
+class Timed(_Generated):
     """One event at every interval."""
 
     kind: Literal["timer"] = "timer"
     seconds: float
 
     @property
-    def schema(self) -> Schema:
-        """The fields of the events."""
-        return self.generator.schema
-
-    @property
-    def generator(self) -> Timer:
-        """The generator that makes the events."""
+    def generator(self) -> Timer:  # noqa: D102 - as the base class says
         return Timer(seconds=self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedFile:
+class ReplayedFile(_Generated):
     """The events of a file that the host can read."""
 
     kind: Literal["replay"] = "replay"
@@ -94,13 +97,7 @@ class ReplayedFile:
     repeat: bool = False
 
     @property
-    def schema(self) -> Schema:
-        """The fields of the events."""
-        return self.generator.schema
-
-    @property
-    def generator(self) -> Replay:
-        """The generator that makes the events."""
+    def generator(self) -> Replay:  # noqa: D102 - as the base class says
         return Replay(
             path=Path(self.path),
             schema=Schema.of(self.fields),
