@@ -121,11 +121,6 @@ def declaring(supply: Supply, fields: Mapping[str, Kind]) -> Supply:
     return replace(supply, fields=dict(fields)) if isinstance(supply, Subscribed) else supply
 
 
-def are_alike(one: Supply, other: Supply) -> bool:
-    """Whether two supplies bring the same events, whatever fields of them each declares."""
-    return declaring(one, {}) == declaring(other, {})
-
-
 _WILD = frozenset("+#\0")
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.files import write_whole
-from engine.delivery.forwarder import JobForwarder, StreamSender
+from bridge.sender import Sender
+from engine.delivery.forwarder import JobForwarder
 from engine.delivery.publisher import JobPublisher
 from engine.plan import Plan
 from engine.records.files import Header, damage_named
@@ -56,14 +57,14 @@ class Follower:
         self,
         folder: JobFolder,
         store: RecordStore,
-        sender: StreamSender,
+        sender: Sender,
         *,
         run: int,
         clock: Callable[[], float] = time.time,
         on_record: Callable[[Header, Plan], None] = lambda _header, _plan: None,
         copies: Copies = NO_COPIES,
     ) -> None:
-        """`on_record` is called for each record that is followed, with the plan that its batch ran."""
+        """`on_record` is called with each record, and the plan that its batch ran."""
         self._folder = folder
         self._store = store
         self.run = run
@@ -88,12 +89,14 @@ class Follower:
 
         Nor one that is not at all peers yet: nobody may see what would be lost with this machine.
         """
-        found: list[Header] = []
+        followed: list[Header] = []
         self._publisher.settle()
         self.waits_for_copies = False
-        while self._has_room() and (file := self._store.find(self.so_far.batch + 1)) is not None:
-            self.waits_for_copies = not self._copies.has(file.path)
-            if self.waits_for_copies:
+        while self._publisher.waiting_bytes < MOST_UNSENT:
+            if (file := self._store.find(self.so_far.batch + 1)) is None:
+                break
+            if not self._copies.has(file.path):
+                self.waits_for_copies = True
                 break
             header = file.header
             plan, emitted, dead = self._folder.entry(header.end.entry).plan, file.emitted(), file.dead()
@@ -105,12 +108,9 @@ class Follower:
             self.forwarder.take(header, plan, emitted)
             self._publisher.publish(header.batch, plan, emitted)
             self._publisher.publish_dead_letters(header.batch, dead)
-            found.append(header)
+            followed.append(header)
             self._on_record(header, plan)
-        return found
-
-    def _has_room(self) -> bool:
-        return self._publisher.waiting_bytes < MOST_UNSENT
+        return followed
 
     @property
     def first_unsent(self) -> int:

@@ -6,35 +6,20 @@ consumer has confirmed all of it.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from bridge.sender import Sender
 from bridge.wire import Emitted as Sent
 from bridge.wire import Stream
-from engine.delivery.publisher import PlainSender, run_epoch
+from engine.delivery.publisher import run_epoch
 from engine.plan import Forward, Plan, Port
 from engine.records.files import Header
 from engine.records.record import EmittedEvents
 from engine.records.store import RecordStore
-
-
-class StreamSender(PlainSender, Protocol):
-    """A sender of plain messages and of streams; the bridge's."""
-
-    def forward(self, stream: Stream, *, epoch: int, first: int, kept: Callable[[int], Iterator[Sent]]) -> None:
-        """Begin to forward a stream from a number on."""
-
-    def emit(self, stream: Stream, emitted: Sent) -> None:
-        """Send the next events of a stream."""
-
-    def close(self, stream: Stream) -> None:
-        """End a stream after everything emitted so far."""
-
-    def needed(self, stream: Stream) -> int:
-        """The first number that the consumer's spool has not confirmed."""
 
 
 class RecordedRange(NamedTuple):
@@ -47,18 +32,17 @@ class RecordedRange(NamedTuple):
 
 @dataclass(slots=True)
 class ForwardedStream:
-    """A stream from when it is forwarded until it is closed."""
+    """A stream from when it is forwarded until it is closed, when its end is known."""
 
     forward: Forward
     first: int
     end: int | None = None
-    """The number after its last, once it is closed."""
 
 
 class JobForwarder:
     """Forwards the streams of one job; called from the thread of its follower."""
 
-    def __init__(self, store: RecordStore, sender: StreamSender, *, run: int) -> None:
+    def __init__(self, store: RecordStore, sender: Sender, *, run: int) -> None:
         self.trouble = ""
         """The reason that a stream is not forwarded although it should be."""
         self._store = store

@@ -25,7 +25,7 @@ from urllib.parse import quote
 from bridge import LeaseTaken, Message, SpoolFull, SystemClock, Unread, topics
 from bridge.files import Lease
 from bridge.output_messages import unread_letter
-from bridge.sender import Sender, StreamTrouble
+from bridge.sender import Sender
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient, Permit, always
 from bridge.transport.probes import Watch, detect_protocol, watch_drops
@@ -36,6 +36,7 @@ from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
 from engine.host.spools import ELSEWHERE, HostSpools
 from engine.job.pace_keeper import begin_pace_server
+from engine.job.query import HostParts
 from engine.plan_messages import RefusedPlan, read_cut, read_plan, read_question
 from engine.records.files import DAMAGE
 from engine.records.job_folder import job_folder
@@ -64,7 +65,7 @@ class HostConnection:
         on_message: Callable[[Message], None],
         permit: Permit = always,
     ) -> None:
-        """`on_message` is called for each plan, request for a cut and question, in a thread of its own.
+        """`on_message` is called, in another thread, for each plan, request for a cut and question.
 
         `permit` says whether this process may connect as this host again.
         """
@@ -93,12 +94,16 @@ class HostConnection:
         self._sending = MqttClient(
             address,
             f"braid-{name}-out",
-            on_message=self._deliver,
-            on_connection=self._reconnected,
+            on_message=lambda message: self.sender.deliver(message),  # noqa: PLW0108 - the sender is made after it
+            on_connection=lambda: self.sender.reconnected(),  # noqa: PLW0108 - the same
             protocol=self.protocol,
             permit=permit,
         )
-        self.sender = Sender(self._sending, on_trouble=_warn_of, on_superseded=_warn_of_superseded)
+        self.sender = Sender(
+            self._sending,
+            on_trouble=lambda trouble: log.warning("topic %s: %s", trouble.topic, trouble.reason),
+            on_superseded=_warn_of_superseded,
+        )
         self._thread = threading.Thread(target=self.sender.run, name="sends", daemon=True)
 
     def begin(self) -> None:
@@ -130,7 +135,7 @@ class HostConnection:
     def publish(self, topic: str, value: Mapping[str, Any], *, retain: bool = True) -> None:
         """Publish a value. A retained one is skipped if it is the last on its topic, any other while disconnected.
 
-        The metrics of a job are of no use later, and those of an hour without a broker are more than a client can keep.
+        Metrics are of no use later, and those of an hour without a broker are more than a client can keep.
         """
         payload = json.dumps(value, sort_keys=True).encode()
         if retain:
@@ -172,17 +177,6 @@ class HostConnection:
         self.dropped += count
         log.error("the broker dropped %d messages that it had accepted; raise its limits on queues", count)
 
-    # Callbacks rather than the sender's own methods, because the client is made before it.
-    def _deliver(self, message: Message) -> None:
-        self.sender.deliver(message)
-
-    def _reconnected(self) -> None:
-        self.sender.reconnected()
-
-
-def _warn_of(trouble: StreamTrouble) -> None:
-    log.warning("topic %s: %s", trouble.topic, trouble.reason)
-
 
 def _warn_of_superseded(stream: Stream, epoch: int) -> None:
     log.warning("%s of %d is forwarded in epoch %d now, so not from here", stream.port, stream.instance, epoch)
@@ -201,7 +195,7 @@ _FETCHED_BY = 0.25
 class SparkHost:
     """One host; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and files, its broker, its session, and what it offers are eleven things
+    def __init__(  # noqa: PLR0913 - the machine gives each of its hosts what is its own
         self,
         name: str,
         root: Path,
@@ -263,18 +257,22 @@ class SparkHost:
             due=self._pace.due,
             copies=copies,
         )
-        self._jobs = HostJobs(
-            name,
-            root,
-            session,
+        parts = HostParts(
+            root=root,
+            session=session,
             pace=self._pace,
             sender=self._connection.sender,
+            clock=clock,
+            on_record=self._follow_later,
+            owned_spool=self._spools.owned,
+            copies=copies,
+        )
+        self._jobs = HostJobs(
+            name,
+            parts,
             consumers=HostConsumers(root, self._spools),
             publisher=self._connection,
             behaviours=behaviours,
-            clock=clock,
-            on_record=self._follow_later,
-            copies=copies,
         )
 
     def run(self) -> bool:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote, unquote
 
 from bridge import FolderReader, Lease, LeaseTaken, Spool, commit, consumers, leave, position_since, unread_since
@@ -27,6 +26,7 @@ from bridge.files import make_folder, sync_folder
 from bridge.spools.log import LOG, log_files
 from bridge.spools.spool import SpoolState
 from engine.host.spools import HostSpools
+from engine.job.health import JobHealth
 from engine.job.plan_log import returning
 from engine.job.query import SparkJob
 from engine.log_lines import about
@@ -39,13 +39,6 @@ HELD_UP = 60.0
 """Seconds for which it has to be so."""
 _FARTHER = 2
 """How much farther behind it has to be than any other reader."""
-
-
-class Stoppable(Protocol):
-    """The health of a job, as far as it can be stopped for its slowness."""
-
-    def stop_costliest(self, stream: str, now: float) -> None:
-        """Fail the instance that takes most of those that a stream reaches."""
 
 
 def holding_up(end: int, positions: Mapping[str, int]) -> str | None:
@@ -89,7 +82,7 @@ class SlowReaders:
             del self._since[each]
         return dict(sorted(due))
 
-    def stop(self, jobs: Mapping[str, Stoppable], now: float) -> None:
+    def stop(self, jobs: Mapping[str, JobHealth], now: float) -> None:
         """Have those of a host's jobs fail their costliest tasks, each with the reason."""
         for job, stream in self.found().items():
             if job in jobs:

@@ -3,8 +3,8 @@
 Damage to the files of one job is reported in its status, and hurts no other. A job that cannot be started because of it
 counts as died, and is retried after a while like a job whose query died.
 
-In order: the folders below the root of which some belong to jobs of this host, the status and the metrics of a job, the
-admission of a plan, and `HostJobs`. A status is retained; the maker of plans finds in it what to await before the next.
+In order: the folders below the root of which some belong to jobs of this host, the status and the metrics of a job,
+and `HostJobs`. A status is retained; the maker of plans finds in it what to await before the next.
 A plan that this host cannot run is refused, and leaves nothing behind.
 """
 
@@ -14,16 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote
 
-from bridge import Clock, LeaseTaken, topics
+from bridge import LeaseTaken, topics
 from engine.behaviour import place_of
-from engine.delivery.forwarder import StreamSender
 from engine.host.consumers import HostConsumers, cut_streams, sweep
 from engine.job.lifecycle import JobState
-from engine.job.pace_keeper import PaceServer
-from engine.job.query import SparkJob
+from engine.job.query import HostParts, SparkJob
 from engine.kernel.worker import NoCut, check_imports
 from engine.log_lines import about
 from engine.plan import Plan
@@ -32,10 +30,6 @@ from engine.records.files import DAMAGE, Header
 from engine.records.job_folder import JobFolder, job_folder
 from engine.records.record import InstanceMeter
 from engine.records.store import RecordStore
-from engine.replicas.copies import NO_COPIES, Copies
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class HostPublisher(Protocol):
@@ -195,57 +189,6 @@ def _metered(meter: InstanceMeter) -> dict[str, int]:
     return {"cpu_ns": meter.cpu_ns, "taken": meter.taken, "emitted": meter.emitted, "dead": meter.dead}
 
 
-class PlanAdmission:
-    """Admits plans to the jobs of one host; called from its main thread."""
-
-    def __init__(
-        self, host: str, root: Path, consumers: HostConsumers, behaviours: Mapping[str, str], copies: Copies
-    ) -> None:
-        """`behaviours` are the implementations that are installed here, by their task types."""
-        self._host = host
-        self._root = root
-        self._consumers = consumers
-        self._behaviours = behaviours
-        self._copies = copies
-
-    def admit(self, job: SparkJob, plan: Plan) -> None:
-        """Log a plan that is newer than the job's latest, and have its streams supplied."""
-        before = job.streams()
-        try:
-            behaviours = self._behaviours_of(plan)
-            self._check_imports(job, plan)
-            job.log(plan, self._consumers.join(job, plan), behaviours)
-        except BaseException:
-            self._consumers.unjoin(job, plan.streams - before)
-            raise
-        # Others act upon it as soon as the job reports it: it began to read each stream where its entry says.
-        self._copies.settle()
-
-    def _check_imports(self, job: SparkJob, plan: Plan) -> None:
-        wanted = [each for each in plan.imports if each.job != job.name]
-        if wanted != list(plan.imports):
-            # Only the records say which instances left a moment ago.
-            if job.follower is not None:
-                job.follower.follow()
-            here = {instance for entry in job.plans.in_effect() for instance in entry.plan.instances}
-            wanted += [each for each in plan.imports if each.job == job.name and each.instance not in here]
-        try:
-            check_imports(self._root, wanted)
-        except NoCut as error:
-            raise RefusedPlan(f"{error}; take the cut first") from error
-
-    def _behaviours_of(self, plan: Plan) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for name in sorted({slot.type for slot in plan.slots}):
-            place = place_of(name, self._behaviours)
-            if place is None:
-                raise RefusedPlan(
-                    f"host {self._host!r} has no implementation of the task type {name!r}; install it there"
-                )
-            found[name] = place
-        return found
-
-
 _ENDING = {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}
 _ENDED = {JobState.STOPPED, JobState.STUCK}
 SWEEP_SECONDS = 600.0
@@ -255,40 +198,22 @@ SWEEP_SECONDS = 600.0
 class HostJobs:
     """The jobs of one host; called from its main thread."""
 
-    def __init__(  # noqa: PLR0913 - the host, what its jobs run on, and what they publish with are eleven things
+    def __init__(
         self,
         host: str,
-        root: Path,
-        session: "SparkSession",
+        parts: HostParts,
         *,
-        pace: PaceServer,
-        sender: StreamSender,
         consumers: HostConsumers,
         publisher: HostPublisher,
         behaviours: Mapping[str, str],
-        clock: Clock,
-        on_record: Callable[[str], None],
-        copies: Copies = NO_COPIES,
     ) -> None:
-        """`on_record` is called with the name of a job that has recorded a batch, from any thread."""
+        """`behaviours` are the implementations that are installed here, by their task types."""
         self._host = host
-        self._root = root
-        self._new_job = partial(
-            SparkJob,
-            root=root,
-            session=session,
-            pace=pace,
-            sender=sender,
-            clock=clock,
-            on_record=on_record,
-            owned_spool=consumers.spools.owned,
-            copies=copies,
-        )
-        self._folders = HostFolders(root, host)
-        self._admission = PlanAdmission(host, root, consumers, behaviours, copies)
+        self._parts = parts
+        self._folders = HostFolders(parts.root, host)
         self._consumers = consumers
         self._publisher = publisher
-        self._clock = clock
+        self._behaviours = behaviours
         self._jobs: dict[str, SparkJob] = {}
         self._later: dict[str, Plan] = {}
         """Plans of jobs that are still ending, here or on another host, or that cannot be started for now."""
@@ -375,7 +300,7 @@ class HostJobs:
             self._look_after(job)
         for name, plan in list(self._later.items()):
             self.attempt(name, partial(self._run, plan))
-        self._consumers.slow.stop({name: job.health for name, job in self._jobs.items()}, self._clock.passed())
+        self._consumers.slow.stop({name: job.health for name, job in self._jobs.items()}, self._parts.clock.passed())
         if time.monotonic() - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = time.monotonic()
             self._sweep()
@@ -405,10 +330,11 @@ class HostJobs:
                 job.follower.tidy()
         with self._troubles(job):
             self._consumers.tidy(job)
-            job.forget_plans()
+            # The streams that only those plans read are left by now.
+            job.plans.forget(job.follower.oldest_recorded_entry() if job.follower else 0)
             over = job.is_over()
         with self._troubles(job):
-            metrics = job_metrics(job, self._consumers.ends(job), self._clock.now())
+            metrics = job_metrics(job, self._consumers.ends(job), self._parts.clock.now())
             self._publisher.publish(topics.job(job.name, "metrics"), metrics, retain=False)
         self._publish_status(job)
         if over:
@@ -418,14 +344,14 @@ class HostJobs:
 
     def _sweep(self) -> None:
         try:
-            sweep(self._root, self._host, stay={*self._jobs, *self._later}, now=self._clock.now())
+            sweep(self._parts.root, self._host, stay={*self._jobs, *self._later}, now=self._parts.clock.now())
         except OSError as error:
             log.warning("what is left of jobs that were stopped long ago stays for now: %s", error)
 
     def _run(self, plan: Plan) -> None:
         """Have a job run a plan, and start it if it does not run yet."""
         job = self._jobs.get(plan.job)
-        if job is not None and (job.state in _ENDING or not job.is_started):
+        if job is not None and (job.state in _ENDING or job.follower is None):
             # It is taken up once the job has ended, or with its next start.
             self._later[plan.job] = plan
             return
@@ -440,13 +366,13 @@ class HostJobs:
                 raise
             self._jobs[plan.job] = job
         elif job.plans.is_new(plan):
-            self._admission.admit(job, plan)
+            self._admit(job, plan)
         self._publish_status(job)
 
     def _make(self, plan: Plan) -> SparkJob | None:
         """Make the job of a plan; if that fails, the plan is tried later."""
         try:
-            job = self._new_job(plan.job)
+            job = SparkJob(plan.job, self._parts)
         except LeaseTaken as error:
             if plan.job not in self._later:
                 with about(job=plan.job):
@@ -469,7 +395,7 @@ class HostJobs:
         try:
             self._consumers.rejoin(job)
             if plan is not None and job.plans.is_new(plan):
-                self._admission.admit(job, plan)
+                self._admit(job, plan)
             job.folder.mark_running()
             job.start()
         except DAMAGE as error:
@@ -479,6 +405,40 @@ class HostJobs:
                 self._later[job.name] = plan
         else:
             self._later.pop(job.name, None)
+
+    def _admit(self, job: SparkJob, plan: Plan) -> None:
+        """Log a plan that is newer than the job's latest, and have its streams supplied."""
+        before = job.streams()
+        try:
+            behaviours = self._behaviours_of(plan)
+            self._check_imports(job, plan)
+            job.log(plan, self._consumers.join(job, plan), behaviours)
+        except BaseException:
+            self._consumers.unjoin(job, plan.streams - before)
+            raise
+        # Others act upon it as soon as the job reports it: it began to read each stream where its entry says.
+        self._parts.copies.settle()
+
+    def _check_imports(self, job: SparkJob, plan: Plan) -> None:
+        wanted = [each for each in plan.imports if each.job != job.name]
+        if wanted != list(plan.imports):
+            # Only the records say which instances left a moment ago.
+            if job.follower is not None:
+                job.follower.follow()
+            here = {instance for entry in job.plans.in_effect() for instance in entry.plan.instances}
+            wanted += [each for each in plan.imports if each.job == job.name and each.instance not in here]
+        try:
+            check_imports(self._parts.root, wanted)
+        except NoCut as error:
+            raise RefusedPlan(f"{error}; take the cut first") from error
+
+    def _behaviours_of(self, plan: Plan) -> dict[str, str]:
+        places = {name: place_of(name, self._behaviours) for name in sorted({slot.type for slot in plan.slots})}
+        if missing := [name for name, place in places.items() if place is None]:
+            raise RefusedPlan(
+                f"host {self._host!r} has no implementation of the task type {missing[0]!r}; install it there"
+            )
+        return {name: place for name, place in places.items() if place is not None}
 
     def _start_again(self, job: SparkJob) -> None:
         try:
@@ -503,7 +463,7 @@ class HostJobs:
 
     def _publish_stopped(self, name: str) -> None:
         """Publish once more that a job was stopped long ago, because the manager asks for its end again."""
-        folder = job_folder(self._root, name)
+        folder = job_folder(self._parts.root, name)
         if folder.is_stopped() and (plans := self._folders.plans(folder)):
             self._publisher.publish(topics.job(name, "status"), stopped_status(folder, plans[-1]))
 

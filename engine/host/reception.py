@@ -69,26 +69,6 @@ class Reception(Protocol):
         """Stop receiving for good; the broker keeps nothing."""
 
 
-class StreamReceiver(Protocol):
-    """A receiver of streams into spools; a host's receptions."""
-
-    def begin(
-        self,
-        stream: str,
-        feeds: Mapping[str, SpoolFeed],
-        *,
-        due: Callable[[float], float],
-        on_unread: Callable[[Unread], None],
-        on_trouble: Callable[[str], None],
-    ) -> Reception:
-        """Begin to receive a stream on all its topics.
-
-        `due` returns when the next batch after a time that reads it may begin, by the clock's passed time.
-        `on_unread` is called with each message, or event in one, that cannot be spooled. `on_trouble` is called with
-        the reason if the reception ends by itself. All are called from any thread.
-        """
-
-
 class Receptions:
     """Begins the receptions of one host, and notes the streams for which the broker keeps messages."""
 
@@ -136,7 +116,12 @@ class Receptions:
         on_unread: Callable[[Unread], None],
         on_trouble: Callable[[str], None],
     ) -> Reception:
-        """Begin to receive a stream, as soon as there is a connection."""
+        """Begin to receive a stream on all its topics, as soon as there is a connection.
+
+        `due` returns when the next batch after a time that reads it may begin, by the clock's passed time. `on_unread`
+        is called with each message, or event in one, that cannot be spooled, and `on_trouble` with the reason if the
+        reception ends by itself; both from any thread.
+        """
         if not self._threads:
             self._threads = [ReceiverThread(f"fills spools of {self._host}") for _ in range(_THREADS)]
         if all(feed.is_bridge for feed in feeds.values()):
@@ -221,7 +206,7 @@ class Receptions:
 
 
 class _Received:
-    """A reception over a client of the bridge."""
+    """The reception of a raw stream, over a client of its own."""
 
     def __init__(  # noqa: PLR0913 - its feeds, client, session and thread, two questions, three listeners and a clock are ten
         self,
@@ -268,25 +253,20 @@ class _Received:
 
     @property
     def counts(self) -> Counts:
-        """The counts of its intake."""
         return self._receiver.intakes[self._topics[0]].counts
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the broker that is there now keeps or sends what is published."""
         return self._client.is_subscribed(self._topics)
 
     def hurry(self, seconds: float) -> None:
-        """Receive messages as soon as they come for so long."""
         self._client.hurry(seconds)
 
     def stop(self) -> None:
-        """Stop receiving for now; the broker keeps what comes meanwhile."""
         self._end_work()
         self._client.stop()
 
     def leave(self) -> None:
-        """Stop receiving for good; the broker keeps nothing."""
         self._end_work()
         if self._client.leave():
             self._on_left()
@@ -359,7 +339,7 @@ class _BetweenJobs:
             log.warning("streams between jobs are received later: %s", error)
 
     def begin(self, topic: str, feed: SpoolFeed, on_trouble: Callable[[str], None]) -> "_StreamBetweenJobs":
-        """Begin to receive a stream, and what its producer sent before and the spool does not have."""
+        """Receive also what its producer sent before and the spool does not have."""
         self._on_trouble[topic] = on_trouble
         try:
             # Without a broker each of thousands would wait for it.
@@ -377,11 +357,9 @@ class _BetweenJobs:
         return self.receiver(topic).remove(topic)
 
     def receiver(self, topic: str) -> Receiver:
-        """The receiver of a stream."""
         return self._receivers[_place(topic)]
 
     def stop(self) -> None:
-        """Stop receiving."""
         self.client.stop()
 
     def _deliver(self, messages: Sequence[Message]) -> None:
@@ -412,19 +390,16 @@ class _StreamBetweenJobs:
 
     @property
     def counts(self) -> Counts:
-        """The counts of its intake."""
         return self._last or self._among.receiver(self._topic).intakes[self._topic].counts
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the broker that is there now keeps or sends what is published."""
         return self._among.client.is_subscribed([self._topic])
 
     def hurry(self, seconds: float) -> None:
         """Nothing waits before it is received."""
 
     def stop(self) -> None:
-        """Stop receiving for now; the producer keeps what comes meanwhile."""
         if self._last is None:
             self._last = self._among.end(self._topic)
 

@@ -12,6 +12,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -39,8 +40,8 @@ from bridge import (
 from bridge.intake import Expected
 from bridge.raw_events import Unfit
 from bridge.spools.deliveries import InDoubt
-from engine.host.reception import Reception, StreamReceiver
-from engine.plan import Bridged, Ingress, Plan, Subscribed, are_alike, declaring
+from engine.host.reception import Reception, Receptions
+from engine.plan import Bridged, Ingress, Plan, Subscribed, declaring
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import spool_folder
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
@@ -181,8 +182,7 @@ class _Supply:
     reception: Reception | None = None
     counted: Counts = field(default_factory=Counts)
     """The counts of earlier receptions."""
-    generator_run: GeneratorRun | None = None
-    thread: threading.Thread | None = None
+    generating: tuple[GeneratorRun, threading.Thread] | None = None
     jobs: set[str] = field(default_factory=set)
     """Those that read it."""
     trouble: str = ""
@@ -191,7 +191,6 @@ class _Supply:
 
     @property
     def state(self) -> str:
-        """The state of the spool, or the reason why this host puts nothing in there."""
         if self.trouble:
             return self.trouble
         if self.spool is None:
@@ -210,7 +209,7 @@ class HostSpools:
     def __init__(  # noqa: PLR0913 - its folder, its receiver, a clock, two listeners and its copies are six things
         self,
         root: Path,
-        receiver: StreamReceiver,
+        receiver: Receptions,
         *,
         clock: Clock,
         on_growth: Callable[[str, bool], None],
@@ -267,11 +266,9 @@ class HostSpools:
 
     def drop(self, job: str, stream: str) -> None:
         """Supply a stream to a job no longer; without a reader its supply ends."""
-        supply = self._supplies.get(stream)
-        if supply is None:
-            return
-        supply.jobs.discard(job)
-        self._end_unread(stream, supply)
+        if (supply := self._supplies.get(stream)) is not None:
+            supply.jobs.discard(job)
+            self._end_unread(stream, supply)
 
     def look(self) -> None:
         """Take over spools whose owner is gone, end supplies without a reader, and prune the spools."""
@@ -301,21 +298,19 @@ class HostSpools:
         A spool gets a marker only once, however often this is called.
         """
         owned = {
-            stream
-            for stream, supply in self._supplies.items()
+            stream: supply.spool
+            for stream, supply in sorted(self._supplies.items())
             if supply.spool is not None and not isinstance(supply.ingress.supply, Bridged)
         }
-        if unknown := sorted(set(streams) - owned):
+        if unknown := sorted(set(streams) - owned.keys()):
             raise RefusedPlan(
                 f"the cut {name!r} is requested in {unknown[0]!r}, which is no raw stream that this host supplies; "
                 "ask the host that does, or leave it out"
             )
-        for stream, supply in sorted(self._supplies.items()):
-            if isinstance(supply.ingress.supply, Bridged) or (streams and stream not in streams):
-                continue
-            if supply.spool is not None and supply.spool.marker_position(name) is None:
+        for stream, spool in owned.items():
+            if (not streams or stream in streams) and spool.marker_position(name) is None:
                 stamp = round(self._clock.now() * 1000)
-                supply.spool.append([Item(kind=ItemKind.MARKER, count=1, stamp=stamp, payload=name.encode())])
+                spool.append([Item(kind=ItemKind.MARKER, count=1, stamp=stamp, payload=name.encode())])
 
     @property
     def streams(self) -> frozenset[str]:
@@ -337,13 +332,12 @@ class HostSpools:
 
     def end(self, stream: str) -> int | None:
         """The position after the last item of a stream; None if another host fills its spool."""
-        supply = self._supplies.get(stream)
-        return None if supply is None or supply.spool is None else supply.spool.end
+        spool = self.owned(stream)
+        return None if spool is None else spool.end
 
     def ends(self, streams: Iterable[str]) -> dict[str, int]:
         """The positions after the last items of those of some streams whose spools this host fills."""
-        owned = {stream: spool for stream in streams if (spool := self.owned(stream)) is not None}
-        return {stream: spool.settled_end() for stream, spool in owned.items()}
+        return {stream: spool.settled_end() for stream in streams if (spool := self.owned(stream)) is not None}
 
     def hurry(self, streams: Iterable[str], seconds: float) -> None:
         """Receive the messages of some streams as soon as they come for so long."""
@@ -395,13 +389,11 @@ class HostSpools:
                 feed = SpoolFeed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
                 self._receive(supply, {topics.stream(*origin): feed})
             case generated:
-                supply.generator_run = GeneratorRun(
-                    generated.generator, supply.spool, clock=self._clock, on_unfit=partial(self._reject, supply)
-                )
-                supply.thread = threading.Thread(
-                    target=_generate, args=(supply,), name=f"generates {stream}", daemon=True
-                )
-                supply.thread.start()
+                reject = partial(self._reject, supply)
+                run = GeneratorRun(generated.generator, supply.spool, clock=self._clock, on_unfit=reject)
+                thread = threading.Thread(target=_generate, args=(run, supply), name=f"generates {stream}", daemon=True)
+                supply.generating = run, thread
+                thread.start()
 
     def _receive(self, supply: _Supply, feeds: Mapping[str, SpoolFeed]) -> None:
         stream = supply.ingress.stream
@@ -423,37 +415,30 @@ class HostSpools:
         # A job of another host may read it: events would be lost that come before that host supplies it.
         if supply.jobs or (supply.spool is not None and consumers(supply.spool.folder)):
             return
-        self._end(supply)
-        del self._supplies[stream]
-        self._by_topic.pop(_topic(supply.ingress), None)
-
-    def _end(self, supply: _Supply) -> None:
         if supply.reception is not None:
             supply.reception.leave()
             supply.reception = None
         self._close(supply)
+        del self._supplies[stream]
+        self._by_topic.pop(_topic(supply.ingress), None)
 
     def _close(self, supply: _Supply) -> None:
         if supply.reception is not None:
             supply.reception.stop()
             supply.counted = _sum(supply.counted, supply.reception.counts)
-        if supply.generator_run is not None and supply.thread is not None:
-            supply.generator_run.stop()
-            supply.thread.join()
+        if supply.generating is not None:
+            run, thread = supply.generating
+            run.stop()
+            thread.join()
         if supply.spool is not None:
             supply.spool.close()
             accepted = supply.received.accepted + supply.spool.accepted
             supply.received = replace(supply.received, accepted=accepted)
-        supply.reception, supply.generator_run, supply.thread, supply.spool = None, None, None, None
+        supply.reception, supply.generating, supply.spool = None, None, None
 
 
 def _sum(one: Counts, other: Counts) -> Counts:
-    return Counts(
-        duplicates=one.duplicates + other.duplicates,
-        held=one.held + other.held,
-        gaps=one.gaps + other.gaps,
-        refused=one.refused + other.refused,
-    )
+    return Counts(**(Counter(asdict(one)) + Counter(asdict(other))))
 
 
 @contextmanager
@@ -478,16 +463,15 @@ def _topic(ingress: Ingress) -> str:
 
 
 def _are_same(one: Ingress, other: Ingress) -> bool:
-    """Whether two streams of a name bring the same events."""
-    return are_alike(one.supply, other.supply) and (one.origin == other.origin or not isinstance(one.supply, Bridged))
+    """Whether two streams of a name bring the same events, whatever fields of them each declares."""
+    are_alike = declaring(one.supply, {}) == declaring(other.supply, {})
+    return are_alike and (one.origin == other.origin or not isinstance(one.supply, Bridged))
 
 
-def _generate(supply: _Supply) -> None:
+def _generate(run: GeneratorRun, supply: _Supply) -> None:
     """Run a generator; an error of its own ends no other."""
-    if supply.generator_run is None:
-        return
     try:
-        supply.generator_run.run()
+        run.run()
     except Exception as error:  # a replayed file may hold anything
         log.exception("stream %s", supply.ingress.stream)
         supply.fail(f"{type(error).__name__}: {error}")

@@ -208,12 +208,6 @@ _TOO_SLOW = "it is too slow for the stream"
 """How the reason of a task begins that was stopped because its job holds up a stream."""
 
 
-class _TaskConfig(NamedTuple):
-    type: str
-    version: int
-    config: str
-
-
 class JobHealth:
     """The health of each instance of one job; called from its host's main thread."""
 
@@ -224,7 +218,7 @@ class JobHealth:
         self._tails = GreedyTails()
         self._plan = plan
         """The latest."""
-        self._tasks: Mapping[int, _TaskConfig] = _tasks_of(plan) if plan else {}
+        self._tasks = _tasks_of(plan) if plan else {}
         """The tasks of the latest plan."""
 
     def stop_costliest(self, stream: str, now: float) -> None:
@@ -249,7 +243,7 @@ class JobHealth:
         # An instance that was failed did not run: its dead letters say nothing about its health now.
         untried = {slot.instance for slot in ran.slots if slot.state is SlotState.FAILED}
         # Nor does the health of a task before it was changed.
-        untried |= {each for each, task in _tasks_of(ran).items() if self._tasks.get(each, task) != task}
+        untried |= self._changed_in(_tasks_of(ran))
         reasons = {dead.instance: dead.reason for dead in header.dead}
         killed = {dead.instance for dead in header.dead if is_verdict(dead.reason)}
         greedy = self._tails.after(header, ran, now)
@@ -271,16 +265,18 @@ class JobHealth:
     def applied(self, plan: Plan) -> Plan:
         """A new plan, with the instances failed that are to be. A changed task is tried anew."""
         tasks = _tasks_of(plan)
-        changed = {each for each, task in tasks.items() if self._tasks.get(each, task) != task}
-        self._healths = {each: health for each, health in self._healths.items() if each not in changed}
+        for instance in self._changed_in(tasks):
+            self._healths.pop(instance, None)
         self._plan, self._tasks = plan, tasks
         return with_health(plan, self._healths)
 
+    def _changed_in(self, tasks: Mapping[int, tuple[str, int, str]]) -> set[int]:
+        return {each for each, task in tasks.items() if self._tasks.get(each, task) != task}
+
     def following(self, plan: Plan, now: float) -> Plan | None:
         """The plan that has to follow the one in effect because an instance failed or is retried, if any."""
-        self._healths = {instance: at_time(health, now) for instance, health in self._healths.items()}
         known = {slot.instance for slot in plan.slots}
-        self._healths = {instance: health for instance, health in self._healths.items() if instance in known}
+        self._healths = {each: at_time(health, now) for each, health in self._healths.items() if each in known}
         following = renewed_plan(plan, self._healths)
         return None if following.slots == plan.slots else following
 
@@ -298,5 +294,5 @@ def _is_greedy(reason: str) -> bool:
     return is_overspent(reason) or is_verdict(reason) or reason.startswith(_TOO_SLOW)
 
 
-def _tasks_of(plan: Plan) -> dict[int, _TaskConfig]:
-    return {slot.instance: _TaskConfig(slot.type, slot.version, slot.config) for slot in plan.slots}
+def _tasks_of(plan: Plan) -> dict[int, tuple[str, int, str]]:
+    return {slot.instance: (slot.type, slot.version, slot.config) for slot in plan.slots}

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import NamedTuple, Protocol, TypeAlias
 
+from bridge import SpoolReach
 from engine.kernel.task_bounds import is_overspent
 from engine.offset import Offset
 from engine.plan import SHORTEST_BOUND, Delivery, Entry, Forward, Plan, PlanPart, SlotState, is_switch
@@ -210,26 +211,10 @@ SOON = 1.5
 """Seconds for which a marker among raw events waits for the batch that is due anyway."""
 
 
-class StreamReach(Protocol):
-    """The end of what a batch may read of a stream."""
-
-    @property
-    def end(self) -> int:
-        """The position after the last item."""
-
-    @property
-    def size(self) -> int:
-        """The bytes up to there."""
-
-    @property
-    def marker(self) -> str | None:
-        """The marker, if the last item is one."""
-
-
 class ReadableSpool(Protocol):
     """A spool, as far as the pace depends on it."""
 
-    def reach(self, start: int, most_bytes: int) -> StreamReach:
+    def reach(self, start: int, most_bytes: int) -> SpoolReach:
         """The reach from a position: at most so many bytes, and no item after the first marker."""
 
 
@@ -247,26 +232,25 @@ class Haste(Enum):
     """A plan takes effect in it that leaves nothing to read."""
 
 
-class BatchBounds(NamedTuple):
-    """The most that a batch, or one of its streams, may have."""
+class BatchLimits(NamedTuple):
+    """The most that a batch, or one of its streams, may have: bytes of events, and events."""
 
     size: int
-    """Bytes of events."""
     events: int
 
-    def share(self, streams: int) -> "BatchBounds":
-        """The bounds of each of so many streams; one event at least."""
-        return BatchBounds(self.size // max(1, streams), max(1, self.events // max(1, streams)))
+    def share(self, streams: int) -> "BatchLimits":
+        """The limits of each of so many streams; one event at least."""
+        return BatchLimits(self.size // max(1, streams), max(1, self.events // max(1, streams)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextBatch:
-    """The end of the next batch, and its haste."""
+    """The next batch."""
 
     end: Offset
     haste: Haste = Haste.IN_TIME
     sizes: Mapping[str, int] = field(default_factory=dict, compare=False)
-    """The bytes of the events that it reads, by stream."""
+    """Bytes of events, by stream."""
 
     def when(self, due: float, *, now: float, latest: float) -> float:
         """When it may begin, if events are due at `due` and a question has to be answered by `latest`.
@@ -317,7 +301,7 @@ def next_batch(  # noqa: PLR0913 - what a batch depends on, and what bounds it
     limits = current.plan.limits
     allowed = limits.batch_bytes
     common, slow = most_bytes or StreamBounds(allowed, {})
-    bounds = BatchBounds(min(allowed, common), limits.batch_events * current.plan.shards)
+    bounds = BatchLimits(min(allowed, common), limits.batch_events * current.plan.shards)
     return _read(start, turned, [current, *waiting], spools, given_up, bounds, slow)
 
 
@@ -356,7 +340,7 @@ def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     entries: Sequence[Entry],
     spools: Mapping[str, ReadableSpool],
     given_up: AbstractSet[str],
-    most: BatchBounds,
+    most: BatchLimits,
     slow: Mapping[str, int],
 ) -> NextBatch:
     """The batch that runs the first of some entries; the others wait behind it."""
@@ -367,7 +351,7 @@ def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     common = most.share(sum(stream not in slow for stream in free))
     sizes: dict[str, int] = {}
     for stream in free:
-        share = BatchBounds(min(slow[stream], most.size), common.events) if stream in slow else common
+        share = BatchLimits(min(slow[stream], most.size), common.events) if stream in slow else common
         reach = spools[stream].reach(at[stream], share.size)
         to = _within(at[stream], reach, share)
         if to > at[stream]:
@@ -404,7 +388,7 @@ def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     return NextBatch(end=end, haste=haste, sizes=sizes)
 
 
-def _within(start: int, reach: StreamReach, most: BatchBounds) -> int:
+def _within(start: int, reach: SpoolReach, most: BatchLimits) -> int:
     """The end of what is read of a reach: a part of an item, and one event at least, if the item alone is too large."""
     count = reach.end - start
     if count <= 1:

@@ -19,7 +19,7 @@ from dags import Catalogue
 from dags.dataflow import DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
 from engine.catalogue import installed_catalogue
 from engine.offset import Offset
-from engine.plan import UNDIVIDED, Division, Entry, Plan, PlanPart, Slot, StreamDivision
+from engine.plan import UNDIVIDED, Division, Entry, Plan, Slot, StreamDivision
 from engine.plan_messages import RefusedPlan
 from engine.records.files import Header
 from engine.records.job_folder import JobFolder, KeptCut
@@ -42,21 +42,19 @@ class JobProgress(NamedTuple):
 def returning(kept: Iterable[KeptCut], plan: Plan) -> dict[int, KeptCut]:
     """For each instance that a plan returns from a cut of its own job, the part of the cut that it is in."""
     wanted = {each.instance: each.cut for each in plan.imports if each.job == plan.job}
-    found: dict[int, KeptCut] = {}
-    for cut in kept:
-        for instance in cut.instances:
-            if wanted.get(instance) == cut.name:
-                found.setdefault(instance, cut)
-    return found
+    # The first of several.
+    return {each: cut for cut in reversed([*kept]) for each in cut.instances if wanted.get(each) == cut.name}
 
 
 def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: JobProgress) -> None:
     """Refuse a plan that returns an instance whose stream the job has read past the cut, for other instances."""
     here = standing.ran.instances if standing.ran is not None else frozenset()
-    of = {instance: part.streams for part in plan.parts() for instance in part.instances}
+    streams_of = {instance: part.streams for part in plan.parts() for instance in part.instances}
     for instance, cut in sorted(back.items()):
         # Other parts may have been cut in the same batch.
-        for stream in sorted(of.get(instance, frozenset()) & cut.positions.keys()) if instance not in here else ():
+        for stream in (
+            sorted(streams_of.get(instance, frozenset()) & cut.positions.keys()) if instance not in here else ()
+        ):
             if standing.at.get(stream, cut.positions[stream]) != cut.positions[stream]:
                 raise RefusedPlan(
                     f"instance {instance} left job {plan.job!r} at the cut {cut.name!r}, with {stream!r} at "
@@ -97,10 +95,11 @@ def divided(plan: Plan, catalogue: Catalogue) -> Division:
     # A paused task takes no events, so it is in no part. Its state stays where it is.
     whole = {each: 0 for each, task in tasks.items() if task is None or task.key is None}
     for part in plan.parts():
-        found = _of_part(part, tasks, plan.shards)
-        streams.update(dict.fromkeys(part.streams, found))
+        found = divisibility({each: tasks[each] for each in part.instances & tasks.keys()})
+        shard = shard_of_whole(part.instances, plan.shards) if found.by is DividedBy.NOTHING else 0
+        streams.update(dict.fromkeys(part.streams, StreamDivision(by=found.by, key=found.key, shard=shard)))
         if found.by is DividedBy.NOTHING:
-            whole.update(dict.fromkeys(part.instances & tasks.keys(), found.shard))
+            whole.update(dict.fromkeys(part.instances & tasks.keys(), shard))
     for change in plan.changes:
         # The state that a fork takes over has to be where the fork is.
         if change.source is not None and change.source not in tasks and change.instance in whole:
@@ -112,12 +111,6 @@ def divided(plan: Plan, catalogue: Catalogue) -> Division:
         keyed=frozenset(tasks.keys() - whole.keys()),
         whole=whole,
     )
-
-
-def _of_part(part: PlanPart, tasks: Mapping[int, TaskKeeping | None], shards: int) -> StreamDivision:
-    found = divisibility({each: tasks[each] for each in part.instances & tasks.keys()})
-    shard = shard_of_whole(part.instances, shards) if found.by is DividedBy.NOTHING else 0
-    return StreamDivision(by=found.by, key=found.key, shard=shard)
 
 
 def _keeping(slot: Slot, catalogue: Catalogue) -> TaskKeeping | None:
@@ -151,7 +144,7 @@ class PlanLog:
 
     @property
     def plan(self) -> Plan | None:
-        """The latest plan, even if it is not in effect yet."""
+        """The plan of the last entry."""
         return self.entries[-1].plan if self.entries else None
 
     def is_new(self, plan: Plan) -> bool:
@@ -233,9 +226,9 @@ class PlanLog:
 
     def _standing(self, decided: Offset | None) -> JobProgress:
         last = self._last()
-        if last is None:
-            return JobProgress({}, None, decided)
-        return JobProgress(last.end.at, self._folder.entry(last.end.entry).plan, decided)
+        return JobProgress(
+            last.end.at if last else {}, self._folder.entry(last.end.entry).plan if last else None, decided
+        )
 
     def _last(self) -> Header | None:
         batches = self._store.batches()

@@ -7,7 +7,6 @@ Before `SparkJob` come its parts:
 - `JobLag`: how far it is behind in the spools that it reads. To look up when the waiting events came would cost more
   than everything else at a beat. So the ends of the spools are noted at each beat: what lies before an end came before
   that beat. Only what waited when the job was started is looked up.
-- `JobSpools`: the spools that it reads, as of its last look at them.
 - `JobQuery`: the query in Spark, which is started, watched, stopped, and cancelled if it does not stop.
 """
 
@@ -18,22 +17,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 
-from bridge import Clock, FolderReader, Lease, PositionsGone, SpoolDamaged, read
+from bridge import Clock, Lease, PositionsGone, Sender, SpoolDamaged, read
 from bridge.machine import BackOff
 from engine.delivery.follower import Follower
-from engine.delivery.forwarder import StreamSender
 from engine.job.health import JobHealth
 from engine.job.lifecycle import JobEvent, JobState, next_state
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import PaceKeeper, PaceServer
-from engine.job.plan_log import PlanLog, past_gone
-from engine.offset import Offset
+from engine.job.pace_keeper import JobSpools, PaceKeeper, PaceServer
+from engine.job.plan_log import PlanLog
 from engine.plan import Plan
 from engine.records.files import Header
 from engine.records.job_folder import job_folder, spool_folder
@@ -91,19 +89,16 @@ def percentile(ordered: Sequence[float], part: float) -> float:
 
 
 class Lag(NamedTuple):
-    """The lag in one stream."""
+    """How many events of a stream wait, and for how long the oldest has been waiting, rounded to a beat."""
 
     events: int
-    """The number of events that wait."""
     seconds: float
-    """The time for which the oldest of them has been waiting, rounded to a beat."""
 
 
 class JobLag:
     """The lag since one start of a job; noted at each beat of its host."""
 
     def __init__(self, spooled_at: Callable[[str, int], float | None]) -> None:
-        """`spooled_at` says when the item at a position of a stream was spooled; None if that is unknown."""
         self._spooled_at = spooled_at
         self._noted: dict[str, deque[tuple[int, float]]] = {}
         """For each stream the ends beyond the job's position, each with when it was noted first."""
@@ -125,38 +120,6 @@ class JobLag:
         while noted and noted[0][0] <= position:
             noted.popleft()
         return Lag(end - position, round(max(0.0, now - noted[0][1]), 1)) if noted else Lag(0, 0.0)
-
-
-class JobSpools:
-    """The spools of one job."""
-
-    def __init__(self, root: Path, owned_spool: Callable[[str], ReadableSpool | None]) -> None:
-        """`owned_spool` finds the spool of a stream that the job's host fills; that one is always up to date."""
-        self._root = root
-        self._owned_spool = owned_spool
-        self._readers: Mapping[str, FolderReader] = {}
-        """The spools of streams that another host fills, as seen last."""
-
-    def readable(self, streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
-        """The spools of some streams, up to date; called from one thread at a time."""
-        own = {stream: spool for stream in streams if (spool := self._owned_spool(stream)) is not None}
-        self._readers = {
-            stream: self._readers.get(stream) or FolderReader(spool_folder(self._root, stream))
-            for stream in streams
-            if stream not in own
-        }
-        for reader in self._readers.values():
-            reader.refresh()
-        return {**own, **self._readers}
-
-    def all_notify(self, streams: Sequence[str]) -> bool:
-        """Whether the job's host fills all of them, and so notifies the job when they grow."""
-        return all(self._owned_spool(stream) is not None for stream in streams)
-
-    def end(self, stream: str) -> int | None:
-        """The end at the last look of a spool that another host fills; from any thread."""
-        reader = self._readers.get(stream)
-        return None if reader is None else reader.end
 
 
 _ENDING = 1.0
@@ -236,34 +199,31 @@ _BACK_OFF = BackOff((1.0, 2.0, 5.0, 15.0, 60.0))
 """Seconds before a query that died is started again."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostParts:
+    """What the jobs of a host share."""
+
+    root: Path
+    session: "SparkSession"
+    pace: PaceServer
+    sender: Sender
+    clock: Clock
+    on_record: Callable[[str], None]
+    """Called with the name of a job that has recorded a batch, from any thread."""
+    owned_spool: Callable[[str], ReadableSpool | None]
+    """Finds the spool of a stream that the host fills."""
+    copies: Copies = NO_COPIES
+
+
 class SparkJob:
     """One job; called from the host's main thread unless a method says otherwise."""
 
-    def __init__(  # noqa: PLR0913 - its name and folder, what it runs on, and whom it asks and notifies are eight things
-        self,
-        name: str,
-        root: Path,
-        session: "SparkSession",
-        pace: PaceServer,
-        sender: StreamSender,
-        *,
-        clock: Clock,
-        on_record: Callable[[str], None],
-        owned_spool: Callable[[str], ReadableSpool | None],
-        copies: Copies = NO_COPIES,
-    ) -> None:
-        """`on_record` is called when a batch is recorded; `owned_spool` finds the spool of a stream the host fills."""
+    def __init__(self, name: str, host: HostParts) -> None:
         self.name = name
-        self.root = root
-        self.folder = job_folder(root, name)
+        self.folder = job_folder(host.root, name)
         self.state = JobState.STARTING
         self.trouble = ""
-        self._session = session
-        self._pace = pace
-        self._sender = sender
-        self._clock = clock
-        self._on_record = on_record
-        self._copies = copies
+        self._host = host
         self._lease = Lease(self.folder.path)
         try:
             self.folder.make()
@@ -275,11 +235,12 @@ class SparkJob:
             raise
         self._query: JobQuery | None = None
         self.keeper: PaceKeeper | None = None
-        self.spools = JobSpools(root, owned_spool)
+        self.spools = JobSpools(host.root, host.owned_spool)
         self._deaths = 0
         self._recorded_since_look = False
         self._since = time.monotonic()
         self.follower: Follower | None = None
+        """None until it is started here; it stays if the job dies."""
         self.started_at = time.monotonic()
         """When it was started last."""
         self.batch_times = BatchTimes()
@@ -304,22 +265,13 @@ class SparkJob:
         if latest is None or self.state is not JobState.RUNNING or self.follower is None:
             return
         if self.follower.so_far.entry == latest.number:
-            plan = self.health.following(latest.plan, self._clock.passed())
+            plan = self.health.following(latest.plan, self._host.clock.passed())
             if plan is not None:
                 self.log(plan, latest.starts, latest.behaviours)
 
     def release(self) -> None:
         """Give back the lease of a job that was not started."""
         self._lease.release()
-
-    @property
-    def is_started(self) -> bool:
-        """Whether it was started here, even if it has died since."""
-        return self.follower is not None
-
-    def forget_plans(self) -> None:
-        """Remove plans that no batch runs again, once the streams that only those plans read are left."""
-        self.plans.forget(self.follower.oldest_recorded_entry() if self.follower else 0)
 
     def is_over(self) -> bool:
         """Whether it is stopped, and nothing is left to do for it."""
@@ -350,55 +302,57 @@ class SparkJob:
         self.trouble = trouble
         self._deaths += 1
         self._turn(JobEvent.QUERY_DIED)
-        self._pace.remove(self.name)
+        self._host.pace.remove(self.name)
 
     def start(self) -> None:
         """Start the query."""
         run, gone = self.folder.begin_run(), self.folder.gone()
         # The next carrier's run has to be a later one.
-        self._copies.settle(self.folder.path)
+        self._host.copies.settle(self.folder.path)
         self.follower = Follower(
-            self.folder, self._store, self._sender, run=run, on_record=self._note_record, copies=self._copies
+            self.folder,
+            self._store,
+            self._host.sender,
+            run=run,
+            on_record=self._note_record,
+            copies=self._host.copies,
         )
         self.started_at, self.batch_times, self.lag = time.monotonic(), BatchTimes(), JobLag(self._spooled_at)
-        batches = self._store.batches()
         self.keeper = PaceKeeper(
             run=run,
-            entries=lambda first: [past_gone(entry, gone) for entry in self.plans.since(first)],
-            is_read=self._is_read,
+            plans=self.plans,
+            store=self._store,
             spools=self.spools,
-            number=batches.stop,
-            start=self._store.file(batches[-1]).header.end if batches else Offset(),
-            ends=self._store.ends,
-            end_of=partial(_end_of, self._store),
-            on_end=self._note_end,
+            gone=gone,
+            is_read=self._is_read,
             on_begin=self.batch_times.begin,
+            on_end=self._note_end,
         )
-        self._pace.add(self.name, self.keeper)
+        self._host.pace.add(self.name, self.keeper)
         shutil.rmtree(self.folder.spark, ignore_errors=True)
         self._query = JobQuery(
-            self._session,
+            self._host.session,
             self.name,
-            root=self.root,
+            root=self._host.root,
             checkpoint=self.folder.spark,
-            pace=self._pace.address,
+            pace=self._host.pace.address,
             workers=self.plans.plan.workers if self.plans.plan else "",
         )
         self._turn(JobEvent.STARTED)
 
     def _note_record(self, header: Header, plan: Plan) -> None:
-        self.health.note(header, plan, self._clock.passed())
+        self.health.note(header, plan, self._host.clock.passed())
         if self.keeper is not None:
             self.keeper.note_work(header, plan)
-        for cut in header.cuts:
-            if self.keeper is not None and self.keeper.is_passed_over(cut.name):
-                # It was taken just before it was released.
-                self.folder.cuts.release(cut.name)
+            for cut in header.cuts:
+                if cut.name in self.keeper.released:
+                    # It was taken just before it was released.
+                    self.folder.cuts.release(cut.name)
 
     def _note_end(self) -> None:
         self.batch_times.end()
         self._recorded_since_look = True
-        self._on_record(self.name)
+        self._host.on_record(self.name)
 
     def _is_read(self, stream: str) -> bool:
         return self.plans.reads(stream, self.follower.so_far.entry if self.follower else 0)
@@ -406,7 +360,7 @@ class SparkJob:
     def _spooled_at(self, stream: str, position: int) -> float | None:
         """When the item at a position of a stream was spooled."""
         try:
-            item = next(read(spool_folder(self.root, stream), position, 1), None)
+            item = next(read(spool_folder(self._host.root, stream), position, 1), None)
         except (PositionsGone, SpoolDamaged, OSError):
             # The batch that reads its events reports what is wrong.
             return None
@@ -448,7 +402,7 @@ class SparkJob:
         died = self.state is JobState.DIED
         self._turn(JobEvent.STOP)
         if died or self._query is None or self.keeper is None:
-            self._pace.remove(self.name)
+            self._host.pace.remove(self.name)
             self._lease.release()
         else:
             # It goes on to answer: when Spark asks again, the long batch has ended.
@@ -458,7 +412,7 @@ class SparkJob:
     def _look_at_end(self) -> None:
         if self._query is None or not self._query.is_stopping():
             self._turn(JobEvent.ENDED)
-            self._pace.remove(self.name)
+            self._host.pace.remove(self.name)
             try:
                 if self.follower is not None:
                     self.follower.follow()
@@ -474,9 +428,3 @@ class SparkJob:
     def _turn(self, event: JobEvent) -> None:
         self.state = next_state(self.state, event)
         self._since = time.monotonic()
-
-
-def _end_of(store: RecordStore, batch: int) -> Offset | None:
-    """Where a recorded batch ends; None if it has no record."""
-    record = store.find(batch)
-    return None if record is None else record.header.end

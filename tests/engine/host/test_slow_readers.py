@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.host.consumers import HELD_UP, SlowReaders, holding_up
+from engine.job.health import JobHealth
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 100)))
@@ -21,13 +22,14 @@ def test_only_a_reader_far_behind_all_others_holds_a_stream_up(positions: Mappin
         assert first <= 2 * second
 
 
-class Stopped:
+class Stopped(JobHealth):
     """A job whose costliest task was failed, or was not."""
 
     def __init__(self) -> None:
+        super().__init__(None)
         self.streams: list[str] = []
 
-    def stop_costliest(self, stream: str, _now: float) -> None:
+    def stop_costliest(self, stream: str, now: float) -> None:  # noqa: ARG002 - the signature of what it stands for
         self.streams.append(stream)
 
 
