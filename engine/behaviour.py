@@ -295,7 +295,6 @@ class TakeOutcome(NamedTuple):
     """What a behaviour makes of the events of a call."""
 
     emission: PortEmission
-    """At the port `out`."""
     refusals: list[Refusal]
     """In the order of events."""
 

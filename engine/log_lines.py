@@ -84,10 +84,7 @@ def problem(code: str, error: Exception) -> dict[str, Any]:
 
 
 class _Lines(logging.Formatter):
-    """Writes each record as one JSON object on one line."""
-
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
         fields: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -102,12 +99,9 @@ class _Lines(logging.Formatter):
 
 
 class _Sentences(logging.Formatter):
-    """Writes each record as text for people."""
-
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(name)s %(levelname)s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as the base class has it
-        """The message of a record, with its ids in brackets."""
         parts = " ".join(f"{name}={value}" for name, value in log_context().items())
         return f"{super().formatMessage(record)} [{parts}]" if parts else super().formatMessage(record)

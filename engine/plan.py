@@ -109,7 +109,6 @@ class ReplayedFile(_Generated):
 
 
 Supply: TypeAlias = Annotated[Subscribed | Bridged | Rated | Timed | ReplayedFile, Field(discriminator="kind")]
-"""Any of them."""
 
 
 def declaring(supply: Supply, fields: Mapping[str, Kind]) -> Supply:
@@ -272,7 +271,6 @@ class Ingress:
     """A stream that enters the job by its spool. Inside the job it is the output of an instance that runs elsewhere."""
 
     stream: str
-    """The name of the spool."""
     instance: int
     port: str = "out"
     supply: Supply
@@ -341,7 +339,6 @@ class Feed:
     instance: int
     port: str
     events: str
-    """As a JSON array."""
 
 
 SWITCH_MARKERS = "switch-"
@@ -414,7 +411,6 @@ class Plan:
     at_cut: str = ""
     """The plan takes effect at this cut. Without `at` and `at_cut` it takes effect at once."""
     changes: tuple[StateChange, ...] = ()
-    """The changes of states in the first batch of the plan."""
     switch: Switch | None = None
     pace: float = 1.0
     """Seconds between two batches."""
@@ -498,6 +494,5 @@ class Entry:
     starts: Mapping[str, int]
     """The position at which the job begins each stream of the plan, unless it reads it already."""
     behaviours: Mapping[str, str] = field(default_factory=dict)
-    """The implementation of each type in the plan, as module:attribute."""
     division: Division = UNDIVIDED
     """The part of each shard in the plan."""

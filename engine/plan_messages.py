@@ -35,7 +35,6 @@ class EndsQuestion:
     asker: str
     """Who asks; one name for each process."""
     number: int
-    """Counts the questions of an asker."""
     streams: tuple[str, ...]
 
 

@@ -33,7 +33,6 @@ class FollowedSoFar:
     """The sum of the records that were followed so far."""
 
     batch: int = -1
-    """The last batch that was followed."""
     entry: int = 0
     """The entry of the log of plans that it ran."""
     positions: Mapping[str, int] = field(default_factory=dict)
@@ -80,7 +79,6 @@ class Follower:
         self.latencies = self._publisher.latencies
         """The ages of outputs when the broker had them."""
         self._noted: dict[str, Any] = {}
-        """The progress that was written last."""
         self._gone = folder.gone()
         self._resume()
 

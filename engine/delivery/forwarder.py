@@ -49,7 +49,6 @@ class JobForwarder:
         self._sender = sender
         self._run = run
         self._batch = -1
-        """The last batch that was taken up."""
         self._ranges: dict[Port, deque[RecordedRange]] = {}
         # The follower's thread adds ranges, and the sender's thread reads them.
         self._guard = threading.Lock()

@@ -36,9 +36,7 @@ class LatencyReport(NamedTuple):
     """The latencies of the latest outputs; made by `Latencies`."""
 
     all: Percentiles
-    """Of everything that the job published."""
     outputs: Mapping[str, Mapping[str, Percentiles]]
-    """By dataflow and sink."""
 
 
 class Latencies:
@@ -46,7 +44,6 @@ class Latencies:
 
     def __init__(self) -> None:
         self._spans: dict[int, dict[DataflowOutput, Counter[int]]] = {}
-        """The counts of each span, by bucket."""
 
     def note(self, output: DataflowOutput, births: Iterable[Birth], at: float) -> None:
         """Count events that the broker had at a moment, in seconds; events of unknown birth are left out."""

@@ -109,7 +109,6 @@ class JobPublisher:
             self._collect(topic, payload, _Sent(batch, len(payload), output, births))
 
     def _publish_raw(self, batch: int, emitted: EmittedEvents, messages: pa.RecordBatch) -> None:
-        """Publish the messages of a task that publishes on topics of its own."""
         rows = enumerate(zip(messages.column("topic").to_pylist(), messages.column("event").to_pylist(), strict=True))
         for topic, group in groupby(rows, key=lambda row: row[1][0]):
             at, texts = zip(*((number, text.encode()) for number, (_, text) in group), strict=True)

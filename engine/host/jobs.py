@@ -207,7 +207,6 @@ class HostJobs:
         publisher: HostPublisher,
         behaviours: Mapping[str, str],
     ) -> None:
-        """`behaviours` are the implementations that are installed here, by their task types."""
         self._host = host
         self._parts = parts
         self._folders = HostFolders(parts.root, host)

@@ -32,7 +32,6 @@ class CopyAddress:
     forwarded_to: tuple[str, int] | None = None
     """Where it listens, if that is elsewhere than where others connect."""
     files: TlsFiles | None = None
-    """Its certificate; None if it speaks without TLS."""
 
     @classmethod
     def parse(
@@ -103,7 +102,6 @@ class MachineOptions:
     common: Path | None = None
     """A folder that all machines reach, with published code and secrets; the root if none is given."""
     store: str = ""
-    """The URL of a store."""
 
     def written(self) -> bytes:
         """As JSON."""
@@ -231,7 +229,6 @@ class HostKeeper:
         return process.returncode
 
     def _close_input(self) -> None:
-        """Close the input of a process that has ended."""
         with suppress(BrokenPipeError):
             if self._process.stdin is not None:
                 self._process.stdin.close()

@@ -84,7 +84,6 @@ class Receptions:
         clock: Clock,
         permit: Permit = always,
     ) -> None:
-        """`on_unread` is called with what cannot be spooled, and `has_room` says whether it takes more of a topic."""
         self._folder = root / "hosts" / quote(host, safe="") / "received"
         self._on_unread = on_unread
         self._clock = clock
@@ -97,7 +96,6 @@ class Receptions:
             loop=ClientLoop(f"receives for {host}"),
         )
         self._threads: list[ReceiverThread] = []
-        """Empty before the first reception."""
         self._host = host
         self._address = address
         self._protocol = protocol
@@ -105,7 +103,6 @@ class Receptions:
         """Whether the broker gives packet ids in turn; None while it is not known."""
         self._begun: list[_Received] = []
         self._between_jobs: _BetweenJobs | None = None
-        """The reception of all streams between jobs; None until there is one."""
 
     def begin(
         self,
@@ -331,7 +328,6 @@ class _BetweenJobs:
             Receiver({}, self.client, on_unread=on_unread, on_trouble=self._fail, clock=clock) for _ in threads
         ]
         self._on_trouble: dict[str, Callable[[str], None]] = {}
-        """By topic."""
         self.client.begin()
         try:
             self.client.confirm()
@@ -386,7 +382,6 @@ class _StreamBetweenJobs:
         self._among = among
         self._topic = topic
         self._last: Counts | None = None
-        """The counts at its end."""
 
     @property
     def counts(self) -> Counts:

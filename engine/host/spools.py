@@ -59,7 +59,6 @@ class Rejected:
     at: float
     """When it came, in seconds since 1970."""
     event: str
-    """Its beginning, as text."""
     reason: str
 
 
@@ -184,7 +183,6 @@ class _Supply:
     """The counts of earlier receptions."""
     generating: tuple[GeneratorRun, threading.Thread] | None = None
     jobs: set[str] = field(default_factory=set)
-    """Those that read it."""
     trouble: str = ""
     """The reason that nothing comes; empty while it is supplied."""
     retry: float = 0.0  # when it is supplied again, by `time.monotonic`
@@ -228,7 +226,6 @@ class HostSpools:
         self._copies = copies
         self._supplies: dict[str, _Supply] = {}
         self._by_topic: dict[str, str] = {}
-        """The stream that a topic fills."""
         self._pruned = -math.inf
 
     def need(self, plan: Plan, ingress: Ingress) -> None:
@@ -452,7 +449,6 @@ def _troubles(supply: _Supply) -> Iterator[None]:
 
 
 def _topic(ingress: Ingress) -> str:
-    """The topic that fills a stream; empty if it is generated."""
     match ingress.supply:
         case Subscribed(topic=topic):
             return topic

@@ -36,13 +36,10 @@ class Health:
     """The health of one instance."""
 
     bad: int = 0
-    """Bad batches in a row."""
     good: int = 0
-    """Good batches in a row."""
     overspent: int = 0
     """Batches in which it used its CPU up since it was last well; small ones between them help no neighbour."""
     times: int = 0
-    """The number of times that it was failed."""
     reason: str = ""
     """The reason that it is failed; empty if it runs."""
     doubt: str = ""
@@ -217,9 +214,7 @@ class JobHealth:
         """Those of the last batch that took events."""
         self._tails = GreedyTails()
         self._plan = plan
-        """The latest."""
         self._tasks = _tasks_of(plan) if plan else {}
-        """The tasks of the latest plan."""
 
     def stop_costliest(self, stream: str, now: float) -> None:
         """Fail the instance that took most CPU lately in the part that is too slow for a stream; it is retried later.

@@ -60,7 +60,6 @@ class BatchBound:
 
     def __init__(self) -> None:
         self._recent = deque[tuple[int, float]](maxlen=_BATCHES_COMPARED)
-        """Bytes and seconds."""
 
     def note(self, *, size: int, seconds: float) -> None:
         """Note how long a batch of so many bytes took, all that Spark does included."""
@@ -96,10 +95,9 @@ _BESIDE = 500_000
 
 
 class PartWork(NamedTuple):
-    """The work of one part in a batch; made by `works_of`."""
+    """The CPU seconds of one part in a batch; made by `works_of`."""
 
     seconds: float
-    """Of CPU."""
     tried: float = 1.0
     """The part of its events that was tried before a task had used its CPU; the rest became dead letters at once."""
 
@@ -227,7 +225,6 @@ class Haste(Enum):
     """It ends at a marker among raw events. If the marker leaves with the events that are due, no job of a row runs a
     batch just before the one for the marker; and the parts that are cut stand still only from then on."""
     IN_TIME = auto()
-    """It has events."""
     AT_LEISURE = auto()
     """A plan takes effect in it that leaves nothing to read."""
 
@@ -250,7 +247,6 @@ class NextBatch:
     end: Offset
     haste: Haste = Haste.IN_TIME
     sizes: Mapping[str, int] = field(default_factory=dict, compare=False)
-    """Bytes of events, by stream."""
 
     def when(self, due: float, *, now: float, latest: float) -> float:
         """When it may begin, if events are due at `due` and a question has to be answered by `latest`.

@@ -101,7 +101,6 @@ class JobSpools:
         self._root = root
         self._owned_spool = owned_spool
         self._readers: Mapping[str, FolderReader] = {}
-        """The spools of streams that another host fills, as seen last."""
 
     def readable(self, streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
         """The spools of some streams, up to date; called from one thread at a time."""
@@ -160,9 +159,7 @@ class PaceKeeper:
         """Held by the reader that waits for the next batch on behalf of all."""
         self._planned: PlannedBatch | None = None
         self._long_batch: LongBatch | None = None
-        """The current one; None if it is over."""
         self._given_at = 0.0
-        """When Spark was given it."""
         self._readers: dict[int, str] = {}
         """For each shard the reader that began last, or `_RAISED`."""
         self._news = threading.Condition()
@@ -194,7 +191,6 @@ class PaceKeeper:
         self.given_up = frozenset[str]()
         """The cuts that a part has waited for in vain."""
         self.released = frozenset[str]()
-        """The cuts that were released."""
 
     def wake(self) -> None:
         """Look again at once, because a plan was logged or a marker came; from any thread."""
@@ -452,7 +448,6 @@ class PaceKeeper:
 
 
 def _plan(entries: Sequence[Entry], step: NextBatch) -> Plan:
-    """The plan that a batch runs."""
     return next(entry.plan for entry in entries if entry.number == step.end.entry)
 
 

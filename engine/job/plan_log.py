@@ -32,9 +32,7 @@ class JobProgress(NamedTuple):
     """How far a job is when a plan is logged; no batch is decided meanwhile."""
 
     at: Mapping[str, int]
-    """The positions of its last record."""
     ran: Plan | None
-    """The plan that the last record ran."""
     decided: Offset | None
     """The last end that was decided, if it is known; its batch may not be recorded yet."""
 

@@ -242,7 +242,6 @@ class SparkJob:
         self.follower: Follower | None = None
         """None until it is started here; it stays if the job dies."""
         self.started_at = time.monotonic()
-        """When it was started last."""
         self.batch_times = BatchTimes()
         self.lag = JobLag(self._spooled_at)
         self.health = JobHealth(self.plans.plan)

@@ -48,7 +48,6 @@ class ForkServer:
         self._listener = listener
         self._poll = select.poll()
         self._running: dict[int, socket.socket] = {}
-        """Connections by the ids of the processes that were forked for them."""
         self._woken, self._wakes = socket.socketpair()
         os.set_blocking(self._wakes.fileno(), False)
         signal.set_wakeup_fd(self._wakes.fileno())

@@ -201,7 +201,6 @@ def _server(python: str, folder: Path, place: Path) -> "subprocess.Popen[bytes]"
 
 
 def _keep(server: "subprocess.Popen[bytes]", python: str, folder: Path, place: Path) -> None:
-    """Start a server again whenever it has ended."""
     for deaths in count(1):
         code = server.wait()
         log.warning("the server that forks Spark's Python processes ended with %d, and is started again", code)

@@ -155,7 +155,6 @@ def pack_code(folder: Path) -> Path:
 
 
 def _packed_modules(name: str, found: Traversable) -> Iterator[tuple[str, bytes]]:
-    """The modules in a package and in those below it, in order."""
     for each in sorted(found.iterdir(), key=lambda each: each.name):
         if each.is_dir():
             yield from _packed_modules(f"{name}/{each.name}", each)
