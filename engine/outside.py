@@ -39,20 +39,11 @@ class HostBarred(ConnectionRefusedError):
     """Tasks may not connect to a host. Says why, without its addresses."""
 
 
-def barred(host: str, path: Path) -> str:
-    """Why tasks may not connect to a host, given the operator's file; empty if they may.
-
-    The addresses are looked up each time, and never shown.
-    """
-    try:
-        reachable_addresses(host, path)
-    except HostBarred as error:
-        return str(error)
-    return ""
-
-
 def reachable_addresses(host: str, path: Path) -> list[str]:
-    """The addresses of a host, if tasks may connect to them. Raises `HostBarred`."""
+    """The addresses of a host, looked up each time, if tasks may connect to them by the operator's file.
+
+    Raises `HostBarred`.
+    """
     try:
         found = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, None)))
     except (OSError, UnicodeError):
@@ -242,7 +233,11 @@ class HostOutside:
 
     def barred(self, host: str) -> str:
         """Why tasks of tenants may not connect to a host; empty if they may."""
-        return barred(host, self._root / REACHABLE)
+        try:
+            self.addresses(host)
+        except HostBarred as error:
+            return str(error)
+        return ""
 
     def addresses(self, host: str) -> Sequence[str]:
         """The addresses of a host that tasks of tenants may connect to. Raises OSError if they may not."""

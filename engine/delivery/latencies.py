@@ -6,8 +6,9 @@ too low.
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -59,13 +60,13 @@ class Latencies:
         for span in [span for span in self._spans if not last - _WINDOW / SPAN < span <= last]:
             del self._spans[span]
         every: Counter[int] = Counter()
-        of: dict[DataflowOutput, Counter[int]] = {}
+        by_output: defaultdict[DataflowOutput, Counter[int]] = defaultdict(Counter)
         for counted in self._spans.values():
             for output, buckets in counted.items():
                 every.update(buckets)
-                of.setdefault(output, Counter()).update(buckets)
+                by_output[output].update(buckets)
         outputs: dict[str, dict[str, Percentiles]] = {}
-        for output, buckets in sorted(of.items()):
+        for output, buckets in sorted(by_output.items()):
             if output != DataflowOutput():
                 outputs.setdefault(output.dataflow, {})[output.sink] = _percentiles(buckets)
         return LatencyReport(_percentiles(every), outputs)
@@ -79,12 +80,7 @@ def _percentiles(buckets: Mapping[int, int]) -> Percentiles:
     ordered = sorted(buckets)
     ends = list(accumulate(buckets[each] for each in ordered))
     return {
-        name: round(_LEAST * math.exp(_GROWTH * ordered[_reached(ends, part)]), 4)
+        name: round(_LEAST * math.exp(_GROWTH * ordered[bisect_left(ends, part * ends[-1])]), 4)
         for name, part in (("p50", 0.5), ("p99", 0.99))
         if ends
     }
-
-
-def _reached(ends: Sequence[int], part: float) -> int:
-    """The first index at which the given part of all is reached."""
-    return next(at for at, end in enumerate(ends) if end >= part * ends[-1])

@@ -16,6 +16,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -71,11 +72,8 @@ class SlowReaders:
     def found(self) -> dict[str, str]:
         """The jobs that have held up a stream for long enough, with the streams; each counts anew from then on."""
         now = self._clock()
-        holding = {
-            (job, stream)
-            for stream, end in self._full().items()
-            if (job := holding_up(end, self._positions(stream))) is not None
-        }
+        ends = self._full().items()
+        holding = {(job, stream) for stream, end in ends if (job := holding_up(end, self._positions(stream)))}
         self._since = {each: self._since.get(each, now) for each in holding}
         due = {each for each, since in self._since.items() if now - since >= HELD_UP}
         for each in due:
@@ -100,7 +98,7 @@ class HostConsumers:
         self.spools = spools
         self._read: dict[str, frozenset[str]] = {}
         self._passed: dict[tuple[str, str], int] = {}
-        self.slow = SlowReaders(self._full, self._positions)
+        self.slow = SlowReaders(self._full, lambda stream: consumers(spool_folder(root, stream)))
 
     def rejoin(self, job: SparkJob) -> None:
         """Have all streams of a job supplied before it runs again; pass over events that were removed meanwhile."""
@@ -133,9 +131,10 @@ class HostConsumers:
         return starts
 
     def unjoin(self, job: SparkJob, streams: frozenset[str]) -> None:
-        """Leave streams at once that no batch has read."""
+        """Leave streams at once that no batch reads."""
         for stream in streams:
             leave(spool_folder(self._root, stream), job.name)
+            self._passed.pop((job.name, stream), None)
             self.spools.drop(job.name, stream)
 
     def tidy(self, job: SparkJob) -> None:
@@ -147,10 +146,7 @@ class HostConsumers:
                 if stream in streams and self._passed.get((job.name, stream)) != position:
                     commit(spool_folder(self._root, stream), job.name, position)
                     self._passed[job.name, stream] = position
-        for stream in self._read.get(job.name, frozenset()) - streams:
-            leave(spool_folder(self._root, stream), job.name)
-            self._passed.pop((job.name, stream), None)
-            self.spools.drop(job.name, stream)
+        self.unjoin(job, self._read.get(job.name, frozenset()) - streams)
         self._read[job.name] = streams
 
     def forget(self, job: SparkJob) -> None:
@@ -166,9 +162,6 @@ class HostConsumers:
         """The position after the last item of each full spool of the host."""
         full = [stream for stream, state in self.spools.states().items() if state == SpoolState.FULL]
         return {stream: end for stream in full if (end := self.spools.end(stream)) is not None}
-
-    def _positions(self, stream: str) -> dict[str, int]:
-        return consumers(spool_folder(self._root, stream))
 
     def _end(self, job: SparkJob, stream: str) -> int:
         # A spool of another host was looked at by the job a moment ago, unless the job has just begun.
@@ -254,7 +247,7 @@ def sweep(root: Path, host: str, *, stay: Collection[str], now: float) -> None:
     for folder in islice(old, _MOST):
         with about(job=unquote(folder.path.name)):
             _each(folder.path, partial(_take_away, folder, swept, now))
-    spools = (path for path in sorted((root / "spools").glob("*/")) if _is_unread(path, now) and _has_events(path))
+    spools = (path for path in sorted((root / "spools").glob("*/")) if _is_unread(path, now))
     for path in islice(spools, _MOST):
         _each(path, partial(_empty, path))
     _remove(swept)
@@ -277,11 +270,7 @@ def _is_old(folder: JobFolder, now: float) -> bool:
 
 def _is_unread(spool: Path, now: float) -> bool:
     since = unread_since(spool)
-    return since is not None and since < now - KEEPING
-
-
-def _has_events(spool: Path) -> bool:
-    return any((spool / LOG).glob("0*"))
+    return since is not None and since < now - KEEPING and any((spool / LOG).glob("0*"))
 
 
 def _take_away(folder: JobFolder, swept: Path, now: float) -> None:
@@ -296,11 +285,8 @@ def _take_away(folder: JobFolder, swept: Path, now: float) -> None:
 
 
 def _empty(spool: Path) -> None:
-    owned = Spool(spool, most_bytes=1)
-    try:
+    with closing(Spool(spool, most_bytes=1)) as owned:
         owned.prune()
-    finally:
-        owned.close()
 
 
 def _remove(swept: Path) -> None:

@@ -9,10 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -124,7 +123,7 @@ log = logging.getLogger("braid.keeper")
 NO_OPTIONS = MachineOptions()
 
 
-class HostKeeper:
+class HostKeeper(AbstractContextManager["HostKeeper"]):
     """Keeps one host running until it is stopped."""
 
     def __init__(
@@ -173,12 +172,7 @@ class HostKeeper:
         self._close_input()
         self._clear()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def _start(self) -> "subprocess.Popen[bytes]":
