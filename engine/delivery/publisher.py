@@ -104,7 +104,8 @@ class JobPublisher:
         topic = topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
         output = DataflowOutput(delivery.dataflow, delivery.sink)
         messages = output_message(delivery.sink, run_epoch(delivery.epoch, self._run), emitted.first, texts)
-        for first, end, payload in _with_ends(messages, emitted.first + emitted.count):
+        # Each with the number of the first event of the next.
+        for (first, payload), (end, _) in pairwise(chain(messages, [(emitted.first + emitted.count, b"")])):
             births = part_of(emitted.births, first - emitted.first, end - emitted.first)
             self._collect(topic, payload, _Sent(batch, len(payload), output, births))
 
@@ -131,12 +132,6 @@ class JobPublisher:
     def _confirm(self, sent: _Sent) -> None:
         # Called in the sender's thread.
         self._confirmed.append((sent, self._clock()))
-
-
-def _with_ends(messages: Iterable[tuple[int, bytes]], end: int) -> Iterator[tuple[int, int, bytes]]:
-    """Each message with the number of its first event and the number after its last."""
-    for (first, payload), (following, _) in pairwise(chain(messages, [(end, b"")])):
-        yield first, following, payload
 
 
 def recent_output(folder: JobFolder, dataflow: str, sink: str, most: int) -> Iterator[bytes]:

@@ -15,12 +15,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
+
+from pyspark.sql import SparkSession
 
 from bridge import LeaseTaken, Message, SpoolFull, SystemClock, Unread, topics
 from bridge.files import Lease
@@ -30,7 +33,6 @@ from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient, Permit, always
 from bridge.transport.probes import Watch, detect_protocol, watch_drops
 from bridge.transport.subscriptions import note_failed, passed_over
-from bridge.wire import Stream
 from engine.host.consumers import HostConsumers
 from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
@@ -42,10 +44,6 @@ from engine.records.files import DAMAGE
 from engine.records.job_folder import job_folder
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
 from engine.spark.session import has_ended
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 log = logging.getLogger("braid.host")
 
@@ -102,7 +100,9 @@ class HostConnection:
         self.sender = Sender(
             self._sending,
             on_trouble=lambda trouble: log.warning("topic %s: %s", trouble.topic, trouble.reason),
-            on_superseded=_warn_of_superseded,
+            on_superseded=lambda stream, epoch: log.warning(
+                "%s of %d is forwarded in epoch %d now, so not from here", stream.port, stream.instance, epoch
+            ),
         )
         self._thread = threading.Thread(target=self.sender.run, name="sends", daemon=True)
 
@@ -178,10 +178,6 @@ class HostConnection:
         log.error("the broker dropped %d messages that it had accepted; raise its limits on queues", count)
 
 
-def _warn_of_superseded(stream: Stream, epoch: int) -> None:
-    log.warning("%s of %d is forwarded in epoch %d now, so not from here", stream.port, stream.instance, epoch)
-
-
 _BEAT = 1.0
 """Seconds between two looks at everything; news is published then."""
 _METER_SECONDS = 5.0
@@ -200,7 +196,7 @@ class SparkHost:
         name: str,
         root: Path,
         address: Address,
-        session: "SparkSession",
+        session: SparkSession,
         *,
         behaviours: Mapping[str, str],
         tags: Iterable[str] = (),
@@ -238,7 +234,13 @@ class SparkHost:
         self._sockets = tempfile.TemporaryDirectory(prefix="braid-")
         # At a new address each time, so that no process that an older host left behind asks this one.
         self._pace = begin_pace_server(session, Path(self._sockets.name))
-        self._connection = HostConnection(name, address, files=files, on_message=self._take_later, permit=permit)
+        self._connection = HostConnection(
+            name,
+            address,
+            files=files,
+            on_message=lambda message: self._events.put(lambda: self._take(message)),
+            permit=permit,
+        )
         self._receptions = Receptions(
             root,
             name,
@@ -282,20 +284,17 @@ class SparkHost:
             self._close_pace()
             return False
         with lease:
+            self._begin()
             self._work()
         return self._jobs.stuck
 
     def _work(self) -> None:
-        self._begin()
         try:
             beat = 0.0
             while not self._stopping.is_set():
-                try:
+                with suppress(Empty):
                     self._events.get(timeout=max(0.0, beat + _BEAT - time.monotonic()))()
-                except Empty:
-                    beat = time.monotonic()
-                    self._look()
-                if time.monotonic() - beat > _BEAT:
+                if time.monotonic() - beat >= _BEAT:
                     beat = time.monotonic()
                     self._look()
         finally:
@@ -356,9 +355,6 @@ class SparkHost:
     def _close_pace(self) -> None:
         self._pace.close()
         self._sockets.cleanup()
-
-    def _take_later(self, message: Message) -> None:
-        self._events.put(lambda: self._take(message))
 
     def _follow_later(self, job: str) -> None:
         """Follow a job's records, because a batch was recorded."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from bridge.machine import BackOff
 from engine.kernel.task_bounds import is_overspent
 from engine.kernel.watchdog import is_verdict
-from engine.plan import Plan, PlanPart, Slot, SlotState
+from engine.plan import Plan, Slot, SlotState
 from engine.records.files import Header
 from engine.records.record import InstanceMeter
 
@@ -166,7 +166,8 @@ class GreedyTails:
             if waiting := part.streams & header.waiting.keys():
                 lag = now - min(header.waiting[stream] for stream in waiting) / 1_000
                 lags[part.streams] = self._lags.get(part.streams, lag)
-                if lag - lags[part.streams] > _BEHIND and len(_tenants(part, served)) > 1:
+                tenants = {tenant for instance in part.instances for tenant in served[instance]} - {_ANOTHER_JOB}
+                if lag - lags[part.streams] > _BEHIND and len(tenants) > 1:
                     behind.update(_costly(cpu, served, _GREEDY_SHARE * sum(cpu.values())))
         self._lags = lags
         return GreedyTasks(frozenset(behind), frozenset(long))
@@ -181,11 +182,6 @@ def _costly(cpu: Mapping[int, int], served: Mapping[int, set[str]], bound: float
     for tenant, tail in tails.items():
         if tenant != _ANOTHER_JOB and (total := sum(tail.values())) > bound:
             yield from (instance for instance, ns in tail.items() if 2 * ns * len(tail) >= total)
-
-
-def _tenants(part: PlanPart, served: Mapping[int, set[str]]) -> frozenset[str]:
-    """The tenants that a part is known to serve."""
-    return frozenset[str]().union(*(served[instance] for instance in part.instances)) - {_ANOTHER_JOB}
 
 
 def _served(plan: Plan) -> dict[int, set[str]]:

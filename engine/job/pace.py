@@ -156,13 +156,13 @@ class PartBounds:
 def works_of(parts: Iterable[PlanPart], header: Header, shards: int) -> Mapping[Streams, PartWork]:
     """The work of each part of a plan in a recorded batch, on average in each of its shards."""
     overspent = {dead.instance for dead in header.dead if is_overspent(dead.reason)}
-    return {part.streams: _work_of(part, header, shards, overspent & part.instances) for part in parts if part.streams}
-
-
-def _work_of(part: PlanPart, header: Header, shards: int, overspent: Iterable[int]) -> PartWork:
-    meters = header.meters
-    seconds = sum(meters[each].cpu_ns for each in part.instances if each in meters) / 1e9 / shards
-    return PartWork(seconds, min((1 - meters[each].dead / meters[each].taken for each in overspent), default=1.0))
+    works: dict[Streams, PartWork] = {}
+    for part in (part for part in parts if part.streams):
+        meters = {each: header.meters[each] for each in part.instances & header.meters.keys()}
+        tried = (1 - meters[each].dead / meters[each].taken for each in overspent & part.instances)
+        cpu_ns = sum(meter.cpu_ns for meter in meters.values())
+        works[part.streams] = PartWork(cpu_ns / 1e9 / shards, min(tried, default=1.0))
+    return works
 
 
 def streams_changed(current: Plan, following: Plan) -> frozenset[str]:

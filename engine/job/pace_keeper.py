@@ -19,7 +19,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
 
 from bridge import FolderReader
 from engine.job.pace import NextBatch, PartBounds, PartWork, ReadableSpool, Streams, next_batch, works_of
@@ -30,10 +32,6 @@ from engine.records.files import Header
 from engine.records.job_folder import spool_folder
 from engine.records.store import RecordStore
 from engine.spark.session import is_local
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _PATIENCE = 5.0
 """Seconds after which an answer comes even if there is nothing to do, so that no query waits for a dead host."""
@@ -523,7 +521,7 @@ class PaceServer:
             keeper.note_lost_worker()
 
 
-def begin_pace_server(session: "SparkSession", folder: Path) -> PaceServer:
+def begin_pace_server(session: SparkSession, folder: Path) -> PaceServer:
     """Begin to answer the processes of a session: those of a cluster over the network, else at a socket in a folder."""
     context = session.sparkContext
     is_here = is_local(context.master or "")

@@ -120,10 +120,8 @@ def _keeping(slot: Slot, catalogue: Catalogue) -> TaskKeeping | None:
     return TaskKeeping.of(kind, config, (edge.parent for edge in slot.inputs))
 
 
-@cache
-def _types() -> Catalogue:
-    """The installed task types; few hosts need them, since jobs with one shard do not."""
-    return installed_catalogue()
+_types = cache(installed_catalogue)
+"""Found when they are needed, which they are on few hosts, since jobs with one shard do not need them."""
 
 
 class PlanLog:

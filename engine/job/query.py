@@ -20,9 +20,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.sql import SparkSession
 
 from bridge import Clock, Lease, PositionsGone, Sender, SpoolDamaged, read
 from bridge.machine import BackOff
@@ -40,10 +41,6 @@ from engine.replicas.copies import NO_COPIES, Copies
 from engine.spark.batch_task import RESULT, answer
 from engine.spark.session import workers_named
 from engine.spark.source import SOURCE_FORMAT, SpoolSource
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _COUNTED_SECONDS = 60.0
 """Seconds for which a batch counts."""
@@ -130,7 +127,7 @@ class JobQuery:
     """One query of a job; started when it is made."""
 
     def __init__(  # noqa: PLR0913 - where it runs, what, as whom, and with what beside it are six things
-        self, session: "SparkSession", job: str, *, root: Path, checkpoint: Path, pace: str, workers: str = ""
+        self, session: SparkSession, job: str, *, root: Path, checkpoint: Path, pace: str, workers: str = ""
     ) -> None:
         """`pace` is where Spark's processes ask what to run, `workers` the name of these processes."""
         self._job = job
@@ -204,7 +201,7 @@ class HostParts:
     """What the jobs of a host share."""
 
     root: Path
-    session: "SparkSession"
+    session: SparkSession
     pace: PaceServer
     sender: Sender
     clock: Clock

@@ -34,7 +34,7 @@ from contextlib import contextmanager, suppress
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships no types
@@ -42,9 +42,6 @@ from pyspark.sql import SparkSession
 
 from bridge.files import link_whole, make_folder
 from engine.spark.programs import caches, find_java, forking_python, version_output
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def find_spark(environment: MutableMapping[str, str]) -> None:
@@ -206,7 +203,7 @@ _naming = threading.Lock()
 
 
 @contextmanager
-def workers_named(session: "SparkSession", name: str) -> Iterator[None]:
+def workers_named(session: SparkSession, name: str) -> Iterator[None]:
     """Have the functions that are given to Spark meanwhile run in the workers of a name; many share the empty one."""
     context: Any = session.sparkContext
     # Another thread's functions must not come in under this name.
@@ -359,7 +356,7 @@ _SLOTS_PER_CORE = "spark.braid.slotsPerCore"
 """The setting by which the operator of a cluster says how many of its workers' cores in name are one core."""
 
 
-def cores_of(session: "SparkSession") -> int:
+def cores_of(session: SparkSession) -> int:
     """The cores of this machine, or of a cluster's workers, which changes when workers join or leave."""
     context: Any = session.sparkContext
     if is_local(context.master or ""):
@@ -378,7 +375,7 @@ _HANGS_AFTER = 12
 """Looks without an answer until the JVM counts as hanging; counted, because the host itself may be held up."""
 
 
-def has_ended(session: "SparkSession") -> bool:
+def has_ended(session: SparkSession) -> bool:
     """Whether the JVM of a session has ended, or ends within a moment: calls to it may fail before that."""
     try:
         session.sparkContext._gateway.proc.wait(_JVM_ENDING)  # type: ignore[union-attr]  # noqa: SLF001 - there is no public way
@@ -387,7 +384,7 @@ def has_ended(session: "SparkSession") -> bool:
     return True
 
 
-def await_end(session: "SparkSession") -> str:
+def await_end(session: SparkSession) -> str:
     """Wait until the JVM of a session does not work any more; "died" or "hangs"."""
     context = session.sparkContext
     process = context._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001 - there is no public way to see that it died
