@@ -13,9 +13,6 @@ Rules for a behaviour:
 - If it writes outside, it is an `ActingBehaviour`, and writes nothing twice even if its batch is repeated.
 
 A `RefusingBehaviour` says itself which events it cannot take, so that the kernel need not search for them.
-
-The module begins with what the kernel knows of the running task: its CPU, which is that of the worker's thread and of
-other processes that work for it, and a `TaskWatch`, which notes what runs, so that it is known even if the worker dies.
 """
 
 import importlib
@@ -33,23 +30,19 @@ from dags import Config, FieldFates, Outside, TaskType
 from engine.plan import Slot
 from engine.records.state import Staged
 
-_elsewhere_ns = 0
+elsewhere_ns = 0
+"""The CPU used so far by processes that worked for tasks of this one."""
 
 
 def task_cpu_ns() -> int:
     """The CPU used so far by this thread and by processes that worked for its tasks."""
-    return time.thread_time_ns() + _elsewhere_ns
-
-
-def elsewhere_ns() -> int:
-    """The CPU used so far by processes that worked for tasks of this one."""
-    return _elsewhere_ns
+    return time.thread_time_ns() + elsewhere_ns
 
 
 def count_elsewhere(nanoseconds: int) -> None:
     """Count what another process used for the running task."""
-    global _elsewhere_ns  # noqa: PLW0603 - a worker has one thread that runs tasks, and so one clock
-    _elsewhere_ns += nanoseconds
+    global elsewhere_ns  # noqa: PLW0603 - a worker has one thread that runs tasks, and so one clock
+    elsewhere_ns += nanoseconds
 
 
 EventName: TypeAlias = tuple[int, int]
@@ -59,13 +52,15 @@ It does not change if other events are parked upstream."""
 
 
 class TaskWatch(Protocol):
-    """Notes which task runs, and knows which tasks killed the worker before."""
+    """Notes which task runs, and knows which tasks killed the worker before. By default nothing did."""
 
-    def alone(self, instance: int) -> bool:
+    def alone(self, instance: int) -> bool:  # noqa: ARG002 - for those that know better
         """True if an instance must run event by event."""
+        return False
 
-    def parked(self, instance: int, event: EventName | None = None) -> str:
+    def parked(self, instance: int, event: EventName | None = None) -> str:  # noqa: ARG002 - for those that know better
         """Why an event, or the whole instance, must not run; empty if it may."""
+        return ""
 
     def running(self, instance: int, event: EventName | None = None) -> None:
         """Note that an instance begins to run, with one event or with many, and no other runs any more."""
@@ -74,22 +69,8 @@ class TaskWatch(Protocol):
         """Note that no task runs."""
 
 
-class Unwatched:
+class Unwatched(TaskWatch):
     """A watch that does nothing; for tests, and where no worker can die."""
-
-    def alone(self, instance: int) -> bool:  # noqa: ARG002 - a watch's signature
-        """False."""
-        return False
-
-    def parked(self, instance: int, event: EventName | None = None) -> str:  # noqa: ARG002 - a watch's signature
-        """Empty."""
-        return ""
-
-    def running(self, instance: int, event: EventName | None = None) -> None:
-        """Do nothing."""
-
-    def idle(self) -> None:
-        """Do nothing."""
 
 
 _GROUP = "braid.behaviours"
@@ -121,7 +102,7 @@ class NoBehaviour(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation(Generic[C]):
-    """A task type with its code; written by the task library and by third parties."""
+    """A task type with its code."""
 
     type: TaskType[C]
     make: Callable[[C], Behaviour]
@@ -165,14 +146,14 @@ AnyImplementation: TypeAlias = Implementation[Any]
 
 def installed_behaviours() -> dict[str, str]:
     """The implementation of each task type, as `module:attribute`. Hosts call this."""
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for entry in sorted(entry_points(group=_GROUP), key=lambda entry: (entry.name, entry.value)):
-        if found.setdefault(entry.name, entry.value) != entry.value:
+        if places.setdefault(entry.name, entry.value) != entry.value:
             raise NoBehaviour(
-                f"task type {entry.name!r} is implemented by {found[entry.name]} and by {entry.value}; "
+                f"task type {entry.name!r} is implemented by {places[entry.name]} and by {entry.value}; "
                 "uninstall one of the two packages"
             )
-    return found
+    return places
 
 
 def place_of(name: str, places: Mapping[str, str]) -> str | None:
@@ -198,12 +179,12 @@ def behaviours_of(
 
     A task that cannot run does not affect others: its behaviour refuses every event and says why.
     """
-    found = {}
+    behaviours = {}
     for slot in slots:
         watch.running(slot.instance)
-        found[slot.instance] = _behaviour(slot, places, watch, outside)
+        behaviours[slot.instance] = _behaviour(slot, places, watch, outside)
     watch.idle()
-    return found
+    return behaviours
 
 
 def _behaviour(slot: Slot, places: Mapping[str, str], watch: TaskWatch, outside: Outside | None) -> Behaviour:
@@ -213,14 +194,12 @@ def _behaviour(slot: Slot, places: Mapping[str, str], watch: TaskWatch, outside:
         return implementation_of(slot.type, places).behaviour(slot, outside)
     except NoBehaviour as error:
         return _refuses(str(error))
-    except ImportError as error:
-        # Braid's own code comes from the host, so a third party's is missing.
-        return _refuses(
-            f"the behaviour of {slot.type!r} cannot be made: {type(error).__name__}: {error}; "
-            "install its package with all dependencies on every worker"
-        )
     except Exception as error:  # noqa: BLE001 - imports and calls third parties' code
-        return _refuses(f"the behaviour of {slot.type!r} cannot be made: {type(error).__name__}: {error}")
+        # Braid's own code comes from the host, so a third party's is missing.
+        missing = (
+            "; install its package with all dependencies on every worker" if isinstance(error, ImportError) else ""
+        )
+        return _refuses(f"the behaviour of {slot.type!r} cannot be made: {type(error).__name__}: {error}{missing}")
 
 
 def implementation_of(name: str, places: Mapping[str, str]) -> AnyImplementation:

@@ -2,10 +2,6 @@
 
 The manager makes plans. A host logs each as the next entry of its job before any offset names it. To pause, graft,
 move, forward or stop is just another plan. A source has no slot: the stream that enters is its output.
-
-First come the things that a plan names: the supplies of the streams that enter, the changes of states when it takes
-effect, and the division of events and states over the shards of a batch. The host works the division out and keeps it
-with the plan's entry.
 """
 
 from abc import ABC, abstractmethod
@@ -154,7 +150,7 @@ class FormerTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChange:
-    """The change of one instance's state, once, when the plan takes effect; made by the manager."""
+    """The change of one instance's state, once, when the plan takes effect."""
 
     instance: int
     source: int | None = None
@@ -167,7 +163,7 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDivision:
-    """The shards of one stream's events; made by `engine.job.plan_log.divided`."""
+    """The shards of one stream's events."""
 
     by: DividedBy
     key: tuple[str, ...] = ()
@@ -181,11 +177,9 @@ class Division:
     """The shards of a plan's events and states; made by `engine.job.plan_log.divided`, kept with the plan's entry."""
 
     shards: int = 1
-    """The number of tasks in a batch."""
     groups: tuple[int, ...] = ()
     """The shard of each key group; empty if there is one shard."""
     streams: Mapping[str, StreamDivision] = field(default_factory=dict)
-    """The division of each stream that enters."""
     keyed: frozenset[int] = frozenset()
     """The instances whose state is divided by key group."""
     whole: Mapping[int, int] = field(default_factory=dict)
@@ -197,21 +191,15 @@ class Division:
 
     def moves_nothing(self, later: "Division") -> bool:
         """Whether every state that this division knows has the same shard in a later one, if it is there still."""
-        if self is later:
-            return True
-        stay = all(later.whole.get(each, shard) == shard for each, shard in self.whole.items())
-        return (
+        return self is later or (
             self.groups == later.groups
-            and stay
+            and all(later.whole.get(instance, shard) == shard for instance, shard in self.whole.items())
             and self.keyed.isdisjoint(later.whole)
             and later.keyed.isdisjoint(self.whole)
         )
 
 
 UNDIVIDED = Division()
-"""The division of a job with one task for each batch."""
-
-
 SHORTEST_BOUND = 0.5
 """Seconds that a batch may take if the pace is less."""
 

@@ -206,12 +206,9 @@ class SparkHost:
         copies: Copies = NO_COPIES,
         permit: Permit = always,
     ) -> None:
-        """`tags` are what the host offers to tasks that need something special, such as a GPU.
+        """`figures` returns the CPU and the cores that its status shows, and `permit` whether it may connect again.
 
-        `image` is what it was made from: what that offers, managers know.
-
-        `figures` returns the CPU and the cores that its status shows, and `permit` whether it may connect again. Hosts
-        with equal `files` share them.
+        Hosts with equal `files` share them.
         """
         self.name = name
         self._offers = {

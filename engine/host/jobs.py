@@ -3,9 +3,8 @@
 Damage to the files of one job is reported in its status, and hurts no other. A job that cannot be started because of it
 counts as died, and is retried after a while like a job whose query died.
 
-In order: the folders below the root of which some belong to jobs of this host, the status and the metrics of a job,
-and `HostJobs`. A status is retained; the maker of plans finds in it what to await before the next.
-A plan that this host cannot run is refused, and leaves nothing behind.
+A status is retained; the maker of plans finds in it what to await before the next. A plan that this host cannot run is
+refused, and leaves nothing behind.
 """
 
 import logging
@@ -98,7 +97,7 @@ def _needed_streams(folder: JobFolder) -> frozenset[str]:
 
 
 def job_status(job: SparkJob, host: str) -> dict[str, Any]:
-    """The status of a job: the maker of its plans finds in it which one runs, and what to await before the next."""
+    """The status of a job."""
     latest = job.plans.plan
     status: dict[str, Any] = {
         "job": job.name,
@@ -153,10 +152,7 @@ def stopped_status(folder: JobFolder, plan: Plan) -> dict[str, Any]:
 
 
 def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str, Any]:
-    """The work of a job and its instances since it was started here, and its lag.
-
-    `ends` are the ends of the spools that it reads.
-    """
+    """The work of a job since it was started here, and its lag behind the ends of the spools that it reads."""
     if job.follower is None:
         none: dict[str, Any] = {"instances": {}, "streams": {}, "left": 0, "batch_seconds": {}}
         return none | {"batch": -1, "run": 0, "age": 0.0, "latency_seconds": {}, "outputs": {}}
@@ -272,8 +268,11 @@ class HostJobs:
         elif (running := self._jobs.get(job)) is not None:
             running.folder.mark_stopped()
             running.stop()
-        elif plan is None:
-            self._publish_stopped(job)
+        elif plan is None and (
+            (folder := job_folder(self._parts.root, job)).is_stopped() and (plans := self._folders.plans(folder))
+        ):
+            # It was stopped long ago, and the manager asks for its end again.
+            self._publisher.publish(topics.job(job, "status"), stopped_status(folder, plans[-1]))
 
     def follow_records(self, name: str) -> None:
         """Follow a job's new records, and publish its status if they change it."""
@@ -281,10 +280,10 @@ class HostJobs:
         if job is None or job.follower is None:
             return
         entry = job.follower.so_far.entry
-        found: Sequence[Header] = ()
+        followed: Sequence[Header] = ()
         with self._troubles(job):
-            found = job.follower.follow()
-        if any(header.cuts for header in found) or job.follower.so_far.entry != entry:
+            followed = job.follower.follow()
+        if any(header.cuts for header in followed) or job.follower.so_far.entry != entry:
             self._publish_status(job)
 
     def follow_waiting(self) -> None:
@@ -302,7 +301,10 @@ class HostJobs:
         self._consumers.slow.stop({name: job.health for name, job in self._jobs.items()}, self._parts.clock.passed())
         if time.monotonic() - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = time.monotonic()
-            self._sweep()
+            try:
+                sweep(self._parts.root, self._host, stay={*self._jobs, *self._later}, now=self._parts.clock.now())
+            except OSError as error:
+                log.warning("what is left of jobs that were stopped long ago stays for now: %s", error)
 
     def end(self) -> None:
         """Stop all jobs, and wait until they have stopped."""
@@ -340,12 +342,6 @@ class HostJobs:
             # A user may remove dataflows all day long: with all of their jobs a beat would become long.
             del self._jobs[job.name]
             self._consumers.forget(job)
-
-    def _sweep(self) -> None:
-        try:
-            sweep(self._parts.root, self._host, stay={*self._jobs, *self._later}, now=self._parts.clock.now())
-        except OSError as error:
-            log.warning("what is left of jobs that were stopped long ago stays for now: %s", error)
 
     def _run(self, plan: Plan) -> None:
         """Have a job run a plan, and start it if it does not run yet."""
@@ -459,12 +455,6 @@ class HostJobs:
             if job.trouble != str(error):
                 log_damage(job.name, error)
             job.trouble = str(error)
-
-    def _publish_stopped(self, name: str) -> None:
-        """Publish once more that a job was stopped long ago, because the manager asks for its end again."""
-        folder = job_folder(self._parts.root, name)
-        if folder.is_stopped() and (plans := self._folders.plans(folder)):
-            self._publisher.publish(topics.job(name, "status"), stopped_status(folder, plans[-1]))
 
     def _publish_status(self, job: SparkJob) -> None:
         self._publisher.publish(topics.job(job.name, "status"), job_status(job, self._host))

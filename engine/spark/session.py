@@ -14,8 +14,6 @@
   its CPU.
 - Named workers are Python processes that only what was begun under the same name shares. Otherwise Spark lends a
   process, once it is idle, to whatever was begun with the same environment.
-- The cores are those of the executors that the application has now.
-- A host whose JVM died or hangs has to end, and is started again; so it waits for that.
 """
 
 import hashlib
@@ -68,8 +66,8 @@ def jars_to_find_first(environment: Mapping[str, str]) -> str:
     To find out what a function needs, Spark reads its class again, from the first of hundreds of archives that has it.
     """
     home = environment.get("SPARK_HOME", Path(pyspark.__file__).parent)
-    found = (each for name in ("core", "sql", "catalyst") for each in Path(home, "jars").glob(f"spark-{name}_*.jar"))
-    return os.pathsep.join(map(str, found))
+    jars = (jar for name in ("core", "sql", "catalyst") for jar in Path(home, "jars").glob(f"spark-{name}_*.jar"))
+    return os.pathsep.join(map(str, jars))
 
 
 def archive_of(environment: Mapping[str, str]) -> Path | None:
@@ -100,11 +98,6 @@ def using_archive(environment: Mapping[str, str]) -> str:
     """The option of a JVM that uses the archive; empty if there is none."""
     archive = archive_of(environment)
     return _jvm_option("SharedArchiveFile", archive) if archive is not None and archive.exists() else ""
-
-
-def recording_classes(to: Path) -> str:
-    """The option of a JVM that writes the names of the classes that it loads into a file."""
-    return _jvm_option("DumpLoadedClassList", to)
 
 
 def making_archive(java: str, class_path: str, classes: Path, archive: Path) -> list[str]:
@@ -152,11 +145,11 @@ def pack_code(folder: Path) -> Path:
 
 
 def _packed_modules(name: str, found: Traversable) -> Iterator[tuple[str, bytes]]:
-    for each in sorted(found.iterdir(), key=lambda each: each.name):
-        if each.is_dir():
-            yield from _packed_modules(f"{name}/{each.name}", each)
-        elif each.name.endswith(".py"):
-            yield f"{name}/{each.name}", each.read_bytes()
+    for file in sorted(found.iterdir(), key=lambda file: file.name):
+        if file.is_dir():
+            yield from _packed_modules(f"{name}/{file.name}", file)
+        elif file.name.endswith(".py"):
+            yield f"{name}/{file.name}", file.read_bytes()
 
 
 _NAME = "PlainFiles"
@@ -293,7 +286,7 @@ def start_session(name: str, *, master: str | None = None, recording: Path | Non
         python = forking_python(python)
     builder = SparkSession.builder.appName(name).master(master)
     builder = builder.config("spark.driver.extraClassPath", jars_to_find_first(os.environ))
-    classes = using_archive(os.environ) if recording is None else recording_classes(recording)
+    classes = using_archive(os.environ) if recording is None else _jvm_option("DumpLoadedClassList", recording)
     builder = builder.config("spark.driver.extraJavaOptions", f"{_JVM} {_DRIVER_JVM} {classes}".strip())
     local = _LOCAL_SETTINGS | {_LOCAL_CORES: str(cores)} if is_local(master) else {}
     for key, value in (_SETTINGS | local).items():
@@ -311,16 +304,14 @@ def start_session(name: str, *, master: str | None = None, recording: Path | Non
 @contextmanager
 def _environment(**variables: str) -> Iterator[None]:
     """Start processes with some variables, which this one does not keep."""
-    before = {name: os.environ.get(name) for name in variables}
+    before = dict(os.environ)
     os.environ.update(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in variables:
+            del os.environ[name]
+        os.environ.update({name: before[name] for name in variables.keys() & before.keys()})
 
 
 def _keep_no_history(session: SparkSession) -> None:
