@@ -170,10 +170,7 @@ _UNWATCHED = Unwatched()
 
 
 def behaviours_of(
-    slots: Iterable[Slot],
-    places: Mapping[str, str],
-    watch: TaskWatch = _UNWATCHED,
-    outside: Outside | None = None,
+    slots: Iterable[Slot], places: Mapping[str, str], watch: TaskWatch = _UNWATCHED, outside: Outside | None = None
 ) -> dict[int, Behaviour]:
     """Make the behaviour of each instance, in a worker.
 

@@ -153,10 +153,10 @@ def runs(ports: Sequence[PortRun]) -> list[PortRun]:
     of_port = of_port[np.argsort(np.concatenate([each.stream.causes for each in filled]), kind="stable")]
     bounds = [0, *(np.flatnonzero(np.diff(of_port)) + 1).tolist(), len(of_port)]
     taken = [0] * len(filled)
-    found = []
+    split = []
     for first, end in pairwise(bounds):
         at = int(of_port[first])
         port, stream = filled[at]
-        found.append(PortRun(port, stream.slice(taken[at], taken[at] + end - first)))
+        split.append(PortRun(port, stream.slice(taken[at], taken[at] + end - first)))
         taken[at] += end - first
-    return found
+    return split

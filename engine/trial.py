@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -87,26 +88,27 @@ class Trial:
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The schema at each output port, found as in a job: from an empty batch at each input port."""
         token = self.state.mark()
-        found: dict[str, pa.Schema] = {}
-        for port, schema in self.inputs.items():
-            for name, emission in self.behaviour(port, nothing(schema), self.state).items():
-                found[name] = emission.rows.schema.remove_metadata()
+        schemas = {
+            name: emission.rows.schema.remove_metadata()
+            for port, schema in self.inputs.items()
+            for name, emission in self.behaviour(port, nothing(schema), self.state).items()
+        }
         self.state.rollback(token)
-        return found
+        return schemas
 
     def take(self, events: Iterable[At]) -> TaskOutcome:
         """Run the next batch. Every event is a cause of its own."""
-        found: list[PortRun] = []
-        for port, group in groupby(events, key=lambda each: each[0]):
+        runs: list[PortRun] = []
+        for port, group in groupby(events, key=itemgetter(0)):
             rows = rows_of([event for _, event in group], self.inputs[port])
-            found.append(PortRun(port, EventStream(rows, np.arange(self._taken, self._taken + len(rows)))))
+            runs.append(PortRun(port, EventStream(rows, np.arange(self._taken, self._taken + len(rows)))))
             self._taken += len(rows)
         return TaskRun(
             instance=1,
             behaviour=self.behaviour,
             outputs=self.outputs,
             state=self.state,
-            taken=TaskInput(found),
+            taken=TaskInput(runs),
             watch=Unwatched(),
             allowance=Allowance(seconds=Limits().task_seconds, emitted=Limits().emitted_bytes),
             room=StateBound(Limits().state_bytes),

@@ -249,12 +249,7 @@ class SparkHost:
             permit=permit,
         )
         self._spools = HostSpools(
-            root,
-            self._receptions,
-            clock=clock,
-            on_growth=self._pace.note_growth,
-            due=self._pace.due,
-            copies=copies,
+            root, self._receptions, clock=clock, on_growth=self._pace.note_growth, due=self._pace.due, copies=copies
         )
         parts = HostParts(
             root=root,
@@ -267,11 +262,7 @@ class SparkHost:
             copies=copies,
         )
         self._jobs = HostJobs(
-            name,
-            parts,
-            consumers=HostConsumers(root, self._spools),
-            publisher=self._connection,
-            behaviours=behaviours,
+            name, parts, consumers=HostConsumers(root, self._spools), publisher=self._connection, behaviours=behaviours
         )
 
     def run(self) -> bool:

@@ -44,8 +44,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
         list[str] | None, typer.Option(help="An offer to tasks that need it, such as gpu; may be given again.")
     ] = None,
     image: Annotated[
-        str,
-        typer.Option(help="The registered image that it was made from; it offers the tags of that, too."),
+        str, typer.Option(help="The registered image that it was made from; it offers the tags of that, too.")
     ] = "",
     zone: Annotated[
         str, typer.Option(help="The failure zone: machines of one zone may be lost together, so copies go to others.")
@@ -99,8 +98,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     ] = "",
     *,
     restore: Annotated[
-        bool,
-        typer.Option("--restore", help="Begin on an empty folder, with the host's files from the store."),
+        bool, typer.Option("--restore", help="Begin on an empty folder, with the host's files from the store.")
     ] = False,
     accept_loss: Annotated[
         bool,

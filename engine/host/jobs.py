@@ -44,56 +44,14 @@ class HostPublisher(Protocol):
 log = logging.getLogger("braid.host")
 
 
-class HostFolders:
-    """The job folders below a root, of which some belong to jobs of this host."""
-
-    def __init__(self, root: Path, host: str) -> None:
-        self._root = root
-        self._host = host
-
-    def all(self) -> list[JobFolder]:
-        """The folders of all hosts' jobs."""
-        return [JobFolder(path) for path in sorted((self._root / "jobs").glob("*"))]
-
-    def of_host(self) -> Iterator[tuple[JobFolder, list[Plan]]]:
-        """The folders of this host's jobs, with their plans; a damaged one is logged and passed over."""
-        for folder in self.all():
-            plans: list[Plan] = []
-            try:
-                plans = self.plans(folder)
-            except DAMAGE as error:
-                log_damage(job_name(folder), error)
-            if plans:
-                yield folder, plans
-
-    def plans(self, folder: JobFolder) -> list[Plan]:
-        """The plans of a job of this host; none if it is another's."""
-        plans = [entry.plan for entry in folder.entries(1)]
-        return plans if plans and plans[-1].host == self._host else []
-
-    def needed_streams(self) -> frozenset[str] | None:
-        """The streams that jobs of any host may still read; None if some folder is damaged."""
-        try:
-            return frozenset(stream for folder in self.all() for stream in _needed_streams(folder))
-        except DAMAGE as error:
-            log.warning("what the broker keeps for streams that nobody reads stays there: %s", error)
-            return None
-
-
-def job_name(folder: JobFolder) -> str:
-    """The name of the job that a folder belongs to."""
+def _job_name(folder: JobFolder) -> str:
     return unquote(folder.path.name)
 
 
-def log_damage(job: str, error: Exception) -> None:
+def _log_damage(job: str, error: Exception) -> None:
     """Log that files of a job are damaged, without a traceback: the error says where, and what to do."""
     with about(job=job):
         log.error("job %s: %s", job, error)
-
-
-def _needed_streams(folder: JobFolder) -> frozenset[str]:
-    plans = () if folder.is_stopped() else [entry.plan for entry in folder.entries(1)]
-    return frozenset(stream for plan in plans for stream in plan.streams) | cut_streams(folder)
 
 
 def job_status(job: SparkJob, host: str) -> dict[str, Any]:
@@ -205,7 +163,6 @@ class HostJobs:
     ) -> None:
         self._host = host
         self._parts = parts
-        self._folders = HostFolders(parts.root, host)
         self._consumers = consumers
         self._publisher = publisher
         self._behaviours = behaviours
@@ -229,26 +186,59 @@ class HostJobs:
 
         Returns the streams that jobs may still read; None if that is unknown, because some files are damaged.
         """
-        for folder, plans in self._folders.of_host():
+        for folder, plans in self._folders_of_host():
             if not folder.is_stopped():
                 self.attempt(plans[-1].job, partial(self._run, plans[-1]))
         # Jobs that do not run here any more must not hold up a spool.
-        for folder, plans in self._folders.of_host():
+        for folder, plans in self._folders_of_host():
             if folder.is_stopped():
                 self.attempt(plans[-1].job, partial(self._consumers.leave, folder, plans))
-        return self._folders.needed_streams()
+        return self._needed_streams()
+
+    def _folders(self) -> list[JobFolder]:
+        """The folders of all hosts' jobs."""
+        return [JobFolder(path) for path in sorted((self._parts.root / "jobs").glob("*"))]
+
+    def _folders_of_host(self) -> Iterator[tuple[JobFolder, list[Plan]]]:
+        """The folders of this host's jobs, with their plans; a damaged one is logged and passed over."""
+        for folder in self._folders():
+            plans: list[Plan] = []
+            try:
+                plans = self._plans_in(folder)
+            except DAMAGE as error:
+                _log_damage(_job_name(folder), error)
+            if plans:
+                yield folder, plans
+
+    def _plans_in(self, folder: JobFolder) -> list[Plan]:
+        """The plans of a job of this host; none if it is another's."""
+        plans = [entry.plan for entry in folder.entries(1)]
+        return plans if plans and plans[-1].host == self._host else []
+
+    def _needed_streams(self) -> frozenset[str] | None:
+        """The streams that jobs of any host may still read; None if some folder is damaged."""
+        needed = set[str]()
+        try:
+            for folder in self._folders():
+                needed |= cut_streams(folder)
+                for entry in () if folder.is_stopped() else folder.entries(1):
+                    needed |= entry.plan.streams
+        except DAMAGE as error:
+            log.warning("what the broker keeps for streams that nobody reads stays there: %s", error)
+            return None
+        return frozenset(needed)
 
     def release(self, cut: str) -> None:
         """Keep the states of a cut no longer, and have no job wait for it."""
-        for folder in self._folders.all():
-            self.attempt(job_name(folder), partial(self._release, folder, cut))
+        for folder in self._folders():
+            self.attempt(_job_name(folder), partial(self._release, folder, cut))
         for job in self._jobs.values():
             if job.keeper is not None:
                 job.keeper.pass_over(cut)
 
     def _release(self, folder: JobFolder, cut: str) -> None:
-        is_over = folder.cuts.release(cut) and job_name(folder) not in self._jobs and folder.is_stopped()
-        if is_over and (plans := self._folders.plans(folder)):
+        is_over = folder.cuts.release(cut) and _job_name(folder) not in self._jobs and folder.is_stopped()
+        if is_over and (plans := self._plans_in(folder)):
             self._consumers.leave(folder, plans)
 
     def attempt(self, job: str, act: Callable[[], None]) -> None:
@@ -269,7 +259,7 @@ class HostJobs:
             running.folder.mark_stopped()
             running.stop()
         elif plan is None and (
-            (folder := job_folder(self._parts.root, job)).is_stopped() and (plans := self._folders.plans(folder))
+            (folder := job_folder(self._parts.root, job)).is_stopped() and (plans := self._plans_in(folder))
         ):
             # It was stopped long ago, and the manager asks for its end again.
             self._publisher.publish(topics.job(job, "status"), stopped_status(folder, plans[-1]))
@@ -377,7 +367,7 @@ class HostJobs:
         except DAMAGE as error:
             # There is no job yet that could report it.
             if plan.job not in self._later:
-                log_damage(plan.job, error)
+                _log_damage(plan.job, error)
             self._later[plan.job] = plan
             status = {"job": plan.job, "host": self._host, "state": JobState.DIED, "trouble": str(error)}
             self._publisher.publish(topics.job(plan.job, "status"), {**status, "version": 0, "term": 0})
@@ -394,7 +384,7 @@ class HostJobs:
             job.folder.mark_running()
             job.start()
         except DAMAGE as error:
-            log_damage(job.name, error)
+            _log_damage(job.name, error)
             job.fail(str(error))
             if plan is not None:
                 self._later[job.name] = plan
@@ -453,7 +443,7 @@ class HostJobs:
             yield
         except DAMAGE as error:
             if job.trouble != str(error):
-                log_damage(job.name, error)
+                _log_damage(job.name, error)
             job.trouble = str(error)
 
     def _publish_status(self, job: SparkJob) -> None:

@@ -20,17 +20,7 @@ from zlib import crc32
 
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import (
-    Clock,
-    Counts,
-    Message,
-    NotConnected,
-    Receiver,
-    ReceiverThread,
-    SpoolFeed,
-    Unread,
-    topics,
-)
+from bridge import Clock, Counts, Message, NotConnected, Receiver, ReceiverThread, SpoolFeed, Unread, topics
 from bridge.files import make_folder, sync_folder, write_whole
 from bridge.receiver import SPOOL_TROUBLES
 from bridge.transport.address import Address

@@ -105,10 +105,7 @@ class NotifyingSpool(Spool):
         """Held while the index is read or fed, and never while anything is written to disk."""
 
     def append(
-        self,
-        items: Sequence[Item],
-        producers: Mapping[str, Expected] | None = None,
-        in_doubt: InDoubt | None = None,
+        self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None, in_doubt: InDoubt | None = None
     ) -> int:
         """Append items as any spool does, wait until they are at all peers, and notify the listener."""
         first = super().append(items, producers, in_doubt)

@@ -306,12 +306,7 @@ class SparkJob:
         # The next carrier's run has to be a later one.
         self._host.copies.settle(self.folder.path)
         self.follower = Follower(
-            self.folder,
-            self._store,
-            self._host.sender,
-            run=run,
-            on_record=self._note_record,
-            copies=self._host.copies,
+            self.folder, self._store, self._host.sender, run=run, on_record=self._note_record, copies=self._host.copies
         )
         self.started_at, self.batch_times, self.lag = time.monotonic(), BatchTimes(), JobLag(self._spooled_at)
         self.keeper = PaceKeeper(
