@@ -75,18 +75,18 @@ class Receptions:
         permit: Permit = always,
     ) -> None:
         self._folder = root / "hosts" / quote(host, safe="") / "received"
-        self._on_unread = on_unread
-        self._clock = clock
-        self._has_room = has_room
-        self._client = partial(
+        self.on_unread = on_unread
+        self.clock = clock
+        self.has_room = has_room
+        self.client = partial(
             MqttClient,
             address,
             protocol=protocol,
             permit=_RecentPermit(permit),
             loop=ClientLoop(f"receives for {host}"),
         )
-        self._threads: list[ReceiverThread] = []
-        self._host = host
+        self.threads: list[ReceiverThread] = []
+        self.name = host
         self._address = address
         self._protocol = protocol
         self._in_turn: bool | None = None
@@ -109,31 +109,17 @@ class Receptions:
         is called with each message, or event in one, that cannot be spooled, and `on_trouble` with the reason if the
         reception ends by itself; both from any thread.
         """
-        if not self._threads:
-            self._threads = [ReceiverThread(f"fills spools of {self._host}") for _ in range(_THREADS)]
+        if not self.threads:
+            self.threads = [ReceiverThread(f"fills spools of {self.name}") for _ in range(_THREADS)]
         if all(feed.is_bridge for feed in feeds.values()):
-            return self._begin_between_jobs(feeds, on_trouble)
-
-        def publish(unread: Unread) -> None:
-            # First, because the message comes again if it cannot be published.
-            self._on_unread(unread)
-            on_unread(unread)
-
+            if self._between_jobs is None:
+                self._between_jobs = _BetweenJobs(self)
+            ((topic, feed),) = feeds.items()
+            return self._between_jobs.begin(topic, feed, on_trouble)
         make_folder(self._folder)
         # Noted before the broker keeps anything.
         write_whole(self._folder / _digest(stream), json.dumps({"stream": stream, "topics": [*feeds]}).encode())
-        received = _Received(
-            feeds,
-            partial(self._client, self._client_id(stream)),
-            self._threads[_place(stream)],
-            due=due,
-            on_unread=publish,
-            has_room=self._has_room,
-            on_trouble=on_trouble,
-            on_left=lambda: self._forget(stream),
-            clock=self._clock,
-            session=self._session(stream),
-        )
+        received = _Received(self, stream, feeds, due=due, on_unread=on_unread, on_trouble=on_trouble)
         self._begun = [each for each in self._begun if not each.ended] + [received]
         return received
 
@@ -150,7 +136,7 @@ class Receptions:
         """Close what streams share, once all receptions have stopped."""
         if self._between_jobs is not None:
             self._between_jobs.stop()
-        for thread in self._threads:
+        for thread in self.threads:
             thread.stop()
 
     def settle(self, kept: Collection[str]) -> None:
@@ -160,34 +146,25 @@ class Receptions:
                 noted = json.loads(path.read_bytes()) if path.is_file() else {}
                 # An earlier release had a session for each stream between jobs.
                 if noted and (noted["stream"] not in kept or all(map(topics.is_stream, noted["topics"]))):
-                    client = self._client(self._client_id(noted["stream"]), topics=noted["topics"])
+                    client = self.client(self.client_id(noted["stream"]), topics=noted["topics"])
                     client.start()
                     if client.leave():
-                        self._forget(noted["stream"])
+                        self.forget(noted["stream"])
             except (OSError, ValueError, KeyError, TypeError) as error:
                 log.warning("the broker may keep messages for the stream noted in %s: %s", path, error)
 
-    def _begin_between_jobs(self, feeds: Mapping[str, SpoolFeed], on_trouble: Callable[[str], None]) -> Reception:
-        if self._between_jobs is None:
-            self._between_jobs = _BetweenJobs(
-                partial(self._client, f"braid-{self._host}-between-jobs"),
-                self._threads,
-                on_unread=self._on_unread,
-                clock=self._clock,
-            )
-        ((topic, feed),) = feeds.items()
-        return self._between_jobs.begin(topic, feed, on_trouble)
+    def client_id(self, stream: str) -> str:
+        """The id of a raw stream's client."""
+        return f"braid-{self.name}-in-{_digest(stream)}"
 
-    def _client_id(self, stream: str) -> str:
-        return f"braid-{self._host}-in-{_digest(stream)}"
-
-    def _session(self, stream: str) -> str:
+    def session(self, stream: str) -> str:
         """The name of the broker's session for a stream; empty if its packet ids are not known to be given in turn."""
         if self._in_turn is None and self._protocol is MQTTProtocolVersion.MQTTv5:
             self._in_turn = gives_ids_in_turn(self._address)
-        return f"{self._client_id(stream)} at {self._address.host}:{self._address.port}" if self._in_turn else ""
+        return f"{self.client_id(stream)} at {self._address.host}:{self._address.port}" if self._in_turn else ""
 
-    def _forget(self, stream: str) -> None:
+    def forget(self, stream: str) -> None:
+        """Note that the broker keeps nothing more for a stream."""
         (self._folder / _digest(stream)).unlink(missing_ok=True)
         sync_folder(self._folder)
 
@@ -195,41 +172,50 @@ class Receptions:
 class _Received:
     """The reception of a raw stream, over a client of its own."""
 
-    def __init__(  # noqa: PLR0913 - its feeds, client, session and thread, two questions, three listeners and a clock are ten
+    def __init__(  # noqa: PLR0913 - as `Receptions.begin`
         self,
+        host: Receptions,
+        stream: str,
         feeds: Mapping[str, SpoolFeed],
-        connect: Callable[..., MqttClient],
-        thread: ReceiverThread,
         *,
         due: Callable[[float], float],
         on_unread: Callable[[Unread], None],
-        has_room: Callable[[str], bool],
         on_trouble: Callable[[str], None],
-        on_left: Callable[[], None],
-        clock: Clock,
-        session: str,
     ) -> None:
+        self._host = host
+        self._stream = stream
         self._topics = tuple(feeds)
         self._on_trouble = on_trouble
-        self._on_left = on_left
         self.ended = False
         """Whether it has stopped receiving."""
         self._failed = False
         """Whether its spool could not be filled: what comes now stays at the broker until it is supplied again."""
-        self._thread = thread
+        self._thread = host.threads[_place(stream)]
         self._working = threading.Lock()
         """Held while messages are spooled and acknowledged."""
-        self._client = connect(
+
+        def publish(unread: Unread) -> None:
+            # First, because the message comes again if it cannot be published.
+            host.on_unread(unread)
+            on_unread(unread)
+
+        self._client = host.client(
+            host.client_id(stream),
             # Now, because what the broker has kept comes with the connection.
             topics=self._topics,
             on_messages=self._deliver,
             on_connection=self._reconnected,
             on_new_session=self._session_began,
             on_disconnection=self._reconnected,
-            grouping=lambda before: fetch_wait(due(next_batch_after(before)), now=clock.passed(), before=before),
+            grouping=lambda before: fetch_wait(due(next_batch_after(before)), now=host.clock.passed(), before=before),
         )
         self._receiver = Receiver(
-            feeds, self._client, on_unread=on_unread, has_room=has_room, clock=clock, session=session
+            feeds,
+            self._client,
+            on_unread=publish,
+            has_room=host.has_room,
+            clock=host.clock,
+            session=host.session(stream),
         )
         self._client.begin()
         try:
@@ -256,7 +242,7 @@ class _Received:
     def leave(self) -> None:
         self._end_work()
         if self._client.leave():
-            self._on_left()
+            self._host.forget(self._stream)
 
     def _end_work(self) -> None:
         self.ended = True
@@ -299,23 +285,18 @@ class _Received:
 class _BetweenJobs:
     """The reception of all streams between jobs, over one client."""
 
-    def __init__(
-        self,
-        connect: Callable[..., MqttClient],
-        threads: Sequence[ReceiverThread],
-        *,
-        on_unread: Callable[[Unread], None],
-        clock: Clock,
-    ) -> None:
-        self._threads = threads
-        self.client = connect(
+    def __init__(self, host: Receptions) -> None:
+        self._threads = host.threads
+        self.client = host.client(
+            f"braid-{host.name}-between-jobs",
             on_messages=self._deliver,
             on_connection=self._reconnected,
             # Whatever the broker would keep for it, producers keep as well.
             lasting=False,
         )
         self._receivers = [
-            Receiver({}, self.client, on_unread=on_unread, on_trouble=self._fail, clock=clock) for _ in threads
+            Receiver({}, self.client, on_unread=host.on_unread, on_trouble=self._fail, clock=host.clock)
+            for _ in host.threads
         ]
         self._on_trouble: dict[str, Callable[[str], None]] = {}
         self.client.begin()
