@@ -119,6 +119,22 @@ class JobLag:
         return Lag(end - position, round(max(0.0, now - noted[0][1]), 1)) if noted else Lag(0, 0.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostParts:
+    """What the jobs of a host share."""
+
+    root: Path
+    session: SparkSession
+    pace: PaceServer
+    sender: Sender
+    clock: Clock
+    on_record: Callable[[str], None]
+    """Called with the name of a job that has recorded a batch, from any thread."""
+    owned_spool: Callable[[str], ReadableSpool | None]
+    """Finds the spool of a stream that the host fills."""
+    copies: Copies = NO_COPIES
+
+
 _ENDING = 1.0
 """Seconds within which a long batch should end whose job is stopped."""
 
@@ -126,24 +142,21 @@ _ENDING = 1.0
 class JobQuery:
     """One query of a job; started when it is made."""
 
-    def __init__(  # noqa: PLR0913 - where it runs, what, as whom, and with what beside it are six things
-        self, session: SparkSession, job: str, *, root: Path, checkpoint: Path, pace: str, workers: str = ""
-    ) -> None:
-        """`pace` is where Spark's processes ask what to run, `workers` the name of these processes."""
+    def __init__(self, host: HostParts, job: str, checkpoint: Path, workers: str) -> None:
+        """`workers` is the name of its Python processes."""
         self._job = job
-        self._session = session
+        self._session = host.session
         self._stopping: threading.Thread | None = None
-        with workers_named(session, workers):
+        root, pace = str(host.root), host.pace.address
+        with workers_named(host.session, workers):
             # Registered anew for each query: Spark writes to what is registered whenever one of its queries begins. Two
             # that begin at once can leave it in a state in which no task can be read any more until the JVM ends.
-            session.dataSource.register(SpoolSource)
+            host.session.dataSource.register(SpoolSource)
             batches = (
-                session.readStream.format(SOURCE_FORMAT)
-                .option("job", job)
-                .option("root", str(root))
-                .option("pace", pace)
+                host.session.readStream.format(SOURCE_FORMAT)
+                .options(job=job, root=root, pace=pace)
                 .load()
-                .mapInArrow(partial(answer, str(root), job, pace), RESULT)
+                .mapInArrow(partial(answer, root, job, pace), RESULT)
             )
         try:
             self._query = (
@@ -194,22 +207,6 @@ _SLOT_SECONDS = 15.0
 _NO_SLOT = "Spark has no free slot"
 _BACK_OFF = BackOff((1.0, 2.0, 5.0, 15.0, 60.0))
 """Seconds before a query that died is started again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostParts:
-    """What the jobs of a host share."""
-
-    root: Path
-    session: SparkSession
-    pace: PaceServer
-    sender: Sender
-    clock: Clock
-    on_record: Callable[[str], None]
-    """Called with the name of a job that has recorded a batch, from any thread."""
-    owned_spool: Callable[[str], ReadableSpool | None]
-    """Finds the spool of a stream that the host fills."""
-    copies: Copies = NO_COPIES
 
 
 class SparkJob:
@@ -321,14 +318,8 @@ class SparkJob:
         )
         self._host.pace.add(self.name, self.keeper)
         shutil.rmtree(self.folder.spark, ignore_errors=True)
-        self._query = JobQuery(
-            self._host.session,
-            self.name,
-            root=self._host.root,
-            checkpoint=self.folder.spark,
-            pace=self._host.pace.address,
-            workers=self.plans.plan.workers if self.plans.plan else "",
-        )
+        workers = self.plans.plan.workers if self.plans.plan else ""
+        self._query = JobQuery(self._host, self.name, self.folder.spark, workers)
         self._turn(JobEvent.STARTED)
 
     def _note_record(self, header: Header, plan: Plan) -> None:
