@@ -46,9 +46,7 @@ def count_elsewhere(nanoseconds: int) -> None:
 
 
 EventName: TypeAlias = tuple[int, int]
-"""An event that an instance takes in a batch: its cause, and its place among those of this cause.
-
-It does not change if other events are parked upstream."""
+"""An event that an instance takes: its cause, and its place among those of this cause, whatever is parked upstream."""
 
 
 class TaskWatch(Protocol):
@@ -172,10 +170,7 @@ _UNWATCHED = Unwatched()
 def behaviours_of(
     slots: Iterable[Slot], places: Mapping[str, str], watch: TaskWatch = _UNWATCHED, outside: Outside | None = None
 ) -> dict[int, Behaviour]:
-    """Make the behaviour of each instance, in a worker.
-
-    A task that cannot run does not affect others: its behaviour refuses every event and says why.
-    """
+    """The behaviour of each instance; that of a task that cannot run refuses every event and says why."""
     behaviours = {}
     for slot in slots:
         watch.running(slot.instance)
@@ -231,10 +226,9 @@ EachEvent: TypeAlias = Callable[[str, dict[str, Any], Staged], Iterable[tuple[st
 
 
 def each_event(function: EachEvent, outputs: Callable[[pa.Schema], Mapping[str, pa.Schema]]) -> Behaviour:
-    """Make a behaviour from a function of one event.
+    """Make a behaviour from a function of one event, and one from the schema of events to that at each output port.
 
-    `outputs` returns the schema at each output port, given that of the events. A field that an event lacks becomes
-    null; a field that the schema lacks is an error.
+    A field that an event lacks becomes null; a field that the schema lacks is an error.
     """
 
     def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:

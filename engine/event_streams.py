@@ -60,10 +60,8 @@ class PortRun(NamedTuple):
 
 
 def in_order(items: Iterable[Arrived]) -> Iterator[tuple[int, Arrived]]:
-    """Items in the order of arrival, each with the cause of its first event.
-
-    The order within a stream is kept even if the clock went back between two of its items.
-    """
+    """Items in the order of arrival, each with the cause of its first event."""
+    # The order within a stream is kept even if the clock went back between two of its items.
     stamps: dict[str, int] = {}
     keys: list[tuple[int, str, int]] = []
     items = sorted(items, key=lambda item: (item.stream, item.first))

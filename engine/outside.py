@@ -40,10 +40,7 @@ class HostBarred(ConnectionRefusedError):
 
 
 def reachable_addresses(host: str, path: Path) -> list[str]:
-    """The addresses of a host, looked up each time, if tasks may connect to them by the operator's file.
-
-    Raises `HostBarred`.
-    """
+    """The addresses of a host, looked up each time; raises `HostBarred` if tasks may not connect to them."""
     try:
         found = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, None)))
     except (OSError, UnicodeError):

@@ -109,10 +109,7 @@ def names_of(instance: int, origins: Origins, causes: Numbers) -> EventNames:
 
 
 class OutsideUnreachable(RuntimeError):
-    """A system that a behaviour writes to or reads from is unreachable. Behaviours raise it with the reason.
-
-    No event is at fault, so the remaining events are parked without a try.
-    """
+    """A system outside is unreachable. No event is at fault, so all that are left are parked without a try."""
 
 
 Act: TypeAlias = Callable[[str, pa.RecordBatch, Staged, EventNames], Mapping[str, PortEmission]]

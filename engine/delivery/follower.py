@@ -83,16 +83,14 @@ class Follower:
         self._resume()
 
     def follow(self) -> list[Header]:
-        """Follow new records, but none while the broker is behind: what is not sent yet is held in memory.
-
-        Nor one that is not at all peers yet: nobody may see what would be lost with this machine.
-        """
+        """Follow new records, but none while the broker is behind: what is not sent yet is held in memory."""
         followed: list[Header] = []
         self._publisher.settle()
         self.waits_for_copies = False
         while self._publisher.waiting_bytes < MOST_UNSENT:
             if (file := self._store.find(self.so_far.batch + 1)) is None:
                 break
+            # Nobody may see what would be lost with this machine.
             if not self._copies.has(file.path):
                 self.waits_for_copies = True
                 break

@@ -63,10 +63,7 @@ class HostConnection:
         on_message: Callable[[Message], None],
         permit: Permit = always,
     ) -> None:
-        """`on_message` is called, in another thread, for each plan, request for a cut and question.
-
-        `permit` says whether this process may connect as this host again.
-        """
+        """`on_message` is called from another thread; `permit` says whether it may connect as this host again."""
         self._host = name
         self._address = address
         self.protocol = detect_protocol(address)
@@ -133,16 +130,14 @@ class HostConnection:
             client.stop()
 
     def publish(self, topic: str, value: Mapping[str, Any], *, retain: bool = True) -> None:
-        """Publish a value. A retained one is skipped if it is the last on its topic, any other while disconnected.
-
-        Metrics are of no use later, and those of an hour without a broker are more than a client can keep.
-        """
+        """Publish a value. A retained one is skipped if it is the last on its topic, any other while disconnected."""
         payload = json.dumps(value, sort_keys=True).encode()
         if retain:
             if self._retained.get(topic) == payload:
                 return
             self._retained[topic] = payload
         elif not self._client.is_connected:
+            # It is of no use later, and the metrics of an hour are more than a client can keep.
             return
         self._client.publish(topic, payload, retain=retain)
 
@@ -206,10 +201,7 @@ class SparkHost:
         copies: Copies = NO_COPIES,
         permit: Permit = always,
     ) -> None:
-        """`figures` returns the CPU and the cores that its status shows, and `permit` whether it may connect again.
-
-        Hosts with equal `files` share them.
-        """
+        """`figures` are the CPU and the cores that its status shows. Hosts with equal `files` share them."""
         self.name = name
         self._offers = {
             "tags": sorted(set(tags)),
@@ -307,9 +299,9 @@ class SparkHost:
         self._events.put(self._jobs.follow_waiting)
 
     def _take_over(self) -> Lease | None:
-        """The lease of the host, once a process that had it before has ended; None if this one is stopped first.
+        """The lease of the host, once the process that it ran in before has ended; None if this one is stopped first.
 
-        One that ends would take connections and spools from this one, which share their names.
+        Else that one would take connections and spools from this one, which share their names.
         """
         waits = False
         while not self._stopping.is_set():

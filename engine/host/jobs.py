@@ -181,10 +181,7 @@ class HostJobs:
         return any(job.state is JobState.STUCK for job in self._jobs.values())
 
     def resume(self) -> frozenset[str] | None:
-        """Run the jobs again that ran when the host ended, however it ended.
-
-        Returns the streams that jobs may still read; None if that is unknown, because some files are damaged.
-        """
+        """Run the jobs again that ran when the host ended; the streams that jobs may still read, None if unknown."""
         for folder, plans in self._folders_of_host():
             if not folder.is_stopped():
                 self.attempt(plans[-1].job, partial(self._run, plans[-1]))

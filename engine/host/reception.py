@@ -105,9 +105,8 @@ class Receptions:
     ) -> Reception:
         """Begin to receive a stream on all its topics, as soon as there is a connection.
 
-        `due` returns when the next batch after a time that reads it may begin, by the clock's passed time. `on_unread`
-        is called with each message, or event in one, that cannot be spooled, and `on_trouble` with the reason if the
-        reception ends by itself; both from any thread.
+        `due` returns when the next batch after a time that reads it may begin. `on_unread` is called with what cannot
+        be spooled, and `on_trouble` with the reason if the reception ends by itself; all from any thread.
         """
         if not self.threads:
             self.threads = [ReceiverThread(f"fills spools of {self.name}") for _ in range(_THREADS)]
@@ -124,10 +123,7 @@ class Receptions:
         return received
 
     def hang_up(self) -> None:
-        """Stop receiving, because the host has to end: what is in spools is acknowledged, and does not come again.
-
-        From any thread, even if the main thread hangs.
-        """
+        """Stop receiving, and acknowledge what is in spools; from any thread, even if the main thread hangs."""
         for each in self._begun:
             each.stop()
         self.close()

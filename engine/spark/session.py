@@ -61,20 +61,14 @@ def find_spark(environment: MutableMapping[str, str]) -> None:
 
 
 def jars_to_find_first(environment: Mapping[str, str]) -> str:
-    """The archives in which Spark looks for classes at every batch, as a class path.
-
-    To find out what a function needs, Spark reads its class again, from the first of hundreds of archives that has it.
-    """
+    """The archives, of hundreds, in which Spark looks at every batch for the class of a function, as a class path."""
     home = environment.get("SPARK_HOME", Path(pyspark.__file__).parent)
     jars = (jar for name in ("core", "sql", "catalyst") for jar in Path(home, "jars").glob(f"spark-{name}_*.jar"))
     return os.pathsep.join(map(str, jars))
 
 
 def archive_of(environment: Mapping[str, str]) -> Path | None:
-    """Where the archive of an environment's Java and Spark is, or would be; None if they are not known.
-
-    `find_java` and `find_spark` must have changed the environment.
-    """
+    """Where the archive of the Java and the Spark that were found is, or would be; None if they are not known."""
     java, home = java_of(environment), environment.get("SPARK_HOME", "")
     if java is None or not home:
         return None
@@ -127,10 +121,7 @@ _FILE_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def pack_code(folder: Path) -> Path:
-    """Make an archive of Braid's code, named by its content.
-
-    It has to outlive this process, because executors fetch it when they start.
-    """
+    """Make an archive of Braid's code, named by its content, which executors fetch whenever they start."""
     content = io.BytesIO()
     # Not compressed: it is read far more often than sent.
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -273,10 +264,7 @@ _LOCAL_SETTINGS = {
 
 
 def start_session(name: str, *, master: str | None = None, recording: Path | None = None) -> SparkSession:
-    """Start the application; without a master, a local one with all cores.
-
-    `recording` is where the JVM writes the names of the classes that it loads.
-    """
+    """Start the application, by default on all cores; `recording` gets the names of the classes that are loaded."""
     find_java(os.environ)
     find_spark(os.environ)
     master, cores = slotted_master(master or "local")
