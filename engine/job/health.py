@@ -78,7 +78,7 @@ def failed(health: Health, reason: str, now: float) -> Health:
 
 
 def at_time(health: Health, now: float) -> Health:
-    """The health of an instance by now: once it is time a failed one is retried, and failed at once if it is no better."""
+    """The health of an instance by now: a failed one is retried in time, and failed at once if it is no better."""
     # A retry beyond the longest back-off was set before the machine was started again, so it is due.
     if not health.reason or now < health.retry <= now + _BACK_OFF.longest:
         return health

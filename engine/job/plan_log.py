@@ -150,7 +150,7 @@ class PlanLog:
         return latest is None or (plan.term, plan.version) > (latest.term, latest.version)
 
     def check(self, plan: Plan, *, decided: Offset | None, decided_cuts: AbstractSet[str]) -> JobProgress:
-        """The standing of the job, where the plan is logged; refused if it would take effect before what was decided."""
+        """The standing of the job for a plan, which is refused if it would take effect before what was decided."""
         past = {cut.name for cut in self._folder.cuts.all()} | decided_cuts
         if plan.at_cut in past - (decided.cuts.keys() if decided else set()):
             raise RefusedPlan(
