@@ -122,7 +122,7 @@ class Implementation(Generic[C]):
                 f"task type {self.type.name!r} declares that its state is transformed, but its implementation has no "
                 "transform; give it one, or declare another fate"
             )
-        declared = {each.type for each in self.type.continues}
+        declared = {continued.type for continued in self.type.continues}
         if odd := sorted(declared ^ self.continues.keys()):
             raise ValueError(
                 f"task type {self.type.name!r} and its implementation do not agree whether it continues {odd[0]!r}; "
@@ -160,8 +160,8 @@ def place_of(name: str, places: Mapping[str, str]) -> str | None:
     >>> place_of("acme:clean", {"acme:*": "acme:step", "acme:load": "acme:load"})
     'acme:step'
     """
-    wholes = [each for each in places if each.endswith("*") and name.startswith(each[:-1])]
-    return places.get(name) or max(((len(each), places[each]) for each in wholes), default=(0, None))[1]
+    wholes = [whole for whole in places if whole.endswith("*") and name.startswith(whole[:-1])]
+    return places.get(name) or max(((len(whole), places[whole]) for whole in wholes), default=(0, None))[1]
 
 
 _UNWATCHED = Unwatched()

@@ -42,15 +42,15 @@ class HostBarred(ConnectionRefusedError):
 def reachable_addresses(host: str, path: Path) -> list[str]:
     """The addresses of a host, looked up each time; raises `HostBarred` if tasks may not connect to them."""
     try:
-        found = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, None)))
+        addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, None)))
     except (OSError, UnicodeError):
         raise HostBarred("its host cannot be found; correct the URL") from None
-    if not allowed(host, [ip_address(each) for each in found], listed(path)):
+    if not allowed(host, [ip_address(address) for address in addresses], listed(path)):
         raise HostBarred(
             "its host is not on the internet; tasks may connect to it only if an operator lists the host or its network"
             f" in the file {path.name!r} of the root"
         )
-    return found
+    return addresses
 
 
 def listed(path: Path) -> list[str]:
@@ -156,10 +156,10 @@ class Vault:
     def version(self) -> tuple[int, int]:
         """A value that changes with every change of a secret."""
         try:
-            found = (self._folder / "changed").stat()
+            changed = (self._folder / "changed").stat()
         except FileNotFoundError:
             return (0, 0)
-        return (found.st_mtime_ns, found.st_ino)
+        return (changed.st_mtime_ns, changed.st_ino)
 
     def _changed(self) -> None:
         write_whole(self._folder / "changed", uuid4().hex.encode())

@@ -415,7 +415,9 @@ class Plan:
         """The slots that run, each after its parents."""
         running = {slot.instance: slot for slot in self.slots if slot.state is SlotState.ACTIVE}
         graph = self.graph(running.values())
-        return tuple(running[each] for each in nx.lexicographical_topological_sort(graph) if each in running)
+        return tuple(
+            running[instance] for instance in nx.lexicographical_topological_sort(graph) if instance in running
+        )
 
     @property
     def batch_seconds(self) -> float:
@@ -425,32 +427,32 @@ class Plan:
     @property
     def streams(self) -> frozenset[str]:
         """The streams that enter."""
-        return frozenset(each.stream for each in self.ingress)
+        return frozenset(ingress.stream for ingress in self.ingress)
 
     @property
     def bridged(self) -> frozenset[str]:
         """The streams that other jobs send."""
-        return frozenset(each.stream for each in self.ingress if isinstance(each.supply, Bridged))
+        return frozenset(ingress.stream for ingress in self.ingress if isinstance(ingress.supply, Bridged))
 
     @property
     def instances(self) -> frozenset[int]:
         """The instances that have a slot or whose streams enter."""
-        return frozenset(slot.instance for slot in self.slots) | {each.instance for each in self.ingress}
+        return frozenset(slot.instance for slot in self.slots) | {ingress.instance for ingress in self.ingress}
 
     def parts(self) -> tuple["PlanPart", ...]:
         """The connected parts of the slots that take events. A stream that enters twice connects what it enters."""
         # Failed slots take events too, but only to park them.
         taking = [slot for slot in self.slots if slot.state is not SlotState.PAUSED]
-        known = {slot.instance for slot in taking} | {each.instance for each in self.ingress}
+        known = {slot.instance for slot in taking} | {ingress.instance for ingress in self.ingress}
         graph: nx.Graph[int | str] = nx.Graph()
-        graph.add_edges_from((each.stream, each.instance) for each in self.ingress)
+        graph.add_edges_from((ingress.stream, ingress.instance) for ingress in self.ingress)
         for slot in taking:
             graph.add_node(slot.instance)
             graph.add_edges_from((edge.parent, slot.instance) for edge in slot.inputs if edge.parent in known)
         return tuple(
             PlanPart(
-                frozenset(each for each in members if isinstance(each, str)),
-                frozenset(each for each in members if isinstance(each, int)),
+                frozenset(member for member in members if isinstance(member, str)),
+                frozenset(member for member in members if isinstance(member, int)),
             )
             for members in nx.connected_components(graph)
         )

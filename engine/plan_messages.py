@@ -83,7 +83,7 @@ def _read(adapter: TypeAdapter[_T], text: bytes, what: str) -> _T:
     try:
         return adapter.validate_json(text)
     except ValidationError as error:
-        details = (f"{'/'.join(map(str, each['loc'])) or 'all'}: {each['msg'].lower()}" for each in error.errors())
+        details = (f"{'/'.join(map(str, wrong['loc'])) or 'all'}: {wrong['msg'].lower()}" for wrong in error.errors())
         raise RefusedPlan(f"{what} cannot be read: {'; '.join(details)}") from error
 
 
@@ -107,12 +107,12 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 
 def _problems_of_wiring(plan: Plan) -> Iterator[str]:
-    entering = {each.origin for each in plan.ingress}
-    for each in plan.ingress:
-        if why := unfit(each.supply):
-            yield f"the stream {each.stream!r} cannot be supplied: {why}"
+    entering = {ingress.origin for ingress in plan.ingress}
+    for ingress in plan.ingress:
+        if why := unfit(ingress.supply):
+            yield f"the stream {ingress.stream!r} cannot be supplied: {why}"
     known = {slot.instance: slot for slot in plan.slots}
-    if both := sorted(known.keys() & {each.instance for each in plan.ingress}):
+    if both := sorted(known.keys() & {ingress.instance for ingress in plan.ingress}):
         yield f"instance {both[0]} has a slot and also enters; remove one of the two"
     for slot in plan.slots:
         for edge in slot.inputs if slot.state is SlotState.ACTIVE else ():
@@ -138,32 +138,32 @@ def _problems_of_switch(plan: Plan) -> Iterator[str]:
         return
     if not is_switch(switch.marker):
         yield f"the marker {switch.marker!r} of its switch does not begin with {SWITCH_MARKERS!r}"
-    if unsent := sorted(set(switch.announces) - {each.origin for each in plan.forwards}):
+    if unsent := sorted(set(switch.announces) - {forward.origin for forward in plan.forwards}):
         yield f"its switch announces a stream of instance {unsent[0].instance} that the plan does not forward"
     if switch.awaits and (plan.at or plan.at_cut):
         yield "it waits for markers and for something else to take effect at; choose one"
 
 
 def _problems_of_feeds(plan: Plan) -> Iterator[str]:
-    for each in plan.feeds:
+    for feed in plan.feeds:
         try:
-            events = json.loads(each.events)
+            events = json.loads(feed.events)
         except (ValueError, RecursionError):
             events = None
         if not isinstance(events, list):
-            yield f"the events of feed {each.id} are not a JSON array"
+            yield f"the events of feed {feed.id} are not a JSON array"
         elif any(deeper_than(event, DEEPEST_PARKED) for event in events):
-            yield f"an event of feed {each.id} is nested deeper than {DEEPEST_PARKED} levels; flatten it"
+            yield f"an event of feed {feed.id} is nested deeper than {DEEPEST_PARKED} levels; flatten it"
 
 
 def _problems_of_ends(plan: Plan) -> Iterator[str]:
-    if len({each.origin for each in plan.ingress}) < len(plan.ingress):
+    if len({ingress.origin for ingress in plan.ingress}) < len(plan.ingress):
         yield "two ingress streams stand for the same port of an instance; list it once"
-    supplies = {(each.stream, str(declaring(each.supply, {}))) for each in plan.ingress}
-    if len({each.stream for each in plan.ingress}) < len(supplies):
+    supplies = {(ingress.stream, str(declaring(ingress.supply, {}))) for ingress in plan.ingress}
+    if len({ingress.stream for ingress in plan.ingress}) < len(supplies):
         yield "one stream has two supplies; give the streams different names"
-    running = {slot.instance for slot in plan.slots} | {each.instance for each in plan.ingress}
+    running = {slot.instance for slot in plan.slots} | {ingress.instance for ingress in plan.ingress}
     leaving: tuple[Forward | Delivery, ...] = (*plan.forwards, *plan.deliveries)
-    for each in leaving:
-        if each.instance not in running:
-            yield f"the output of instance {each.instance} leaves the job, but the instance has no slot"
+    for output in leaving:
+        if output.instance not in running:
+            yield f"the output of instance {output.instance} leaves the job, but the instance has no slot"

@@ -48,7 +48,7 @@ def try_out(  # noqa: PLR0913 - a trial needs them, and most have defaults
     >>> try_out("count", {"by": ["room"]}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"][-1]
     {'room': 'a', 'count': 2}
     """
-    placed = [each if isinstance(each, tuple) else (port, each) for each in events]
+    placed = [event if isinstance(event, tuple) else (port, event) for event in events]
     trial = Trial(implementation, config, schemas_of(placed, schema, port), outside)
     outcome = trial.take(placed)
     if outcome.dead:
@@ -137,11 +137,11 @@ def schemas_of(
 def rows_of(events: Sequence[Event], schema: pa.Schema) -> pa.RecordBatch:
     """Make a batch of events. Objects and lists become JSON text."""
     written = [
-        {name: _json(value) if isinstance(value, dict | list) else value for name, value in each.items()}
-        for each in events
+        {name: _json(value) if isinstance(value, dict | list) else value for name, value in event.items()}
+        for event in events
     ]
-    for each in written:
-        if unknown := sorted(each.keys() - set(schema.names)):
+    for event in written:
+        if unknown := sorted(event.keys() - set(schema.names)):
             raise ValueError(f"an event has the field {unknown[0]!r}, which is not in the schema; add it there")
     return pa.RecordBatch.from_pylist(written, schema=schema)
 

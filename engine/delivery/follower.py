@@ -143,7 +143,7 @@ class Follower:
 
     def oldest_entry_to_run(self) -> int:
         """The oldest entry of the log of plans that Spark may still run."""
-        return next((each.start.entry for each in self._headers if each.batch > self.so_far.batch - REWIND), 0)
+        return next((header.start.entry for header in self._headers if header.batch > self.so_far.batch - REWIND), 0)
 
     def oldest_recorded_entry(self) -> int:
         """The oldest entry of the log of plans that any record begins with; 0 if there is none yet."""
@@ -202,4 +202,4 @@ class Follower:
                 so_far.entered[stream] = so_far.entered.get(stream, 0) + max(0, end - begin)
         so_far.grouped.update(header.grouped)
         so_far.shards.update({shard: part.cpu_ns for shard, part in enumerate(header.shards)})
-        so_far.left += sum(each.count for each in header.emitted if not each.marker)
+        so_far.left += sum(emitted.count for emitted in header.emitted if not emitted.marker)

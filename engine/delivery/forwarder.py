@@ -60,10 +60,10 @@ class JobForwarder:
 
     def note(self, header: Header) -> None:
         """Note which numbers a record holds."""
-        for each in header.emitted:
-            noted = RecordedRange(each.first, each.first + each.count, header.batch)
+        for emitted in header.emitted:
+            noted = RecordedRange(emitted.first, emitted.first + emitted.count, header.batch)
             with self._guard:
-                self._ranges.setdefault(each.origin, deque()).append(noted)
+                self._ranges.setdefault(emitted.origin, deque()).append(noted)
 
     def resume(self, batch: int, state: Mapping[str, Any], plan: Plan | None) -> None:
         """Continue from a state that an earlier run wrote, after a batch that ran a plan."""
@@ -86,9 +86,9 @@ class JobForwarder:
             if origin not in self._open_streams:
                 self._first_numbers[origin] = number
         self._apply(plan)
-        for each in emitted:
-            if each.origin in self._open_streams:
-                self._sender.emit(Stream(*each.origin), _sent(each))
+        for events in emitted:
+            if events.origin in self._open_streams:
+                self._sender.emit(Stream(*events.origin), _sent(events))
 
     def unconfirmed(self) -> dict[str, int]:
         """For each stream the first number that its consumer is not known to have."""
@@ -99,7 +99,7 @@ class JobForwarder:
         for origin, streams in list(self._closing.items()):
             needed = self._sender.needed(Stream(*origin))
             # Only once the consumer is past the end: it has to learn that there was one.
-            if left := [each for each in streams if each.end is None or needed <= each.end]:
+            if left := [stream for stream in streams if stream.end is None or needed <= stream.end]:
                 self._closing[origin] = left
             else:
                 del self._closing[origin]
@@ -109,9 +109,9 @@ class JobForwarder:
         return {
             "opened": [[*origin, first] for origin, first in sorted(self._first_numbers.items())],
             "closing": [
-                [*origin, each.forward.epoch, each.first, each.end]
+                [*origin, stream.forward.epoch, stream.first, stream.end]
                 for origin, streams in sorted(self._closing.items())
-                for each in streams
+                for stream in streams
             ],
         }
 
@@ -124,7 +124,7 @@ class JobForwarder:
                 ranges = self._ranges.get(origin, deque())
                 while ranges and ranges[0].end <= needed:
                     ranges.popleft()
-                batches += [each.batch for each in islice(ranges, 1)]
+                batches += [oldest.batch for oldest in islice(ranges, 1)]
         return batches
 
     def _origins(self) -> set[Port]:
@@ -158,7 +158,9 @@ class JobForwarder:
         origin = stream.forward.origin
         if stream.end is None:
             # The record that is being taken up begins the plan that closes the stream.
-            before = (each.end for each in reversed(self._ranges.get(origin, ())) if each.batch < self._batch)
+            before = (
+                recorded.end for recorded in reversed(self._ranges.get(origin, ())) if recorded.batch < self._batch
+            )
             stream.end = next(before, stream.first)
         self._closing.setdefault(origin, []).append(stream)
         self._sender.close(Stream(*origin))
@@ -168,13 +170,13 @@ class JobForwarder:
         origin = stream.forward.origin
         with self._guard:
             ranges = list(self._ranges.get(origin, ()))
-        for each in ranges:
+        for recorded in ranges:
             # A batch that is taken up later is emitted then. What a port emits after the end is not of this stream.
-            if each.end <= number or each.batch > self._batch:
+            if recorded.end <= number or recorded.batch > self._batch:
                 continue
-            if stream.end is not None and each.first >= stream.end:
+            if stream.end is not None and recorded.first >= stream.end:
                 return
-            for emitted in self._store.file(each.batch).emitted(origin):
+            for emitted in self._store.file(recorded.batch).emitted(origin):
                 yield _sent(emitted)
 
 

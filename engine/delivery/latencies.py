@@ -78,7 +78,7 @@ def _bucket(seconds: float) -> int:
 
 def _percentiles(buckets: Mapping[int, int]) -> Percentiles:
     ordered = sorted(buckets)
-    ends = list(accumulate(buckets[each] for each in ordered))
+    ends = list(accumulate(buckets[bucket] for bucket in ordered))
     return {
         name: round(_LEAST * math.exp(_GROWTH * ordered[bisect_left(ends, part * ends[-1])]), 4)
         for name, part in (("p50", 0.5), ("p99", 0.99))

@@ -91,13 +91,19 @@ class JobPublisher:
     def publish_dead_letters(self, batch: int, dead: Iterable[Dead]) -> None:
         """Send the events of a batch that no task could take."""
         first = 0
-        for each in dead:
+        for parked in dead:
             letters = dead_letter(
-                each.instance, each.port, each.reason, batch, each.events, first=first, traceback=each.traceback
+                parked.instance,
+                parked.port,
+                parked.reason,
+                batch,
+                parked.events,
+                first=first,
+                traceback=parked.traceback,
             )
             for payload in letters:
-                self._collect(topics.dead(each.instance), payload, _Sent(batch, len(payload), DataflowOutput(), ()))
-            first += each.events.num_rows
+                self._collect(topics.dead(parked.instance), payload, _Sent(batch, len(payload), DataflowOutput(), ()))
+            first += parked.events.num_rows
         self._send_collected()
 
     def _deliver(self, batch: int, delivery: Delivery, emitted: EmittedEvents, texts: Sequence[bytes]) -> None:

@@ -74,10 +74,10 @@ class SlowReaders:
         now = self._clock()
         ends = self._full().items()
         holding = {(job, stream) for stream, end in ends if (job := holding_up(end, self._positions(stream)))}
-        self._since = {each: self._since.get(each, now) for each in holding}
-        due = {each for each, since in self._since.items() if now - since >= HELD_UP}
-        for each in due:
-            del self._since[each]
+        self._since = {held_up: self._since.get(held_up, now) for held_up in holding}
+        due = {held_up for held_up, since in self._since.items() if now - since >= HELD_UP}
+        for held_up in due:
+            del self._since[held_up]
         return dict(sorted(due))
 
     def stop(self, jobs: Mapping[str, JobHealth], now: float) -> None:
@@ -165,9 +165,9 @@ class HostConsumers:
 
     def _end(self, job: SparkJob, stream: str) -> int:
         # A spool of another host was looked at by the job a moment ago, unless the job has just begun.
-        for found in (self.spools.end(stream), job.spools.end(stream)):
-            if found is not None:
-                return found
+        for end in (self.spools.end(stream), job.spools.end(stream)):
+            if end is not None:
+                return end
         log = spool_folder(self._root, stream) / LOG
         return next((file.end for file in reversed(log_files(log))), 0) if log.is_dir() else 0
 

@@ -401,13 +401,13 @@ class HostJobs:
         self._parts.copies.settle()
 
     def _check_imports(self, job: SparkJob, plan: Plan) -> None:
-        wanted = [each for each in plan.imports if each.job != job.name]
+        wanted = [state for state in plan.imports if state.job != job.name]
         if wanted != list(plan.imports):
             # Only the records say which instances left a moment ago.
             if job.follower is not None:
                 job.follower.follow()
             here = {instance for entry in job.plans.in_effect() for instance in entry.plan.instances}
-            wanted += [each for each in plan.imports if each.job == job.name and each.instance not in here]
+            wanted += [state for state in plan.imports if state.job == job.name and state.instance not in here]
         try:
             check_imports(self._parts.root, wanted)
         except NoCut as error:

@@ -119,13 +119,13 @@ class Receptions:
         # Noted before the broker keeps anything.
         write_whole(self._folder / _digest(stream), json.dumps({"stream": stream, "topics": [*feeds]}).encode())
         received = _Received(self, stream, feeds, due=due, on_unread=on_unread, on_trouble=on_trouble)
-        self._begun = [each for each in self._begun if not each.ended] + [received]
+        self._begun = [reception for reception in self._begun if not reception.ended] + [received]
         return received
 
     def hang_up(self) -> None:
         """Stop receiving, and acknowledge what is in spools; from any thread, even if the main thread hangs."""
-        for each in self._begun:
-            each.stop()
+        for reception in self._begun:
+            reception.stop()
         self.close()
 
     def close(self) -> None:

@@ -213,14 +213,14 @@ class JobHealth:
     def stop_costliest(self, stream: str, now: float) -> None:
         """Fail the instance that took most CPU lately in the part that is too slow for a stream, for a while."""
         parts = self._plan.parts() if self._plan else ()
-        reading = {each for part in parts if stream in part.streams for each in part.instances}
+        reading = {instance for part in parts if stream in part.streams for instance in part.instances}
         running = {
-            each: meter
-            for each, meter in self._meters.items()
-            if each in reading and not self._healths.get(each, Health()).reason
+            instance: meter
+            for instance, meter in self._meters.items()
+            if instance in reading and not self._healths.get(instance, Health()).reason
         }
         if running:
-            costliest = max(running, key=lambda each: (running[each].cpu_ns, each))
+            costliest = max(running, key=lambda instance: (running[instance].cpu_ns, instance))
             reason = f"{_TOO_SLOW} {stream}, which others wait for"
             self._healths[costliest] = failed(self._healths.get(costliest, Health()), reason, now)
 
@@ -257,12 +257,14 @@ class JobHealth:
         return with_health(plan, self._healths)
 
     def _changed_in(self, tasks: Mapping[int, tuple[str, int, str]]) -> set[int]:
-        return {each for each, task in tasks.items() if self._tasks.get(each, task) != task}
+        return {instance for instance, task in tasks.items() if self._tasks.get(instance, task) != task}
 
     def following(self, plan: Plan, now: float) -> Plan | None:
         """The plan that has to follow the one in effect because an instance failed or is retried, if any."""
         known = {slot.instance for slot in plan.slots}
-        self._healths = {each: at_time(health, now) for each, health in self._healths.items() if each in known}
+        self._healths = {
+            instance: at_time(health, now) for instance, health in self._healths.items() if instance in known
+        }
         following = renewed_plan(plan, self._healths)
         return None if following.slots == plan.slots else following
 

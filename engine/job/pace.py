@@ -143,9 +143,9 @@ class PartBounds:
 
     def most_bytes(self, *, pace: float) -> StreamBounds:
         """The bytes of the next batch; slow parts share the time that a batch may take."""
-        each = max(pace, SHORTEST_BOUND) / max(1, len(self._slow))
+        seconds = max(pace, SHORTEST_BOUND) / max(1, len(self._slow))
         slow = {
-            stream: max(1, bound.most_bytes(pace=each) // len(part))
+            stream: max(1, bound.most_bytes(pace=seconds) // len(part))
             for part, bound in self._slow.items()
             for stream in part
         }
@@ -158,8 +158,8 @@ def works_of(parts: Iterable[PlanPart], header: Header, shards: int) -> Mapping[
     overspent = {dead.instance for dead in header.dead if is_overspent(dead.reason)}
     works: dict[Streams, PartWork] = {}
     for part in (part for part in parts if part.streams):
-        meters = {each: header.meters[each] for each in part.instances & header.meters.keys()}
-        tried = (1 - meters[each].dead / meters[each].taken for each in overspent & part.instances)
+        meters = {instance: header.meters[instance] for instance in part.instances & header.meters.keys()}
+        tried = (1 - meters[instance].dead / meters[instance].taken for instance in overspent & part.instances)
         cpu_ns = sum(meter.cpu_ns for meter in meters.values())
         works[part.streams] = PartWork(cpu_ns / 1e9 / shards, min(tried, default=1.0))
     return works
@@ -196,13 +196,13 @@ def _is_changed(part: PlanPart, current: Plan, following: Plan) -> bool:
 def _active_instances(plan: Plan) -> frozenset[int]:
     """The instances that take events or bring them in."""
     slots = {slot.instance for slot in plan.slots if slot.state is not SlotState.PAUSED}
-    return frozenset(slots | {each.instance for each in plan.ingress})
+    return frozenset(slots | {ingress.instance for ingress in plan.ingress})
 
 
 def _streams_out(part: PlanPart, plan: Plan) -> frozenset[object]:
     """The streams that leave a part, and their receivers; epochs do not matter."""
     leaving: tuple[Forward | Delivery, ...] = (*plan.forwards, *plan.deliveries)
-    return frozenset(replace(each, epoch=0) for each in leaving if each.instance in part.instances)
+    return frozenset(replace(output, epoch=0) for output in leaving if output.instance in part.instances)
 
 
 SOON = 1.5
@@ -327,7 +327,7 @@ def _takes_effect(
         # Another part may have been cut first.
         return current is None or streams_changed(current.plan, entry.plan) <= set(cuts[entry.plan.at_cut])
     known = at if current is None else {**current.starts, **at}
-    return not entry.plan.at_cut and all(known.get(each, end) >= end for each, end in entry.plan.at.items())
+    return not entry.plan.at_cut and all(known.get(stream, end) >= end for stream, end in entry.plan.at.items())
 
 
 def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
@@ -402,4 +402,8 @@ def _is_awaited(stream: str, marker: str, waiting: Sequence[Entry]) -> bool:
 def _switched(waiting: Sequence[Entry], marker: str) -> list[frozenset[str]]:
     """The streams that the plan of a switch awaits."""
     switches = (entry.plan.switch for entry in waiting)
-    return [frozenset(each.awaits) for each in switches if each is not None and each.marker == marker and each.awaits]
+    return [
+        frozenset(switch.awaits)
+        for switch in switches
+        if switch is not None and switch.marker == marker and switch.awaits
+    ]

@@ -359,9 +359,9 @@ class PaceKeeper:
                 notified = self._spools.all_notify(streams)
                 step = self._step(start, entries, streams)
                 now = time.monotonic()
-                found = step.end != start
-                when = step.when(self._due(start, entries, step), now=now, latest=until) if found else until
-                if found and now >= when:
+                is_there = step.end != start
+                when = step.when(self._due(start, entries, step), now=now, latest=until) if is_there else until
+                if is_there and now >= when:
                     self._store.ends.keep(self._number, step.end)
                     self._begin(start, step, entries, now)
                     self._give(start, step.end)
@@ -414,7 +414,7 @@ class PaceKeeper:
             entries=entries,
             spools=self._spools.readable(streams),
             given_up=self._given_up(start),
-            most_bytes=self._bounds.most_bytes(pace=min((each.plan.pace for each in entries), default=0.0)),
+            most_bytes=self._bounds.most_bytes(pace=min((entry.plan.pace for entry in entries), default=0.0)),
         )
 
     def _given_up(self, start: Offset) -> frozenset[str]:

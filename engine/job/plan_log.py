@@ -39,9 +39,11 @@ class JobProgress(NamedTuple):
 
 def returning(kept: Iterable[KeptCut], plan: Plan) -> dict[int, KeptCut]:
     """For each instance that a plan returns from a cut of its own job, the part of the cut that it is in."""
-    wanted = {each.instance: each.cut for each in plan.imports if each.job == plan.job}
+    wanted = {state.instance: state.cut for state in plan.imports if state.job == plan.job}
     # The first of several.
-    return {each: cut for cut in reversed([*kept]) for each in cut.instances if wanted.get(each) == cut.name}
+    return {
+        instance: cut for cut in reversed([*kept]) for instance in cut.instances if wanted.get(instance) == cut.name
+    }
 
 
 def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: JobProgress) -> None:
@@ -73,7 +75,7 @@ def start_positions(
 ) -> dict[str, int]:
     """The position that each stream begins at; `starts` are for new streams, and `latest` are of the entry before."""
     # A plan names a position if it takes it that the job has left the stream. If that is not sure, it may not have.
-    named = {each.stream for each in plan.ingress if each.start is not None}
+    named = {ingress.stream for ingress in plan.ingress if ingress.start is not None}
     sure = named - standing.decided.at.keys() if standing.decided is not None else frozenset()
     return {
         stream: start if stream in latest or stream in sure else standing.at.get(stream, start)
@@ -88,12 +90,14 @@ def divided(plan: Plan, catalogue: Catalogue) -> Division:
     tasks = {slot.instance: _keeping(slot, catalogue) for slot in plan.slots}
     streams: dict[str, StreamDivision] = {}
     # A paused task takes no events, so it is in no part. Its state stays where it is.
-    whole = {each: 0 for each, task in tasks.items() if task is None or task.key is None}
+    whole = {instance: 0 for instance, task in tasks.items() if task is None or task.key is None}
     for part in plan.parts():
-        found = divisibility({each: tasks[each] for each in part.instances & tasks.keys()})
-        shard = shard_of_whole(part.instances, plan.shards) if found.by is DividedBy.NOTHING else 0
-        streams.update(dict.fromkeys(part.streams, StreamDivision(by=found.by, key=found.key, shard=shard)))
-        if found.by is DividedBy.NOTHING:
+        part_divided = divisibility({instance: tasks[instance] for instance in part.instances & tasks.keys()})
+        shard = shard_of_whole(part.instances, plan.shards) if part_divided.by is DividedBy.NOTHING else 0
+        streams.update(
+            dict.fromkeys(part.streams, StreamDivision(by=part_divided.by, key=part_divided.key, shard=shard))
+        )
+        if part_divided.by is DividedBy.NOTHING:
             whole.update(dict.fromkeys(part.instances & tasks.keys(), shard))
     for change in plan.changes:
         # The state that a fork takes over has to be where the fork is.

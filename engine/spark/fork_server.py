@@ -148,8 +148,8 @@ def _receive(connection: socket.socket) -> list[str]:
     os.chdir(folder)
     os.environb.clear()
     os.environb.update(environment)
-    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[1:1] = [each for each in found if each and each not in sys.path]
+    places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [place for place in places if place and place not in sys.path]
     return list(arguments)
 
 

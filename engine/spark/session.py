@@ -73,9 +73,7 @@ def archive_of(environment: Mapping[str, str]) -> Path | None:
     if java is None or not home:
         return None
     # The JVM itself compares the archives of classes by their times.
-    jars = sorted(
-        (each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in Path(home, "jars").glob("*.jar")
-    )
+    jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in Path(home, "jars").glob("*.jar"))
     key = repr((str(java), version_output(java), jars_to_find_first(environment), jars))
     return Path(home) / f"classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
 
@@ -84,8 +82,8 @@ def java_of(environment: Mapping[str, str]) -> Path | None:
     """The Java that Spark runs on in an environment."""
     if home := environment.get("JAVA_HOME"):
         return Path(home) / "bin" / "java"
-    found = shutil.which("java", path=environment.get("PATH", os.defpath))
-    return None if found is None else Path(found)
+    java = shutil.which("java", path=environment.get("PATH", os.defpath))
+    return None if java is None else Path(java)
 
 
 def using_archive(environment: Mapping[str, str]) -> str:
@@ -128,15 +126,15 @@ def pack_code(folder: Path) -> Path:
         for package in WORKER_PACKAGES:
             for name, source in _packed_modules(package, resources.files(package)):
                 archive.writestr(zipfile.ZipInfo(name, _FILE_TIME), source)
-    found = folder / f"braid-{hashlib.sha256(content.getvalue()).hexdigest()[:16]}.zip"
-    if not found.exists():
+    archived = folder / f"braid-{hashlib.sha256(content.getvalue()).hexdigest()[:16]}.zip"
+    if not archived.exists():
         make_folder(folder)
-        link_whole(found, content.getvalue())
-    return found
+        link_whole(archived, content.getvalue())
+    return archived
 
 
-def _packed_modules(name: str, found: Traversable) -> Iterator[tuple[str, bytes]]:
-    for file in sorted(found.iterdir(), key=lambda file: file.name):
+def _packed_modules(name: str, package: Traversable) -> Iterator[tuple[str, bytes]]:
+    for file in sorted(package.iterdir(), key=lambda file: file.name):
         if file.is_dir():
             yield from _packed_modules(f"{name}/{file.name}", file)
         elif file.name.endswith(".py"):
@@ -307,8 +305,8 @@ def _keep_no_history(session: SparkSession) -> None:
     context: Any = session.sparkContext
     scala = context._jsc.sc()  # noqa: SLF001 - there is no public way to it
     pages = scala.statusStore(), session._jsparkSession.sharedState().statusStore()  # noqa: SLF001 - or to this
-    for each in pages:
-        scala.listenerBus().removeListener(each.listener().get())
+    for page in pages:
+        scala.listenerBus().removeListener(page.listener().get())
 
 
 def is_local(master: str) -> bool:
