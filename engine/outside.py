@@ -211,8 +211,6 @@ class HostOutside:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._vault = Vault(root)
-        self._code = CodeStore(root)
-        self._wheels = WheelStore(root)
         self._vouchers = VoucherFile(root)
 
     def secret(self, owner: str, name: str) -> str:
@@ -242,11 +240,11 @@ class HostOutside:
 
     def code(self, digest: str) -> str:
         """The path on this machine of a published source, whether it is there or not."""
-        return self._code.path(digest)
+        return CodeStore(self._root).path(digest)
 
     def wheel(self, digest: str) -> str:
         """The path on this machine of a wheel that published code imports from, whether it is there or not."""
-        return self._wheels.path(digest)
+        return WheelStore(self._root).path(digest)
 
     def vouched(self, owner: str, digest: str, entry: str, per: str) -> bool:
         """Whether an operator vouches for a published function now: its own, or one of a tenant."""

@@ -14,7 +14,6 @@ removed dataflows leave behind.
 
 import logging
 import shutil
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -57,32 +56,20 @@ def holding_up(end: int, positions: Mapping[str, int]) -> str | None:
 class SlowReaders:
     """The slow readers of the streams of one host; looked for at its beats."""
 
-    def __init__(
-        self,
-        full: Callable[[], Mapping[str, int]],
-        positions: Callable[[str], Mapping[str, int]],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, full: Callable[[], Mapping[str, int]], positions: Callable[[str], Mapping[str, int]]) -> None:
         """`full` gives the end of each full spool, `positions` those of the consumers of a stream."""
         self._full = full
         self._positions = positions
-        self._clock = clock
         self._since: dict[tuple[str, str], float] = {}
 
-    def found(self) -> dict[str, str]:
-        """The jobs that have held up a stream for long enough, with the streams; each counts anew from then on."""
-        now = self._clock()
+    def stop(self, jobs: Mapping[str, JobHealth], now: float) -> None:
+        """Have those of a host's jobs that have held up a stream for long enough fail their costliest tasks."""
         ends = self._full().items()
         holding = {(job, stream) for stream, end in ends if (job := holding_up(end, self._positions(stream)))}
         self._since = {held_up: self._since.get(held_up, now) for held_up in holding}
-        due = {held_up for held_up, since in self._since.items() if now - since >= HELD_UP}
-        for held_up in due:
-            del self._since[held_up]
-        return dict(sorted(due))
-
-    def stop(self, jobs: Mapping[str, JobHealth], now: float) -> None:
-        """Have those of a host's jobs fail their costliest tasks, each with the reason."""
-        for job, stream in self.found().items():
+        for job, stream in sorted(held_up for held_up, since in self._since.items() if now - since >= HELD_UP):
+            # It counts anew from now on.
+            del self._since[job, stream]
             if job in jobs:
                 jobs[job].stop_costliest(stream, now)
 

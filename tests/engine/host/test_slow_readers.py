@@ -35,12 +35,11 @@ class Stopped(JobHealth):
 
 def test_it_is_stopped_once_it_has_held_the_stream_up_for_a_while() -> None:
     """By its name; a full spool that soon has room again stops nobody."""
-    positions, full, now = {"slow": 5, "quick": 99}, {"street": 100}, [0.0]
-    readers = SlowReaders(lambda: full, lambda _stream: positions, clock=lambda: now[0])
+    positions, full = {"slow": 5, "quick": 99}, {"street": 100}
+    readers = SlowReaders(lambda: full, lambda _stream: positions)
     slow, quick = Stopped(), Stopped()
 
     def beat(at: float) -> None:
-        now[0] = at
         readers.stop({"slow": slow, "quick": quick}, at)
 
     beat(0.0)
