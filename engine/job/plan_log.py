@@ -40,10 +40,12 @@ class JobProgress(NamedTuple):
 def returning(kept: Iterable[KeptCut], plan: Plan) -> dict[int, KeptCut]:
     """For each instance that a plan returns from a cut of its own job, the part of the cut that it is in."""
     wanted = {state.instance: state.cut for state in plan.imports if state.job == plan.job}
-    # The first of several.
-    return {
-        instance: cut for cut in reversed([*kept]) for instance in cut.instances if wanted.get(instance) == cut.name
-    }
+    parts: dict[int, KeptCut] = {}
+    for cut in kept:
+        for instance in cut.instances:
+            if wanted.get(instance) == cut.name:
+                parts.setdefault(instance, cut)
+    return parts
 
 
 def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: JobProgress) -> None:
@@ -51,10 +53,10 @@ def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: JobProgress)
     here = standing.ran.instances if standing.ran is not None else frozenset()
     streams_of = {instance: part.streams for part in plan.parts() for instance in part.instances}
     for instance, cut in sorted(back.items()):
+        if instance in here:
+            continue
         # Other parts may have been cut in the same batch.
-        for stream in (
-            sorted(streams_of.get(instance, frozenset()) & cut.positions.keys()) if instance not in here else ()
-        ):
+        for stream in sorted(streams_of.get(instance, frozenset()) & cut.positions.keys()):
             if standing.at.get(stream, cut.positions[stream]) != cut.positions[stream]:
                 raise RefusedPlan(
                     f"instance {instance} left job {plan.job!r} at the cut {cut.name!r}, with {stream!r} at "
