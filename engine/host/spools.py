@@ -367,30 +367,23 @@ class HostSpools:
             )
         except LeaseTaken:
             return
+        reject = partial(self._reject, supply)
         match supply.ingress.supply:
             case Subscribed(topic=topic) as subscribed:
                 raw = SpoolFeed(spool=supply.spool, schema=subscribed.schema, retained=subscribed.retained)
-                numbered = SpoolFeed(spool=supply.spool, answers_at=topics.kept(stream))
-                self._receive(supply, {topic: raw, topics.sent(stream): numbered})
+                feeds = {topic: raw, topics.sent(stream): SpoolFeed(spool=supply.spool, answers_at=topics.kept(stream))}
             case Bridged():
                 origin = supply.ingress.origin
                 feed = SpoolFeed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
-                self._receive(supply, {topics.stream(*origin): feed})
+                feeds = {topics.stream(*origin): feed}
             case generated:
-                reject = partial(self._reject, supply)
                 run = GeneratorRun(generated.generator, supply.spool, clock=self._clock, on_unfit=reject)
                 thread = threading.Thread(target=_generate, args=(run, supply), name=f"generates {stream}", daemon=True)
                 supply.generating = run, thread
                 thread.start()
-
-    def _receive(self, supply: _Supply, feeds: Mapping[str, SpoolFeed]) -> None:
-        stream = supply.ingress.stream
+                return
         supply.reception = self._receiver.begin(
-            stream,
-            feeds,
-            due=partial(self._due, stream),
-            on_unread=partial(self._reject, supply),
-            on_trouble=supply.fail,
+            stream, feeds, due=partial(self._due, stream), on_unread=reject, on_trouble=supply.fail
         )
 
     def _reject(self, supply: _Supply, unread: Unread | Unfit) -> None:
