@@ -131,7 +131,7 @@ def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str,
             for stream, lag in lags.items()
         },
         "left": so_far.left,
-        "batch_seconds": job.batch_times.percentiles(),
+        "batch_seconds": job.keeper.times.percentiles() if job.keeper else {},
         "latency_seconds": latencies.all,
         "outputs": latencies.outputs,
     }

@@ -122,10 +122,56 @@ class JobSpools:
         return None if reader is None else reader.end
 
 
+_COUNTED_SECONDS = 60.0
+"""Seconds for which a batch counts."""
+_MOST_COUNTED = 600
+"""The most batches that count, the latest."""
+
+
+class BatchTimes:
+    """How long the latest batches of a job took, each from when its end was known until Spark asked for the next.
+
+    So a time covers the work of Spark around a batch, and that of the kernel.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun: float | None = None
+        # Any thread may read it: a copy of a deque is consistent.
+        self._taken: deque[tuple[float, float]] = deque(maxlen=_MOST_COUNTED)
+        """For each batch when it ended, and the seconds that it took."""
+
+    def begin(self) -> None:
+        """Note that a batch begins."""
+        self._begun = self._clock()
+
+    def end(self) -> None:
+        """Note that the batch is done, if there was one."""
+        if self._begun is not None:
+            now = self._clock()
+            self._taken.append((now, now - self._begun))
+            self._begun = None
+
+    def percentiles(self) -> dict[str, float]:
+        """The median and the 99th percentile in seconds; empty if there was no batch."""
+        since = self._clock() - _COUNTED_SECONDS
+        taken = sorted(seconds for ended, seconds in self._taken.copy() if ended >= since)
+        return {name: round(percentile(taken, part), 4) for name, part in (("p50", 0.5), ("p99", 0.99)) if taken}
+
+
+def percentile(ordered: Sequence[float], part: float) -> float:
+    """The smallest value that the given part of all does not exceed.
+
+    >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([1.0, 2.0, 3.0, 4.0], 0.99)
+    (2.0, 4.0)
+    """
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
+
+
 class PaceKeeper:
     """Answers for one start of a job."""
 
-    def __init__(  # noqa: PLR0913 - what it reads, and whom it asks and notifies are eight things
+    def __init__(  # noqa: PLR0913 - what it reads, and whom it asks and notifies are seven things
         self,
         *,
         run: int,
@@ -134,12 +180,11 @@ class PaceKeeper:
         spools: JobSpools,
         gone: Mapping[str, int],
         is_read: Callable[[str], bool],
-        on_begin: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
         """`gone` are the ends of what was removed while the job was stopped; `is_read` is asked from any thread.
 
-        `on_begin` is called when a batch begins, `on_end` when it is recorded.
+        `on_end` is called when a batch is recorded.
         """
         self._run = run
         self._plans = plans
@@ -147,11 +192,11 @@ class PaceKeeper:
         self._spools = spools
         self._gone = gone
         self._is_read = is_read
-        self._on_begin = on_begin
         self._on_end = on_end
         batches = store.batches()
         self._number = batches.stop
         self._start = store.file(batches[-1]).header.end if batches else Offset()
+        self.times = BatchTimes()
         self._planning = threading.Lock()
         """Held by the reader that waits for the next batch on behalf of all."""
         self._planned: PlannedBatch | None = None
@@ -320,6 +365,7 @@ class PaceKeeper:
                 self._timed_batches.append((ran, time.monotonic() - ran.begun))
             self._running = None
             self._news.notify_all()
+        self.times.end()
         self._on_end()
         return True
 
@@ -378,7 +424,7 @@ class PaceKeeper:
 
     def _give(self, start: Offset, end: Offset) -> None:
         self._note(end)
-        self._on_begin()
+        self.times.begin()
         self._planned = PlannedBatch(self._number, start, end)
 
     def _await_work(self) -> None:

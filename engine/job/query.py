@@ -1,21 +1,10 @@
-"""A job as its host runs it: one Spark query, its log of plans, and the follower of its records.
+"""A job as its host runs it: one Spark query, its log of plans, and the follower of its records."""
 
-Before `SparkJob` come its parts:
-
-- `BatchTimes`: how long its latest batches took, each from when its end was known until Spark asked for the next. So a
-  time covers the work of Spark around a batch, and that of the kernel.
-- `JobLag`: how far it is behind in the spools that it reads. To look up when the waiting events came would cost more
-  than everything else at a beat. So the ends of the spools are noted at each beat: what lies before an end came before
-  that beat. Only what waited when the job was started is looked up.
-- `JobQuery`: the query in Spark, which is started, watched, stopped, and cancelled if it does not stop.
-"""
-
-import math
 import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -42,48 +31,6 @@ from engine.spark.batch_task import RESULT, answer
 from engine.spark.session import workers_named
 from engine.spark.source import SOURCE_FORMAT, SpoolSource
 
-_COUNTED_SECONDS = 60.0
-"""Seconds for which a batch counts."""
-_MOST_COUNTED = 600
-"""The most batches that count, the latest."""
-
-
-class BatchTimes:
-    """The batch times of one job; its pace keeper calls `begin` and `end`, in one thread at a time."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._begun: float | None = None
-        # Any thread may read it: a copy of a deque is consistent.
-        self._taken: deque[tuple[float, float]] = deque(maxlen=_MOST_COUNTED)
-        """For each batch when it ended, and the seconds that it took."""
-
-    def begin(self) -> None:
-        """Note that a batch begins."""
-        self._begun = self._clock()
-
-    def end(self) -> None:
-        """Note that the batch is done, if there was one."""
-        if self._begun is not None:
-            now = self._clock()
-            self._taken.append((now, now - self._begun))
-            self._begun = None
-
-    def percentiles(self) -> dict[str, float]:
-        """The median and the 99th percentile in seconds; empty if there was no batch."""
-        since = self._clock() - _COUNTED_SECONDS
-        taken = sorted(seconds for ended, seconds in self._taken.copy() if ended >= since)
-        return {name: round(percentile(taken, part), 4) for name, part in (("p50", 0.5), ("p99", 0.99)) if taken}
-
-
-def percentile(ordered: Sequence[float], part: float) -> float:
-    """The smallest value that the given part of all does not exceed.
-
-    >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([1.0, 2.0, 3.0, 4.0], 0.99)
-    (2.0, 4.0)
-    """
-    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
-
 
 class Lag(NamedTuple):
     """How many events of a stream wait, and for how long the oldest has been waiting, rounded to a beat."""
@@ -93,7 +40,11 @@ class Lag(NamedTuple):
 
 
 class JobLag:
-    """The lag since one start of a job; noted at each beat of its host."""
+    """The lag since one start of a job.
+
+    To look up when the waiting events came would cost more than everything else at a beat. So the ends of the spools
+    are noted at each beat: what lies before an end came before that beat. Only what waited at the start is looked up.
+    """
 
     def __init__(self, spooled_at: Callable[[str, int], float | None]) -> None:
         self._spooled_at = spooled_at
@@ -140,7 +91,7 @@ _ENDING = 1.0
 
 
 class JobQuery:
-    """One query of a job; started when it is made."""
+    """One query of a job: started when it is made, watched, stopped, and cancelled if it does not stop."""
 
     def __init__(self, host: HostParts, job: str, checkpoint: Path, workers: str) -> None:
         """`workers` is the name of its Python processes."""
@@ -236,7 +187,6 @@ class SparkJob:
         self.follower: Follower | None = None
         """None until it is started here; it stays if the job dies."""
         self.started_at = time.monotonic()
-        self.batch_times = BatchTimes()
         self.lag = JobLag(self._spooled_at)
         self.health = JobHealth(self.plans.plan)
 
@@ -302,7 +252,7 @@ class SparkJob:
         self.follower = Follower(
             self.folder, self._store, self._host.sender, run=run, on_record=self._note_record, copies=self._host.copies
         )
-        self.started_at, self.batch_times, self.lag = time.monotonic(), BatchTimes(), JobLag(self._spooled_at)
+        self.started_at, self.lag = time.monotonic(), JobLag(self._spooled_at)
         self.keeper = PaceKeeper(
             run=run,
             plans=self.plans,
@@ -310,7 +260,6 @@ class SparkJob:
             spools=self.spools,
             gone=gone,
             is_read=self._is_read,
-            on_begin=self.batch_times.begin,
             on_end=self._note_end,
         )
         self._host.pace.add(self.name, self.keeper)
@@ -329,7 +278,6 @@ class SparkJob:
                     self.folder.cuts.release(cut.name)
 
     def _note_end(self) -> None:
-        self.batch_times.end()
         self._recorded_since_look = True
         self._host.on_record(self.name)
 

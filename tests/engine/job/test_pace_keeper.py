@@ -46,7 +46,6 @@ class Scene:
             spools=cast("JobSpools", self),
             gone={},
             is_read=lambda stream: stream in self.spools,
-            on_begin=lambda: None,
             on_end=self.note_end,
         )
 
