@@ -60,11 +60,13 @@ class TaskWatch(Protocol):
         """Why an event, or the whole instance, must not run; empty if it may."""
         return ""
 
-    def running(self, instance: int, event: EventName | None = None) -> None:
+    def running(self, instance: int, event: EventName | None = None) -> None:  # noqa: ARG002 - the same
         """Note that an instance begins to run, with one event or with many, and no other runs any more."""
+        return
 
     def idle(self) -> None:
         """Note that no task runs."""
+        return
 
 
 class Unwatched(TaskWatch):

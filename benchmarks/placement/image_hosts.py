@@ -48,7 +48,7 @@ class ImageHosts:
             root = self._folder / name
             address = self._broker.address("braid")
             self._keepers[name] = HostKeeper(
-                name, root, address, MachineOptions(master="local[2,8]", tags=each, image=name)
+                name, root, address, MachineOptions(master="local[2,8]", tags=tuple(each), image=name)
             )
 
     def ready(self) -> None:
