@@ -13,9 +13,6 @@ Rules for a behaviour:
 - If it writes outside, it is an `ActingBehaviour`, and writes nothing twice even if its batch is repeated.
 
 A `RefusingBehaviour` says itself which events it cannot take, so that the kernel need not search for them.
-
-The module begins with what the kernel knows of the running task: its CPU, which is that of the worker's thread and of
-other processes that work for it, and a `TaskWatch`, which notes what runs, so that it is known even if the worker dies.
 """
 
 import importlib
@@ -33,63 +30,47 @@ from dags import Config, FieldFates, Outside, TaskType
 from engine.plan import Slot
 from engine.records.state import Staged
 
-_elsewhere_ns = 0
+elsewhere_ns = 0
+"""The CPU used so far by processes that worked for tasks of this one."""
 
 
 def task_cpu_ns() -> int:
     """The CPU used so far by this thread and by processes that worked for its tasks."""
-    return time.thread_time_ns() + _elsewhere_ns
-
-
-def elsewhere_ns() -> int:
-    """The CPU used so far by processes that worked for tasks of this one."""
-    return _elsewhere_ns
+    return time.thread_time_ns() + elsewhere_ns
 
 
 def count_elsewhere(nanoseconds: int) -> None:
     """Count what another process used for the running task."""
-    global _elsewhere_ns  # noqa: PLW0603 - a worker has one thread that runs tasks, and so one clock
-    _elsewhere_ns += nanoseconds
+    global elsewhere_ns  # noqa: PLW0603 - a worker has one thread that runs tasks, and so one clock
+    elsewhere_ns += nanoseconds
 
 
 EventName: TypeAlias = tuple[int, int]
-"""An event that an instance takes in a batch: its cause, and its place among those of this cause.
-
-It does not change if other events are parked upstream."""
+"""An event that an instance takes: its cause, and its place among those of this cause, whatever is parked upstream."""
 
 
 class TaskWatch(Protocol):
-    """Notes which task runs, and knows which tasks killed the worker before."""
+    """Notes which task runs, and knows which tasks killed the worker before. By default nothing did."""
 
-    def alone(self, instance: int) -> bool:
+    def alone(self, instance: int) -> bool:  # noqa: ARG002 - for those that know better
         """True if an instance must run event by event."""
+        return False
 
-    def parked(self, instance: int, event: EventName | None = None) -> str:
+    def parked(self, instance: int, event: EventName | None = None) -> str:  # noqa: ARG002 - for those that know better
         """Why an event, or the whole instance, must not run; empty if it may."""
+        return ""
 
-    def running(self, instance: int, event: EventName | None = None) -> None:
+    def running(self, instance: int, event: EventName | None = None) -> None:  # noqa: ARG002 - the same
         """Note that an instance begins to run, with one event or with many, and no other runs any more."""
+        return
 
     def idle(self) -> None:
         """Note that no task runs."""
+        return
 
 
-class Unwatched:
+class Unwatched(TaskWatch):
     """A watch that does nothing; for tests, and where no worker can die."""
-
-    def alone(self, instance: int) -> bool:  # noqa: ARG002 - a watch's signature
-        """False."""
-        return False
-
-    def parked(self, instance: int, event: EventName | None = None) -> str:  # noqa: ARG002 - a watch's signature
-        """Empty."""
-        return ""
-
-    def running(self, instance: int, event: EventName | None = None) -> None:
-        """Do nothing."""
-
-    def idle(self) -> None:
-        """Do nothing."""
 
 
 _GROUP = "braid.behaviours"
@@ -121,7 +102,7 @@ class NoBehaviour(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation(Generic[C]):
-    """A task type with its code; written by the task library and by third parties."""
+    """A task type with its code."""
 
     type: TaskType[C]
     make: Callable[[C], Behaviour]
@@ -143,7 +124,7 @@ class Implementation(Generic[C]):
                 f"task type {self.type.name!r} declares that its state is transformed, but its implementation has no "
                 "transform; give it one, or declare another fate"
             )
-        declared = {each.type for each in self.type.continues}
+        declared = {continued.type for continued in self.type.continues}
         if odd := sorted(declared ^ self.continues.keys()):
             raise ValueError(
                 f"task type {self.type.name!r} and its implementation do not agree whether it continues {odd[0]!r}; "
@@ -165,14 +146,14 @@ AnyImplementation: TypeAlias = Implementation[Any]
 
 def installed_behaviours() -> dict[str, str]:
     """The implementation of each task type, as `module:attribute`. Hosts call this."""
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for entry in sorted(entry_points(group=_GROUP), key=lambda entry: (entry.name, entry.value)):
-        if found.setdefault(entry.name, entry.value) != entry.value:
+        if places.setdefault(entry.name, entry.value) != entry.value:
             raise NoBehaviour(
-                f"task type {entry.name!r} is implemented by {found[entry.name]} and by {entry.value}; "
+                f"task type {entry.name!r} is implemented by {places[entry.name]} and by {entry.value}; "
                 "uninstall one of the two packages"
             )
-    return found
+    return places
 
 
 def place_of(name: str, places: Mapping[str, str]) -> str | None:
@@ -181,29 +162,23 @@ def place_of(name: str, places: Mapping[str, str]) -> str | None:
     >>> place_of("acme:clean", {"acme:*": "acme:step", "acme:load": "acme:load"})
     'acme:step'
     """
-    wholes = [each for each in places if each.endswith("*") and name.startswith(each[:-1])]
-    return places.get(name) or max(((len(each), places[each]) for each in wholes), default=(0, None))[1]
+    wholes = [whole for whole in places if whole.endswith("*") and name.startswith(whole[:-1])]
+    return places.get(name) or max(((len(whole), places[whole]) for whole in wholes), default=(0, None))[1]
 
 
 _UNWATCHED = Unwatched()
 
 
 def behaviours_of(
-    slots: Iterable[Slot],
-    places: Mapping[str, str],
-    watch: TaskWatch = _UNWATCHED,
-    outside: Outside | None = None,
+    slots: Iterable[Slot], places: Mapping[str, str], watch: TaskWatch = _UNWATCHED, outside: Outside | None = None
 ) -> dict[int, Behaviour]:
-    """Make the behaviour of each instance, in a worker.
-
-    A task that cannot run does not affect others: its behaviour refuses every event and says why.
-    """
-    found = {}
+    """The behaviour of each instance; that of a task that cannot run refuses every event and says why."""
+    behaviours = {}
     for slot in slots:
         watch.running(slot.instance)
-        found[slot.instance] = _behaviour(slot, places, watch, outside)
+        behaviours[slot.instance] = _behaviour(slot, places, watch, outside)
     watch.idle()
-    return found
+    return behaviours
 
 
 def _behaviour(slot: Slot, places: Mapping[str, str], watch: TaskWatch, outside: Outside | None) -> Behaviour:
@@ -213,14 +188,12 @@ def _behaviour(slot: Slot, places: Mapping[str, str], watch: TaskWatch, outside:
         return implementation_of(slot.type, places).behaviour(slot, outside)
     except NoBehaviour as error:
         return _refuses(str(error))
-    except ImportError as error:
-        # Braid's own code comes from the host, so a third party's is missing.
-        return _refuses(
-            f"the behaviour of {slot.type!r} cannot be made: {type(error).__name__}: {error}; "
-            "install its package with all dependencies on every worker"
-        )
     except Exception as error:  # noqa: BLE001 - imports and calls third parties' code
-        return _refuses(f"the behaviour of {slot.type!r} cannot be made: {type(error).__name__}: {error}")
+        # Braid's own code comes from the host, so a third party's is missing.
+        missing = (
+            "; install its package with all dependencies on every worker" if isinstance(error, ImportError) else ""
+        )
+        return _refuses(f"the behaviour of {slot.type!r} cannot be made: {type(error).__name__}: {error}{missing}")
 
 
 def implementation_of(name: str, places: Mapping[str, str]) -> AnyImplementation:
@@ -255,10 +228,9 @@ EachEvent: TypeAlias = Callable[[str, dict[str, Any], Staged], Iterable[tuple[st
 
 
 def each_event(function: EachEvent, outputs: Callable[[pa.Schema], Mapping[str, pa.Schema]]) -> Behaviour:
-    """Make a behaviour from a function of one event.
+    """Make a behaviour from a function of one event, and one from the schema of events to that at each output port.
 
-    `outputs` returns the schema at each output port, given that of the events. A field that an event lacks becomes
-    null; a field that the schema lacks is an error.
+    A field that an event lacks becomes null; a field that the schema lacks is an error.
     """
 
     def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
@@ -295,7 +267,6 @@ class TakeOutcome(NamedTuple):
     """What a behaviour makes of the events of a call."""
 
     emission: PortEmission
-    """At the port `out`."""
     refusals: list[Refusal]
     """In the order of events."""
 

@@ -60,10 +60,8 @@ class PortRun(NamedTuple):
 
 
 def in_order(items: Iterable[Arrived]) -> Iterator[tuple[int, Arrived]]:
-    """Items in the order of arrival, each with the cause of its first event.
-
-    The order within a stream is kept even if the clock went back between two of its items.
-    """
+    """Items in the order of arrival, each with the cause of its first event."""
+    # The order within a stream is kept even if the clock went back between two of its items.
     stamps: dict[str, int] = {}
     keys: list[tuple[int, str, int]] = []
     items = sorted(items, key=lambda item: (item.stream, item.first))
@@ -146,17 +144,17 @@ def gathered(streams: Sequence[tuple[EventStream, int]], schema: pa.Schema) -> E
 
 def runs(ports: Sequence[PortRun]) -> list[PortRun]:
     """Split the events at several ports into runs, in the order of arrival."""
-    filled = [each for each in ports if len(each.stream)]
+    filled = [run for run in ports if len(run.stream)]
     if len(filled) <= 1:
         return filled
-    of_port = np.concatenate([np.full(len(each.stream), at) for at, each in enumerate(filled)])
-    of_port = of_port[np.argsort(np.concatenate([each.stream.causes for each in filled]), kind="stable")]
+    of_port = np.concatenate([np.full(len(run.stream), at) for at, run in enumerate(filled)])
+    of_port = of_port[np.argsort(np.concatenate([run.stream.causes for run in filled]), kind="stable")]
     bounds = [0, *(np.flatnonzero(np.diff(of_port)) + 1).tolist(), len(of_port)]
     taken = [0] * len(filled)
-    found = []
+    split = []
     for first, end in pairwise(bounds):
         at = int(of_port[first])
         port, stream = filled[at]
-        found.append(PortRun(port, stream.slice(taken[at], taken[at] + end - first)))
+        split.append(PortRun(port, stream.slice(taken[at], taken[at] + end - first)))
         taken[at] += end - first
-    return found
+    return split

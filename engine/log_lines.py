@@ -24,10 +24,7 @@ _ABOUT: ContextVar[dict[str, Any] | None] = ContextVar("about", default=None)
 
 
 def begin_log(*, as_json: bool | None = None) -> None:
-    """Start the log of this process. Commands and the processes that they start call it once.
-
-    By default the format is that of the parent process.
-    """
+    """Start the log of this process; by default in the format of its parent."""
     if as_json is None:
         as_json = os.environ.get(_FORMAT) == _JSON
     if as_json:
@@ -55,10 +52,7 @@ def about(**parts: Any) -> Iterator[None]:
 
 
 def note(**parts: Any) -> None:
-    """Add ids to the innermost `about`, for all later lines in it.
-
-    A thread has a copy of the context but shares its ids, so they also appear in the lines of the code that waits.
-    """
+    """Add ids to the innermost `about`, for all later lines in it, also those of code that waits for this thread."""
     ids = _ABOUT.get()
     if ids is not None:
         ids.update(parts)
@@ -84,10 +78,7 @@ def problem(code: str, error: Exception) -> dict[str, Any]:
 
 
 class _Lines(logging.Formatter):
-    """Writes each record as one JSON object on one line."""
-
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
         fields: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -102,12 +93,9 @@ class _Lines(logging.Formatter):
 
 
 class _Sentences(logging.Formatter):
-    """Writes each record as text for people."""
-
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(name)s %(levelname)s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as the base class has it
-        """The message of a record, with its ids in brackets."""
         parts = " ".join(f"{name}={value}" for name, value in log_context().items())
         return f"{super().formatMessage(record)} [{parts}]" if parts else super().formatMessage(record)

@@ -39,30 +39,18 @@ class HostBarred(ConnectionRefusedError):
     """Tasks may not connect to a host. Says why, without its addresses."""
 
 
-def barred(host: str, path: Path) -> str:
-    """Why tasks may not connect to a host, given the operator's file; empty if they may.
-
-    The addresses are looked up each time, and never shown.
-    """
-    try:
-        reachable_addresses(host, path)
-    except HostBarred as error:
-        return str(error)
-    return ""
-
-
 def reachable_addresses(host: str, path: Path) -> list[str]:
-    """The addresses of a host, if tasks may connect to them. Raises `HostBarred`."""
+    """The addresses of a host, looked up each time; raises `HostBarred` if tasks may not connect to them."""
     try:
-        found = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, None)))
+        addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, None)))
     except (OSError, UnicodeError):
         raise HostBarred("its host cannot be found; correct the URL") from None
-    if not allowed(host, [ip_address(each) for each in found], listed(path)):
+    if not allowed(host, [ip_address(address) for address in addresses], listed(path)):
         raise HostBarred(
             "its host is not on the internet; tasks may connect to it only if an operator lists the host or its network"
             f" in the file {path.name!r} of the root"
         )
-    return found
+    return addresses
 
 
 def listed(path: Path) -> list[str]:
@@ -168,10 +156,10 @@ class Vault:
     def version(self) -> tuple[int, int]:
         """A value that changes with every change of a secret."""
         try:
-            found = (self._folder / "changed").stat()
+            changed = (self._folder / "changed").stat()
         except FileNotFoundError:
             return (0, 0)
-        return (found.st_mtime_ns, found.st_ino)
+        return (changed.st_mtime_ns, changed.st_ino)
 
     def _changed(self) -> None:
         write_whole(self._folder / "changed", uuid4().hex.encode())
@@ -223,8 +211,6 @@ class HostOutside:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._vault = Vault(root)
-        self._code = CodeStore(root)
-        self._wheels = WheelStore(root)
         self._vouchers = VoucherFile(root)
 
     def secret(self, owner: str, name: str) -> str:
@@ -242,7 +228,11 @@ class HostOutside:
 
     def barred(self, host: str) -> str:
         """Why tasks of tenants may not connect to a host; empty if they may."""
-        return barred(host, self._root / REACHABLE)
+        try:
+            self.addresses(host)
+        except HostBarred as error:
+            return str(error)
+        return ""
 
     def addresses(self, host: str) -> Sequence[str]:
         """The addresses of a host that tasks of tenants may connect to. Raises OSError if they may not."""
@@ -250,11 +240,11 @@ class HostOutside:
 
     def code(self, digest: str) -> str:
         """The path on this machine of a published source, whether it is there or not."""
-        return self._code.path(digest)
+        return CodeStore(self._root).path(digest)
 
     def wheel(self, digest: str) -> str:
         """The path on this machine of a wheel that published code imports from, whether it is there or not."""
-        return self._wheels.path(digest)
+        return WheelStore(self._root).path(digest)
 
     def vouched(self, owner: str, digest: str, entry: str, per: str) -> bool:
         """Whether an operator vouches for a published function now: its own, or one of a tenant."""

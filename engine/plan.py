@@ -2,12 +2,9 @@
 
 The manager makes plans. A host logs each as the next entry of its job before any offset names it. To pause, graft,
 move, forward or stop is just another plan. A source has no slot: the stream that enters is its output.
-
-First come the things that a plan names: the supplies of the streams that enter, the changes of states when it takes
-effect, and the division of events and states over the shards of a batch. The host works the division out and keeps it
-with the plan's entry.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -45,44 +42,46 @@ class Bridged:
     kind: Literal["bridge"] = "bridge"
 
 
+class _Generated(ABC):
+    """Events that the host makes itself, by a generator."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def generator(self) -> Rate | Timer | Replay: ...
+
+    @property
+    def schema(self) -> Schema:
+        return self.generator.schema
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rated:
+class Rated(_Generated):
     """Numbered events at a steady rate."""
 
     kind: Literal["rate"] = "rate"
     per_second: float
 
     @property
-    def schema(self) -> Schema:
-        """The fields of the events."""
-        return self.generator.schema
-
-    @property
-    def generator(self) -> Rate:
-        """The generator that makes the events."""
+    def generator(self) -> Rate:  # noqa: D102 - as the base class says
         return Rate(per_second=self.per_second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
+class Timed(_Generated):
     """One event at every interval."""
 
     kind: Literal["timer"] = "timer"
     seconds: float
 
     @property
-    def schema(self) -> Schema:
-        """The fields of the events."""
-        return self.generator.schema
-
-    @property
-    def generator(self) -> Timer:
-        """The generator that makes the events."""
+    def generator(self) -> Timer:  # noqa: D102 - as the base class says
         return Timer(seconds=self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedFile:
+class ReplayedFile(_Generated):
     """The events of a file that the host can read."""
 
     kind: Literal["replay"] = "replay"
@@ -94,13 +93,7 @@ class ReplayedFile:
     repeat: bool = False
 
     @property
-    def schema(self) -> Schema:
-        """The fields of the events."""
-        return self.generator.schema
-
-    @property
-    def generator(self) -> Replay:
-        """The generator that makes the events."""
+    def generator(self) -> Replay:  # noqa: D102 - as the base class says
         return Replay(
             path=Path(self.path),
             schema=Schema.of(self.fields),
@@ -112,7 +105,6 @@ class ReplayedFile:
 
 
 Supply: TypeAlias = Annotated[Subscribed | Bridged | Rated | Timed | ReplayedFile, Field(discriminator="kind")]
-"""Any of them."""
 
 
 def declaring(supply: Supply, fields: Mapping[str, Kind]) -> Supply:
@@ -122,11 +114,6 @@ def declaring(supply: Supply, fields: Mapping[str, Kind]) -> Supply:
     Timed(kind='timer', seconds=1.0)
     """
     return replace(supply, fields=dict(fields)) if isinstance(supply, Subscribed) else supply
-
-
-def are_alike(one: Supply, other: Supply) -> bool:
-    """Whether two supplies bring the same events, whatever fields of them each declares."""
-    return declaring(one, {}) == declaring(other, {})
 
 
 _WILD = frozenset("+#\0")
@@ -163,7 +150,7 @@ class FormerTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChange:
-    """The change of one instance's state, once, when the plan takes effect; made by the manager."""
+    """The change of one instance's state, once, when the plan takes effect."""
 
     instance: int
     source: int | None = None
@@ -176,7 +163,7 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDivision:
-    """The shards of one stream's events; made by `engine.job.plan_log.divided`."""
+    """The shards of one stream's events."""
 
     by: DividedBy
     key: tuple[str, ...] = ()
@@ -190,11 +177,9 @@ class Division:
     """The shards of a plan's events and states; made by `engine.job.plan_log.divided`, kept with the plan's entry."""
 
     shards: int = 1
-    """The number of tasks in a batch."""
     groups: tuple[int, ...] = ()
     """The shard of each key group; empty if there is one shard."""
     streams: Mapping[str, StreamDivision] = field(default_factory=dict)
-    """The division of each stream that enters."""
     keyed: frozenset[int] = frozenset()
     """The instances whose state is divided by key group."""
     whole: Mapping[int, int] = field(default_factory=dict)
@@ -206,21 +191,15 @@ class Division:
 
     def moves_nothing(self, later: "Division") -> bool:
         """Whether every state that this division knows has the same shard in a later one, if it is there still."""
-        if self is later:
-            return True
-        stay = all(later.whole.get(each, shard) == shard for each, shard in self.whole.items())
-        return (
+        return self is later or (
             self.groups == later.groups
-            and stay
+            and all(later.whole.get(instance, shard) == shard for instance, shard in self.whole.items())
             and self.keyed.isdisjoint(later.whole)
             and later.keyed.isdisjoint(self.whole)
         )
 
 
 UNDIVIDED = Division()
-"""The division of a job with one task for each batch."""
-
-
 SHORTEST_BOUND = 0.5
 """Seconds that a batch may take if the pace is less."""
 
@@ -280,7 +259,6 @@ class Ingress:
     """A stream that enters the job by its spool. Inside the job it is the output of an instance that runs elsewhere."""
 
     stream: str
-    """The name of the spool."""
     instance: int
     port: str = "out"
     supply: Supply
@@ -349,7 +327,6 @@ class Feed:
     instance: int
     port: str
     events: str
-    """As a JSON array."""
 
 
 SWITCH_MARKERS = "switch-"
@@ -422,7 +399,6 @@ class Plan:
     at_cut: str = ""
     """The plan takes effect at this cut. Without `at` and `at_cut` it takes effect at once."""
     changes: tuple[StateChange, ...] = ()
-    """The changes of states in the first batch of the plan."""
     switch: Switch | None = None
     pace: float = 1.0
     """Seconds between two batches."""
@@ -439,7 +415,9 @@ class Plan:
         """The slots that run, each after its parents."""
         running = {slot.instance: slot for slot in self.slots if slot.state is SlotState.ACTIVE}
         graph = self.graph(running.values())
-        return tuple(running[each] for each in nx.lexicographical_topological_sort(graph) if each in running)
+        return tuple(
+            running[instance] for instance in nx.lexicographical_topological_sort(graph) if instance in running
+        )
 
     @property
     def batch_seconds(self) -> float:
@@ -449,32 +427,32 @@ class Plan:
     @property
     def streams(self) -> frozenset[str]:
         """The streams that enter."""
-        return frozenset(each.stream for each in self.ingress)
+        return frozenset(ingress.stream for ingress in self.ingress)
 
     @property
     def bridged(self) -> frozenset[str]:
         """The streams that other jobs send."""
-        return frozenset(each.stream for each in self.ingress if isinstance(each.supply, Bridged))
+        return frozenset(ingress.stream for ingress in self.ingress if isinstance(ingress.supply, Bridged))
 
     @property
     def instances(self) -> frozenset[int]:
         """The instances that have a slot or whose streams enter."""
-        return frozenset(slot.instance for slot in self.slots) | {each.instance for each in self.ingress}
+        return frozenset(slot.instance for slot in self.slots) | {ingress.instance for ingress in self.ingress}
 
     def parts(self) -> tuple["PlanPart", ...]:
         """The connected parts of the slots that take events. A stream that enters twice connects what it enters."""
         # Failed slots take events too, but only to park them.
         taking = [slot for slot in self.slots if slot.state is not SlotState.PAUSED]
-        known = {slot.instance for slot in taking} | {each.instance for each in self.ingress}
+        known = {slot.instance for slot in taking} | {ingress.instance for ingress in self.ingress}
         graph: nx.Graph[int | str] = nx.Graph()
-        graph.add_edges_from((each.stream, each.instance) for each in self.ingress)
+        graph.add_edges_from((ingress.stream, ingress.instance) for ingress in self.ingress)
         for slot in taking:
             graph.add_node(slot.instance)
             graph.add_edges_from((edge.parent, slot.instance) for edge in slot.inputs if edge.parent in known)
         return tuple(
             PlanPart(
-                frozenset(each for each in members if isinstance(each, str)),
-                frozenset(each for each in members if isinstance(each, int)),
+                frozenset(member for member in members if isinstance(member, str)),
+                frozenset(member for member in members if isinstance(member, int)),
             )
             for members in nx.connected_components(graph)
         )
@@ -506,6 +484,5 @@ class Entry:
     starts: Mapping[str, int]
     """The position at which the job begins each stream of the plan, unless it reads it already."""
     behaviours: Mapping[str, str] = field(default_factory=dict)
-    """The implementation of each type in the plan, as module:attribute."""
     division: Division = UNDIVIDED
     """The part of each shard in the plan."""

@@ -1,8 +1,9 @@
 """Plans, requests for cuts, questions for the ends of spools and log entries as JSON, and the checks of plans."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import networkx as nx
 from pydantic import TypeAdapter, ValidationError
@@ -34,7 +35,6 @@ class EndsQuestion:
     asker: str
     """Who asks; one name for each process."""
     number: int
-    """Counts the questions of an asker."""
     streams: tuple[str, ...]
 
 
@@ -48,72 +48,43 @@ class EndsAnswer:
     """For each of the streams whose spool the host fills."""
 
 
-_PLAN = TypeAdapter(Plan)
+_PLAN, _CUT, _QUESTION = TypeAdapter(Plan), TypeAdapter(CutRequest), TypeAdapter(EndsQuestion)
 _ENTRY = TypeAdapter(Entry)
-_CUT = TypeAdapter(CutRequest)
-_QUESTION = TypeAdapter(EndsQuestion)
-_ANSWER = TypeAdapter(EndsAnswer)
+_T = TypeVar("_T")
+
+written_plan: Callable[[Plan], bytes] = _PLAN.dump_json
+written_cut: Callable[[CutRequest], bytes] = _CUT.dump_json
+written_question: Callable[[EndsQuestion], bytes] = _QUESTION.dump_json
+written_entry: Callable[[Entry], bytes] = _ENTRY.dump_json
+read_entry: Callable[[bytes], Entry] = _ENTRY.validate_json
+read_answer: Callable[[bytes], EndsAnswer] = TypeAdapter(EndsAnswer).validate_json
+"""Raises ValueError."""
 
 
 def read_plan(text: bytes) -> Plan:
     """Read a plan from a message. Raises `RefusedPlan` with every reason."""
-    try:
-        plan = _PLAN.validate_json(text)
-    except ValidationError as error:
-        raise RefusedPlan(f"the plan cannot be read: {_details(error)}") from error
+    plan = _read(_PLAN, text, "the plan")
     if problems := tuple(_problems(plan)):
         raise RefusedPlan(f"version {plan.version} of job {plan.job!r} cannot be executed: {'; '.join(problems)}")
     return plan
 
 
 def read_cut(text: bytes) -> CutRequest:
-    """Read a request for a cut from a message."""
-    try:
-        return _CUT.validate_json(text)
-    except ValidationError as error:
-        raise RefusedPlan(f"the request for a cut cannot be read: {_details(error)}") from error
-
-
-def written_cut(request: CutRequest) -> bytes:
-    """The message of a request for a cut."""
-    return _CUT.dump_json(request)
+    """Read a request for a cut; raises `RefusedPlan`."""
+    return _read(_CUT, text, "the request for a cut")
 
 
 def read_question(text: bytes) -> EndsQuestion:
-    """Read a question for the ends of spools from a message."""
+    """Read a question for the ends of spools; raises `RefusedPlan`."""
+    return _read(_QUESTION, text, "the question for the ends of spools")
+
+
+def _read(adapter: TypeAdapter[_T], text: bytes, what: str) -> _T:
     try:
-        return _QUESTION.validate_json(text)
+        return adapter.validate_json(text)
     except ValidationError as error:
-        raise RefusedPlan(f"the question for the ends of spools cannot be read: {_details(error)}") from error
-
-
-def written_question(question: EndsQuestion) -> bytes:
-    """The message of a question for the ends of spools."""
-    return _QUESTION.dump_json(question)
-
-
-def read_answer(text: bytes) -> EndsAnswer:
-    """Read the answer to such a question from a message; raises ValueError."""
-    return _ANSWER.validate_json(text)
-
-
-def _details(error: ValidationError) -> str:
-    return "; ".join(f"{'/'.join(map(str, each['loc'])) or 'all'}: {each['msg'].lower()}" for each in error.errors())
-
-
-def written_plan(plan: Plan) -> bytes:
-    """The message of a plan."""
-    return _PLAN.dump_json(plan)
-
-
-def read_entry(text: bytes) -> Entry:
-    """Read an entry of a job's log."""
-    return _ENTRY.validate_json(text)
-
-
-def written_entry(entry: Entry) -> bytes:
-    """The file content of an entry."""
-    return _ENTRY.dump_json(entry)
+        details = (f"{'/'.join(map(str, wrong['loc'])) or 'all'}: {wrong['msg'].lower()}" for wrong in error.errors())
+        raise RefusedPlan(f"{what} cannot be read: {'; '.join(details)}") from error
 
 
 def _problems(plan: Plan) -> Iterator[str]:
@@ -129,10 +100,6 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield "it names both positions and a cut to take effect at; choose one"
     if plan.pace <= 0:
         yield "its pace is not more than 0 seconds"
-    yield from _problems_of_shards(plan)
-
-
-def _problems_of_shards(plan: Plan) -> Iterator[str]:
     if not 1 <= plan.shards <= GROUPS:
         yield f"it has {plan.shards} shards; choose 1 to {GROUPS}"
     elif plan.groups and (len(plan.groups) != GROUPS or not set(plan.groups) <= set(range(plan.shards))):
@@ -140,12 +107,12 @@ def _problems_of_shards(plan: Plan) -> Iterator[str]:
 
 
 def _problems_of_wiring(plan: Plan) -> Iterator[str]:
-    entering = {each.origin for each in plan.ingress}
-    for each in plan.ingress:
-        if why := unfit(each.supply):
-            yield f"the stream {each.stream!r} cannot be supplied: {why}"
+    entering = {ingress.origin for ingress in plan.ingress}
+    for ingress in plan.ingress:
+        if why := unfit(ingress.supply):
+            yield f"the stream {ingress.stream!r} cannot be supplied: {why}"
     known = {slot.instance: slot for slot in plan.slots}
-    if both := sorted(known.keys() & {each.instance for each in plan.ingress}):
+    if both := sorted(known.keys() & {ingress.instance for ingress in plan.ingress}):
         yield f"instance {both[0]} has a slot and also enters; remove one of the two"
     for slot in plan.slots:
         for edge in slot.inputs if slot.state is SlotState.ACTIVE else ():
@@ -171,32 +138,32 @@ def _problems_of_switch(plan: Plan) -> Iterator[str]:
         return
     if not is_switch(switch.marker):
         yield f"the marker {switch.marker!r} of its switch does not begin with {SWITCH_MARKERS!r}"
-    if unsent := sorted(set(switch.announces) - {each.origin for each in plan.forwards}):
+    if unsent := sorted(set(switch.announces) - {forward.origin for forward in plan.forwards}):
         yield f"its switch announces a stream of instance {unsent[0].instance} that the plan does not forward"
     if switch.awaits and (plan.at or plan.at_cut):
         yield "it waits for markers and for something else to take effect at; choose one"
 
 
 def _problems_of_feeds(plan: Plan) -> Iterator[str]:
-    for each in plan.feeds:
+    for feed in plan.feeds:
         try:
-            events = json.loads(each.events)
+            events = json.loads(feed.events)
         except (ValueError, RecursionError):
             events = None
         if not isinstance(events, list):
-            yield f"the events of feed {each.id} are not a JSON array"
+            yield f"the events of feed {feed.id} are not a JSON array"
         elif any(deeper_than(event, DEEPEST_PARKED) for event in events):
-            yield f"an event of feed {each.id} is nested deeper than {DEEPEST_PARKED} levels; flatten it"
+            yield f"an event of feed {feed.id} is nested deeper than {DEEPEST_PARKED} levels; flatten it"
 
 
 def _problems_of_ends(plan: Plan) -> Iterator[str]:
-    if len({each.origin for each in plan.ingress}) < len(plan.ingress):
+    if len({ingress.origin for ingress in plan.ingress}) < len(plan.ingress):
         yield "two ingress streams stand for the same port of an instance; list it once"
-    supplies = {(each.stream, str(declaring(each.supply, {}))) for each in plan.ingress}
-    if len({each.stream for each in plan.ingress}) < len(supplies):
+    supplies = {(ingress.stream, str(declaring(ingress.supply, {}))) for ingress in plan.ingress}
+    if len({ingress.stream for ingress in plan.ingress}) < len(supplies):
         yield "one stream has two supplies; give the streams different names"
-    running = {slot.instance for slot in plan.slots} | {each.instance for each in plan.ingress}
+    running = {slot.instance for slot in plan.slots} | {ingress.instance for ingress in plan.ingress}
     leaving: tuple[Forward | Delivery, ...] = (*plan.forwards, *plan.deliveries)
-    for each in leaving:
-        if each.instance not in running:
-            yield f"the output of instance {each.instance} leaves the job, but the instance has no slot"
+    for output in leaving:
+        if output.instance not in running:
+            yield f"the output of instance {output.instance} leaves the job, but the instance has no slot"

@@ -9,8 +9,7 @@ A call that raises must not have written anything: its events are retried in sma
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import starmap
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -31,7 +30,7 @@ _NO_NUMBERS = np.zeros(1, np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origins:
-    """The streams and positions of a batch's raw events; made by the kernel."""
+    """The streams and positions of a batch's raw events."""
 
     deployment: str = ""
     """The unique id of the job's root, so that two roots may write to the same place outside."""
@@ -64,7 +63,7 @@ NOWHERE = Origins()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventNames:
-    """The permanent names of the events of one call; made for each call of an acting behaviour."""
+    """The permanent names of the events of one call."""
 
     instance: int
     origins: Origins
@@ -94,16 +93,11 @@ class EventNames:
         items = np.searchsorted(origins.causes, self.causes, side="right") - 1
         positions = origins.firsts[items] + self.causes - origins.causes[items]
         parts = zip(items.tolist(), positions.tolist(), self.places.tolist(), strict=True)
-        return list(starmap(lambda item, position, place: f"{origins.streams[item]}:{position}.{place}", parts))
+        return [f"{origins.streams[item]}:{position}.{place}" for item, position, place in parts]
 
     def between(self, first: int, end: int) -> "EventNames":
         """The names of the events between two indexes."""
-        return EventNames(
-            instance=self.instance,
-            origins=self.origins,
-            causes=self.causes[first:end],
-            places=self.places[first:end],
-        )
+        return replace(self, causes=self.causes[first:end], places=self.places[first:end])
 
 
 def names_of(instance: int, origins: Origins, causes: Numbers) -> EventNames:
@@ -115,10 +109,7 @@ def names_of(instance: int, origins: Origins, causes: Numbers) -> EventNames:
 
 
 class OutsideUnreachable(RuntimeError):
-    """A system that a behaviour writes to or reads from is unreachable. Behaviours raise it with the reason.
-
-    No event is at fault, so the remaining events are parked without a try.
-    """
+    """A system outside is unreachable. No event is at fault, so all that are left are parked without a try."""
 
 
 Act: TypeAlias = Callable[[str, pa.RecordBatch, Staged, EventNames], Mapping[str, PortEmission]]

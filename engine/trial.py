@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -47,7 +48,7 @@ def try_out(  # noqa: PLR0913 - a trial needs them, and most have defaults
     >>> try_out("count", {"by": ["room"]}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"][-1]
     {'room': 'a', 'count': 2}
     """
-    placed = [each if isinstance(each, tuple) else (port, each) for each in events]
+    placed = [event if isinstance(event, tuple) else (port, event) for event in events]
     trial = Trial(implementation, config, schemas_of(placed, schema, port), outside)
     outcome = trial.take(placed)
     if outcome.dead:
@@ -87,26 +88,27 @@ class Trial:
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The schema at each output port, found as in a job: from an empty batch at each input port."""
         token = self.state.mark()
-        found: dict[str, pa.Schema] = {}
-        for port, schema in self.inputs.items():
-            for name, emission in self.behaviour(port, nothing(schema), self.state).items():
-                found[name] = emission.rows.schema.remove_metadata()
+        schemas = {
+            name: emission.rows.schema.remove_metadata()
+            for port, schema in self.inputs.items()
+            for name, emission in self.behaviour(port, nothing(schema), self.state).items()
+        }
         self.state.rollback(token)
-        return found
+        return schemas
 
     def take(self, events: Iterable[At]) -> TaskOutcome:
         """Run the next batch. Every event is a cause of its own."""
-        found: list[PortRun] = []
-        for port, group in groupby(events, key=lambda each: each[0]):
+        runs: list[PortRun] = []
+        for port, group in groupby(events, key=itemgetter(0)):
             rows = rows_of([event for _, event in group], self.inputs[port])
-            found.append(PortRun(port, EventStream(rows, np.arange(self._taken, self._taken + len(rows)))))
+            runs.append(PortRun(port, EventStream(rows, np.arange(self._taken, self._taken + len(rows)))))
             self._taken += len(rows)
         return TaskRun(
             instance=1,
             behaviour=self.behaviour,
             outputs=self.outputs,
             state=self.state,
-            taken=TaskInput(found),
+            taken=TaskInput(runs),
             watch=Unwatched(),
             allowance=Allowance(seconds=Limits().task_seconds, emitted=Limits().emitted_bytes),
             room=StateBound(Limits().state_bytes),
@@ -135,11 +137,11 @@ def schemas_of(
 def rows_of(events: Sequence[Event], schema: pa.Schema) -> pa.RecordBatch:
     """Make a batch of events. Objects and lists become JSON text."""
     written = [
-        {name: _json(value) if isinstance(value, dict | list) else value for name, value in each.items()}
-        for each in events
+        {name: _json(value) if isinstance(value, dict | list) else value for name, value in event.items()}
+        for event in events
     ]
-    for each in written:
-        if unknown := sorted(each.keys() - set(schema.names)):
+    for event in written:
+        if unknown := sorted(event.keys() - set(schema.names)):
             raise ValueError(f"an event has the field {unknown[0]!r}, which is not in the schema; add it there")
     return pa.RecordBatch.from_pylist(written, schema=schema)
 

@@ -13,7 +13,7 @@ from benchmarks.placement.pipelines import topic
 from bridge import Message, topics
 from bridge.broker import start_broker
 from bridge.transport.mqtt_client import MqttClient
-from engine.host.keeper import HostKeeper
+from engine.host.keeper import HostKeeper, MachineOptions
 from engine.plan import Plan
 from engine.plan_messages import written_plan
 
@@ -47,7 +47,9 @@ class ImageHosts:
         for name, each in tags.items():
             root = self._folder / name
             address = self._broker.address("braid")
-            self._keepers[name] = HostKeeper(name, root, address, master="local[2,8]", tags=each, image=name)
+            self._keepers[name] = HostKeeper(
+                name, root, address, MachineOptions(master="local[2,8]", tags=tuple(each), image=name)
+            )
 
     def ready(self) -> None:
         """Wait until all that were started are there."""

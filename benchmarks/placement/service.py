@@ -22,7 +22,7 @@ from benchmarks.manager_test_bed import MeasuredService, serving
 from benchmarks.placement.decided import decided
 from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, tagged
 from engine.host.cpu_meter import CpuMeter
-from engine.host.keeper import HostKeeper
+from engine.host.keeper import HostKeeper, MachineOptions
 from engine.job.lifecycle import JobState
 from manager.answers.dataflows import DataflowState
 from manager.answers.jobs import ImageForm
@@ -106,7 +106,9 @@ def tagged_service(folder: Path, strategy: str) -> Iterator[TaggedService]:
         service.begin()
         _await(lambda: (service.root / "key").exists() and _broker(service) != "", "the broker")
         keepers = {
-            name: held.enter_context(HostKeeper(name, service.root, service.broker, master="local[2,8]", image=name))
+            name: held.enter_context(
+                HostKeeper(name, service.root, service.broker, MachineOptions(master="local[2,8]", image=name))
+            )
             for name in IMAGES
         }
         operator = held.enter_context(service.operator())

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.files import write_whole
-from engine.delivery.forwarder import JobForwarder, StreamSender
+from bridge.sender import Sender
+from engine.delivery.forwarder import JobForwarder
 from engine.delivery.publisher import JobPublisher
 from engine.plan import Plan
 from engine.records.files import Header, damage_named
@@ -32,7 +33,6 @@ class FollowedSoFar:
     """The sum of the records that were followed so far."""
 
     batch: int = -1
-    """The last batch that was followed."""
     entry: int = 0
     """The entry of the log of plans that it ran."""
     positions: Mapping[str, int] = field(default_factory=dict)
@@ -56,14 +56,14 @@ class Follower:
         self,
         folder: JobFolder,
         store: RecordStore,
-        sender: StreamSender,
+        sender: Sender,
         *,
         run: int,
         clock: Callable[[], float] = time.time,
         on_record: Callable[[Header, Plan], None] = lambda _header, _plan: None,
         copies: Copies = NO_COPIES,
     ) -> None:
-        """`on_record` is called for each record that is followed, with the plan that its batch ran."""
+        """`on_record` is called with each record, and the plan that its batch ran."""
         self._folder = folder
         self._store = store
         self.run = run
@@ -79,21 +79,20 @@ class Follower:
         self.latencies = self._publisher.latencies
         """The ages of outputs when the broker had them."""
         self._noted: dict[str, Any] = {}
-        """The progress that was written last."""
         self._gone = folder.gone()
         self._resume()
 
     def follow(self) -> list[Header]:
-        """Follow new records, but none while the broker is behind: what is not sent yet is held in memory.
-
-        Nor one that is not at all peers yet: nobody may see what would be lost with this machine.
-        """
-        found: list[Header] = []
+        """Follow new records, but none while the broker is behind: what is not sent yet is held in memory."""
+        followed: list[Header] = []
         self._publisher.settle()
         self.waits_for_copies = False
-        while self._has_room() and (file := self._store.find(self.so_far.batch + 1)) is not None:
-            self.waits_for_copies = not self._copies.has(file.path)
-            if self.waits_for_copies:
+        while self._publisher.waiting_bytes < MOST_UNSENT:
+            if (file := self._store.find(self.so_far.batch + 1)) is None:
+                break
+            # Nobody may see what would be lost with this machine.
+            if not self._copies.has(file.path):
+                self.waits_for_copies = True
                 break
             header = file.header
             plan, emitted, dead = self._folder.entry(header.end.entry).plan, file.emitted(), file.dead()
@@ -105,12 +104,9 @@ class Follower:
             self.forwarder.take(header, plan, emitted)
             self._publisher.publish(header.batch, plan, emitted)
             self._publisher.publish_dead_letters(header.batch, dead)
-            found.append(header)
+            followed.append(header)
             self._on_record(header, plan)
-        return found
-
-    def _has_room(self) -> bool:
-        return self._publisher.waiting_bytes < MOST_UNSENT
+        return followed
 
     @property
     def first_unsent(self) -> int:
@@ -147,7 +143,7 @@ class Follower:
 
     def oldest_entry_to_run(self) -> int:
         """The oldest entry of the log of plans that Spark may still run."""
-        return next((each.start.entry for each in self._headers if each.batch > self.so_far.batch - REWIND), 0)
+        return next((header.start.entry for header in self._headers if header.batch > self.so_far.batch - REWIND), 0)
 
     def oldest_recorded_entry(self) -> int:
         """The oldest entry of the log of plans that any record begins with; 0 if there is none yet."""
@@ -206,4 +202,4 @@ class Follower:
                 so_far.entered[stream] = so_far.entered.get(stream, 0) + max(0, end - begin)
         so_far.grouped.update(header.grouped)
         so_far.shards.update({shard: part.cpu_ns for shard, part in enumerate(header.shards)})
-        so_far.left += sum(each.count for each in header.emitted if not each.marker)
+        so_far.left += sum(emitted.count for emitted in header.emitted if not emitted.marker)

@@ -6,35 +6,20 @@ consumer has confirmed all of it.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from bridge.sender import Sender
 from bridge.wire import Emitted as Sent
 from bridge.wire import Stream
-from engine.delivery.publisher import PlainSender, run_epoch
+from engine.delivery.publisher import run_epoch
 from engine.plan import Forward, Plan, Port
 from engine.records.files import Header
 from engine.records.record import EmittedEvents
 from engine.records.store import RecordStore
-
-
-class StreamSender(PlainSender, Protocol):
-    """A sender of plain messages and of streams; the bridge's."""
-
-    def forward(self, stream: Stream, *, epoch: int, first: int, kept: Callable[[int], Iterator[Sent]]) -> None:
-        """Begin to forward a stream from a number on."""
-
-    def emit(self, stream: Stream, emitted: Sent) -> None:
-        """Send the next events of a stream."""
-
-    def close(self, stream: Stream) -> None:
-        """End a stream after everything emitted so far."""
-
-    def needed(self, stream: Stream) -> int:
-        """The first number that the consumer's spool has not confirmed."""
 
 
 class RecordedRange(NamedTuple):
@@ -47,25 +32,23 @@ class RecordedRange(NamedTuple):
 
 @dataclass(slots=True)
 class ForwardedStream:
-    """A stream from when it is forwarded until it is closed."""
+    """A stream from when it is forwarded until it is closed, when its end is known."""
 
     forward: Forward
     first: int
     end: int | None = None
-    """The number after its last, once it is closed."""
 
 
 class JobForwarder:
     """Forwards the streams of one job; called from the thread of its follower."""
 
-    def __init__(self, store: RecordStore, sender: StreamSender, *, run: int) -> None:
+    def __init__(self, store: RecordStore, sender: Sender, *, run: int) -> None:
         self.trouble = ""
         """The reason that a stream is not forwarded although it should be."""
         self._store = store
         self._sender = sender
         self._run = run
         self._batch = -1
-        """The last batch that was taken up."""
         self._ranges: dict[Port, deque[RecordedRange]] = {}
         # The follower's thread adds ranges, and the sender's thread reads them.
         self._guard = threading.Lock()
@@ -77,10 +60,10 @@ class JobForwarder:
 
     def note(self, header: Header) -> None:
         """Note which numbers a record holds."""
-        for each in header.emitted:
-            noted = RecordedRange(each.first, each.first + each.count, header.batch)
+        for emitted in header.emitted:
+            noted = RecordedRange(emitted.first, emitted.first + emitted.count, header.batch)
             with self._guard:
-                self._ranges.setdefault(each.origin, deque()).append(noted)
+                self._ranges.setdefault(emitted.origin, deque()).append(noted)
 
     def resume(self, batch: int, state: Mapping[str, Any], plan: Plan | None) -> None:
         """Continue from a state that an earlier run wrote, after a batch that ran a plan."""
@@ -103,9 +86,9 @@ class JobForwarder:
             if origin not in self._open_streams:
                 self._first_numbers[origin] = number
         self._apply(plan)
-        for each in emitted:
-            if each.origin in self._open_streams:
-                self._sender.emit(Stream(*each.origin), _sent(each))
+        for events in emitted:
+            if events.origin in self._open_streams:
+                self._sender.emit(Stream(*events.origin), _sent(events))
 
     def unconfirmed(self) -> dict[str, int]:
         """For each stream the first number that its consumer is not known to have."""
@@ -116,7 +99,7 @@ class JobForwarder:
         for origin, streams in list(self._closing.items()):
             needed = self._sender.needed(Stream(*origin))
             # Only once the consumer is past the end: it has to learn that there was one.
-            if left := [each for each in streams if each.end is None or needed <= each.end]:
+            if left := [stream for stream in streams if stream.end is None or needed <= stream.end]:
                 self._closing[origin] = left
             else:
                 del self._closing[origin]
@@ -126,9 +109,9 @@ class JobForwarder:
         return {
             "opened": [[*origin, first] for origin, first in sorted(self._first_numbers.items())],
             "closing": [
-                [*origin, each.forward.epoch, each.first, each.end]
+                [*origin, stream.forward.epoch, stream.first, stream.end]
                 for origin, streams in sorted(self._closing.items())
-                for each in streams
+                for stream in streams
             ],
         }
 
@@ -141,7 +124,7 @@ class JobForwarder:
                 ranges = self._ranges.get(origin, deque())
                 while ranges and ranges[0].end <= needed:
                     ranges.popleft()
-                batches += [each.batch for each in islice(ranges, 1)]
+                batches += [oldest.batch for oldest in islice(ranges, 1)]
         return batches
 
     def _origins(self) -> set[Port]:
@@ -175,7 +158,9 @@ class JobForwarder:
         origin = stream.forward.origin
         if stream.end is None:
             # The record that is being taken up begins the plan that closes the stream.
-            before = (each.end for each in reversed(self._ranges.get(origin, ())) if each.batch < self._batch)
+            before = (
+                recorded.end for recorded in reversed(self._ranges.get(origin, ())) if recorded.batch < self._batch
+            )
             stream.end = next(before, stream.first)
         self._closing.setdefault(origin, []).append(stream)
         self._sender.close(Stream(*origin))
@@ -185,13 +170,13 @@ class JobForwarder:
         origin = stream.forward.origin
         with self._guard:
             ranges = list(self._ranges.get(origin, ()))
-        for each in ranges:
+        for recorded in ranges:
             # A batch that is taken up later is emitted then. What a port emits after the end is not of this stream.
-            if each.end <= number or each.batch > self._batch:
+            if recorded.end <= number or recorded.batch > self._batch:
                 continue
-            if stream.end is not None and each.first >= stream.end:
+            if stream.end is not None and recorded.first >= stream.end:
                 return
-            for emitted in self._store.file(each.batch).emitted(origin):
+            for emitted in self._store.file(recorded.batch).emitted(origin):
                 yield _sent(emitted)
 
 

@@ -6,8 +6,9 @@ too low.
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -36,9 +37,7 @@ class LatencyReport(NamedTuple):
     """The latencies of the latest outputs; made by `Latencies`."""
 
     all: Percentiles
-    """Of everything that the job published."""
     outputs: Mapping[str, Mapping[str, Percentiles]]
-    """By dataflow and sink."""
 
 
 class Latencies:
@@ -46,7 +45,6 @@ class Latencies:
 
     def __init__(self) -> None:
         self._spans: dict[int, dict[DataflowOutput, Counter[int]]] = {}
-        """The counts of each span, by bucket."""
 
     def note(self, output: DataflowOutput, births: Iterable[Birth], at: float) -> None:
         """Count events that the broker had at a moment, in seconds; events of unknown birth are left out."""
@@ -62,13 +60,13 @@ class Latencies:
         for span in [span for span in self._spans if not last - _WINDOW / SPAN < span <= last]:
             del self._spans[span]
         every: Counter[int] = Counter()
-        of: dict[DataflowOutput, Counter[int]] = {}
+        by_output: defaultdict[DataflowOutput, Counter[int]] = defaultdict(Counter)
         for counted in self._spans.values():
             for output, buckets in counted.items():
                 every.update(buckets)
-                of.setdefault(output, Counter()).update(buckets)
+                by_output[output].update(buckets)
         outputs: dict[str, dict[str, Percentiles]] = {}
-        for output, buckets in sorted(of.items()):
+        for output, buckets in sorted(by_output.items()):
             if output != DataflowOutput():
                 outputs.setdefault(output.dataflow, {})[output.sink] = _percentiles(buckets)
         return LatencyReport(_percentiles(every), outputs)
@@ -80,14 +78,9 @@ def _bucket(seconds: float) -> int:
 
 def _percentiles(buckets: Mapping[int, int]) -> Percentiles:
     ordered = sorted(buckets)
-    ends = list(accumulate(buckets[each] for each in ordered))
+    ends = list(accumulate(buckets[bucket] for bucket in ordered))
     return {
-        name: round(_LEAST * math.exp(_GROWTH * ordered[_reached(ends, part)]), 4)
+        name: round(_LEAST * math.exp(_GROWTH * ordered[bisect_left(ends, part * ends[-1])]), 4)
         for name, part in (("p50", 0.5), ("p99", 0.99))
         if ends
     }
-
-
-def _reached(ends: Sequence[int], part: float) -> int:
-    """The first index at which the given part of all is reached."""
-    return next(at for at, end in enumerate(ends) if end >= part * ends[-1])

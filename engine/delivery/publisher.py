@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import groupby
-from typing import NamedTuple, Protocol
+from itertools import chain, groupby, pairwise
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from bridge import topics
 from bridge.output_messages import dead_letter, event_texts, output_message, raw_messages
-from bridge.sender import PlainMessage
+from bridge.sender import PlainMessage, Sender
 from bridge.wire import Birth, part_of
 from engine.delivery.latencies import DataflowOutput, Latencies
 from engine.plan import Delivery, Plan, Port
@@ -34,16 +34,7 @@ def run_epoch(epoch: int, run: int) -> int:
     return epoch * RUNS + run
 
 
-class PlainSender(Protocol):
-    """A sender of plain messages; the bridge's."""
-
-    def send(self, *messages: PlainMessage) -> None:
-        """Send messages; each is done when the broker has it."""
-
-
 class _Sent(NamedTuple):
-    """A message that was handed to the sender."""
-
     batch: int
     size: int
     output: DataflowOutput
@@ -53,7 +44,7 @@ class _Sent(NamedTuple):
 class JobPublisher:
     """Publishes for one start of a job; called from the thread of its follower."""
 
-    def __init__(self, sender: PlainSender, *, run: int, clock: Callable[[], float]) -> None:
+    def __init__(self, sender: Sender, *, run: int, clock: Callable[[], float]) -> None:
         self.waiting_bytes = 0
         """The size of messages that the broker has not confirmed; `settle` brings it up to date."""
         self.latencies = Latencies()
@@ -100,31 +91,36 @@ class JobPublisher:
     def publish_dead_letters(self, batch: int, dead: Iterable[Dead]) -> None:
         """Send the events of a batch that no task could take."""
         first = 0
-        for each in dead:
+        for parked in dead:
             letters = dead_letter(
-                each.instance, each.port, each.reason, batch, each.events, first=first, traceback=each.traceback
+                parked.instance,
+                parked.port,
+                parked.reason,
+                batch,
+                parked.events,
+                first=first,
+                traceback=parked.traceback,
             )
             for payload in letters:
-                self._collect(topics.dead(each.instance), payload, _Sent(batch, len(payload), DataflowOutput(), ()))
-            first += each.events.num_rows
+                self._collect(topics.dead(parked.instance), payload, _Sent(batch, len(payload), DataflowOutput(), ()))
+            first += parked.events.num_rows
         self._send_collected()
 
     def _deliver(self, batch: int, delivery: Delivery, emitted: EmittedEvents, texts: Sequence[bytes]) -> None:
         topic = topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
         output = DataflowOutput(delivery.dataflow, delivery.sink)
         messages = output_message(delivery.sink, run_epoch(delivery.epoch, self._run), emitted.first, texts)
-        for first, end, payload in _with_ends(messages, emitted.first + emitted.count):
+        # Each with the number of the first event of the next.
+        for (first, payload), (end, _) in pairwise(chain(messages, [(emitted.first + emitted.count, b"")])):
             births = part_of(emitted.births, first - emitted.first, end - emitted.first)
             self._collect(topic, payload, _Sent(batch, len(payload), output, births))
 
     def _publish_raw(self, batch: int, emitted: EmittedEvents, messages: pa.RecordBatch) -> None:
-        """Publish the messages of a task that publishes on topics of its own."""
-        topics_of, texts = messages.column("topic").to_pylist(), messages.column("event").to_pylist()
-        for topic, group in groupby(range(len(texts)), key=topics_of.__getitem__):
-            at = list(group)
-            own = [texts[each].encode() for each in at]
+        rows = enumerate(zip(messages.column("topic").to_pylist(), messages.column("event").to_pylist(), strict=True))
+        for topic, group in groupby(rows, key=lambda row: row[1][0]):
+            at, texts = zip(*((number, text.encode()) for number, (_, text) in group), strict=True)
             births = part_of(emitted.births, at[0], at[-1] + 1)
-            for payload in raw_messages(emitted.origin.instance, run_epoch(1, self._run), emitted.first + at[0], own):
+            for payload in raw_messages(emitted.origin.instance, run_epoch(1, self._run), emitted.first + at[0], texts):
                 self._collect(topic, payload, _Sent(batch, len(payload), DataflowOutput(), births))
                 # If it takes several messages, the first counts for all events.
                 births = ()
@@ -144,23 +140,12 @@ class JobPublisher:
         self._confirmed.append((sent, self._clock()))
 
 
-def _with_ends(messages: Iterable[tuple[int, bytes]], end: int) -> Iterator[tuple[int, int, bytes]]:
-    """Each message with the number of its first event and the number after its last."""
-    before: tuple[int, bytes] | None = None
-    for first, payload in messages:
-        if before is not None:
-            yield before[0], first, before[1]
-        before = first, payload
-    if before is not None:
-        yield before[0], end, before[1]
-
-
 def recent_output(folder: JobFolder, dataflow: str, sink: str, most: int) -> Iterator[bytes]:
     """The latest messages of an output, oldest first, with at least `most` events if there are as many.
 
     A record that cannot be read ends the search: its host may be removing it.
     """
-    store, found, events = RecordStore(folder.records), deque[list[bytes]](), 0
+    store, batches, events = RecordStore(folder.records), deque[list[bytes]](), 0
     with suppress(*DAMAGE):
         for batch in reversed(store.batches()):
             if events >= most:
@@ -174,10 +159,8 @@ def recent_output(folder: JobFolder, dataflow: str, sink: str, most: int) -> Ite
                 epoch = run_epoch(delivery.epoch, file.header.end.run)
                 for left in file.emitted(delivery.origin):
                     if left.events is not None:
-                        messages += [
-                            payload for _, payload in output_message(sink, epoch, left.first, event_texts(left.events))
-                        ]
+                        texts = event_texts(left.events)
+                        messages += [payload for _, payload in output_message(sink, epoch, left.first, texts)]
                         events += left.count
-            found.appendleft(messages)
-    for messages in found:
-        yield from messages
+            batches.appendleft(messages)
+    yield from chain.from_iterable(batches)

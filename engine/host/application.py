@@ -15,36 +15,35 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
+
+from pyspark.sql import SparkSession
 
 from bridge import LeaseTaken, Message, SpoolFull, SystemClock, Unread, topics
 from bridge.files import Lease
 from bridge.output_messages import unread_letter
-from bridge.sender import Sender, StreamTrouble
+from bridge.sender import Sender
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient, Permit, always
 from bridge.transport.probes import Watch, detect_protocol, watch_drops
 from bridge.transport.subscriptions import note_failed, passed_over
-from bridge.wire import Stream
 from engine.host.consumers import HostConsumers
 from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
 from engine.host.spools import ELSEWHERE, HostSpools
 from engine.job.pace_keeper import begin_pace_server
+from engine.job.query import HostParts
 from engine.plan_messages import RefusedPlan, read_cut, read_plan, read_question
 from engine.records.files import DAMAGE
 from engine.records.job_folder import job_folder
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
 from engine.spark.session import has_ended
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 log = logging.getLogger("braid.host")
 
@@ -64,10 +63,7 @@ class HostConnection:
         on_message: Callable[[Message], None],
         permit: Permit = always,
     ) -> None:
-        """`on_message` is called for each plan, request for a cut and question, in a thread of its own.
-
-        `permit` says whether this process may connect as this host again.
-        """
+        """`on_message` is called from another thread; `permit` says whether it may connect as this host again."""
         self._host = name
         self._address = address
         self.protocol = detect_protocol(address)
@@ -93,12 +89,18 @@ class HostConnection:
         self._sending = MqttClient(
             address,
             f"braid-{name}-out",
-            on_message=self._deliver,
-            on_connection=self._reconnected,
+            on_message=lambda message: self.sender.deliver(message),  # noqa: PLW0108 - the sender is made after it
+            on_connection=lambda: self.sender.reconnected(),  # noqa: PLW0108 - the same
             protocol=self.protocol,
             permit=permit,
         )
-        self.sender = Sender(self._sending, on_trouble=_warn_of, on_superseded=_warn_of_superseded)
+        self.sender = Sender(
+            self._sending,
+            on_trouble=lambda trouble: log.warning("topic %s: %s", trouble.topic, trouble.reason),
+            on_superseded=lambda stream, epoch: log.warning(
+                "%s of %d is forwarded in epoch %d now, so not from here", stream.port, stream.instance, epoch
+            ),
+        )
         self._thread = threading.Thread(target=self.sender.run, name="sends", daemon=True)
 
     def begin(self) -> None:
@@ -128,16 +130,14 @@ class HostConnection:
             client.stop()
 
     def publish(self, topic: str, value: Mapping[str, Any], *, retain: bool = True) -> None:
-        """Publish a value. A retained one is skipped if it is the last on its topic, any other while disconnected.
-
-        The metrics of a job are of no use later, and those of an hour without a broker are more than a client can keep.
-        """
+        """Publish a value. A retained one is skipped if it is the last on its topic, any other while disconnected."""
         payload = json.dumps(value, sort_keys=True).encode()
         if retain:
             if self._retained.get(topic) == payload:
                 return
             self._retained[topic] = payload
         elif not self._client.is_connected:
+            # It is of no use later, and the metrics of an hour are more than a client can keep.
             return
         self._client.publish(topic, payload, retain=retain)
 
@@ -172,21 +172,6 @@ class HostConnection:
         self.dropped += count
         log.error("the broker dropped %d messages that it had accepted; raise its limits on queues", count)
 
-    # Callbacks rather than the sender's own methods, because the client is made before it.
-    def _deliver(self, message: Message) -> None:
-        self.sender.deliver(message)
-
-    def _reconnected(self) -> None:
-        self.sender.reconnected()
-
-
-def _warn_of(trouble: StreamTrouble) -> None:
-    log.warning("topic %s: %s", trouble.topic, trouble.reason)
-
-
-def _warn_of_superseded(stream: Stream, epoch: int) -> None:
-    log.warning("%s of %d is forwarded in epoch %d now, so not from here", stream.port, stream.instance, epoch)
-
 
 _BEAT = 1.0
 """Seconds between two looks at everything; news is published then."""
@@ -201,12 +186,12 @@ _FETCHED_BY = 0.25
 class SparkHost:
     """One host; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and files, its broker, its session, and what it offers are eleven things
+    def __init__(  # noqa: PLR0913 - the machine gives each of its hosts what is its own
         self,
         name: str,
         root: Path,
         address: Address,
-        session: "SparkSession",
+        session: SparkSession,
         *,
         behaviours: Mapping[str, str],
         tags: Iterable[str] = (),
@@ -216,13 +201,7 @@ class SparkHost:
         copies: Copies = NO_COPIES,
         permit: Permit = always,
     ) -> None:
-        """`tags` are what the host offers to tasks that need something special, such as a GPU.
-
-        `image` is what it was made from: what that offers, managers know.
-
-        `figures` returns the CPU and the cores that its status shows, and `permit` whether it may connect again. Hosts
-        with equal `files` share them.
-        """
+        """`figures` are the CPU and the cores that its status shows. Hosts with equal `files` share them."""
         self.name = name
         self._offers = {
             "tags": sorted(set(tags)),
@@ -244,7 +223,13 @@ class SparkHost:
         self._sockets = tempfile.TemporaryDirectory(prefix="braid-")
         # At a new address each time, so that no process that an older host left behind asks this one.
         self._pace = begin_pace_server(session, Path(self._sockets.name))
-        self._connection = HostConnection(name, address, files=files, on_message=self._take_later, permit=permit)
+        self._connection = HostConnection(
+            name,
+            address,
+            files=files,
+            on_message=lambda message: self._events.put(lambda: self._take(message)),
+            permit=permit,
+        )
         self._receptions = Receptions(
             root,
             name,
@@ -256,25 +241,20 @@ class SparkHost:
             permit=permit,
         )
         self._spools = HostSpools(
-            root,
-            self._receptions,
+            root, self._receptions, clock=clock, on_growth=self._pace.note_growth, due=self._pace.due, copies=copies
+        )
+        parts = HostParts(
+            root=root,
+            session=session,
+            pace=self._pace,
+            sender=self._connection.sender,
             clock=clock,
-            on_growth=self._pace.note_growth,
-            due=self._pace.due,
+            on_record=self._follow_later,
+            owned_spool=self._spools.owned,
             copies=copies,
         )
         self._jobs = HostJobs(
-            name,
-            root,
-            session,
-            pace=self._pace,
-            sender=self._connection.sender,
-            consumers=HostConsumers(root, self._spools),
-            publisher=self._connection,
-            behaviours=behaviours,
-            clock=clock,
-            on_record=self._follow_later,
-            copies=copies,
+            name, parts, consumers=HostConsumers(root, self._spools), publisher=self._connection, behaviours=behaviours
         )
 
     def run(self) -> bool:
@@ -284,20 +264,17 @@ class SparkHost:
             self._close_pace()
             return False
         with lease:
+            self._begin()
             self._work()
         return self._jobs.stuck
 
     def _work(self) -> None:
-        self._begin()
         try:
             beat = 0.0
             while not self._stopping.is_set():
-                try:
+                with suppress(Empty):
                     self._events.get(timeout=max(0.0, beat + _BEAT - time.monotonic()))()
-                except Empty:
-                    beat = time.monotonic()
-                    self._look()
-                if time.monotonic() - beat > _BEAT:
+                if time.monotonic() - beat >= _BEAT:
                     beat = time.monotonic()
                     self._look()
         finally:
@@ -322,9 +299,9 @@ class SparkHost:
         self._events.put(self._jobs.follow_waiting)
 
     def _take_over(self) -> Lease | None:
-        """The lease of the host, once a process that had it before has ended; None if this one is stopped first.
+        """The lease of the host, once the process that it ran in before has ended; None if this one is stopped first.
 
-        One that ends would take connections and spools from this one, which share their names.
+        Else that one would take connections and spools from this one, which share their names.
         """
         waits = False
         while not self._stopping.is_set():
@@ -358,9 +335,6 @@ class SparkHost:
     def _close_pace(self) -> None:
         self._pace.close()
         self._sockets.cleanup()
-
-    def _take_later(self, message: Message) -> None:
-        self._events.put(lambda: self._take(message))
 
     def _follow_later(self, job: str) -> None:
         """Follow a job's records, because a batch was recorded."""

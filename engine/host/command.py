@@ -14,7 +14,7 @@ import typer
 from bridge.broker import BrokerDown, start_broker
 from bridge.machine import allow_many_descriptors
 from bridge.transport.address import Address
-from engine.host.keeper import CopyAddress, HostKeeper
+from engine.host.keeper import CopyAddress, HostKeeper, MachineOptions
 from engine.log_lines import begin_log, named, problem
 from engine.replicas.store_copy import request_restoration
 from engine.replicas.store_objects import StoreObjects
@@ -44,8 +44,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
         list[str] | None, typer.Option(help="An offer to tasks that need it, such as gpu; may be given again.")
     ] = None,
     image: Annotated[
-        str,
-        typer.Option(help="The registered image that it was made from; it offers the tags of that, too."),
+        str, typer.Option(help="The registered image that it was made from; it offers the tags of that, too.")
     ] = "",
     zone: Annotated[
         str, typer.Option(help="The failure zone: machines of one zone may be lost together, so copies go to others.")
@@ -99,8 +98,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     ] = "",
     *,
     restore: Annotated[
-        bool,
-        typer.Option("--restore", help="Begin on an empty folder, with the host's files from the store."),
+        bool, typer.Option("--restore", help="Begin on an empty folder, with the host's files from the store.")
     ] = False,
     accept_loss: Annotated[
         bool,
@@ -119,37 +117,34 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stopped.set())
     with ExitStack() as stack:
+        code = "no-copies"
         try:
             copies = CopyAddress.parse(
                 copies_at, copies_listen, certificate=copies_certificate, key=copies_key, authority=copies_ca
             )
             if copies is not None:
                 copies.check()
-        except ValueError as error:
-            raise _refused("no-copies", error, as_json=as_json) from None
-        try:
+            code = "no-store"
             stored = look_at_store(name, root, store, restore=restore, accept_loss=accept_loss)
-        except ValueError as error:
-            raise _refused("no-store", error, as_json=as_json) from None
-        try:
+            code = "no-broker"
             address = Address.parse(broker) if broker else _own_broker(root, stack)
         except (ValueError, BrokerDown) as error:
-            raise _refused("no-broker", error, as_json=as_json) from None
-        keeper = stack.enter_context(
-            HostKeeper(
-                name,
-                root,
-                address,
-                master=master,
-                tags=tag or (),
-                image=image,
-                zone=zone,
-                hosts=hosts,
-                copies=copies,
-                common=common,
-                store=store,
-            )
+            if as_json:
+                log.error("%s", error, extra=problem(code, error))  # noqa: TRY400 - the message says all
+            else:
+                sys.stderr.write(f"{error}\n")
+            raise typer.Exit(_REFUSED) from None
+        options = MachineOptions(
+            master=master,
+            tags=tuple(tag or ()),
+            image=image,
+            zone=zone,
+            hosts=hosts,
+            copies=copies,
+            common=common.absolute() if common else None,
+            store=store,
         )
+        keeper = stack.enter_context(HostKeeper(name, root, address, options))
         line = f"host {name} runs over {address}, and writes to {keeper.log_path}; stop it with Ctrl-C"
         if as_json:
             log.info(line, extra=named("runs", host=name, broker=str(address), log=str(keeper.log_path)))
@@ -174,14 +169,6 @@ def look_at_store(name: str, root: Path, url: str, *, restore: bool, accept_loss
         raise ValueError("--accept-loss is for --restore; give both or none")
     StoreObjects(url, name)
     return request_restoration(root, name, url, accepts_loss=accept_loss) if restore else ""
-
-
-def _refused(code: str, error: Exception, *, as_json: bool) -> typer.Exit:
-    if as_json:
-        log.error("%s", error, extra=problem(code, error))
-    else:
-        sys.stderr.write(f"{error}\n")
-    return typer.Exit(_REFUSED)
 
 
 def _own_broker(root: Path, stack: ExitStack) -> Address:

@@ -14,12 +14,11 @@ removed dataflows leave behind.
 
 import logging
 import shutil
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote, unquote
 
 from bridge import FolderReader, Lease, LeaseTaken, Spool, commit, consumers, leave, position_since, unread_since
@@ -27,6 +26,7 @@ from bridge.files import make_folder, sync_folder
 from bridge.spools.log import LOG, log_files
 from bridge.spools.spool import SpoolState
 from engine.host.spools import HostSpools
+from engine.job.health import JobHealth
 from engine.job.plan_log import returning
 from engine.job.query import SparkJob
 from engine.log_lines import about
@@ -39,13 +39,6 @@ HELD_UP = 60.0
 """Seconds for which it has to be so."""
 _FARTHER = 2
 """How much farther behind it has to be than any other reader."""
-
-
-class Stoppable(Protocol):
-    """The health of a job, as far as it can be stopped for its slowness."""
-
-    def stop_costliest(self, stream: str, now: float) -> None:
-        """Fail the instance that takes most of those that a stream reaches."""
 
 
 def holding_up(end: int, positions: Mapping[str, int]) -> str | None:
@@ -63,35 +56,20 @@ def holding_up(end: int, positions: Mapping[str, int]) -> str | None:
 class SlowReaders:
     """The slow readers of the streams of one host; looked for at its beats."""
 
-    def __init__(
-        self,
-        full: Callable[[], Mapping[str, int]],
-        positions: Callable[[str], Mapping[str, int]],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, full: Callable[[], Mapping[str, int]], positions: Callable[[str], Mapping[str, int]]) -> None:
         """`full` gives the end of each full spool, `positions` those of the consumers of a stream."""
         self._full = full
         self._positions = positions
-        self._clock = clock
         self._since: dict[tuple[str, str], float] = {}
 
-    def found(self) -> dict[str, str]:
-        """The jobs that have held up a stream for long enough, with the streams; each counts anew from then on."""
-        now = self._clock()
-        holding = {
-            (job, stream)
-            for stream, end in self._full().items()
-            if (job := holding_up(end, self._positions(stream))) is not None
-        }
-        self._since = {each: self._since.get(each, now) for each in holding}
-        due = {each for each, since in self._since.items() if now - since >= HELD_UP}
-        for each in due:
-            del self._since[each]
-        return dict(sorted(due))
-
-    def stop(self, jobs: Mapping[str, Stoppable], now: float) -> None:
-        """Have those of a host's jobs fail their costliest tasks, each with the reason."""
-        for job, stream in self.found().items():
+    def stop(self, jobs: Mapping[str, JobHealth], now: float) -> None:
+        """Have those of a host's jobs that have held up a stream for long enough fail their costliest tasks."""
+        ends = self._full().items()
+        holding = {(job, stream) for stream, end in ends if (job := holding_up(end, self._positions(stream)))}
+        self._since = {held_up: self._since.get(held_up, now) for held_up in holding}
+        for job, stream in sorted(held_up for held_up, since in self._since.items() if now - since >= HELD_UP):
+            # It counts anew from now on.
+            del self._since[job, stream]
             if job in jobs:
                 jobs[job].stop_costliest(stream, now)
 
@@ -107,7 +85,7 @@ class HostConsumers:
         self.spools = spools
         self._read: dict[str, frozenset[str]] = {}
         self._passed: dict[tuple[str, str], int] = {}
-        self.slow = SlowReaders(self._full, self._positions)
+        self.slow = SlowReaders(self._full, lambda stream: consumers(spool_folder(root, stream)))
 
     def rejoin(self, job: SparkJob) -> None:
         """Have all streams of a job supplied before it runs again; pass over events that were removed meanwhile."""
@@ -140,9 +118,10 @@ class HostConsumers:
         return starts
 
     def unjoin(self, job: SparkJob, streams: frozenset[str]) -> None:
-        """Leave streams at once that no batch has read."""
+        """Leave streams at once that no batch reads."""
         for stream in streams:
             leave(spool_folder(self._root, stream), job.name)
+            self._passed.pop((job.name, stream), None)
             self.spools.drop(job.name, stream)
 
     def tidy(self, job: SparkJob) -> None:
@@ -154,10 +133,7 @@ class HostConsumers:
                 if stream in streams and self._passed.get((job.name, stream)) != position:
                     commit(spool_folder(self._root, stream), job.name, position)
                     self._passed[job.name, stream] = position
-        for stream in self._read.get(job.name, frozenset()) - streams:
-            leave(spool_folder(self._root, stream), job.name)
-            self._passed.pop((job.name, stream), None)
-            self.spools.drop(job.name, stream)
+        self.unjoin(job, self._read.get(job.name, frozenset()) - streams)
         self._read[job.name] = streams
 
     def forget(self, job: SparkJob) -> None:
@@ -174,14 +150,11 @@ class HostConsumers:
         full = [stream for stream, state in self.spools.states().items() if state == SpoolState.FULL]
         return {stream: end for stream in full if (end := self.spools.end(stream)) is not None}
 
-    def _positions(self, stream: str) -> dict[str, int]:
-        return consumers(spool_folder(self._root, stream))
-
     def _end(self, job: SparkJob, stream: str) -> int:
         # A spool of another host was looked at by the job a moment ago, unless the job has just begun.
-        for found in (self.spools.end(stream), job.spools.end(stream)):
-            if found is not None:
-                return found
+        for end in (self.spools.end(stream), job.spools.end(stream)):
+            if end is not None:
+                return end
         log = spool_folder(self._root, stream) / LOG
         return next((file.end for file in reversed(log_files(log))), 0) if log.is_dir() else 0
 
@@ -261,7 +234,7 @@ def sweep(root: Path, host: str, *, stay: Collection[str], now: float) -> None:
     for folder in islice(old, _MOST):
         with about(job=unquote(folder.path.name)):
             _each(folder.path, partial(_take_away, folder, swept, now))
-    spools = (path for path in sorted((root / "spools").glob("*/")) if _is_unread(path, now) and _has_events(path))
+    spools = (path for path in sorted((root / "spools").glob("*/")) if _is_unread(path, now))
     for path in islice(spools, _MOST):
         _each(path, partial(_empty, path))
     _remove(swept)
@@ -284,11 +257,7 @@ def _is_old(folder: JobFolder, now: float) -> bool:
 
 def _is_unread(spool: Path, now: float) -> bool:
     since = unread_since(spool)
-    return since is not None and since < now - KEEPING
-
-
-def _has_events(spool: Path) -> bool:
-    return any((spool / LOG).glob("0*"))
+    return since is not None and since < now - KEEPING and any((spool / LOG).glob("0*"))
 
 
 def _take_away(folder: JobFolder, swept: Path, now: float) -> None:
@@ -303,11 +272,8 @@ def _take_away(folder: JobFolder, swept: Path, now: float) -> None:
 
 
 def _empty(spool: Path) -> None:
-    owned = Spool(spool, most_bytes=1)
-    try:
+    with closing(Spool(spool, most_bytes=1)) as owned:
         owned.prune()
-    finally:
-        owned.close()
 
 
 def _remove(swept: Path) -> None:

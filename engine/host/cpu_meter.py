@@ -8,7 +8,7 @@ Managers import the names of the roles, so this imports no Spark.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -40,15 +40,12 @@ Tree: TypeAlias = Mapping[Key, ProcessCpu]
 
 def look(root: psutil.Process, part: str, part_of: PartOf) -> Tree:
     """The CPU time of a process, whose role is given, and of all processes below it."""
-    return dict(_looked(root, part, part_of))
-
-
-def _looked(root: psutil.Process, part: str, part_of: PartOf) -> Iterator[tuple[Key, ProcessCpu]]:
+    tree: dict[Key, ProcessCpu] = {}
     below: dict[int, list[psutil.Process]] = {}
     # Workers live in their own process groups, so only the tree shows to which host they belong.
-    for each in root.children(recursive=True):
+    for process in root.children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            below.setdefault(each.ppid(), []).append(each)
+            below.setdefault(process.ppid(), []).append(process)
     waiting: list[tuple[psutil.Process, Key | None, str]] = [(root, None, part)]
     while waiting:
         process, parent, role = waiting.pop()
@@ -60,10 +57,11 @@ def _looked(root: psutil.Process, part: str, part_of: PartOf) -> Iterator[tuple[
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
             own, reaped = times.user + times.system, times.children_user + times.children_system
-            yield key, ProcessCpu(part=role, parent=parent, own=own, reaped=reaped)
+            tree[key] = ProcessCpu(part=role, parent=parent, own=own, reaped=reaped)
         for child in below.get(process.pid, ()):
             with suppress(psutil.NoSuchProcess):
                 waiting.append((child, key, part_of(child, process, role)))
+    return tree
 
 
 def spent_between(begun: Tree, ended: Tree) -> Mapping[str, float]:

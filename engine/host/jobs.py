@@ -3,9 +3,8 @@
 Damage to the files of one job is reported in its status, and hurts no other. A job that cannot be started because of it
 counts as died, and is retried after a while like a job whose query died.
 
-In order: the folders below the root of which some belong to jobs of this host, the status and the metrics of a job, the
-admission of a plan, and `HostJobs`. A status is retained; the maker of plans finds in it what to await before the next.
-A plan that this host cannot run is refused, and leaves nothing behind.
+A status is retained; the maker of plans finds in it what to await before the next. A plan that this host cannot run is
+refused, and leaves nothing behind.
 """
 
 import logging
@@ -13,17 +12,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote
 
-from bridge import Clock, LeaseTaken, topics
+from bridge import LeaseTaken, topics
 from engine.behaviour import place_of
-from engine.delivery.forwarder import StreamSender
 from engine.host.consumers import HostConsumers, cut_streams, sweep
 from engine.job.lifecycle import JobState
-from engine.job.pace_keeper import PaceServer
-from engine.job.query import SparkJob
+from engine.job.query import HostParts, SparkJob
 from engine.kernel.worker import NoCut, check_imports
 from engine.log_lines import about
 from engine.plan import Plan
@@ -32,10 +28,6 @@ from engine.records.files import DAMAGE, Header
 from engine.records.job_folder import JobFolder, job_folder
 from engine.records.record import InstanceMeter
 from engine.records.store import RecordStore
-from engine.replicas.copies import NO_COPIES, Copies
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class HostPublisher(Protocol):
@@ -51,60 +43,18 @@ class HostPublisher(Protocol):
 log = logging.getLogger("braid.host")
 
 
-class HostFolders:
-    """The job folders below a root, of which some belong to jobs of this host."""
-
-    def __init__(self, root: Path, host: str) -> None:
-        self._root = root
-        self._host = host
-
-    def all(self) -> list[JobFolder]:
-        """The folders of all hosts' jobs."""
-        return [JobFolder(path) for path in sorted((self._root / "jobs").glob("*"))]
-
-    def of_host(self) -> Iterator[tuple[JobFolder, list[Plan]]]:
-        """The folders of this host's jobs, with their plans; a damaged one is logged and passed over."""
-        for folder in self.all():
-            plans: list[Plan] = []
-            try:
-                plans = self.plans(folder)
-            except DAMAGE as error:
-                log_damage(job_name(folder), error)
-            if plans:
-                yield folder, plans
-
-    def plans(self, folder: JobFolder) -> list[Plan]:
-        """The plans of a job of this host; none if it is another's."""
-        plans = [entry.plan for entry in folder.entries(1)]
-        return plans if plans and plans[-1].host == self._host else []
-
-    def needed_streams(self) -> frozenset[str] | None:
-        """The streams that jobs of any host may still read; None if some folder is damaged."""
-        try:
-            return frozenset(stream for folder in self.all() for stream in _needed_streams(folder))
-        except DAMAGE as error:
-            log.warning("what the broker keeps for streams that nobody reads stays there: %s", error)
-            return None
-
-
-def job_name(folder: JobFolder) -> str:
-    """The name of the job that a folder belongs to."""
+def _job_name(folder: JobFolder) -> str:
     return unquote(folder.path.name)
 
 
-def log_damage(job: str, error: Exception) -> None:
+def _log_damage(job: str, error: Exception) -> None:
     """Log that files of a job are damaged, without a traceback: the error says where, and what to do."""
     with about(job=job):
         log.error("job %s: %s", job, error)
 
 
-def _needed_streams(folder: JobFolder) -> frozenset[str]:
-    plans = () if folder.is_stopped() else [entry.plan for entry in folder.entries(1)]
-    return frozenset(stream for plan in plans for stream in plan.streams) | cut_streams(folder)
-
-
 def job_status(job: SparkJob, host: str) -> dict[str, Any]:
-    """The status of a job: the maker of its plans finds in it which one runs, and what to await before the next."""
+    """The status of a job."""
     latest = job.plans.plan
     status: dict[str, Any] = {
         "job": job.name,
@@ -159,10 +109,7 @@ def stopped_status(folder: JobFolder, plan: Plan) -> dict[str, Any]:
 
 
 def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str, Any]:
-    """The work of a job and its instances since it was started here, and its lag.
-
-    `ends` are the ends of the spools that it reads.
-    """
+    """The work of a job since it was started here, and its lag behind the ends of the spools that it reads."""
     if job.follower is None:
         none: dict[str, Any] = {"instances": {}, "streams": {}, "left": 0, "batch_seconds": {}}
         return none | {"batch": -1, "run": 0, "age": 0.0, "latency_seconds": {}, "outputs": {}}
@@ -184,7 +131,7 @@ def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str,
             for stream, lag in lags.items()
         },
         "left": so_far.left,
-        "batch_seconds": job.batch_times.percentiles(),
+        "batch_seconds": job.keeper.times.percentiles() if job.keeper else {},
         "latency_seconds": latencies.all,
         "outputs": latencies.outputs,
     }
@@ -193,57 +140,6 @@ def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str,
 def _metered(meter: InstanceMeter) -> dict[str, int]:
     # Written out, because it is called for every instance at every beat, and `asdict` copies what cannot change.
     return {"cpu_ns": meter.cpu_ns, "taken": meter.taken, "emitted": meter.emitted, "dead": meter.dead}
-
-
-class PlanAdmission:
-    """Admits plans to the jobs of one host; called from its main thread."""
-
-    def __init__(
-        self, host: str, root: Path, consumers: HostConsumers, behaviours: Mapping[str, str], copies: Copies
-    ) -> None:
-        """`behaviours` are the implementations that are installed here, by their task types."""
-        self._host = host
-        self._root = root
-        self._consumers = consumers
-        self._behaviours = behaviours
-        self._copies = copies
-
-    def admit(self, job: SparkJob, plan: Plan) -> None:
-        """Log a plan that is newer than the job's latest, and have its streams supplied."""
-        before = job.streams()
-        try:
-            behaviours = self._behaviours_of(plan)
-            self._check_imports(job, plan)
-            job.log(plan, self._consumers.join(job, plan), behaviours)
-        except BaseException:
-            self._consumers.unjoin(job, plan.streams - before)
-            raise
-        # Others act upon it as soon as the job reports it: it began to read each stream where its entry says.
-        self._copies.settle()
-
-    def _check_imports(self, job: SparkJob, plan: Plan) -> None:
-        wanted = [each for each in plan.imports if each.job != job.name]
-        if wanted != list(plan.imports):
-            # Only the records say which instances left a moment ago.
-            if job.follower is not None:
-                job.follower.follow()
-            here = {instance for entry in job.plans.in_effect() for instance in entry.plan.instances}
-            wanted += [each for each in plan.imports if each.job == job.name and each.instance not in here]
-        try:
-            check_imports(self._root, wanted)
-        except NoCut as error:
-            raise RefusedPlan(f"{error}; take the cut first") from error
-
-    def _behaviours_of(self, plan: Plan) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for name in sorted({slot.type for slot in plan.slots}):
-            place = place_of(name, self._behaviours)
-            if place is None:
-                raise RefusedPlan(
-                    f"host {self._host!r} has no implementation of the task type {name!r}; install it there"
-                )
-            found[name] = place
-        return found
 
 
 _ENDING = {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}
@@ -255,40 +151,20 @@ SWEEP_SECONDS = 600.0
 class HostJobs:
     """The jobs of one host; called from its main thread."""
 
-    def __init__(  # noqa: PLR0913 - the host, what its jobs run on, and what they publish with are eleven things
+    def __init__(
         self,
         host: str,
-        root: Path,
-        session: "SparkSession",
+        parts: HostParts,
         *,
-        pace: PaceServer,
-        sender: StreamSender,
         consumers: HostConsumers,
         publisher: HostPublisher,
         behaviours: Mapping[str, str],
-        clock: Clock,
-        on_record: Callable[[str], None],
-        copies: Copies = NO_COPIES,
     ) -> None:
-        """`on_record` is called with the name of a job that has recorded a batch, from any thread."""
         self._host = host
-        self._root = root
-        self._new_job = partial(
-            SparkJob,
-            root=root,
-            session=session,
-            pace=pace,
-            sender=sender,
-            clock=clock,
-            on_record=on_record,
-            owned_spool=consumers.spools.owned,
-            copies=copies,
-        )
-        self._folders = HostFolders(root, host)
-        self._admission = PlanAdmission(host, root, consumers, behaviours, copies)
+        self._parts = parts
         self._consumers = consumers
         self._publisher = publisher
-        self._clock = clock
+        self._behaviours = behaviours
         self._jobs: dict[str, SparkJob] = {}
         self._later: dict[str, Plan] = {}
         """Plans of jobs that are still ending, here or on another host, or that cannot be started for now."""
@@ -305,30 +181,60 @@ class HostJobs:
         return any(job.state is JobState.STUCK for job in self._jobs.values())
 
     def resume(self) -> frozenset[str] | None:
-        """Run the jobs again that ran when the host ended, however it ended.
-
-        Returns the streams that jobs may still read; None if that is unknown, because some files are damaged.
-        """
-        for folder, plans in self._folders.of_host():
+        """Run the jobs again that ran when the host ended; the streams that jobs may still read, None if unknown."""
+        for folder, plans in self._folders_of_host():
             if not folder.is_stopped():
                 self.attempt(plans[-1].job, partial(self._run, plans[-1]))
         # Jobs that do not run here any more must not hold up a spool.
-        for folder, plans in self._folders.of_host():
+        for folder, plans in self._folders_of_host():
             if folder.is_stopped():
                 self.attempt(plans[-1].job, partial(self._consumers.leave, folder, plans))
-        return self._folders.needed_streams()
+        return self._needed_streams()
+
+    def _folders(self) -> list[JobFolder]:
+        """The folders of all hosts' jobs."""
+        return [JobFolder(path) for path in sorted((self._parts.root / "jobs").glob("*"))]
+
+    def _folders_of_host(self) -> Iterator[tuple[JobFolder, list[Plan]]]:
+        """The folders of this host's jobs, with their plans; a damaged one is logged and passed over."""
+        for folder in self._folders():
+            plans: list[Plan] = []
+            try:
+                plans = self._plans_in(folder)
+            except DAMAGE as error:
+                _log_damage(_job_name(folder), error)
+            if plans:
+                yield folder, plans
+
+    def _plans_in(self, folder: JobFolder) -> list[Plan]:
+        """The plans of a job of this host; none if it is another's."""
+        plans = [entry.plan for entry in folder.entries(1)]
+        return plans if plans and plans[-1].host == self._host else []
+
+    def _needed_streams(self) -> frozenset[str] | None:
+        """The streams that jobs of any host may still read; None if some folder is damaged."""
+        needed = set[str]()
+        try:
+            for folder in self._folders():
+                needed |= cut_streams(folder)
+                for entry in () if folder.is_stopped() else folder.entries(1):
+                    needed |= entry.plan.streams
+        except DAMAGE as error:
+            log.warning("what the broker keeps for streams that nobody reads stays there: %s", error)
+            return None
+        return frozenset(needed)
 
     def release(self, cut: str) -> None:
         """Keep the states of a cut no longer, and have no job wait for it."""
-        for folder in self._folders.all():
-            self.attempt(job_name(folder), partial(self._release, folder, cut))
+        for folder in self._folders():
+            self.attempt(_job_name(folder), partial(self._release, folder, cut))
         for job in self._jobs.values():
             if job.keeper is not None:
                 job.keeper.pass_over(cut)
 
     def _release(self, folder: JobFolder, cut: str) -> None:
-        is_over = folder.cuts.release(cut) and job_name(folder) not in self._jobs and folder.is_stopped()
-        if is_over and (plans := self._folders.plans(folder)):
+        is_over = folder.cuts.release(cut) and _job_name(folder) not in self._jobs and folder.is_stopped()
+        if is_over and (plans := self._plans_in(folder)):
             self._consumers.leave(folder, plans)
 
     def attempt(self, job: str, act: Callable[[], None]) -> None:
@@ -348,8 +254,11 @@ class HostJobs:
         elif (running := self._jobs.get(job)) is not None:
             running.folder.mark_stopped()
             running.stop()
-        elif plan is None:
-            self._publish_stopped(job)
+        elif plan is None and (
+            (folder := job_folder(self._parts.root, job)).is_stopped() and (plans := self._plans_in(folder))
+        ):
+            # It was stopped long ago, and the manager asks for its end again.
+            self._publisher.publish(topics.job(job, "status"), stopped_status(folder, plans[-1]))
 
     def follow_records(self, name: str) -> None:
         """Follow a job's new records, and publish its status if they change it."""
@@ -357,10 +266,10 @@ class HostJobs:
         if job is None or job.follower is None:
             return
         entry = job.follower.so_far.entry
-        found: Sequence[Header] = ()
+        followed: Sequence[Header] = ()
         with self._troubles(job):
-            found = job.follower.follow()
-        if any(header.cuts for header in found) or job.follower.so_far.entry != entry:
+            followed = job.follower.follow()
+        if any(header.cuts for header in followed) or job.follower.so_far.entry != entry:
             self._publish_status(job)
 
     def follow_waiting(self) -> None:
@@ -375,10 +284,13 @@ class HostJobs:
             self._look_after(job)
         for name, plan in list(self._later.items()):
             self.attempt(name, partial(self._run, plan))
-        self._consumers.slow.stop({name: job.health for name, job in self._jobs.items()}, self._clock.passed())
+        self._consumers.slow.stop({name: job.health for name, job in self._jobs.items()}, self._parts.clock.passed())
         if time.monotonic() - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = time.monotonic()
-            self._sweep()
+            try:
+                sweep(self._parts.root, self._host, stay={*self._jobs, *self._later}, now=self._parts.clock.now())
+            except OSError as error:
+                log.warning("what is left of jobs that were stopped long ago stays for now: %s", error)
 
     def end(self) -> None:
         """Stop all jobs, and wait until they have stopped."""
@@ -405,10 +317,11 @@ class HostJobs:
                 job.follower.tidy()
         with self._troubles(job):
             self._consumers.tidy(job)
-            job.forget_plans()
+            # The streams that only those plans read are left by now.
+            job.plans.forget(job.follower.oldest_recorded_entry() if job.follower else 0)
             over = job.is_over()
         with self._troubles(job):
-            metrics = job_metrics(job, self._consumers.ends(job), self._clock.now())
+            metrics = job_metrics(job, self._consumers.ends(job), self._parts.clock.now())
             self._publisher.publish(topics.job(job.name, "metrics"), metrics, retain=False)
         self._publish_status(job)
         if over:
@@ -416,16 +329,10 @@ class HostJobs:
             del self._jobs[job.name]
             self._consumers.forget(job)
 
-    def _sweep(self) -> None:
-        try:
-            sweep(self._root, self._host, stay={*self._jobs, *self._later}, now=self._clock.now())
-        except OSError as error:
-            log.warning("what is left of jobs that were stopped long ago stays for now: %s", error)
-
     def _run(self, plan: Plan) -> None:
         """Have a job run a plan, and start it if it does not run yet."""
         job = self._jobs.get(plan.job)
-        if job is not None and (job.state in _ENDING or not job.is_started):
+        if job is not None and (job.state in _ENDING or job.follower is None):
             # It is taken up once the job has ended, or with its next start.
             self._later[plan.job] = plan
             return
@@ -440,13 +347,13 @@ class HostJobs:
                 raise
             self._jobs[plan.job] = job
         elif job.plans.is_new(plan):
-            self._admission.admit(job, plan)
+            self._admit(job, plan)
         self._publish_status(job)
 
     def _make(self, plan: Plan) -> SparkJob | None:
         """Make the job of a plan; if that fails, the plan is tried later."""
         try:
-            job = self._new_job(plan.job)
+            job = SparkJob(plan.job, self._parts)
         except LeaseTaken as error:
             if plan.job not in self._later:
                 with about(job=plan.job):
@@ -456,7 +363,7 @@ class HostJobs:
         except DAMAGE as error:
             # There is no job yet that could report it.
             if plan.job not in self._later:
-                log_damage(plan.job, error)
+                _log_damage(plan.job, error)
             self._later[plan.job] = plan
             status = {"job": plan.job, "host": self._host, "state": JobState.DIED, "trouble": str(error)}
             self._publisher.publish(topics.job(plan.job, "status"), {**status, "version": 0, "term": 0})
@@ -469,16 +376,50 @@ class HostJobs:
         try:
             self._consumers.rejoin(job)
             if plan is not None and job.plans.is_new(plan):
-                self._admission.admit(job, plan)
+                self._admit(job, plan)
             job.folder.mark_running()
             job.start()
         except DAMAGE as error:
-            log_damage(job.name, error)
+            _log_damage(job.name, error)
             job.fail(str(error))
             if plan is not None:
                 self._later[job.name] = plan
         else:
             self._later.pop(job.name, None)
+
+    def _admit(self, job: SparkJob, plan: Plan) -> None:
+        """Log a plan that is newer than the job's latest, and have its streams supplied."""
+        before = job.streams()
+        try:
+            behaviours = self._behaviours_of(plan)
+            self._check_imports(job, plan)
+            job.log(plan, self._consumers.join(job, plan), behaviours)
+        except BaseException:
+            self._consumers.unjoin(job, plan.streams - before)
+            raise
+        # Others act upon it as soon as the job reports it: it began to read each stream where its entry says.
+        self._parts.copies.settle()
+
+    def _check_imports(self, job: SparkJob, plan: Plan) -> None:
+        wanted = [state for state in plan.imports if state.job != job.name]
+        if wanted != list(plan.imports):
+            # Only the records say which instances left a moment ago.
+            if job.follower is not None:
+                job.follower.follow()
+            here = {instance for entry in job.plans.in_effect() for instance in entry.plan.instances}
+            wanted += [state for state in plan.imports if state.job == job.name and state.instance not in here]
+        try:
+            check_imports(self._parts.root, wanted)
+        except NoCut as error:
+            raise RefusedPlan(f"{error}; take the cut first") from error
+
+    def _behaviours_of(self, plan: Plan) -> dict[str, str]:
+        places = {name: place_of(name, self._behaviours) for name in sorted({slot.type for slot in plan.slots})}
+        if missing := [name for name, place in places.items() if place is None]:
+            raise RefusedPlan(
+                f"host {self._host!r} has no implementation of the task type {missing[0]!r}; install it there"
+            )
+        return {name: place for name, place in places.items() if place is not None}
 
     def _start_again(self, job: SparkJob) -> None:
         try:
@@ -498,14 +439,8 @@ class HostJobs:
             yield
         except DAMAGE as error:
             if job.trouble != str(error):
-                log_damage(job.name, error)
+                _log_damage(job.name, error)
             job.trouble = str(error)
-
-    def _publish_stopped(self, name: str) -> None:
-        """Publish once more that a job was stopped long ago, because the manager asks for its end again."""
-        folder = job_folder(self._root, name)
-        if folder.is_stopped() and (plans := self._folders.plans(folder)):
-            self._publisher.publish(topics.job(name, "status"), stopped_status(folder, plans[-1]))
 
     def _publish_status(self, job: SparkJob) -> None:
         self._publisher.publish(topics.job(job.name, "status"), job_status(job, self._host))

@@ -1,8 +1,5 @@
 """The keeper of a host: runs its process, and starts it again whenever it dies.
 
-What the options of a machine say about copies goes through it: a `CopyAddress` is where the machine takes copies of
-other machines' hosts, with the files for TLS. The command reads it, and the keeper passes it on to the process.
-
 The processes that a dead host left are killed before the next one starts: an old JVM must not work beside a new one.
 """
 
@@ -11,13 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+import msgspec
 import psutil
 
 from bridge.machine import BackOff
@@ -27,14 +24,13 @@ from engine.replicas.channel import CopyTls, TlsFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyAddress:
-    """What the options of a machine say about copies."""
+    """Where a machine takes copies of other machines' hosts, with its files for TLS."""
 
     host: str
     port: int
     forwarded_to: tuple[str, int] | None = None
     """Where it listens, if that is elsewhere than where others connect."""
     files: TlsFiles | None = None
-    """Its certificate; None if it speaks without TLS."""
 
     @classmethod
     def parse(
@@ -73,16 +69,6 @@ class CopyAddress:
         """Where it listens."""
         return self.forwarded_to or (self.host, self.port)
 
-    def options(self) -> Iterator[str]:
-        """The options again."""
-        yield f"--copies-at={self.host}:{self.port}"
-        if self.forwarded_to is not None:
-            yield "--copies-listen={}:{}".format(*self.forwarded_to)
-        if self.files is not None:
-            yield f"--copies-certificate={self.files.certificate}"
-            yield f"--copies-key={self.files.key}"
-            yield f"--copies-ca={self.files.authority}"
-
     def tls(self) -> CopyTls | None:
         """The TLS of these files; raises UnfitCertificate."""
         return None if self.files is None else CopyTls(self.files)
@@ -100,6 +86,32 @@ def _parsed(option: str, at: str) -> tuple[str, int]:
     return host, int(port)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineOptions:
+    """The options of a machine. The command reads them, and the keeper passes them on to the process, as JSON."""
+
+    master: str | None = None
+    tags: tuple[str, ...] = ()
+    image: str = ""
+    zone: str = ""
+    hosts: int = 1
+    """How many hosts of its own it has."""
+    copies: CopyAddress | None = None
+    """None if it keeps no copies for others."""
+    common: Path | None = None
+    """A folder that all machines reach, with published code and secrets; the root if none is given."""
+    store: str = ""
+
+    def written(self) -> bytes:
+        """As JSON."""
+        return msgspec.json.encode(self, enc_hook=str)
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Self:
+        """The options that were written."""
+        return msgspec.json.decode(text, type=cls, dec_hook=lambda kind, value: kind(value))
+
+
 _BACK_OFF = BackOff((1.0, 2.0, 5.0, 15.0))
 """Seconds before a process that died soon is started again; one that had run for a while is started at once."""
 _A_WHILE = 60.0
@@ -108,43 +120,26 @@ _LOOK_SECONDS, _SELDOM_SECONDS = 0.5, 5.0
 log = logging.getLogger("braid.keeper")
 
 
-class HostKeeper:
+NO_OPTIONS = MachineOptions()
+
+
+class HostKeeper(AbstractContextManager["HostKeeper"]):
     """Keeps one host running until it is stopped."""
 
-    def __init__(  # noqa: PLR0913 - the machine's name, folder, broker, master, what it offers, where, what it stores and its environment are twelve things
+    def __init__(
         self,
         name: str,
         root: Path,
         address: Address,
+        options: MachineOptions = NO_OPTIONS,
         *,
-        master: str | None = None,
-        tags: Iterable[str] = (),
-        image: str = "",
-        zone: str = "",
-        hosts: int = 1,
-        copies: CopyAddress | None = None,
-        common: Path | None = None,
-        store: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`hosts` is how many hosts of its own the machine has.
-
-        `copies` is where the machine keeps copies for others; None if it keeps none. `store` is a store's URL.
-
-        `common` is a folder that all machines reach, with published code and secrets; the root if none is given.
-        """
         self.deaths = 0
         self._name = name
         self._root = root
-        self._address = address
-        self._master = master
-        self._tags = tuple(tags)
-        self._image = image
-        self._zone = zone
-        self._hosts = hosts
-        self._copies = copies
-        self._common = common
-        self._store = store
+        # The broker's URL may hold a password, and every user of the machine can read the arguments.
+        self._input = address.url.encode() + b"\n" + options.written() + b"\n"
         self._environment = environment
         self._stopping = threading.Event()
         self._tree: set[psutil.Process] = set()
@@ -177,32 +172,13 @@ class HostKeeper:
         self._close_input()
         self._clear()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def _start(self) -> "subprocess.Popen[bytes]":
         with self.log_path.open("ab") as output:
             process = subprocess.Popen(  # noqa: S603 - our own module, with arguments that no shell reads
-                [
-                    sys.executable,
-                    "-m",
-                    "engine.machines.process",
-                    self._name,
-                    str(self._root),
-                    *([self._master] if self._master else []),
-                    *(f"--tag={tag}" for tag in self._tags),
-                    *([f"--image={self._image}"] if self._image else []),
-                    *([f"--zone={self._zone}"] if self._zone else []),
-                    *([f"--hosts={self._hosts}"] if self._hosts > 1 else []),
-                    *(self._copies.options() if self._copies else ()),
-                    *([f"--store={self._store}"] if self._store else []),
-                    *([f"--common={self._common}"] if self._common else []),
-                ],
+                [sys.executable, "-m", "engine.machines.process", self._name, str(self._root)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -211,7 +187,7 @@ class HostKeeper:
         # If it has died already, the keeping thread finds out.
         with suppress(BrokenPipeError):
             if process.stdin is not None:
-                process.stdin.write(self._address.url.encode() + b"\n")
+                process.stdin.write(self._input)
                 # Left open: the host ends when its input does, which is when its keeper is gone.
                 process.stdin.flush()
         return process
@@ -247,7 +223,6 @@ class HostKeeper:
         return process.returncode
 
     def _close_input(self) -> None:
-        """Close the input of a process that has ended."""
         with suppress(BrokenPipeError):
             if self._process.stdin is not None:
                 self._process.stdin.close()

@@ -20,17 +20,7 @@ from zlib import crc32
 
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import (
-    Clock,
-    Counts,
-    Message,
-    NotConnected,
-    Receiver,
-    ReceiverThread,
-    SpoolFeed,
-    Unread,
-    topics,
-)
+from bridge import Clock, Counts, Message, NotConnected, Receiver, ReceiverThread, SpoolFeed, Unread, topics
 from bridge.files import make_folder, sync_folder, write_whole
 from bridge.receiver import SPOOL_TROUBLES
 from bridge.transport.address import Address
@@ -69,26 +59,6 @@ class Reception(Protocol):
         """Stop receiving for good; the broker keeps nothing."""
 
 
-class StreamReceiver(Protocol):
-    """A receiver of streams into spools; a host's receptions."""
-
-    def begin(
-        self,
-        stream: str,
-        feeds: Mapping[str, SpoolFeed],
-        *,
-        due: Callable[[float], float],
-        on_unread: Callable[[Unread], None],
-        on_trouble: Callable[[str], None],
-    ) -> Reception:
-        """Begin to receive a stream on all its topics.
-
-        `due` returns when the next batch after a time that reads it may begin, by the clock's passed time.
-        `on_unread` is called with each message, or event in one, that cannot be spooled. `on_trouble` is called with
-        the reason if the reception ends by itself. All are called from any thread.
-        """
-
-
 class Receptions:
     """Begins the receptions of one host, and notes the streams for which the broker keeps messages."""
 
@@ -104,28 +74,25 @@ class Receptions:
         clock: Clock,
         permit: Permit = always,
     ) -> None:
-        """`on_unread` is called with what cannot be spooled, and `has_room` says whether it takes more of a topic."""
         self._folder = root / "hosts" / quote(host, safe="") / "received"
-        self._on_unread = on_unread
-        self._clock = clock
-        self._has_room = has_room
-        self._client = partial(
+        self.on_unread = on_unread
+        self.clock = clock
+        self.has_room = has_room
+        self.client = partial(
             MqttClient,
             address,
             protocol=protocol,
             permit=_RecentPermit(permit),
             loop=ClientLoop(f"receives for {host}"),
         )
-        self._threads: list[ReceiverThread] = []
-        """Empty before the first reception."""
-        self._host = host
+        self.threads: list[ReceiverThread] = []
+        self.name = host
         self._address = address
         self._protocol = protocol
         self._in_turn: bool | None = None
         """Whether the broker gives packet ids in turn; None while it is not known."""
         self._begun: list[_Received] = []
         self._between_jobs: _BetweenJobs | None = None
-        """The reception of all streams between jobs; None until there is one."""
 
     def begin(
         self,
@@ -136,49 +103,36 @@ class Receptions:
         on_unread: Callable[[Unread], None],
         on_trouble: Callable[[str], None],
     ) -> Reception:
-        """Begin to receive a stream, as soon as there is a connection."""
-        if not self._threads:
-            self._threads = [ReceiverThread(f"fills spools of {self._host}") for _ in range(_THREADS)]
+        """Begin to receive a stream on all its topics, as soon as there is a connection.
+
+        `due` returns when the next batch after a time that reads it may begin. `on_unread` is called with what cannot
+        be spooled, and `on_trouble` with the reason if the reception ends by itself; all from any thread.
+        """
+        if not self.threads:
+            self.threads = [ReceiverThread(f"fills spools of {self.name}") for _ in range(_THREADS)]
         if all(feed.is_bridge for feed in feeds.values()):
-            return self._begin_between_jobs(feeds, on_trouble)
-
-        def publish(unread: Unread) -> None:
-            # First, because the message comes again if it cannot be published.
-            self._on_unread(unread)
-            on_unread(unread)
-
+            if self._between_jobs is None:
+                self._between_jobs = _BetweenJobs(self)
+            ((topic, feed),) = feeds.items()
+            return self._between_jobs.begin(topic, feed, on_trouble)
         make_folder(self._folder)
         # Noted before the broker keeps anything.
         write_whole(self._folder / _digest(stream), json.dumps({"stream": stream, "topics": [*feeds]}).encode())
-        received = _Received(
-            feeds,
-            partial(self._client, self._client_id(stream)),
-            self._threads[_place(stream)],
-            due=due,
-            on_unread=publish,
-            has_room=self._has_room,
-            on_trouble=on_trouble,
-            on_left=lambda: self._forget(stream),
-            clock=self._clock,
-            session=self._session(stream),
-        )
-        self._begun = [each for each in self._begun if not each.ended] + [received]
+        received = _Received(self, stream, feeds, due=due, on_unread=on_unread, on_trouble=on_trouble)
+        self._begun = [reception for reception in self._begun if not reception.ended] + [received]
         return received
 
     def hang_up(self) -> None:
-        """Stop receiving, because the host has to end: what is in spools is acknowledged, and does not come again.
-
-        From any thread, even if the main thread hangs.
-        """
-        for each in self._begun:
-            each.stop()
+        """Stop receiving, and acknowledge what is in spools; from any thread, even if the main thread hangs."""
+        for reception in self._begun:
+            reception.stop()
         self.close()
 
     def close(self) -> None:
         """Close what streams share, once all receptions have stopped."""
         if self._between_jobs is not None:
             self._between_jobs.stop()
-        for thread in self._threads:
+        for thread in self.threads:
             thread.stop()
 
     def settle(self, kept: Collection[str]) -> None:
@@ -188,76 +142,76 @@ class Receptions:
                 noted = json.loads(path.read_bytes()) if path.is_file() else {}
                 # An earlier release had a session for each stream between jobs.
                 if noted and (noted["stream"] not in kept or all(map(topics.is_stream, noted["topics"]))):
-                    client = self._client(self._client_id(noted["stream"]), topics=noted["topics"])
+                    client = self.client(self.client_id(noted["stream"]), topics=noted["topics"])
                     client.start()
                     if client.leave():
-                        self._forget(noted["stream"])
+                        self.forget(noted["stream"])
             except (OSError, ValueError, KeyError, TypeError) as error:
                 log.warning("the broker may keep messages for the stream noted in %s: %s", path, error)
 
-    def _begin_between_jobs(self, feeds: Mapping[str, SpoolFeed], on_trouble: Callable[[str], None]) -> Reception:
-        if self._between_jobs is None:
-            self._between_jobs = _BetweenJobs(
-                partial(self._client, f"braid-{self._host}-between-jobs"),
-                self._threads,
-                on_unread=self._on_unread,
-                clock=self._clock,
-            )
-        ((topic, feed),) = feeds.items()
-        return self._between_jobs.begin(topic, feed, on_trouble)
+    def client_id(self, stream: str) -> str:
+        """The id of a raw stream's client."""
+        return f"braid-{self.name}-in-{_digest(stream)}"
 
-    def _client_id(self, stream: str) -> str:
-        return f"braid-{self._host}-in-{_digest(stream)}"
-
-    def _session(self, stream: str) -> str:
+    def session(self, stream: str) -> str:
         """The name of the broker's session for a stream; empty if its packet ids are not known to be given in turn."""
         if self._in_turn is None and self._protocol is MQTTProtocolVersion.MQTTv5:
             self._in_turn = gives_ids_in_turn(self._address)
-        return f"{self._client_id(stream)} at {self._address.host}:{self._address.port}" if self._in_turn else ""
+        return f"{self.client_id(stream)} at {self._address.host}:{self._address.port}" if self._in_turn else ""
 
-    def _forget(self, stream: str) -> None:
+    def forget(self, stream: str) -> None:
+        """Note that the broker keeps nothing more for a stream."""
         (self._folder / _digest(stream)).unlink(missing_ok=True)
         sync_folder(self._folder)
 
 
 class _Received:
-    """A reception over a client of the bridge."""
+    """The reception of a raw stream, over a client of its own."""
 
-    def __init__(  # noqa: PLR0913 - its feeds, client, session and thread, two questions, three listeners and a clock are ten
+    def __init__(  # noqa: PLR0913 - as `Receptions.begin`
         self,
+        host: Receptions,
+        stream: str,
         feeds: Mapping[str, SpoolFeed],
-        connect: Callable[..., MqttClient],
-        thread: ReceiverThread,
         *,
         due: Callable[[float], float],
         on_unread: Callable[[Unread], None],
-        has_room: Callable[[str], bool],
         on_trouble: Callable[[str], None],
-        on_left: Callable[[], None],
-        clock: Clock,
-        session: str,
     ) -> None:
+        self._host = host
+        self._stream = stream
         self._topics = tuple(feeds)
         self._on_trouble = on_trouble
-        self._on_left = on_left
         self.ended = False
         """Whether it has stopped receiving."""
         self._failed = False
         """Whether its spool could not be filled: what comes now stays at the broker until it is supplied again."""
-        self._thread = thread
+        self._thread = host.threads[_place(stream)]
         self._working = threading.Lock()
         """Held while messages are spooled and acknowledged."""
-        self._client = connect(
+
+        def publish(unread: Unread) -> None:
+            # First, because the message comes again if it cannot be published.
+            host.on_unread(unread)
+            on_unread(unread)
+
+        self._client = host.client(
+            host.client_id(stream),
             # Now, because what the broker has kept comes with the connection.
             topics=self._topics,
             on_messages=self._deliver,
             on_connection=self._reconnected,
             on_new_session=self._session_began,
             on_disconnection=self._reconnected,
-            grouping=lambda before: fetch_wait(due(next_batch_after(before)), now=clock.passed(), before=before),
+            grouping=lambda before: fetch_wait(due(next_batch_after(before)), now=host.clock.passed(), before=before),
         )
         self._receiver = Receiver(
-            feeds, self._client, on_unread=on_unread, has_room=has_room, clock=clock, session=session
+            feeds,
+            self._client,
+            on_unread=publish,
+            has_room=host.has_room,
+            clock=host.clock,
+            session=host.session(stream),
         )
         self._client.begin()
         try:
@@ -268,28 +222,23 @@ class _Received:
 
     @property
     def counts(self) -> Counts:
-        """The counts of its intake."""
         return self._receiver.intakes[self._topics[0]].counts
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the broker that is there now keeps or sends what is published."""
         return self._client.is_subscribed(self._topics)
 
     def hurry(self, seconds: float) -> None:
-        """Receive messages as soon as they come for so long."""
         self._client.hurry(seconds)
 
     def stop(self) -> None:
-        """Stop receiving for now; the broker keeps what comes meanwhile."""
         self._end_work()
         self._client.stop()
 
     def leave(self) -> None:
-        """Stop receiving for good; the broker keeps nothing."""
         self._end_work()
         if self._client.leave():
-            self._on_left()
+            self._host.forget(self._stream)
 
     def _end_work(self) -> None:
         self.ended = True
@@ -332,26 +281,20 @@ class _Received:
 class _BetweenJobs:
     """The reception of all streams between jobs, over one client."""
 
-    def __init__(
-        self,
-        connect: Callable[..., MqttClient],
-        threads: Sequence[ReceiverThread],
-        *,
-        on_unread: Callable[[Unread], None],
-        clock: Clock,
-    ) -> None:
-        self._threads = threads
-        self.client = connect(
+    def __init__(self, host: Receptions) -> None:
+        self._threads = host.threads
+        self.client = host.client(
+            f"braid-{host.name}-between-jobs",
             on_messages=self._deliver,
             on_connection=self._reconnected,
             # Whatever the broker would keep for it, producers keep as well.
             lasting=False,
         )
         self._receivers = [
-            Receiver({}, self.client, on_unread=on_unread, on_trouble=self._fail, clock=clock) for _ in threads
+            Receiver({}, self.client, on_unread=host.on_unread, on_trouble=self._fail, clock=host.clock)
+            for _ in host.threads
         ]
         self._on_trouble: dict[str, Callable[[str], None]] = {}
-        """By topic."""
         self.client.begin()
         try:
             self.client.confirm()
@@ -359,7 +302,7 @@ class _BetweenJobs:
             log.warning("streams between jobs are received later: %s", error)
 
     def begin(self, topic: str, feed: SpoolFeed, on_trouble: Callable[[str], None]) -> "_StreamBetweenJobs":
-        """Begin to receive a stream, and what its producer sent before and the spool does not have."""
+        """Receive also what its producer sent before and the spool does not have."""
         self._on_trouble[topic] = on_trouble
         try:
             # Without a broker each of thousands would wait for it.
@@ -377,11 +320,9 @@ class _BetweenJobs:
         return self.receiver(topic).remove(topic)
 
     def receiver(self, topic: str) -> Receiver:
-        """The receiver of a stream."""
         return self._receivers[_place(topic)]
 
     def stop(self) -> None:
-        """Stop receiving."""
         self.client.stop()
 
     def _deliver(self, messages: Sequence[Message]) -> None:
@@ -408,23 +349,19 @@ class _StreamBetweenJobs:
         self._among = among
         self._topic = topic
         self._last: Counts | None = None
-        """The counts at its end."""
 
     @property
     def counts(self) -> Counts:
-        """The counts of its intake."""
         return self._last or self._among.receiver(self._topic).intakes[self._topic].counts
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the broker that is there now keeps or sends what is published."""
         return self._among.client.is_subscribed([self._topic])
 
     def hurry(self, seconds: float) -> None:
         """Nothing waits before it is received."""
 
     def stop(self) -> None:
-        """Stop receiving for now; the producer keeps what comes meanwhile."""
         if self._last is None:
             self._last = self._among.end(self._topic)
 

@@ -12,6 +12,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -39,8 +40,8 @@ from bridge import (
 from bridge.intake import Expected
 from bridge.raw_events import Unfit
 from bridge.spools.deliveries import InDoubt
-from engine.host.reception import Reception, StreamReceiver
-from engine.plan import Bridged, Ingress, Plan, Subscribed, are_alike, declaring
+from engine.host.reception import Reception, Receptions
+from engine.plan import Bridged, Ingress, Plan, Subscribed, declaring
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import spool_folder
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
@@ -58,7 +59,6 @@ class Rejected:
     at: float
     """When it came, in seconds since 1970."""
     event: str
-    """Its beginning, as text."""
     reason: str
 
 
@@ -105,10 +105,7 @@ class NotifyingSpool(Spool):
         """Held while the index is read or fed, and never while anything is written to disk."""
 
     def append(
-        self,
-        items: Sequence[Item],
-        producers: Mapping[str, Expected] | None = None,
-        in_doubt: InDoubt | None = None,
+        self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None, in_doubt: InDoubt | None = None
     ) -> int:
         """Append items as any spool does, wait until they are at all peers, and notify the listener."""
         first = super().append(items, producers, in_doubt)
@@ -181,17 +178,14 @@ class _Supply:
     reception: Reception | None = None
     counted: Counts = field(default_factory=Counts)
     """The counts of earlier receptions."""
-    generator_run: GeneratorRun | None = None
-    thread: threading.Thread | None = None
+    generating: tuple[GeneratorRun, threading.Thread] | None = None
     jobs: set[str] = field(default_factory=set)
-    """Those that read it."""
     trouble: str = ""
     """The reason that nothing comes; empty while it is supplied."""
     retry: float = 0.0  # when it is supplied again, by `time.monotonic`
 
     @property
     def state(self) -> str:
-        """The state of the spool, or the reason why this host puts nothing in there."""
         if self.trouble:
             return self.trouble
         if self.spool is None:
@@ -210,17 +204,14 @@ class HostSpools:
     def __init__(  # noqa: PLR0913 - its folder, its receiver, a clock, two listeners and its copies are six things
         self,
         root: Path,
-        receiver: StreamReceiver,
+        receiver: Receptions,
         *,
         clock: Clock,
         on_growth: Callable[[str, bool], None],
         due: Callable[[str, float], float],
         copies: Copies = NO_COPIES,
     ) -> None:
-        """`on_growth` is called when a spool has grown, with its stream, and whether a marker came.
-
-        `due` returns when the next batch after a time that reads a stream may begin. Both are called from any thread.
-        """
+        """`on_growth` and `due` are those of a `PaceServer`."""
         self._root = root
         self._receiver = receiver
         self._clock = clock
@@ -229,7 +220,6 @@ class HostSpools:
         self._copies = copies
         self._supplies: dict[str, _Supply] = {}
         self._by_topic: dict[str, str] = {}
-        """The stream that a topic fills."""
         self._pruned = -math.inf
 
     def need(self, plan: Plan, ingress: Ingress) -> None:
@@ -267,11 +257,9 @@ class HostSpools:
 
     def drop(self, job: str, stream: str) -> None:
         """Supply a stream to a job no longer; without a reader its supply ends."""
-        supply = self._supplies.get(stream)
-        if supply is None:
-            return
-        supply.jobs.discard(job)
-        self._end_unread(stream, supply)
+        if (supply := self._supplies.get(stream)) is not None:
+            supply.jobs.discard(job)
+            self._end_unread(stream, supply)
 
     def look(self) -> None:
         """Take over spools whose owner is gone, end supplies without a reader, and prune the spools."""
@@ -296,26 +284,21 @@ class HostSpools:
                     supply.spool.prune()
 
     def mark(self, name: str, streams: Sequence[str]) -> None:
-        """Append a marker to the raw spools of the given streams, or of all if none is given; only to its own spools.
-
-        A spool gets a marker only once, however often this is called.
-        """
+        """Append a marker, once, to its raw spools of the given streams, or to all if none is given."""
         owned = {
-            stream
-            for stream, supply in self._supplies.items()
+            stream: supply.spool
+            for stream, supply in sorted(self._supplies.items())
             if supply.spool is not None and not isinstance(supply.ingress.supply, Bridged)
         }
-        if unknown := sorted(set(streams) - owned):
+        if unknown := sorted(set(streams) - owned.keys()):
             raise RefusedPlan(
                 f"the cut {name!r} is requested in {unknown[0]!r}, which is no raw stream that this host supplies; "
                 "ask the host that does, or leave it out"
             )
-        for stream, supply in sorted(self._supplies.items()):
-            if isinstance(supply.ingress.supply, Bridged) or (streams and stream not in streams):
-                continue
-            if supply.spool is not None and supply.spool.marker_position(name) is None:
+        for stream, spool in owned.items():
+            if (not streams or stream in streams) and spool.marker_position(name) is None:
                 stamp = round(self._clock.now() * 1000)
-                supply.spool.append([Item(kind=ItemKind.MARKER, count=1, stamp=stamp, payload=name.encode())])
+                spool.append([Item(kind=ItemKind.MARKER, count=1, stamp=stamp, payload=name.encode())])
 
     @property
     def streams(self) -> frozenset[str]:
@@ -337,13 +320,12 @@ class HostSpools:
 
     def end(self, stream: str) -> int | None:
         """The position after the last item of a stream; None if another host fills its spool."""
-        supply = self._supplies.get(stream)
-        return None if supply is None or supply.spool is None else supply.spool.end
+        spool = self.owned(stream)
+        return None if spool is None else spool.end
 
     def ends(self, streams: Iterable[str]) -> dict[str, int]:
         """The positions after the last items of those of some streams whose spools this host fills."""
-        owned = {stream: spool for stream in streams if (spool := self.owned(stream)) is not None}
-        return {stream: spool.settled_end() for stream, spool in owned.items()}
+        return {stream: spool.settled_end() for stream in streams if (spool := self.owned(stream)) is not None}
 
     def hurry(self, streams: Iterable[str], seconds: float) -> None:
         """Receive the messages of some streams as soon as they come for so long."""
@@ -385,32 +367,23 @@ class HostSpools:
             )
         except LeaseTaken:
             return
+        reject = partial(self._reject, supply)
         match supply.ingress.supply:
             case Subscribed(topic=topic) as subscribed:
                 raw = SpoolFeed(spool=supply.spool, schema=subscribed.schema, retained=subscribed.retained)
-                numbered = SpoolFeed(spool=supply.spool, answers_at=topics.kept(stream))
-                self._receive(supply, {topic: raw, topics.sent(stream): numbered})
+                feeds = {topic: raw, topics.sent(stream): SpoolFeed(spool=supply.spool, answers_at=topics.kept(stream))}
             case Bridged():
                 origin = supply.ingress.origin
                 feed = SpoolFeed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
-                self._receive(supply, {topics.stream(*origin): feed})
+                feeds = {topics.stream(*origin): feed}
             case generated:
-                supply.generator_run = GeneratorRun(
-                    generated.generator, supply.spool, clock=self._clock, on_unfit=partial(self._reject, supply)
-                )
-                supply.thread = threading.Thread(
-                    target=_generate, args=(supply,), name=f"generates {stream}", daemon=True
-                )
-                supply.thread.start()
-
-    def _receive(self, supply: _Supply, feeds: Mapping[str, SpoolFeed]) -> None:
-        stream = supply.ingress.stream
+                run = GeneratorRun(generated.generator, supply.spool, clock=self._clock, on_unfit=reject)
+                thread = threading.Thread(target=_generate, args=(run, supply), name=f"generates {stream}", daemon=True)
+                supply.generating = run, thread
+                thread.start()
+                return
         supply.reception = self._receiver.begin(
-            stream,
-            feeds,
-            due=partial(self._due, stream),
-            on_unread=partial(self._reject, supply),
-            on_trouble=supply.fail,
+            stream, feeds, due=partial(self._due, stream), on_unread=reject, on_trouble=supply.fail
         )
 
     def _reject(self, supply: _Supply, unread: Unread | Unfit) -> None:
@@ -423,37 +396,30 @@ class HostSpools:
         # A job of another host may read it: events would be lost that come before that host supplies it.
         if supply.jobs or (supply.spool is not None and consumers(supply.spool.folder)):
             return
-        self._end(supply)
-        del self._supplies[stream]
-        self._by_topic.pop(_topic(supply.ingress), None)
-
-    def _end(self, supply: _Supply) -> None:
         if supply.reception is not None:
             supply.reception.leave()
             supply.reception = None
         self._close(supply)
+        del self._supplies[stream]
+        self._by_topic.pop(_topic(supply.ingress), None)
 
     def _close(self, supply: _Supply) -> None:
         if supply.reception is not None:
             supply.reception.stop()
             supply.counted = _sum(supply.counted, supply.reception.counts)
-        if supply.generator_run is not None and supply.thread is not None:
-            supply.generator_run.stop()
-            supply.thread.join()
+        if supply.generating is not None:
+            run, thread = supply.generating
+            run.stop()
+            thread.join()
         if supply.spool is not None:
             supply.spool.close()
             accepted = supply.received.accepted + supply.spool.accepted
             supply.received = replace(supply.received, accepted=accepted)
-        supply.reception, supply.generator_run, supply.thread, supply.spool = None, None, None, None
+        supply.reception, supply.generating, supply.spool = None, None, None
 
 
 def _sum(one: Counts, other: Counts) -> Counts:
-    return Counts(
-        duplicates=one.duplicates + other.duplicates,
-        held=one.held + other.held,
-        gaps=one.gaps + other.gaps,
-        refused=one.refused + other.refused,
-    )
+    return Counts(**(Counter(asdict(one)) + Counter(asdict(other))))
 
 
 @contextmanager
@@ -467,7 +433,6 @@ def _troubles(supply: _Supply) -> Iterator[None]:
 
 
 def _topic(ingress: Ingress) -> str:
-    """The topic that fills a stream; empty if it is generated."""
     match ingress.supply:
         case Subscribed(topic=topic):
             return topic
@@ -478,16 +443,15 @@ def _topic(ingress: Ingress) -> str:
 
 
 def _are_same(one: Ingress, other: Ingress) -> bool:
-    """Whether two streams of a name bring the same events."""
-    return are_alike(one.supply, other.supply) and (one.origin == other.origin or not isinstance(one.supply, Bridged))
+    """Whether two streams of a name bring the same events, whatever fields of them each declares."""
+    are_alike = declaring(one.supply, {}) == declaring(other.supply, {})
+    return are_alike and (one.origin == other.origin or not isinstance(one.supply, Bridged))
 
 
-def _generate(supply: _Supply) -> None:
+def _generate(run: GeneratorRun, supply: _Supply) -> None:
     """Run a generator; an error of its own ends no other."""
-    if supply.generator_run is None:
-        return
     try:
-        supply.generator_run.run()
+        run.run()
     except Exception as error:  # a replayed file may hold anything
         log.exception("stream %s", supply.ingress.stream)
         supply.fail(f"{type(error).__name__}: {error}")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from bridge.machine import BackOff
 from engine.kernel.task_bounds import is_overspent
 from engine.kernel.watchdog import is_verdict
-from engine.plan import Plan, PlanPart, Slot, SlotState
+from engine.plan import Plan, Slot, SlotState
 from engine.records.files import Header
 from engine.records.record import InstanceMeter
 
@@ -36,13 +36,10 @@ class Health:
     """The health of one instance."""
 
     bad: int = 0
-    """Bad batches in a row."""
     good: int = 0
-    """Good batches in a row."""
     overspent: int = 0
     """Batches in which it used its CPU up since it was last well; small ones between them help no neighbour."""
     times: int = 0
-    """The number of times that it was failed."""
     reason: str = ""
     """The reason that it is failed; empty if it runs."""
     doubt: str = ""
@@ -81,10 +78,8 @@ def failed(health: Health, reason: str, now: float) -> Health:
 
 
 def at_time(health: Health, now: float) -> Health:
-    """The health of an instance by now: a failed one is retried once it is time, and failed at once if it is no better.
-
-    A retry beyond the longest back-off was set before the machine was started again, so it is due.
-    """
+    """The health of an instance by now: a failed one is retried in time, and failed at once if it is no better."""
+    # A retry beyond the longest back-off was set before the machine was started again, so it is due.
     if not health.reason or now < health.retry <= now + _BACK_OFF.longest:
         return health
     return _retried(health.times, health.reason, health.retry)
@@ -169,7 +164,8 @@ class GreedyTails:
             if waiting := part.streams & header.waiting.keys():
                 lag = now - min(header.waiting[stream] for stream in waiting) / 1_000
                 lags[part.streams] = self._lags.get(part.streams, lag)
-                if lag - lags[part.streams] > _BEHIND and len(_tenants(part, served)) > 1:
+                tenants = {tenant for instance in part.instances for tenant in served[instance]} - {_ANOTHER_JOB}
+                if lag - lags[part.streams] > _BEHIND and len(tenants) > 1:
                     behind.update(_costly(cpu, served, _GREEDY_SHARE * sum(cpu.values())))
         self._lags = lags
         return GreedyTasks(frozenset(behind), frozenset(long))
@@ -184,11 +180,6 @@ def _costly(cpu: Mapping[int, int], served: Mapping[int, set[str]], bound: float
     for tenant, tail in tails.items():
         if tenant != _ANOTHER_JOB and (total := sum(tail.values())) > bound:
             yield from (instance for instance, ns in tail.items() if 2 * ns * len(tail) >= total)
-
-
-def _tenants(part: PlanPart, served: Mapping[int, set[str]]) -> frozenset[str]:
-    """The tenants that a part is known to serve."""
-    return frozenset[str]().union(*(served[instance] for instance in part.instances)) - {_ANOTHER_JOB}
 
 
 def _served(plan: Plan) -> dict[int, set[str]]:
@@ -208,12 +199,6 @@ _TOO_SLOW = "it is too slow for the stream"
 """How the reason of a task begins that was stopped because its job holds up a stream."""
 
 
-class _TaskConfig(NamedTuple):
-    type: str
-    version: int
-    config: str
-
-
 class JobHealth:
     """The health of each instance of one job; called from its host's main thread."""
 
@@ -223,24 +208,19 @@ class JobHealth:
         """Those of the last batch that took events."""
         self._tails = GreedyTails()
         self._plan = plan
-        """The latest."""
-        self._tasks: Mapping[int, _TaskConfig] = _tasks_of(plan) if plan else {}
-        """The tasks of the latest plan."""
+        self._tasks = _tasks_of(plan) if plan else {}
 
     def stop_costliest(self, stream: str, now: float) -> None:
-        """Fail the instance that took most CPU lately in the part that is too slow for a stream; it is retried later.
-
-        Other parts of the job wait for nothing there, whatever they take.
-        """
+        """Fail the instance that took most CPU lately in the part that is too slow for a stream, for a while."""
         parts = self._plan.parts() if self._plan else ()
-        reading = {each for part in parts if stream in part.streams for each in part.instances}
+        reading = {instance for part in parts if stream in part.streams for instance in part.instances}
         running = {
-            each: meter
-            for each, meter in self._meters.items()
-            if each in reading and not self._healths.get(each, Health()).reason
+            instance: meter
+            for instance, meter in self._meters.items()
+            if instance in reading and not self._healths.get(instance, Health()).reason
         }
         if running:
-            costliest = max(running, key=lambda each: (running[each].cpu_ns, each))
+            costliest = max(running, key=lambda instance: (running[instance].cpu_ns, instance))
             reason = f"{_TOO_SLOW} {stream}, which others wait for"
             self._healths[costliest] = failed(self._healths.get(costliest, Health()), reason, now)
 
@@ -249,7 +229,7 @@ class JobHealth:
         # An instance that was failed did not run: its dead letters say nothing about its health now.
         untried = {slot.instance for slot in ran.slots if slot.state is SlotState.FAILED}
         # Nor does the health of a task before it was changed.
-        untried |= {each for each, task in _tasks_of(ran).items() if self._tasks.get(each, task) != task}
+        untried |= self._changed_in(_tasks_of(ran))
         reasons = {dead.instance: dead.reason for dead in header.dead}
         killed = {dead.instance for dead in header.dead if is_verdict(dead.reason)}
         greedy = self._tails.after(header, ran, now)
@@ -271,16 +251,20 @@ class JobHealth:
     def applied(self, plan: Plan) -> Plan:
         """A new plan, with the instances failed that are to be. A changed task is tried anew."""
         tasks = _tasks_of(plan)
-        changed = {each for each, task in tasks.items() if self._tasks.get(each, task) != task}
-        self._healths = {each: health for each, health in self._healths.items() if each not in changed}
+        for instance in self._changed_in(tasks):
+            self._healths.pop(instance, None)
         self._plan, self._tasks = plan, tasks
         return with_health(plan, self._healths)
 
+    def _changed_in(self, tasks: Mapping[int, tuple[str, int, str]]) -> set[int]:
+        return {instance for instance, task in tasks.items() if self._tasks.get(instance, task) != task}
+
     def following(self, plan: Plan, now: float) -> Plan | None:
         """The plan that has to follow the one in effect because an instance failed or is retried, if any."""
-        self._healths = {instance: at_time(health, now) for instance, health in self._healths.items()}
         known = {slot.instance for slot in plan.slots}
-        self._healths = {instance: health for instance, health in self._healths.items() if instance in known}
+        self._healths = {
+            instance: at_time(health, now) for instance, health in self._healths.items() if instance in known
+        }
         following = renewed_plan(plan, self._healths)
         return None if following.slots == plan.slots else following
 
@@ -298,5 +282,5 @@ def _is_greedy(reason: str) -> bool:
     return is_overspent(reason) or is_verdict(reason) or reason.startswith(_TOO_SLOW)
 
 
-def _tasks_of(plan: Plan) -> dict[int, _TaskConfig]:
-    return {slot.instance: _TaskConfig(slot.type, slot.version, slot.config) for slot in plan.slots}
+def _tasks_of(plan: Plan) -> dict[int, tuple[str, int, str]]:
+    return {slot.instance: (slot.type, slot.version, slot.config) for slot in plan.slots}

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import NamedTuple, Protocol, TypeAlias
 
+from bridge import SpoolReach
 from engine.kernel.task_bounds import is_overspent
 from engine.offset import Offset
 from engine.plan import SHORTEST_BOUND, Delivery, Entry, Forward, Plan, PlanPart, SlotState, is_switch
@@ -59,7 +60,6 @@ class BatchBound:
 
     def __init__(self) -> None:
         self._recent = deque[tuple[int, float]](maxlen=_BATCHES_COMPARED)
-        """Bytes and seconds."""
 
     def note(self, *, size: int, seconds: float) -> None:
         """Note how long a batch of so many bytes took, all that Spark does included."""
@@ -95,10 +95,9 @@ _BESIDE = 500_000
 
 
 class PartWork(NamedTuple):
-    """The work of one part in a batch; made by `works_of`."""
+    """The CPU seconds of one part in a batch; made by `works_of`."""
 
     seconds: float
-    """Of CPU."""
     tried: float = 1.0
     """The part of its events that was tried before a task had used its CPU; the rest became dead letters at once."""
 
@@ -144,9 +143,9 @@ class PartBounds:
 
     def most_bytes(self, *, pace: float) -> StreamBounds:
         """The bytes of the next batch; slow parts share the time that a batch may take."""
-        each = max(pace, SHORTEST_BOUND) / max(1, len(self._slow))
+        seconds = max(pace, SHORTEST_BOUND) / max(1, len(self._slow))
         slow = {
-            stream: max(1, bound.most_bytes(pace=each) // len(part))
+            stream: max(1, bound.most_bytes(pace=seconds) // len(part))
             for part, bound in self._slow.items()
             for stream in part
         }
@@ -157,13 +156,13 @@ class PartBounds:
 def works_of(parts: Iterable[PlanPart], header: Header, shards: int) -> Mapping[Streams, PartWork]:
     """The work of each part of a plan in a recorded batch, on average in each of its shards."""
     overspent = {dead.instance for dead in header.dead if is_overspent(dead.reason)}
-    return {part.streams: _work_of(part, header, shards, overspent & part.instances) for part in parts if part.streams}
-
-
-def _work_of(part: PlanPart, header: Header, shards: int, overspent: Iterable[int]) -> PartWork:
-    meters = header.meters
-    seconds = sum(meters[each].cpu_ns for each in part.instances if each in meters) / 1e9 / shards
-    return PartWork(seconds, min((1 - meters[each].dead / meters[each].taken for each in overspent), default=1.0))
+    works: dict[Streams, PartWork] = {}
+    for part in (part for part in parts if part.streams):
+        meters = {instance: header.meters[instance] for instance in part.instances & header.meters.keys()}
+        tried = (1 - meters[instance].dead / meters[instance].taken for instance in overspent & part.instances)
+        cpu_ns = sum(meter.cpu_ns for meter in meters.values())
+        works[part.streams] = PartWork(cpu_ns / 1e9 / shards, min(tried, default=1.0))
+    return works
 
 
 def streams_changed(current: Plan, following: Plan) -> frozenset[str]:
@@ -197,39 +196,23 @@ def _is_changed(part: PlanPart, current: Plan, following: Plan) -> bool:
 def _active_instances(plan: Plan) -> frozenset[int]:
     """The instances that take events or bring them in."""
     slots = {slot.instance for slot in plan.slots if slot.state is not SlotState.PAUSED}
-    return frozenset(slots | {each.instance for each in plan.ingress})
+    return frozenset(slots | {ingress.instance for ingress in plan.ingress})
 
 
 def _streams_out(part: PlanPart, plan: Plan) -> frozenset[object]:
     """The streams that leave a part, and their receivers; epochs do not matter."""
     leaving: tuple[Forward | Delivery, ...] = (*plan.forwards, *plan.deliveries)
-    return frozenset(replace(each, epoch=0) for each in leaving if each.instance in part.instances)
+    return frozenset(replace(output, epoch=0) for output in leaving if output.instance in part.instances)
 
 
 SOON = 1.5
 """Seconds for which a marker among raw events waits for the batch that is due anyway."""
 
 
-class StreamReach(Protocol):
-    """The end of what a batch may read of a stream."""
-
-    @property
-    def end(self) -> int:
-        """The position after the last item."""
-
-    @property
-    def size(self) -> int:
-        """The bytes up to there."""
-
-    @property
-    def marker(self) -> str | None:
-        """The marker, if the last item is one."""
-
-
 class ReadableSpool(Protocol):
     """A spool, as far as the pace depends on it."""
 
-    def reach(self, start: int, most_bytes: int) -> StreamReach:
+    def reach(self, start: int, most_bytes: int) -> SpoolReach:
         """The reach from a position: at most so many bytes, and no item after the first marker."""
 
 
@@ -242,31 +225,28 @@ class Haste(Enum):
     """It ends at a marker among raw events. If the marker leaves with the events that are due, no job of a row runs a
     batch just before the one for the marker; and the parts that are cut stand still only from then on."""
     IN_TIME = auto()
-    """It has events."""
     AT_LEISURE = auto()
     """A plan takes effect in it that leaves nothing to read."""
 
 
-class BatchBounds(NamedTuple):
-    """The most that a batch, or one of its streams, may have."""
+class BatchLimits(NamedTuple):
+    """The most that a batch, or one of its streams, may have: bytes of events, and events."""
 
     size: int
-    """Bytes of events."""
     events: int
 
-    def share(self, streams: int) -> "BatchBounds":
-        """The bounds of each of so many streams; one event at least."""
-        return BatchBounds(self.size // max(1, streams), max(1, self.events // max(1, streams)))
+    def share(self, streams: int) -> "BatchLimits":
+        """The limits of each of so many streams; one event at least."""
+        return BatchLimits(self.size // max(1, streams), max(1, self.events // max(1, streams)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextBatch:
-    """The end of the next batch, and its haste."""
+    """The next batch."""
 
     end: Offset
     haste: Haste = Haste.IN_TIME
     sizes: Mapping[str, int] = field(default_factory=dict, compare=False)
-    """The bytes of the events that it reads, by stream."""
 
     def when(self, due: float, *, now: float, latest: float) -> float:
         """When it may begin, if events are due at `due` and a question has to be answered by `latest`.
@@ -317,7 +297,7 @@ def next_batch(  # noqa: PLR0913 - what a batch depends on, and what bounds it
     limits = current.plan.limits
     allowed = limits.batch_bytes
     common, slow = most_bytes or StreamBounds(allowed, {})
-    bounds = BatchBounds(min(allowed, common), limits.batch_events * current.plan.shards)
+    bounds = BatchLimits(min(allowed, common), limits.batch_events * current.plan.shards)
     return _read(start, turned, [current, *waiting], spools, given_up, bounds, slow)
 
 
@@ -347,7 +327,7 @@ def _takes_effect(
         # Another part may have been cut first.
         return current is None or streams_changed(current.plan, entry.plan) <= set(cuts[entry.plan.at_cut])
     known = at if current is None else {**current.starts, **at}
-    return not entry.plan.at_cut and all(known.get(each, end) >= end for each, end in entry.plan.at.items())
+    return not entry.plan.at_cut and all(known.get(stream, end) >= end for stream, end in entry.plan.at.items())
 
 
 def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
@@ -356,7 +336,7 @@ def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     entries: Sequence[Entry],
     spools: Mapping[str, ReadableSpool],
     given_up: AbstractSet[str],
-    most: BatchBounds,
+    most: BatchLimits,
     slow: Mapping[str, int],
 ) -> NextBatch:
     """The batch that runs the first of some entries; the others wait behind it."""
@@ -367,7 +347,7 @@ def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     common = most.share(sum(stream not in slow for stream in free))
     sizes: dict[str, int] = {}
     for stream in free:
-        share = BatchBounds(min(slow[stream], most.size), common.events) if stream in slow else common
+        share = BatchLimits(min(slow[stream], most.size), common.events) if stream in slow else common
         reach = spools[stream].reach(at[stream], share.size)
         to = _within(at[stream], reach, share)
         if to > at[stream]:
@@ -404,7 +384,7 @@ def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     return NextBatch(end=end, haste=haste, sizes=sizes)
 
 
-def _within(start: int, reach: StreamReach, most: BatchBounds) -> int:
+def _within(start: int, reach: SpoolReach, most: BatchLimits) -> int:
     """The end of what is read of a reach: a part of an item, and one event at least, if the item alone is too large."""
     count = reach.end - start
     if count <= 1:
@@ -422,4 +402,8 @@ def _is_awaited(stream: str, marker: str, waiting: Sequence[Entry]) -> bool:
 def _switched(waiting: Sequence[Entry], marker: str) -> list[frozenset[str]]:
     """The streams that the plan of a switch awaits."""
     switches = (entry.plan.switch for entry in waiting)
-    return [frozenset(each.awaits) for each in switches if each is not None and each.marker == marker and each.awaits]
+    return [
+        frozenset(switch.awaits)
+        for switch in switches
+        if switch is not None and switch.marker == marker and switch.awaits
+    ]

@@ -19,17 +19,19 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from pyspark.sql import SparkSession
+
+from bridge import FolderReader
 from engine.job.pace import NextBatch, PartBounds, PartWork, ReadableSpool, Streams, next_batch, works_of
+from engine.job.plan_log import PlanLog, past_gone
 from engine.offset import Offset
 from engine.plan import SHORTEST_BOUND, Entry, Plan, PlanPart, is_switch
 from engine.records.files import Header
+from engine.records.job_folder import spool_folder
+from engine.records.store import RecordStore
 from engine.spark.session import is_local
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _PATIENCE = 5.0
 """Seconds after which an answer comes even if there is nothing to do, so that no query waits for a dead host."""
@@ -50,8 +52,6 @@ _WORK_PATIENCE = 0.3
 
 
 class _Running(NamedTuple):
-    """A batch that runs."""
-
     end: Offset
     sizes: Mapping[str, int]
     begun: float
@@ -60,8 +60,6 @@ class _Running(NamedTuple):
 
 
 class _InEffect(NamedTuple):
-    """The plan that the latest batch runs."""
-
     entry: int
     plan: Plan
     parts: tuple[PlanPart, ...]
@@ -93,83 +91,133 @@ class ReaderOrder(StrEnum):
     """Another reader has begun to read the same shard: Spark has given up the task of this one."""
 
 
-class Ends(Protocol):
-    """The ends of planned batches."""
+class JobSpools:
+    """The spools of one job, as of its last look at them."""
 
-    def keep(self, batch: int, end: Offset) -> None:
-        """Make durable where a batch ends."""
-
-    def find(self, batch: int) -> Offset | None:
-        """Where a batch ends that may have been begun; None if there is none."""
-
-
-class Spools(Protocol):
-    """The spools that a job reads."""
+    def __init__(self, root: Path, owned_spool: Callable[[str], ReadableSpool | None]) -> None:
+        """`owned_spool` finds the spool of a stream that the job's host fills; that one is always up to date."""
+        self._root = root
+        self._owned_spool = owned_spool
+        self._readers: Mapping[str, FolderReader] = {}
 
     def readable(self, streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
-        """Their indexes, up to date."""
+        """The spools of some streams, up to date; called from one thread at a time."""
+        own = {stream: spool for stream in streams if (spool := self._owned_spool(stream)) is not None}
+        self._readers = {
+            stream: self._readers.get(stream) or FolderReader(spool_folder(self._root, stream))
+            for stream in streams
+            if stream not in own
+        }
+        for reader in self._readers.values():
+            reader.refresh()
+        return {**own, **self._readers}
 
     def all_notify(self, streams: Sequence[str]) -> bool:
-        """Whether the keeper is notified of all that enters them from now on."""
+        """Whether the job's host fills all of them, and so notifies the job when they grow."""
+        return all(self._owned_spool(stream) is not None for stream in streams)
+
+    def end(self, stream: str) -> int | None:
+        """The end at the last look of a spool that another host fills; from any thread."""
+        reader = self._readers.get(stream)
+        return None if reader is None else reader.end
+
+
+_COUNTED_SECONDS = 60.0
+"""Seconds for which a batch counts."""
+_MOST_COUNTED = 600
+"""The most batches that count, the latest."""
+
+
+class BatchTimes:
+    """How long the latest batches of a job took, each from when its end was known until Spark asked for the next.
+
+    So a time covers the work of Spark around a batch, and that of the kernel.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun: float | None = None
+        # Any thread may read it: a copy of a deque is consistent.
+        self._taken: deque[tuple[float, float]] = deque(maxlen=_MOST_COUNTED)
+        """For each batch when it ended, and the seconds that it took."""
+
+    def begin(self) -> None:
+        """Note that a batch begins."""
+        self._begun = self._clock()
+
+    def end(self) -> None:
+        """Note that the batch is done, if there was one."""
+        if self._begun is not None:
+            now = self._clock()
+            self._taken.append((now, now - self._begun))
+            self._begun = None
+
+    def percentiles(self) -> dict[str, float]:
+        """The median and the 99th percentile in seconds; empty if there was no batch."""
+        since = self._clock() - _COUNTED_SECONDS
+        taken = sorted(seconds for ended, seconds in self._taken.copy() if ended >= since)
+        return {name: round(percentile(taken, part), 4) for name, part in (("p50", 0.5), ("p99", 0.99)) if taken}
+
+
+def percentile(ordered: Sequence[float], part: float) -> float:
+    """The smallest value that the given part of all does not exceed.
+
+    >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([1.0, 2.0, 3.0, 4.0], 0.99)
+    (2.0, 4.0)
+    """
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
 
 class PaceKeeper:
     """Answers for one start of a job."""
 
-    def __init__(  # noqa: PLR0913 - what it asks and whom it notifies are seven things
+    def __init__(  # noqa: PLR0913 - what it reads, and whom it asks and notifies are seven things
         self,
         *,
         run: int,
-        number: int,
-        start: Offset,
-        ends: Ends,
-        end_of: Callable[[int], Offset | None],
-        entries: Callable[[int], Sequence[Entry]],
+        plans: PlanLog,
+        store: RecordStore,
+        spools: JobSpools,
+        gone: Mapping[str, int],
         is_read: Callable[[str], bool],
-        spools: Spools,
         on_end: Callable[[], None],
-        on_begin: Callable[[], None] = lambda: None,
     ) -> None:
-        """`number` and `start` are of the first batch without a record, `end_of` says where a recorded one ends.
+        """`gone` are the ends of what was removed while the job was stopped; `is_read` is asked from any thread.
 
-        `on_begin` is called when a batch begins, `on_end` when it is recorded.
-
-        `is_read` says whether the job reads a stream, from any thread.
+        `on_end` is called when a batch is recorded.
         """
         self._run = run
-        self._entries = entries
-        self._is_read = is_read
+        self._plans = plans
+        self._store = store
         self._spools = spools
-        self._number = number
-        self._start = start
-        self._ends = ends
-        self._end_of = end_of
+        self._gone = gone
+        self._is_read = is_read
         self._on_end = on_end
-        self._on_begin = on_begin
+        batches = store.batches()
+        self._number = batches.stop
+        self._start = store.file(batches[-1]).header.end if batches else Offset()
+        self.times = BatchTimes()
         self._planning = threading.Lock()
         """Held by the reader that waits for the next batch on behalf of all."""
         self._planned: PlannedBatch | None = None
         self._long_batch: LongBatch | None = None
-        """The current one; None if it is over."""
         self._given_at = 0.0
-        """When Spark was given it."""
         self._readers: dict[int, str] = {}
         """For each shard the reader that began last, or `_RAISED`."""
-        self._lost_workers = 0
         self._news = threading.Condition()
-        self._wakes = 0
+        self._wakes = self._lost_workers = 0
         self._stopped = False
         self._has_events = False
         """Whether events have come that only wait for the time of their batch."""
-        # When the last batch with events began: the first event after a quiet while waits for no pace.
         self._begun_at = -math.inf
+        """When the last batch with events began: the first event after a quiet while waits for no pace."""
         self._bounds = PartBounds()
         self._in_effect: _InEffect | None = None
+        """The plan that the latest batch runs."""
         self._running: _Running | None = None
+        # The batches whose seconds are noted once it is known what their tasks took, and what those did, by their ends.
         self._timed_batches = deque[tuple[_Running, float]]()
-        """The batches whose seconds are noted once it is known what their tasks took."""
         self._works = deque[tuple[Offset, Mapping[Streams, PartWork]]](maxlen=2 * _MOST_AWAITED)
-        """The work of each part in the latest recorded batches, by their ends."""
         self._eager = False
         self._waiting_since: dict[str, float] = {}
         self.deciding = threading.Lock()
@@ -184,8 +232,7 @@ class PaceKeeper:
         """The cuts that were decided since it was made."""
         self.given_up = frozenset[str]()
         """The cuts that a part has waited for in vain."""
-        self._released = frozenset[str]()
-        """The cuts that were released."""
+        self.released = frozenset[str]()
 
     def wake(self) -> None:
         """Look again at once, because a plan was logged or a marker came; from any thread."""
@@ -194,10 +241,8 @@ class PaceKeeper:
             self._news.notify_all()
 
     def note_growth(self, stream: str, *, marked: bool) -> None:
-        """Look again if a stream of the job has grown, perhaps by a marker, and that matters; from any thread.
-
-        If some events wait for their time already, more of them change nothing.
-        """
+        """Look again if a stream of the job has grown, perhaps by a marker; from any thread."""
+        # If some events wait for their time already, more of them change nothing.
         if (marked or not self._has_events) and self._is_read(stream):
             self.wake()
 
@@ -219,13 +264,9 @@ class PaceKeeper:
 
     def pass_over(self, cut: str) -> None:
         """Wait for a cut no longer, because it was released; from any thread."""
-        self._released |= {cut}
+        self.released |= {cut}
         self.given_up -= {cut}
         self.wake()
-
-    def is_passed_over(self, cut: str) -> bool:
-        """Whether a cut was released."""
-        return cut in self._released
 
     def note_work(self, header: Header, plan: Plan) -> None:
         """Note what the tasks of a batch took, once it is recorded; from any thread."""
@@ -311,8 +352,9 @@ class PaceKeeper:
 
     def note_record(self, number: int) -> bool:
         """Begin the next batch, if the current one is recorded; whether it is. From any thread."""
-        if (end := self._end_of(number)) is None:
+        if (record := self._store.find(number)) is None:
             return False
+        end = record.header.end
         with self._news:
             planned = self._planned
             if planned is None or planned.number != number:
@@ -323,6 +365,7 @@ class PaceKeeper:
                 self._timed_batches.append((ran, time.monotonic() - ran.begun))
             self._running = None
             self._news.notify_all()
+        self.times.end()
         self._on_end()
         return True
 
@@ -345,7 +388,7 @@ class PaceKeeper:
         """Decide on the next batch once it may begin; False if there is none until a time, or the keeper is stopped."""
         start = self._start
         self._note(start)
-        if (end := self._ends.find(self._number)) is not None:
+        if (end := self._store.ends.find(self._number)) is not None:
             self._give(start, end)
             return True
         self._await_work()
@@ -356,16 +399,16 @@ class PaceKeeper:
                 return False
             with self.deciding:
                 self._note_times()
-                entries = self._entries(start.entry)
+                entries = [past_gone(entry, self._gone) for entry in self._plans.since(start.entry)]
                 streams = sorted({stream for entry in entries for stream in entry.plan.streams})
                 # Asked first: what came before this host began to fill a spool is seen below.
                 notified = self._spools.all_notify(streams)
                 step = self._step(start, entries, streams)
                 now = time.monotonic()
-                found = step.end != start
-                when = step.when(self._due(start, entries, step), now=now, latest=until) if found else until
-                if found and now >= when:
-                    self._ends.keep(self._number, step.end)
+                is_there = step.end != start
+                when = step.when(self._due(start, entries, step), now=now, latest=until) if is_there else until
+                if is_there and now >= when:
+                    self._store.ends.keep(self._number, step.end)
                     self._begin(start, step, entries, now)
                     self._give(start, step.end)
                     return True
@@ -381,7 +424,7 @@ class PaceKeeper:
 
     def _give(self, start: Offset, end: Offset) -> None:
         self._note(end)
-        self._on_begin()
+        self.times.begin()
         self._planned = PlannedBatch(self._number, start, end)
 
     def _await_work(self) -> None:
@@ -417,7 +460,7 @@ class PaceKeeper:
             entries=entries,
             spools=self._spools.readable(streams),
             given_up=self._given_up(start),
-            most_bytes=self._bounds.most_bytes(pace=min((each.plan.pace for each in entries), default=0.0)),
+            most_bytes=self._bounds.most_bytes(pace=min((entry.plan.pace for entry in entries), default=0.0)),
         )
 
     def _given_up(self, start: Offset) -> frozenset[str]:
@@ -426,8 +469,8 @@ class PaceKeeper:
         self._waiting_since = {name: self._waiting_since.get(name, now) for name in names}
         late = (name for name, since in self._waiting_since.items() if now - since > ALIGNING)
         # For good: a stream that brings the marker later would hold up the rest of its part once more.
-        self.given_up = (self.given_up | frozenset(late)) - self._released
-        return self.given_up | self._released
+        self.given_up = (self.given_up | frozenset(late)) - self.released
+        return self.given_up | self.released
 
     def _due(self, start: Offset, entries: Sequence[Entry], step: NextBatch) -> float:
         # Somebody waits for the first events after a new plan.
@@ -446,7 +489,6 @@ class PaceKeeper:
 
 
 def _plan(entries: Sequence[Entry], step: NextBatch) -> Plan:
-    """The plan that a batch runs."""
     return next(entry.plan for entry in entries if entry.number == step.end.entry)
 
 
@@ -522,7 +564,7 @@ class PaceServer:
             keeper.note_lost_worker()
 
 
-def begin_pace_server(session: "SparkSession", folder: Path) -> PaceServer:
+def begin_pace_server(session: SparkSession, folder: Path) -> PaceServer:
     """Begin to answer the processes of a session: those of a cluster over the network, else at a socket in a folder."""
     context = session.sparkContext
     is_here = is_local(context.master or "")

@@ -19,7 +19,7 @@ from dags import Catalogue
 from dags.dataflow import DividedBy, TaskKeeping, divisibility, evenly, shard_of_whole
 from engine.catalogue import installed_catalogue
 from engine.offset import Offset
-from engine.plan import UNDIVIDED, Division, Entry, Plan, PlanPart, Slot, StreamDivision
+from engine.plan import UNDIVIDED, Division, Entry, Plan, Slot, StreamDivision
 from engine.plan_messages import RefusedPlan
 from engine.records.files import Header
 from engine.records.job_folder import JobFolder, KeptCut
@@ -32,31 +32,31 @@ class JobProgress(NamedTuple):
     """How far a job is when a plan is logged; no batch is decided meanwhile."""
 
     at: Mapping[str, int]
-    """The positions of its last record."""
     ran: Plan | None
-    """The plan that the last record ran."""
     decided: Offset | None
     """The last end that was decided, if it is known; its batch may not be recorded yet."""
 
 
 def returning(kept: Iterable[KeptCut], plan: Plan) -> dict[int, KeptCut]:
     """For each instance that a plan returns from a cut of its own job, the part of the cut that it is in."""
-    wanted = {each.instance: each.cut for each in plan.imports if each.job == plan.job}
-    found: dict[int, KeptCut] = {}
+    wanted = {state.instance: state.cut for state in plan.imports if state.job == plan.job}
+    parts: dict[int, KeptCut] = {}
     for cut in kept:
         for instance in cut.instances:
             if wanted.get(instance) == cut.name:
-                found.setdefault(instance, cut)
-    return found
+                parts.setdefault(instance, cut)
+    return parts
 
 
 def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: JobProgress) -> None:
     """Refuse a plan that returns an instance whose stream the job has read past the cut, for other instances."""
     here = standing.ran.instances if standing.ran is not None else frozenset()
-    of = {instance: part.streams for part in plan.parts() for instance in part.instances}
+    streams_of = {instance: part.streams for part in plan.parts() for instance in part.instances}
     for instance, cut in sorted(back.items()):
+        if instance in here:
+            continue
         # Other parts may have been cut in the same batch.
-        for stream in sorted(of.get(instance, frozenset()) & cut.positions.keys()) if instance not in here else ():
+        for stream in sorted(streams_of.get(instance, frozenset()) & cut.positions.keys()):
             if standing.at.get(stream, cut.positions[stream]) != cut.positions[stream]:
                 raise RefusedPlan(
                     f"instance {instance} left job {plan.job!r} at the cut {cut.name!r}, with {stream!r} at "
@@ -75,12 +75,9 @@ def past_gone(entry: Entry, gone: Mapping[str, int]) -> Entry:
 def start_positions(
     plan: Plan, starts: Mapping[str, int], standing: JobProgress, latest: Mapping[str, int] = _NOTHING
 ) -> dict[str, int]:
-    """The position that each stream begins at; `starts` are for new streams, and `latest` are of the entry before.
-
-    A stream that a plan before the latest still reads goes on where it is.
-    """
+    """The position that each stream begins at; `starts` are for new streams, and `latest` are of the entry before."""
     # A plan names a position if it takes it that the job has left the stream. If that is not sure, it may not have.
-    named = {each.stream for each in plan.ingress if each.start is not None}
+    named = {ingress.stream for ingress in plan.ingress if ingress.start is not None}
     sure = named - standing.decided.at.keys() if standing.decided is not None else frozenset()
     return {
         stream: start if stream in latest or stream in sure else standing.at.get(stream, start)
@@ -95,12 +92,15 @@ def divided(plan: Plan, catalogue: Catalogue) -> Division:
     tasks = {slot.instance: _keeping(slot, catalogue) for slot in plan.slots}
     streams: dict[str, StreamDivision] = {}
     # A paused task takes no events, so it is in no part. Its state stays where it is.
-    whole = {each: 0 for each, task in tasks.items() if task is None or task.key is None}
+    whole = {instance: 0 for instance, task in tasks.items() if task is None or task.key is None}
     for part in plan.parts():
-        found = _of_part(part, tasks, plan.shards)
-        streams.update(dict.fromkeys(part.streams, found))
-        if found.by is DividedBy.NOTHING:
-            whole.update(dict.fromkeys(part.instances & tasks.keys(), found.shard))
+        part_divided = divisibility({instance: tasks[instance] for instance in part.instances & tasks.keys()})
+        shard = shard_of_whole(part.instances, plan.shards) if part_divided.by is DividedBy.NOTHING else 0
+        streams.update(
+            dict.fromkeys(part.streams, StreamDivision(by=part_divided.by, key=part_divided.key, shard=shard))
+        )
+        if part_divided.by is DividedBy.NOTHING:
+            whole.update(dict.fromkeys(part.instances & tasks.keys(), shard))
     for change in plan.changes:
         # The state that a fork takes over has to be where the fork is.
         if change.source is not None and change.source not in tasks and change.instance in whole:
@@ -114,12 +114,6 @@ def divided(plan: Plan, catalogue: Catalogue) -> Division:
     )
 
 
-def _of_part(part: PlanPart, tasks: Mapping[int, TaskKeeping | None], shards: int) -> StreamDivision:
-    found = divisibility({each: tasks[each] for each in part.instances & tasks.keys()})
-    shard = shard_of_whole(part.instances, shards) if found.by is DividedBy.NOTHING else 0
-    return StreamDivision(by=found.by, key=found.key, shard=shard)
-
-
 def _keeping(slot: Slot, catalogue: Catalogue) -> TaskKeeping | None:
     """What the task of a slot keeps; None if its type is not known here."""
     kind = catalogue.find(slot.type)
@@ -129,10 +123,8 @@ def _keeping(slot: Slot, catalogue: Catalogue) -> TaskKeeping | None:
     return TaskKeeping.of(kind, config, (edge.parent for edge in slot.inputs))
 
 
-@cache
-def _types() -> Catalogue:
-    """The installed task types; few hosts need them, since jobs with one shard do not."""
-    return installed_catalogue()
+_types = cache(installed_catalogue)
+"""Found when they are needed, which they are on few hosts, since jobs with one shard do not need them."""
 
 
 class PlanLog:
@@ -151,7 +143,7 @@ class PlanLog:
 
     @property
     def plan(self) -> Plan | None:
-        """The latest plan, even if it is not in effect yet."""
+        """The plan of the last entry."""
         return self.entries[-1].plan if self.entries else None
 
     def is_new(self, plan: Plan) -> bool:
@@ -164,10 +156,7 @@ class PlanLog:
         return latest is None or (plan.term, plan.version) > (latest.term, latest.version)
 
     def check(self, plan: Plan, *, decided: Offset | None, decided_cuts: AbstractSet[str]) -> JobProgress:
-        """Refuse a plan that would take effect in the past; the standing of the job that it is logged at.
-
-        `decided` is the last end of a batch that was decided, and `decided_cuts` are all cuts that were.
-        """
+        """The standing of the job for a plan, which is refused if it would take effect before what was decided."""
         past = {cut.name for cut in self._folder.cuts.all()} | decided_cuts
         if plan.at_cut in past - (decided.cuts.keys() if decided else set()):
             raise RefusedPlan(
@@ -233,9 +222,9 @@ class PlanLog:
 
     def _standing(self, decided: Offset | None) -> JobProgress:
         last = self._last()
-        if last is None:
-            return JobProgress({}, None, decided)
-        return JobProgress(last.end.at, self._folder.entry(last.end.entry).plan, decided)
+        return JobProgress(
+            last.end.at if last else {}, self._folder.entry(last.end.entry).plan if last else None, decided
+        )
 
     def _last(self) -> Header | None:
         batches = self._store.batches()

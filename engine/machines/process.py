@@ -1,11 +1,7 @@
-"""The process of a machine: `python -m engine.machines.process NAME ROOT [MASTER] [OPTION ...]`.
+"""The process of a machine: `python -m engine.machines.process NAME ROOT`.
 
-Options are `--tag=TAG`, `--image=NAME`, `--zone=ZONE`, `--hosts=N`, `--copies-at=HOST:PORT`,
-`--copies-listen=HOST:PORT`, `--copies-certificate=FILE`, `--copies-key=FILE`, `--copies-ca=FILE`, `--store=URL` and
-`--common=FOLDER`.
-
-The broker's URL is the first line of its input: it may hold a password, and every user of the machine can read the
-arguments. The process ends when its input does, and at once if the JVM dies or hangs. Then its keeper starts it again.
+The first line of its input is the broker's URL, and the second has its options. The process ends when its input does,
+and at once if the JVM dies or hangs. Then its keeper starts it again.
 """
 
 import logging
@@ -19,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from bridge.transport.address import Address
 from engine.behaviour import installed_behaviours
-from engine.host.keeper import CopyAddress
+from engine.host.keeper import MachineOptions
 from engine.log_lines import begin_log
 from engine.machines.class_archiver import archive_classes
 from engine.machines.machine import CarriedElsewhere, Machine
@@ -42,12 +38,13 @@ def main() -> None:
     """Run a host until it is stopped."""
     sys.setswitchinterval(_SWITCH)
     begin_log()
-    name, root, *master = (each for each in sys.argv[1:] if not each.startswith("--"))
+    name, root = sys.argv[1:]
     # Absolute, because processes with other working directories use it.
     folder = Path(root).absolute()
     address = Address.parse(sys.stdin.readline().strip())
-    session = start_session(f"braid {name}", master=master[0] if master else None)
-    if master and not is_local(master[0]):
+    options = MachineOptions.read(sys.stdin.readline())
+    session = start_session(f"braid {name}", master=options.master)
+    if options.master and not is_local(options.master):
         session.sparkContext.addPyFile(str(pack_code(folder / "code")))
     machine = Machine(
         name,
@@ -55,19 +52,13 @@ def main() -> None:
         address,
         session,
         behaviours=installed_behaviours(),
-        tags=_values("--tag"),
-        image="".join(_values("--image")),
-        zone="".join(_values("--zone")),
-        hosts=int("".join(_values("--hosts")) or 1),
-        copies=CopyAddress.parse(
-            "".join(_values("--copies-at")),
-            "".join(_values("--copies-listen")),
-            certificate=_path("--copies-certificate"),
-            key=_path("--copies-key"),
-            authority=_path("--copies-ca"),
-        ),
-        common=_path("--common"),
-        store="".join(_values("--store")),
+        tags=options.tags,
+        image=options.image,
+        zone=options.zone,
+        hosts=options.hosts,
+        copies=options.copies,
+        common=options.common,
+        store=options.store,
     )
     log.info("machine %s has the key %s", name, machine.key.public)
     ending = threading.Event()
@@ -102,14 +93,6 @@ def main() -> None:
         # The query would keep the session from stopping as well.
         os._exit(STUCK)
     session.stop()
-
-
-def _values(option: str) -> list[str]:
-    return [each.removeprefix(f"{option}=") for each in sys.argv[1:] if each.startswith(f"{option}=")]
-
-
-def _path(option: str) -> Path | None:
-    return next((Path(each).absolute() for each in _values(option)), None)
 
 
 def _run(machine: Machine, session: "SparkSession", ending: threading.Event) -> bool:

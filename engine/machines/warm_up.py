@@ -8,16 +8,14 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
-from bridge import SystemClock
-from bridge.sender import PlainMessage
-from bridge.wire import Emitted, Stream
+from bridge import Sender, SystemClock
 from engine.job.lifecycle import JobState
 from engine.job.pace_keeper import begin_pace_server
-from engine.job.query import SparkJob
+from engine.job.query import HostParts, SparkJob
 from engine.plan import Plan
 
 if TYPE_CHECKING:
@@ -59,13 +57,16 @@ def warm_up(session: "SparkSession", is_over: Callable[[], bool]) -> None:
         pace = begin_pace_server(session, root)
         job = SparkJob(
             _JOB,
-            root,
-            session,
-            pace,
-            _Nobody(),
-            clock=SystemClock(),
-            on_record=lambda _job: None,
-            owned_spool=lambda _stream: None,
+            HostParts(
+                root=root,
+                session=session,
+                pace=pace,
+                # Its plan has no outputs.
+                sender=cast("Sender", None),
+                clock=SystemClock(),
+                on_record=lambda _job: None,
+                owned_spool=lambda _stream: None,
+            ),
         )
         try:
             job.log(Plan(job=_JOB, host=_JOB, version=1), {}, {})
@@ -89,22 +90,3 @@ def _await(found: Callable[[], bool]) -> None:
             log.warning("the warm-up did not come to its end; the first job starts slowly")
             return
         time.sleep(_LOOK)
-
-
-class _Nobody:
-    """A sender of a job that sends nothing."""
-
-    def forward(self, stream: Stream, *, epoch: int, first: int, kept: Callable[[int], Iterator[Emitted]]) -> None:
-        raise NotImplementedError
-
-    def emit(self, stream: Stream, emitted: Emitted) -> None:
-        raise NotImplementedError
-
-    def close(self, stream: Stream) -> None:
-        raise NotImplementedError
-
-    def needed(self, stream: Stream) -> int:
-        raise NotImplementedError
-
-    def send(self, *messages: PlainMessage) -> None:
-        raise NotImplementedError

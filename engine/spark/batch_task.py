@@ -91,7 +91,7 @@ def _worker(root: Path, job: str) -> Worker:
     known = _workers.get((root, job))
     if known is None or known.is_over():
         # Otherwise the states of all jobs that ever ran would stay in memory.
-        for over in [each for each, worker in _workers.items() if worker.is_over()]:
+        for over in [key for key, worker in _workers.items() if worker.is_over()]:
             del _workers[over]
         known = _workers[root, job] = Worker(root, job)
     return known

@@ -48,7 +48,6 @@ class ForkServer:
         self._listener = listener
         self._poll = select.poll()
         self._running: dict[int, socket.socket] = {}
-        """Connections by the ids of the processes that were forked for them."""
         self._woken, self._wakes = socket.socketpair()
         os.set_blocking(self._wakes.fileno(), False)
         signal.set_wakeup_fd(self._wakes.fileno())
@@ -149,8 +148,8 @@ def _receive(connection: socket.socket) -> list[str]:
     os.chdir(folder)
     os.environb.clear()
     os.environb.update(environment)
-    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[1:1] = [each for each in found if each and each not in sys.path]
+    places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [place for place in places if place and place not in sys.path]
     return list(arguments)
 
 

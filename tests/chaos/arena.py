@@ -28,7 +28,7 @@ from bridge.broker import start_broker
 from bridge.machine import BackOff
 from bridge.transport.mqtt_client import MqttClient
 from engine.host import keeper
-from engine.host.keeper import HostKeeper
+from engine.host.keeper import HostKeeper, MachineOptions
 from engine.plan import Plan
 from engine.plan_messages import CutRequest, written_cut, written_plan
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
@@ -102,7 +102,7 @@ class Arena:
         self._client = MqttClient(self.broker.address("braid"), "manager", topics=watched, on_message=self._take)
         self._client.start()
         self.subscriber = Subscriber(self, root / "subscriber")
-        self.keeper = HostKeeper(HOST, self.root, self.broker.address("braid"), master="local[2,8]")
+        self.keeper = HostKeeper(HOST, self.root, self.broker.address("braid"), MachineOptions(master="local[2,8]"))
 
     def stop(self) -> None:
         """End everything."""

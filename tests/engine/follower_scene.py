@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from bridge.sender import NO_RECORD_NEEDED, PlainMessage
+from bridge.sender import Sender as BridgeSender
 from bridge.wire import Emitted as Sent
 from bridge.wire import Stream
 from engine.delivery.follower import Follower
@@ -48,7 +49,7 @@ class Opened:
         return [n for each in self.kept(number) for n in range(each.first, each.end)]
 
 
-class Sender:
+class Sender(BridgeSender):
     """Notes what it is asked to do, and confirms when the test says so."""
 
     def __init__(self) -> None:

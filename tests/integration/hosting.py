@@ -21,7 +21,7 @@ from bridge.broker import start_broker
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.probes import detect_protocol
 from dags import Kind
-from engine.host.keeper import HostKeeper
+from engine.host.keeper import HostKeeper, MachineOptions
 from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Plan, Slot, Subscribed
 from engine.plan_messages import CutRequest, written_cut, written_plan
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
@@ -74,7 +74,9 @@ class Hosting:
             protocol=detect_protocol(self.broker.address("braid")),
         )
         self.client.start()
-        self.keeper = HostKeeper(HOST, self.root, self.broker.address("braid"), master=master, environment=environment)
+        self.keeper = HostKeeper(
+            HOST, self.root, self.broker.address("braid"), MachineOptions(master=master), environment=environment
+        )
 
     def close(self) -> None:
         """End everything that it started."""

@@ -29,8 +29,8 @@ KEEPER = """
 import sys
 from pathlib import Path
 from bridge.transport.address import Address
-from engine.host.keeper import HostKeeper
-with HostKeeper(sys.argv[1], Path(sys.argv[2]), Address.parse(sys.argv[3]), master="local[1]"):
+from engine.host.keeper import HostKeeper, MachineOptions
+with HostKeeper(sys.argv[1], Path(sys.argv[2]), Address.parse(sys.argv[3]), MachineOptions(master="local[1]")):
     sys.stdin.read()
 """
 BOUND = 180.0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bridge.transport.address import Address
-from engine.host.keeper import HostKeeper
+from engine.host.keeper import HostKeeper, MachineOptions
 from manager.kernel.transitions import Chosen
 from manager.process.keeper_process import read_record
 from merge import Assignment, Home
@@ -51,7 +51,7 @@ def test_tasks_move_between_hosts_that_share_a_root(tmp_path: Path) -> None:
         try:
             town.submit()
             town.publish()
-            with HostKeeper(AWAY, served.root, Address.parse(record.broker), master="local[2,8]"):
+            with HostKeeper(AWAY, served.root, Address.parse(record.broker), MachineOptions(master="local[2,8]")):
                 served.until(
                     lambda: [AWAY, HERE] == sorted(each.name for each in town.operator.hosts() if each.alive),
                     "both hosts",

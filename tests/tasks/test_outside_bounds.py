@@ -10,7 +10,7 @@ import pytest
 
 from dags import Kind, Secret
 from engine.implementations.outside.file_stores import FILE_SYSTEMS, LocalFileStore, PlaceUsage, hosts_of
-from engine.outside import HostOutside, allowed, barred, listed
+from engine.outside import HostOutside, allowed, listed
 from tests.tasks.worksite import Worksite, allow, keep_secret
 
 NOT_LISTED = (
@@ -88,7 +88,7 @@ def test_each_address_of_a_host_has_to_be_allowed(addresses: list[str], names: l
 
 def test_a_host_that_is_not_found_is_barred(tmp_path: Path) -> None:
     """Some driver might read more than one host from it."""
-    assert "its host cannot be found; correct the URL" == barred("127.0.0.1,127.0.0.1", tmp_path / "reachable")
+    assert "its host cannot be found; correct the URL" == HostOutside(tmp_path).barred("127.0.0.1,127.0.0.1")
     assert [] == listed(tmp_path / "reachable")
 
 

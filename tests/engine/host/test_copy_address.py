@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.host.keeper import CopyAddress
+from engine.host.keeper import CopyAddress, MachineOptions
 from engine.replicas.channel import TlsFiles
 
 BRAID = Path(sys.executable).parent / "braid"
@@ -63,13 +63,12 @@ def test_a_machine_behind_a_forwarded_port_listens_elsewhere() -> None:
 
 @pytest.mark.parametrize("listen", ["", "0.0.0.0:8701"])
 @pytest.mark.parametrize("paths", [{}, PATHS])
-def test_the_process_gets_the_same_address(paths: dict[str, Path], listen: str) -> None:
-    """The options that a machine's process gets mean what the command's did."""
-    address = CopyAddress.parse("10.0.0.1:8700", listen, **paths)
-    assert address is not None
-    options = dict(option.split("=", 1) for option in address.options())
-    again = {name: Path(options[option]) for name, option in OPTIONS.items() if option in options}
-    assert address == CopyAddress.parse(options["--copies-at"], options.get("--copies-listen", ""), **again)
+def test_the_process_gets_the_same_options(paths: dict[str, Path], listen: str) -> None:
+    """What a machine's process reads is what the command wrote."""
+    copies = CopyAddress.parse("10.0.0.1:8700", listen, **paths)
+    options = MachineOptions(tags=("gpu",), hosts=2, copies=copies, common=Path("/common"), store="s3://b")
+    assert options == MachineOptions.read(options.written())
+    assert MachineOptions() == MachineOptions.read(MachineOptions().written())
 
 
 def test_the_command_does_not_begin_with_files_that_do_not_fit(tmp_path: Path) -> None:

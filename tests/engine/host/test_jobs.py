@@ -24,6 +24,7 @@ from engine.host.spools import HostSpools
 from engine.job import pace_keeper, query
 from engine.job.pace import ReadableSpool
 from engine.job.pace_keeper import PaceServer
+from engine.job.query import HostParts
 from engine.offset import Offset
 from engine.plan import Ingress, Plan, StateImport, Subscribed
 from engine.records.files import written_record
@@ -95,19 +96,18 @@ class Made:
         self.spools = HostSpools(
             self.root, Broker(), clock=MemoryClock(), on_growth=lambda _stream, _marked: None, due=self.pace.due
         )
-        self.jobs = HostJobs(
-            "h",
-            self.root,
-            cast("Any", self.session),
+        parts = HostParts(
+            root=self.root,
+            session=cast("Any", self.session),
             pace=self.pace,
             sender=Sender(),
-            consumers=HostConsumers(self.root, self.spools),
-            publisher=self.publisher,
-            behaviours={},
             clock=MemoryClock(),
             on_record=lambda _job: None,
+            owned_spool=self.spools.owned,
             copies=copies,
         )
+        consumers = HostConsumers(self.root, self.spools)
+        self.jobs = HostJobs("h", parts, consumers=consumers, publisher=self.publisher, behaviours={})
 
     def end(self) -> None:
         for each in self.jobs._jobs.values():

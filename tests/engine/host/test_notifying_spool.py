@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bridge import FolderReader, Item, PositionsGone, SpoolClosed, SpoolIndex, SpoolReach, commit
 from engine.host import spools
 from engine.host.spools import NotifyingSpool
-from engine.job.query import JobSpools
+from engine.job.pace_keeper import JobSpools
 from engine.records.job_folder import spool_folder
 from tests.bridge.spools.test_log import data, marker
 from tests.engine.late_copies import LateCopies

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.host.consumers import HELD_UP, SlowReaders, holding_up
+from engine.job.health import JobHealth
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 100)))
@@ -21,24 +22,24 @@ def test_only_a_reader_far_behind_all_others_holds_a_stream_up(positions: Mappin
         assert first <= 2 * second
 
 
-class Stopped:
+class Stopped(JobHealth):
     """A job whose costliest task was failed, or was not."""
 
     def __init__(self) -> None:
+        super().__init__(None)
         self.streams: list[str] = []
 
-    def stop_costliest(self, stream: str, _now: float) -> None:
+    def stop_costliest(self, stream: str, now: float) -> None:  # noqa: ARG002 - the signature of what it stands for
         self.streams.append(stream)
 
 
 def test_it_is_stopped_once_it_has_held_the_stream_up_for_a_while() -> None:
     """By its name; a full spool that soon has room again stops nobody."""
-    positions, full, now = {"slow": 5, "quick": 99}, {"street": 100}, [0.0]
-    readers = SlowReaders(lambda: full, lambda _stream: positions, clock=lambda: now[0])
+    positions, full = {"slow": 5, "quick": 99}, {"street": 100}
+    readers = SlowReaders(lambda: full, lambda _stream: positions)
     slow, quick = Stopped(), Stopped()
 
     def beat(at: float) -> None:
-        now[0] = at
         readers.stop({"slow": slow, "quick": quick}, at)
 
     beat(0.0)

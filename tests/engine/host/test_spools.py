@@ -13,6 +13,7 @@ from bridge import Counts, FolderReader, Item, Spool, SpoolFeed, Unread, commit,
 from bridge.spools.log import LOG
 from dags import Kind, Schema
 from engine.host.consumers import HostConsumers
+from engine.host.reception import Receptions
 from engine.host.spools import HostSpools
 from engine.job.query import SparkJob
 from engine.plan import Bridged, Entry, Ingress, Plan, Rated, ReplayedFile, Subscribed, Supply
@@ -25,7 +26,7 @@ DUE = {"raw/street": 7.0}
 """When the next batch that reads a stream may begin."""
 
 
-class Broker:
+class Broker(Receptions):
     """A receiver that notes what it is asked for."""
 
     def __init__(self) -> None:

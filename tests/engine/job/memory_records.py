@@ -1,7 +1,11 @@
 """The records of a job in memory, as far as a pace keeper looks at them."""
 
+from types import SimpleNamespace
+from typing import cast
+
 from engine.job.pace_keeper import PaceKeeper, PlannedBatch
 from engine.offset import Offset
+from engine.records.store import RecordStore
 
 
 class MemoryEnds:
@@ -27,15 +31,25 @@ class MemoryRecords:
         self.recorded: dict[int, Offset] = {}
         self.ends = MemoryEnds(begun)
 
-    def end_of(self, batch: int) -> Offset | None:
-        """Where a recorded batch ends; None if it has no record."""
-        return self.recorded.get(batch)
+    @property
+    def store(self) -> RecordStore:
+        """As a keeper sees them."""
+        return cast("RecordStore", self)
+
+    def batches(self) -> range:
+        """As `RecordStore` does; there are none when a keeper begins."""
+        return range(0)
+
+    def find(self, batch: int) -> SimpleNamespace | None:
+        """As `RecordStore` does, with nothing but the end."""
+        end = self.recorded.get(batch)
+        return None if end is None else SimpleNamespace(header=SimpleNamespace(end=end))
 
     @classmethod
     def under(cls, keeper: PaceKeeper) -> "MemoryRecords":
         """Have a keeper look at records in memory from now on."""
         records = cls()
-        keeper._ends, keeper._end_of = records.ends, records.end_of
+        keeper._store = records.store
         return records
 
     def begin(self, keeper: PaceKeeper) -> PlannedBatch | None:

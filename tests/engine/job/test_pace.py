@@ -1,25 +1,17 @@
 """The pace of a job: the ends of batches, by plans, markers, cuts and limits in bytes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge import SpoolReach
 from engine.job.pace import Haste, NextBatch, StreamBounds, next_batch, streams_changed
 from engine.offset import Offset
 from engine.plan import Bridged, Edge, Entry, Forward, Ingress, Limits, Plan, Rated, Slot, SlotState, Switch
-
-
-@dataclass(frozen=True)
-class Far:
-    """The reach of a batch."""
-
-    end: int
-    marker: str | None = None
-    size: int = 0
 
 
 class Spooled:
@@ -28,13 +20,13 @@ class Spooled:
     def __init__(self, *items: str | None) -> None:
         self.items = items
 
-    def reach(self, start: int, most_bytes: int) -> Far:
+    def reach(self, start: int, most_bytes: int) -> SpoolReach:
         end = start
         while end < len(self.items) and (end == start or end - start < most_bytes):
             end += 1
             if self.items[end - 1] is not None:
-                return Far(end, self.items[end - 1], end - start)
-        return Far(end, size=end - start)
+                return SpoolReach(end=end, marker=self.items[end - 1], size=end - start)
+        return SpoolReach(end=end, size=end - start)
 
 
 E = None
@@ -197,8 +189,8 @@ def test_a_batch_takes_no_more_than_it_is_allowed() -> None:
 class Whole:
     """A spool of one item of ten events and ten bytes."""
 
-    def reach(self, start: int, most_bytes: int) -> Far:  # noqa: ARG002 - it has one item only
-        return Far(10, size=10 - start)
+    def reach(self, start: int, most_bytes: int) -> SpoolReach:  # noqa: ARG002 - it has one item only
+        return SpoolReach(end=10, size=10 - start)
 
 
 def test_an_item_that_is_too_large_is_read_in_parts() -> None:

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from bridge.spools.log import Item, ItemKind
 from engine.job import pace_keeper
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import LongBatch, PaceKeeper, PlannedBatch, ReaderOrder
+from engine.job.pace_keeper import JobSpools, LongBatch, PaceKeeper, PlannedBatch, ReaderOrder
+from engine.job.plan_log import PlanLog
 from engine.offset import Offset
 from engine.plan import Bridged, Edge, Entry, Ingress, Plan, Rated, Slot
 from tests.engine.job.memory_records import MemoryRecords
@@ -40,18 +41,19 @@ class Scene:
         self.log()
         self.keeper = PaceKeeper(
             run=1,
-            number=0,
-            start=Offset(),
-            ends=self.records.ends,
-            end_of=self.records.end_of,
-            entries=lambda first: [each for each in self.entries if each.number >= first],
+            plans=cast("PlanLog", self),
+            store=self.records.store,
+            spools=cast("JobSpools", self),
+            gone={},
             is_read=lambda stream: stream in self.spools,
-            spools=self,
             on_end=self.note_end,
         )
 
     def note_end(self) -> None:
         self.ended += 1
+
+    def since(self, number: int) -> list[Entry]:
+        return [entry for entry in self.entries if entry.number >= number]
 
     def readable(self, streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
         self.looks += 1

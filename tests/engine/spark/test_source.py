@@ -15,7 +15,7 @@ from engine.host.consumers import HostConsumers
 from engine.job.pace import next_batch
 from engine.job.pace_keeper import LongBatch, PaceKeeper, PaceServer, PlannedBatch, ReaderOrder
 from engine.job.plan_log import past_gone
-from engine.job.query import SparkJob
+from engine.job.query import HostParts, SparkJob
 from engine.kernel.batch_rows import ShardRows, Span, read_rows
 from engine.kernel.worker import Worker
 from engine.records.job_folder import job_folder, spool_folder
@@ -59,13 +59,15 @@ def come_back(root: Path) -> None:
     """Do what the job's host does first when it starts the job again."""
     job = SparkJob(
         JOB,
-        root,
-        NO_SPARK,
-        NO_SPARK,
-        NO_SPARK,
-        clock=MemoryClock(),
-        on_record=lambda _job: None,
-        owned_spool=lambda _stream: None,
+        HostParts(
+            root=root,
+            session=NO_SPARK,
+            pace=NO_SPARK,
+            sender=NO_SPARK,
+            clock=MemoryClock(),
+            on_record=lambda _job: None,
+            owned_spool=lambda _stream: None,
+        ),
     )
     HostConsumers(root, NO_HOST).rejoin(job)
     job.release()
