@@ -194,7 +194,7 @@ class Adapter:
         self._line = line
         self._clock = clock
         self._monotonic = monotonic
-        self._resolver = Resolver(tools.committer, tools.store, tools.catalogue)
+        self._resolver = Resolver(tools)
         self._reconfigurations = Reconfigurations(tools)
         self._board = tools.adaptations
 

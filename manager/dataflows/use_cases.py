@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 from sqlalchemy.orm import defer
 from sqlmodel import col
 
@@ -45,10 +45,10 @@ from manager.kernel.state import CommittedState, running_id
 from manager.observations.figures import measured_costs, output_figures
 from manager.observations.reports import HostSeen, Observations, received_of
 from manager.outputs.readers import OutputLook, Tail
-from manager.pipelines.composer import Composed, PipelineComposer, Present, fallbacks_of, pipeline_in, plan_answer
+from manager.pipelines.composer import Composed, PipelineComposer, Present, pipeline_in, plan_answer, previewed
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.savings.use_cases import saving
-from manager.store.tables import DataflowRow, TenantRow, table_of
+from manager.store.tables import DataflowRow, table_of
 from manager.use_case import Base, Caller, Paging, hour, moment, paged, tenant_of
 from merge import Instance
 
@@ -156,7 +156,6 @@ def _output_answers(row: DataflowRow, standing: Standing, observations: Observat
         yield OutputAnswer(sink=sink, topic=topics.output(row.tenant, row.id, sink), **asdict(figures))
 
 
-_DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
 _SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells the type checker of the value only
 
 
@@ -192,7 +191,7 @@ class Dataflows(Base):
 
     def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
         """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
-        row = self._own_row(caller, dataflow)
+        row = self._own_dataflow(caller, dataflow)
         made = self._made(row.tenant, raw, dataflow)
         if made is None:
             return self.submitted(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
@@ -201,7 +200,7 @@ class Dataflows(Base):
 
     def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
         """Remove a dataflow."""
-        self._own_row(caller, dataflow)
+        self._own_dataflow(caller, dataflow)
         if how is Stop.DRAIN:
             row = self._changes.drains.begin(dataflow, who=caller.who)
         else:
@@ -210,7 +209,7 @@ class Dataflows(Base):
 
     def preview_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
         """A preview of a removal: the tasks that stop, and those that run on for others. Nothing is changed."""
-        self._own_row(caller, dataflow)
+        self._own_dataflow(caller, dataflow)
         with self._committer.looking() as state:
             # Read again now that nobody commits: it may have been replaced meanwhile.
             with self._store.read() as session:
@@ -232,7 +231,7 @@ class Dataflows(Base):
 
     def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[OutputLook]:
         """A look at what leaves at an output of the caller's dataflow, or of any where an operator asks."""
-        row = self._own_row(caller, dataflow)
+        row = self._own_dataflow(caller, dataflow)
         if sink not in row.sinks:
             raise NotFound("output", sink)
         if row.removed is not None:
@@ -244,7 +243,7 @@ class Dataflows(Base):
     @contextmanager
     def tail(self, caller: Caller, dataflow: str, sink: str | None, *, last: int) -> Iterator[Tail]:
         """All that leaves at an output of the caller's dataflow, or at every one; it begins with what left last."""
-        row = self._own_row(caller, dataflow)
+        row = self._own_dataflow(caller, dataflow)
         if sink is not None and sink not in row.sinks:
             raise NotFound("output", sink)
         if row.removed is not None:
@@ -272,17 +271,15 @@ class Dataflows(Base):
         self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
     ) -> ExplainAnswer:
         """A preview of a submission; nothing is changed."""
-        owner = tenant_of(caller, tenant)
-        with self._store.read() as session:
-            if session.get(TenantRow, owner) is None:
-                raise NotFound("tenant", owner)
+        owner = self._known_tenant(caller, tenant)
         match self._made(owner, raw):
             case None:
                 return self.explained(owner, raw, start)
             case Resolved(document=document):
                 return self.explained(owner, document, start)
             case composed:
-                return self.explained(owner, composed.document, start, self._previewed(owner, composed))
+                plan = previewed(PipelineComposer(self._tools), owner, composed)
+                return self.explained(owner, composed.document, start, plan)
 
     def explained(self, owner: str, document: bytes, start: Start, plan: PlanAnswer | None = None) -> ExplainAnswer:
         """A preview of the submission of a plain document, with the plan that it was made by."""
@@ -354,7 +351,7 @@ class Dataflows(Base):
 
     def get(self, caller: Caller, dataflow: str) -> DataflowDetail:
         """One dataflow with its document and tasks."""
-        row = self._own_row(caller, dataflow)
+        row = self._own_dataflow(caller, dataflow)
         with self._committer.looking() as state:
             standing = standing_of(state, row)
         return DataflowDetail(
@@ -370,25 +367,11 @@ class Dataflows(Base):
     def _made(self, tenant: str, raw: bytes, dataflow: str | None = None) -> Composed | Resolved | None:
         """The plan of a pipeline, or what a dynamic document begins with; None for a plain document."""
         if dynamic_in(raw):
-            resolver = Resolver(self._committer, self._store, self._tools.catalogue)
-            return resolver.resolved(tenant, raw, dataflow or "resolved")
+            return Resolver(self._tools).resolved(tenant, raw, dataflow or "resolved")
         if not pipeline_in(raw):
             return None
-        return self._composer().composed(tenant, raw, present=None if dataflow is None else Present(dataflow=dataflow))
-
-    def _previewed(self, tenant: str, composed: Composed) -> PlanAnswer:
-        fallbacks = fallbacks_of(self._composer(), tenant, composed)
-        return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
-
-    def _composer(self) -> PipelineComposer:
-        return PipelineComposer(self._committer, self._store, self._tools.catalogue)
-
-    def _own_row(self, caller: Caller, dataflow: str) -> DataflowRow:
-        with self._store.read() as session:
-            row = session.scalar(_DATAFLOW, {"dataflow": dataflow})
-        if row is None or caller.tenant not in {None, row.tenant}:
-            raise NotFound("dataflow", dataflow)
-        return row
+        present = None if dataflow is None else Present(dataflow=dataflow)
+        return PipelineComposer(self._tools).composed(tenant, raw, present=present)
 
     def submitted(self, row: DataflowRow, made: Composed | Resolved | None = None) -> SubmitAnswer:
         """The answer to what was submitted."""
@@ -455,10 +438,7 @@ class Bundles(Base):
         self, caller: Caller, sent: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
     ) -> BundleExplainAnswer:
         """A preview of what submitting the documents together would do; nothing is changed."""
-        owner = tenant_of(caller, tenant)
-        with self._store.read() as session:
-            if session.get(TenantRow, owner) is None:
-                raise NotFound("tenant", owner)
+        owner = self._known_tenant(caller, tenant)
         documents = documents_in(sent)
         made = self._made(owner, documents)
         plain = [_kept(raw, each).document for raw, each in zip(documents, made, strict=True)]
@@ -474,7 +454,7 @@ class Bundles(Base):
 
     def _made(self, owner: str, documents: tuple[bytes, ...]) -> tuple[Composed | Resolved | None, ...]:
         """The documents that do not run as they are written; None for those that do."""
-        resolver = Resolver(self._committer, self._store, self._tools.catalogue)
+        resolver = Resolver(self._tools)
         resolved: dict[int, Resolved] = {}
         for at, raw in enumerate(documents):
             with of_document(at):
@@ -483,7 +463,7 @@ class Bundles(Base):
         plain = tuple(resolved[at].document if at in resolved else raw for at, raw in enumerate(documents))
         composed: tuple[Composed | None, ...] = (None,) * len(documents)
         if any(map(pipeline_in, plain)):
-            composed = PipelineComposer(self._committer, self._store, self._tools.catalogue).together(owner, plain)
+            composed = PipelineComposer(self._tools).together(owner, plain)
         return tuple(resolved.get(at, each) for at, each in enumerate(composed))
 
 

@@ -24,8 +24,8 @@ from manager.answers.overview import OperationKind
 from manager.kernel.state import CommittedState
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Trouble
 from manager.store.dead_letters import discard, groups_of, letters_of, replayed
-from manager.store.tables import DataflowRow, DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow, OperationRow
-from manager.use_case import Base, Caller, Paging, moment, number_in, paged
+from manager.store.tables import DataflowRow, DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow
+from manager.use_case import Base, Caller, Paging, moment, note, number_in, paged
 from merge import Instance, JobId
 
 MOST_BYTES = 1_000_000
@@ -237,7 +237,7 @@ class DeadLetters(Base):
             count = discard(session, caller.tenant, letter=number, alike=alike) if number is not None else 0
             if not count:
                 raise NotFound("dead letter", letter)
-            _note(session, caller, letter, begun)
+            note(session, OperationKind.DISCARD, caller, letter, begun)
         return Discarded(dead_letters=count)
 
     def discard_all(self, caller: Caller, dataflow: str) -> Discarded:
@@ -248,7 +248,7 @@ class DeadLetters(Base):
                 raise NotFound("dataflow", dataflow)
             count = discard(session, caller.tenant, dataflow=dataflow)
             if count:
-                _note(session, caller, dataflow, begun)
+                note(session, OperationKind.DISCARD, caller, dataflow, begun)
         return Discarded(dead_letters=count)
 
 
@@ -295,10 +295,3 @@ def _dataflows(session: Session, caller: Caller, letters: list[int]) -> dict[int
 def _dropped(session: Session, instances: set[int]) -> dict[int, int]:
     wanted = select(DeadLetterDropRow).where(col(DeadLetterDropRow.instance).in_(instances))
     return {row.instance: row.count for row in session.scalars(wanted)}
-
-
-def _note(session: Session, caller: Caller, subject: str, begun: float) -> None:
-    seconds = time.monotonic() - begun
-    session.add(
-        OperationRow(at=time.time(), kind=OperationKind.DISCARD, who=caller.who, subject=subject, seconds=seconds)
-    )

@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 
 import rfc8785
 
-from dags import Catalogue, InvalidDocument, Problem
+from dags import InvalidDocument, Problem
 from dags.json_text import object_naming
 from manager.answers.pipelines import FallbackAnswer, FigureAnswer, GoalAnswer, PlaceAnswer, PlanAnswer
-from manager.documents.canonical import canonical, modules_of, problems_of_documents, published_in
-from manager.kernel.committer import Committer
+from manager.documents.canonical import modules_of, problems_of_documents
 from manager.kernel.dataflow_rows import WrittenDocument, WrittenKind
 from manager.kernel.registered_sources import Readable
 from manager.problem import InvalidDataflow
-from manager.store.database import Store
+from manager.use_case import Tools
 from merge import RunningGraph, RunningTask
 from planning.explanation import alternatives, supports
 from planning.pipelines.planned import Assembled, Check, InvalidDocuments, PlannedPipeline, plan_pipeline, plan_together
@@ -135,10 +134,8 @@ def fillings_in(document: str, pipeline: str) -> Mapping[str, str]:
 class PipelineComposer:
     """Plans pipelines; any thread may ask it."""
 
-    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
-        self._committer = committer
-        self._store = store
-        self._catalogue = catalogue
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
 
     def composed(  # noqa: PLR0913 - a pipeline, what runs of it, and how it is planned
         self,
@@ -192,22 +189,15 @@ class PipelineComposer:
         )
 
     def _read(self, tenant: str, raw: bytes, standing: Present) -> "_Reading":
-        with self._committer.looking() as state:
+        with self._tools.committer.looking() as state:
             sources = state.sources
-        with self._store.read() as session:
+        with self._tools.store.read() as session:
             modules = modules_of(session, tenant, _held(raw, standing))
 
         def check(made: Assembled) -> Sequence[Problem]:
             text = json.dumps(made.document, ensure_ascii=False).encode()
             try:
-                canonical(
-                    text,
-                    dataflow=standing.dataflow,
-                    tenant=tenant,
-                    catalogue=self._catalogue,
-                    sources=sources,
-                    published=published_in(self._store),
-                )
+                self._tools.canonical(text, dataflow=standing.dataflow, tenant=tenant, sources=sources)
             except InvalidDataflow as refused:
                 return refused.errors
             return ()
@@ -217,7 +207,7 @@ class PipelineComposer:
             Surroundings(
                 dataflow=standing.dataflow,
                 tenant=tenant,
-                catalogue=self._catalogue,
+                catalogue=self._tools.catalogue,
                 sources=Readable(tenant, sources),
                 modules=modules,
                 without=standing.without,
@@ -228,7 +218,7 @@ class PipelineComposer:
         return _Reading(pipeline, check)
 
     def _running(self, texts: Collection[str]) -> Sequence[RunningVertex]:
-        with self._committer.looking() as state:
+        with self._tools.committer.looking() as state:
             tasks = shareable(state.running, texts)
         return running_vertices(tasks, texts)
 
@@ -269,6 +259,12 @@ def changed_places(before: Mapping[str, str], after: Mapping[str, str]) -> tuple
     )
 
 
+def previewed(composer: PipelineComposer, tenant: str, composed: Composed, *, dataflow: str = "planned") -> PlanAnswer:
+    """A plan with what would do as well, and what would happen if one of its modules failed."""
+    fallbacks = _fallbacks(composer, tenant, composed, dataflow)
+    return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
+
+
 def plan_answer(
     planned: PlannedPipeline, *, with_alternatives: bool = False, fallbacks: tuple[FallbackAnswer, ...] = ()
 ) -> PlanAnswer:
@@ -306,8 +302,8 @@ _MOST_MODULES = 20
 """With more modules, all fallbacks take too long to plan."""
 
 
-def fallbacks_of(
-    composer: PipelineComposer, tenant: str, composed: Composed, *, dataflow: str = "planned"
+def _fallbacks(
+    composer: PipelineComposer, tenant: str, composed: Composed, dataflow: str
 ) -> tuple[FallbackAnswer, ...]:
     """What would happen if one of the modules of a plan failed; nothing for a plan of very many."""
     modules = sorted(set(composed.planned.fillings.values()) - {NO_OP})

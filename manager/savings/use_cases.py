@@ -23,16 +23,14 @@ from manager.savings.ledger import (
     MOST_POINTS,
     AmountScale,
     Interval,
-    dataflow_shares,
     interval,
-    moment,
     points,
-    shares,
+    share_answers,
     steps,
     whole_answer,
 )
-from manager.store.tables import DataflowRow, TenantRow, table_of
-from manager.use_case import Base, Caller
+from manager.store.tables import DataflowRow, table_of
+from manager.use_case import Base, Caller, moment, tenant_row
 from merge import Basis, Instance, MeasuredCosts, estimated
 
 
@@ -91,7 +89,22 @@ class Savings(Base):
                 whose = whose_numbers(session, caller, tenant)
             else:
                 whose = _owner(session, dataflow, _asked_for(caller, tenant))
-            return self._savings_answer(session, caller, wanted, whose, dataflow)
+            whole, tenants = ledger.whole(session, *wanted), ledger.of_tenants(session, *wanted)
+            own = {} if whose is None else ledger.of_dataflows(session, *wanted, whose)
+        scale = AmountScale(seconds=whole.seconds, price_per_core_hour=self._tools.pricing.per_core_hour)
+        shown = {name: took for name, took in tenants.items() if whose in {None, name}}
+        own = {name: took for name, took in own.items() if dataflow in {None, name}}
+        return SavingsAnswer(
+            since=moment(wanted.since),
+            until=moment(wanted.until),
+            metered_seconds=round(whole.seconds, 3),
+            tenants=len(tenants),
+            whole=whole_answer(whole, shown.values(), scale) if caller.is_operator else None,
+            shares=share_answers(shown, scale),
+            dataflows=share_answers(own, scale, tenant=whose),
+            price_per_core_hour=self._tools.pricing.per_core_hour,
+            currency=self._tools.pricing.currency,
+        )
 
     def series(
         self,
@@ -107,46 +120,23 @@ class Savings(Base):
         refuse_empty(wanted.interval)
         if wanted.count > MOST_POINTS:
             raise InvalidRequest([_TOO_MANY])
-        span = wanted.interval
-        where = (span.span, span.since, span.until)
+        within = wanted.interval
         with self._store.read() as session:
             whose = whose_numbers(session, caller, tenant)
-            wholes = ledger.whole_series(session, *where)
-            took = [] if whose is None else ledger.tenant_series(session, *where, whose)
+            wholes = ledger.whole_series(session, *within)
+            took = None if whose is None else ledger.tenant_series(session, *within, whose)
         return SeriesAnswer(
-            since=moment(span.since),
-            until=moment(span.until),
+            since=moment(within.since),
+            until=moment(within.until),
             step=wanted.step,
             tenant=whose,
             points=points(
                 wanted,
                 wholes,
-                took if whose is not None else None,
+                took,
                 whole_too=caller.is_operator,
                 price_per_core_hour=self._tools.pricing.per_core_hour,
             ),
-        )
-
-    def _savings_answer(
-        self, session: Session, caller: Caller, wanted: Interval, whose: str | None, dataflow: str | None
-    ) -> SavingsAnswer:
-        where = (wanted.span, wanted.since, wanted.until)
-        whole, tenants = ledger.whole(session, *where), ledger.of_tenants(session, *where)
-        scale = AmountScale(seconds=whole.seconds, price_per_core_hour=self._tools.pricing.per_core_hour)
-        shown = tenants if whose is None else {name: took for name, took in tenants.items() if name == whose}
-        own = {} if whose is None else ledger.of_dataflows(session, *where, whose)
-        if dataflow is not None:
-            own = {name: took for name, took in own.items() if name == dataflow}
-        return SavingsAnswer(
-            since=moment(wanted.since),
-            until=moment(wanted.until),
-            metered_seconds=round(whole.seconds, 3),
-            tenants=len(tenants),
-            whole=whole_answer(whole, shown.values(), scale) if caller.is_operator else None,
-            shares=shares(shown, scale),
-            dataflows=() if whose is None else dataflow_shares(whose, own, scale),
-            price_per_core_hour=self._tools.pricing.per_core_hour,
-            currency=self._tools.pricing.currency,
         )
 
 
@@ -173,8 +163,8 @@ def refuse_empty(wanted: Interval) -> None:
 def whose_numbers(session: Session, caller: Caller, tenant: str | None) -> str | None:
     """Whose numbers are wanted; None for everybody's. Refused where there is no such tenant for the caller."""
     whose = _asked_for(caller, tenant)
-    if tenant is not None and session.get(TenantRow, tenant) is None:
-        raise NotFound("tenant", tenant)
+    if tenant is not None:
+        tenant_row(session, tenant)
     return whose
 
 
@@ -215,10 +205,9 @@ class Bills(Base):
             raise InvalidRequest([_TOO_LONG])
         with self._store.read() as session:
             whose = whose_numbers(session, caller, tenant)
-            where = (wanted.span, wanted.since, wanted.until)
             # First, so that nothing comes between it and what is read.
             complete = ledger.metered_since(session, wanted.until)
-            whole, everybody = ledger.whole(session, *where), ledger.of_everybody(session, *where)
+            whole, everybody = ledger.whole(session, *wanted), ledger.of_everybody(session, *wanted)
             shown = {line: took for line, took in everybody.items() if whose in {None, line[0]}}
             names = _names(session, [dataflow for _, dataflow in shown])
         billed = Bill(

@@ -28,7 +28,6 @@ from manager.answers.sources import (
     TopicConnection,
     VisibilityForm,
 )
-from manager.documents.canonical import canonical, published_in
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_life import find, needs_of
 from manager.kernel.dataflow_rows import dataflow_of
@@ -38,9 +37,9 @@ from manager.observations.reports import HostSeen, received_of
 from manager.planner import public_id
 from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
 from manager.sources.events import EventSender, Gap, events_in
-from manager.store.tables import SourceRow, TenantRow
+from manager.store.tables import SourceRow
 from manager.tenants.broker_access import UnfitName, check_topic
-from manager.use_case import Base, Caller, Paging, moment, paged
+from manager.use_case import Base, Caller, Paging, moment, paged, tenant_row
 
 
 class Sources(Base):
@@ -128,14 +127,7 @@ class Sources(Base):
         with self._store.read() as session:
             row = dataflow_of(session, public_id(reader))
         try:
-            canonical(
-                row.document.encode(),
-                dataflow=row.id,
-                tenant=row.tenant,
-                catalogue=self._tools.catalogue,
-                sources=sources,
-                published=published_in(self._store),
-            )
+            self._tools.canonical(row.document.encode(), dataflow=row.id, tenant=row.tenant, sources=sources)
         except InvalidDataflow as refused:
             return DependentAnswer(
                 dataflow=row.id, why=tuple(f"{each.pointer}: {each.message}" for each in refused.errors)
@@ -157,8 +149,7 @@ class Sources(Base):
         if form.owner not in {None, owner}:
             raise Forbidden("a tenant registers sources for itself only; leave the owner out")
         with self._store.read() as session:
-            if session.get(TenantRow, owner) is None:
-                raise NotFound("tenant", owner)
+            tenant_row(session, owner)
         return owner
 
 
