@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import networkx as nx
 from sqlmodel import col, select
@@ -21,6 +21,7 @@ from adaptation.documents import EventStreamForm
 from adaptation.guard_states import DomainEvent, Observed
 from adaptation.shared_switches import Sharer, decide_together
 from bridge import Message, NotConnected, topics
+from bridge.transport.mqtt_client import MqttClient
 from dags import InvalidDocument
 from manager.adaptation.measurement import AdaptedDataflow, FlowLayout, adapted_dataflow, adapted_row, flow_measured
 from manager.adaptation.resolver import Resolver, plain
@@ -49,36 +50,13 @@ class HeardEvent(NamedTuple):
     fields: Mapping[str, Any]
 
 
-class EventLine(Protocol):
-    """The broker's client, as domain events are read with it."""
-
-    def stop(self) -> None:
-        """Disconnect."""
-
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Acknowledge these messages to the broker."""
-
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Subscribe to topics; returns once the broker has confirmed it, or raises `NotConnected`."""
-
-    def unsubscribe(self, topics: Iterable[str]) -> None:
-        """Read these topics no more."""
-
-
-class EventConnector(Protocol):
-    """Makes and starts a client without waiting for a broker."""
-
-    def __call__(self, client_id: str, *, on_message: Callable[[Message], None]) -> EventLine:
-        """Return a client without topics."""
-
-
 class DomainEventLine:
     """Reads topics from the first time that any is wanted until `stop`; one thread takes what came."""
 
-    def __init__(self, connect: EventConnector, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, connect: Callable[..., MqttClient], *, clock: Callable[[], float] = time.time) -> None:
         self._connect = connect
         self._clock = clock
-        self._line: EventLine | None = None
+        self._line: MqttClient | None = None
         self._read: frozenset[str] = frozenset()
         # Guards what waits.
         self._guard = threading.Lock()

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -42,7 +42,7 @@ from manager.kernel.dataflow_life import Need, find, needs_of
 from manager.kernel.dataflow_rows import running_dataflow
 from manager.kernel.registered_sources import full_name
 from manager.kernel.state import CommittedState, running_id
-from manager.observations.figures import measured_costs, output_figures
+from manager.observations.figures import measured_costs, output_latency
 from manager.observations.reports import HostSeen, Observations, received_of
 from manager.outputs.readers import OutputLook, Tail
 from manager.pipelines.composer import Composed, PipelineComposer, Present, pipeline_in, plan_answer, previewed
@@ -152,8 +152,13 @@ def _output_answers(row: DataflowRow, standing: Standing, observations: Observat
     for sink in row.sinks:
         jobs = (observations.job(need.job) for need in standing.needs if instances[sink] in need.instances)
         measured = next((seen.measured for seen in jobs if seen is not None), ())
-        figures = output_figures(measured, row.id, sink, now)
-        yield OutputAnswer(sink=sink, topic=topics.output(row.tenant, row.id, sink), **asdict(figures))
+        latency = output_latency(measured, row.id, sink, now)
+        yield OutputAnswer(
+            sink=sink,
+            topic=topics.output(row.tenant, row.id, sink),
+            latency_seconds_p50=latency.get("p50"),
+            latency_seconds_p99=latency.get("p99"),
+        )
 
 
 _SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells the type checker of the value only

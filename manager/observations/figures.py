@@ -1,8 +1,7 @@
 """Figures: rates, lags, loads and costs of jobs, tasks and hosts, computed from what hosts report.
 
-Rates, lags and latencies of jobs and tasks, computed from the counters that their hosts report. Counters start
-again with each start of a job, so only those of one start are compared. Samples of the last minute are kept, and
-the figures are means over that minute.
+Counters start again with each start of a job, so only those of one start are compared. Samples of the last minute are
+kept, and the figures are means over that minute.
 """
 
 from collections import Counter
@@ -33,14 +32,6 @@ class JobFigures:
     events_out_per_second: float | None = None
     lag_events: int | None = None
     lag_seconds: float | None = None
-    latency_seconds_p50: float | None = None
-    latency_seconds_p99: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFigures:
-    """The latency of an output; made by `output_figures`. None means not known."""
-
     latency_seconds_p50: float | None = None
     latency_seconds_p99: float | None = None
 
@@ -103,12 +94,11 @@ def figures_of(measured: Sequence[Measured], now: float) -> JobFigures:
     )
 
 
-def output_figures(measured: Sequence[Measured], dataflow: str, sink: str, now: float) -> OutputFigures:
-    """The latency of a dataflow's output, computed from the samples of the job that delivers it."""
+def output_latency(measured: Sequence[Measured], dataflow: str, sink: str, now: float) -> Mapping[str, float]:
+    """The percentiles of a dataflow's output, from the samples of the job that delivers it; empty if not known."""
     if not measured or measured[-1].at <= now - _WINDOW:
-        return OutputFigures()
-    latencies = measured[-1].outputs.get(dataflow, {}).get(sink, {})
-    return OutputFigures(latency_seconds_p50=latencies.get("p50"), latency_seconds_p99=latencies.get("p99"))
+        return {}
+    return measured[-1].outputs.get(dataflow, {}).get(sink, {})
 
 
 def stream_rate(measured: Sequence[Measured], stream: str, now: float) -> float | None:

@@ -10,14 +10,14 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from bridge import Message, topics
 from bridge.raw_events import DEEPEST_PARKED, deeper_than
+from bridge.transport.mqtt_client import MqttClient
 from manager.kernel.committer import Committer
-from manager.observations.listener import ListenerLine
 from manager.planner import public_id
 from manager.problem import DatabaseAway, StateNotReady
 from manager.store.database import Store
@@ -32,27 +32,15 @@ _MOST_BYTES = 8_000_000
 _RETRY_AFTER = 2.0
 """Seconds after which a failed commit is tried again."""
 _LARGEST = 2**63
+Serving = Callable[[Collection[int]], Mapping[int, Readers]]
+"""Finds the tenants and their dataflows, for each instance that serves any."""
 log = logging.getLogger("braid.parking")
-
-
-class LastingConnector(Protocol):
-    """Makes and starts a client whose session the broker keeps while the client is away."""
-
-    def __call__(self, client_id: str, *, topics: Iterable[str], on_message: Callable[[Message], None]) -> ListenerLine:
-        """Return a client that subscribes to these topics."""
-
-
-class ReaderLookup(Protocol):
-    """Finds the tenants that instances serve."""
-
-    def __call__(self, instances: Collection[int]) -> Mapping[int, Readers]:
-        """Return the tenants and their dataflows, for each instance that serves any."""
 
 
 class DeadLetterParking:
     """Stores dead letters from `start` to `stop`; only the leading manager runs it."""
 
-    def __init__(self, store: Store, connect: LastingConnector, serving: ReaderLookup) -> None:
+    def __init__(self, store: Store, connect: Callable[..., MqttClient], serving: Serving) -> None:
         self.kept = 0
         """Messages that were committed, including repeated ones."""
         self.malformed = 0
@@ -64,7 +52,7 @@ class DeadLetterParking:
         self._serving = serving
         self._queue: SimpleQueue[Message | None] = SimpleQueue()
         self._stopping = threading.Event()
-        self._line: ListenerLine | None = None
+        self._line: MqttClient | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -143,21 +131,15 @@ class DeadLetterParking:
         return True
 
 
-class CommittedReaderLookup:
-    """A `ReaderLookup` in the committed state."""
-
-    def __init__(self, committer: Committer) -> None:
-        self._committer = committer
-
-    def __call__(self, instances: Collection[int]) -> Mapping[int, Readers]:
-        """Return the tenants and their dataflows, for each instance that serves any."""
-        found: dict[int, dict[str, list[str]]] = {}
-        with self._committer.looking() as state:
-            for instance in instances:
-                for name in state.running.users.get(Instance(instance), ()):
-                    tenants = found.setdefault(instance, {})
-                    tenants.setdefault(state.running.dataflows[name].tenant, []).append(public_id(name))
-        return found
+def served_by(committer: Committer, instances: Collection[int]) -> Mapping[int, Readers]:
+    """The tenants that instances serve in the committed state, with their dataflows."""
+    found: dict[int, dict[str, list[str]]] = {}
+    with committer.looking() as state:
+        for instance in instances:
+            for name in state.running.users.get(Instance(instance), ()):
+                tenants = found.setdefault(instance, {})
+                tenants.setdefault(state.running.dataflows[name].tenant, []).append(public_id(name))
+    return found
 
 
 def read_letter(message: Message) -> Letter:

@@ -24,7 +24,7 @@ from manager.moves.quarantine import GreedyTenants
 from manager.moves.watcher import Watcher
 from manager.observations.listener import Listener
 from manager.observations.reports import HostSeen
-from manager.outputs.parked_letters import CommittedReaderLookup, DeadLetterParking
+from manager.outputs.parked_letters import DeadLetterParking, served_by
 from manager.outputs.readers import OutputWatcher
 from manager.pipelines.upkeep import FallbackTaker, PipelineFollower
 from manager.problem import DatabaseAway, StateNotReady
@@ -260,7 +260,7 @@ class Drive:
             keeper.start()
             begun.callback(keeper.stop)
             parking = DeadLetterParking(
-                self._store, partial(self._beside.connect, lasting=True), CommittedReaderLookup(self._committer)
+                self._store, partial(self._beside.connect, lasting=True), partial(served_by, self._committer)
             )
             begun.callback(parking.stop)
             parking.start()

@@ -1,12 +1,11 @@
 """Events that callers send to sources over REST: read from the request, and published until the spool has them.
 
-The events in the body of a request: JSON lines or a JSON array, which must all fit the schema of their source. A
-problem names the line, the field and the remedy.
+The body of a request is JSON lines or a JSON array, which must all fit the schema of their source. A problem names the
+line, the field and the remedy.
 
-The event sender: publishes the events that callers send over REST, until the spool of their source has them. A
-host answers each message with the producer's position in the spool. A broker that was killed may have lost a
-message, and a host that starts may not be subscribed yet. So a message without an answer is published again once
-the broker has accepted it; events are numbered, so none counts twice.
+A host answers each message with the producer's position in the spool. A broker that was killed may have lost a message,
+and a host that starts may not be subscribed yet. So a message without an answer is published again once the broker has
+accepted it; events are numbered, so none counts twice.
 """
 
 import logging
@@ -16,16 +15,17 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from bridge import MalformedFrame, Message, cut, topics
 from bridge.intake import Receipt, Sent
 from bridge.raw_events import UnfitField, parsed, rows_in
+from bridge.transport.mqtt_client import MqttClient
 from dags import Kind, Schema
 from dags.problems import pointer
 from manager.problem import FieldError, InvalidRequest, NotTaken, QuotaExceeded, StateNotReady, TooLarge
@@ -128,26 +128,6 @@ MOST_REQUESTS_OF_ONE = 4
 log = logging.getLogger("braid.sending")
 
 
-class SenderLine(Protocol):
-    """The broker's client, as the sender uses it."""
-
-    def stop(self) -> None:
-        """Disconnect."""
-
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Acknowledge these messages to the broker."""
-
-    def publish(self, topic: str, payload: bytes, *, answered: Callable[[str], None]) -> None:
-        """Send a message; `answered` is called once the broker has accepted it, or with the reason for a refusal."""
-
-
-class SenderConnector(Protocol):
-    """Makes and starts a client without waiting for a broker."""
-
-    def __call__(self, client_id: str, *, topics: Iterable[str], on_message: Callable[[Message], None]) -> SenderLine:
-        """Return a client that subscribes to these topics."""
-
-
 class Gap(Exception):
     """Events are missing before the ones that were sent."""
 
@@ -161,14 +141,18 @@ class EventSender:
     """Sends events from `start` to `stop`; only the leading manager runs it. Thread-safe; calls block."""
 
     def __init__(
-        self, connect: SenderConnector, *, patience: float = _PATIENCE, clock: Callable[[], float] = time.monotonic
+        self,
+        connect: Callable[..., MqttClient],
+        *,
+        patience: float = _PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
         self._patience = patience
         self._clock = clock
         # Guards the fields below.
         self._guard = threading.Lock()
-        self._line: SenderLine | None = None
+        self._line: MqttClient | None = None
         self._waiting: dict[str, SimpleQueue[int]] = {}
         """The queues of the waiting callers, by the id of their question."""
         self._busy: Counter[str] = Counter()
