@@ -2,11 +2,10 @@
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol
 
 from pydantic import TypeAdapter
 from sqlalchemy import delete, select
@@ -24,6 +23,21 @@ from ring.fleet import SETTLED_AFTER, STORE, Carriage, CarriageTurn, Fleet, Mach
 from ring.tokens import Ring
 
 _CARRIAGE = TypeAdapter(Carriage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinesSeen:
+    """The machines as they are seen at one moment; made by `MachineWatch`."""
+
+    now: float
+    machines: Mapping[str, MachineSeen] = field(default_factory=dict)
+    lost_since: Mapping[str, float] = field(default_factory=dict)
+    """The moment since which each machine that is not alive counts as lost; it may be to come."""
+    alive_since: Mapping[str, float] = field(default_factory=dict)
+    loads: Mapping[str, float] = field(default_factory=dict)
+    """The cores that each host takes."""
+    uneven_since: float | None = None
+    """Since when loads are uneven, by the last decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +66,20 @@ class CommittedFleet:
     def named(self) -> frozenset[str]:
         """All machines that carriages name."""
         return frozenset().union(*({each.machine, each.heir, *each.peers} for each in self.carriages.values())) - {""}
+
+    def with_seen(self, seen: MachinesSeen, *, replicas: int, settled_after: float = SETTLED_AFTER) -> Fleet:
+        """All that a decision considers beside the carriages."""
+        return Fleet(
+            machines=seen.machines,
+            ring=Ring(self.tokens),
+            replicas=replicas,
+            draining=self.draining,
+            now=seen.now,
+            lost_since=seen.lost_since,
+            alive_since=seen.alive_since,
+            settled_after=settled_after,
+            loads=seen.loads,
+        )
 
 
 class CommittedCarriages:
@@ -280,21 +308,6 @@ def _row(carriage: Carriage) -> CarriageRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachinesSeen:
-    """The machines as they are seen at one moment; made by `MachineWatch`."""
-
-    now: float
-    machines: Mapping[str, MachineSeen] = field(default_factory=dict)
-    lost_since: Mapping[str, float] = field(default_factory=dict)
-    """The moment since which each machine that is not alive counts as lost; it may be to come."""
-    alive_since: Mapping[str, float] = field(default_factory=dict)
-    loads: Mapping[str, float] = field(default_factory=dict)
-    """The cores that each host takes."""
-    uneven_since: float | None = None
-    """Since when loads are uneven, by the last decision."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetDecision:
     """What is to be committed next."""
 
@@ -307,28 +320,15 @@ class FleetDecision:
     """For the next decision."""
 
 
-class DecideCarriages(Protocol):
-    """Decides who carries which host; `decide_with`, or a test."""
-
-    def __call__(self, fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
-        """Decide on what is committed and seen. A pure function."""
+DecideCarriages = Callable[[CommittedFleet, MachinesSeen], FleetDecision]
+"""Decides who carries which host, by what is committed and seen. A pure function."""
 
 
 def decide_with(replicas: int, settled_after: float = SETTLED_AFTER) -> DecideCarriages:
     """The decision of `ring`, with as many copies of each host."""
 
     def decided(fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
-        before = Fleet(
-            machines=seen.machines,
-            ring=Ring(fleet.tokens),
-            replicas=replicas,
-            draining=fleet.draining,
-            now=seen.now,
-            lost_since=seen.lost_since,
-            alive_since=seen.alive_since,
-            settled_after=settled_after,
-            loads=seen.loads,
-        )
+        before = fleet.with_seen(seen, replicas=replicas, settled_after=settled_after)
         turned = next_ring(fleet.carriages, before, seen.uneven_since)
         turns = decide(fleet.carriages, replace(before, ring=turned.ring))
         return FleetDecision(
@@ -370,15 +370,7 @@ def standings(
     committed: CommittedFleet, machines: Mapping[str, MachineSeen], *, replicas: int
 ) -> tuple[HostStanding, ...]:
     """The standing of each host, ordered by name."""
-    fleet = Fleet(
-        machines=machines,
-        ring=Ring(committed.tokens),
-        replicas=replicas,
-        draining=committed.draining,
-        now=0.0,
-        lost_since={},
-        alive_since={},
-    )
+    fleet = committed.with_seen(MachinesSeen(now=0.0, machines=machines), replicas=replicas)
     return tuple(_standing(carriage, fleet) for _, carriage in sorted(committed.carriages.items()))
 
 

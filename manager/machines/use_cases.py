@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 
 from sqlalchemy import select
 
@@ -40,14 +41,7 @@ class Images(Base):
     def put(self, caller: Caller, name: str, form: ImageForm) -> ImageAnswer:
         """Register an image, or change it; what is placed from then on goes by it."""
         operators_only(caller)
-        row = ImageRow(
-            name=name,
-            tags=sorted(form.tags),
-            cores=form.cores,
-            start=form.start,
-            price=form.price,
-            most=form.most,
-        )
+        row = ImageRow(name=name, **form.model_dump() | {"tags": sorted(form.tags)})
         return _image_answer(self._changes.images.put(row, who=caller.who), self._seeing.hosts())
 
     def remove(self, caller: Caller, name: str) -> ImageAnswer:
@@ -63,15 +57,8 @@ def registered_images(store: Store) -> dict[str, Image]:
 
 
 def _image_answer(image: Image, seen: Iterable[HostSeen]) -> ImageAnswer:
-    return ImageAnswer(
-        name=image.name,
-        tags=tuple(sorted(image.tags)),
-        cores=image.cores,
-        start=image.start,
-        price=image.price,
-        most=image.most,
-        hosts=tuple(sorted(host.host for host in seen if host.alive and host.image == image.name)),
-    )
+    hosts = tuple(sorted(host.host for host in seen if host.alive and host.image == image.name))
+    return ImageAnswer(**asdict(image) | {"tags": tuple(sorted(image.tags)), "hosts": hosts})
 
 
 class Machines(Base):
@@ -95,13 +82,16 @@ class Machines(Base):
             self._tools.carriages.admit(machine, found.key, who=caller.who, loads=self._loads())
         return self._found(machine)
 
-    def drain(self, caller: Caller, machine: str) -> MachineAnswer:
-        """Have a machine give up all hosts that it carries, and take none; idempotent."""
-        return self._drain(caller, machine, draining=True)
+    def drain(self, caller: Caller, machine: str, *, draining: bool = True) -> MachineAnswer:
+        """Have a machine give up all hosts that it carries, and take none, or let it take hosts again; idempotent."""
+        operators_only(caller)
+        self._found(machine)
+        self._tools.carriages.drain(machine, draining=draining, who=caller.who)
+        return self._found(machine)
 
     def undrain(self, caller: Caller, machine: str) -> MachineAnswer:
         """Let a machine take hosts again; idempotent."""
-        return self._drain(caller, machine, draining=False)
+        return self.drain(caller, machine, draining=False)
 
     def forget(self, caller: Caller, machine: str) -> MachineAnswer:
         """Forget a machine that is gone for good, with the hosts that nobody needs; the machine as it was."""
@@ -128,12 +118,6 @@ class Machines(Base):
             self._tools.carriages.forget(machine, ending=leaving.ending, who=who)
         self._committer.notify()
         return found
-
-    def _drain(self, caller: Caller, machine: str, *, draining: bool) -> MachineAnswer:
-        operators_only(caller)
-        self._found(machine)
-        self._tools.carriages.drain(machine, draining=draining, who=caller.who)
-        return self._found(machine)
 
     def _found(self, machine: str) -> MachineAnswer:
         found = next((each for each in self._all() if each.name == machine), None)

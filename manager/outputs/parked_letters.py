@@ -12,7 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, Field
 
 from bridge import Message, topics
 from bridge.raw_events import DEEPEST_PARKED, deeper_than
@@ -31,7 +33,6 @@ _MOST_BYTES = 8_000_000
 """Bytes of messages after which a transaction takes no more, because other commits wait for it."""
 _RETRY_AFTER = 2.0
 """Seconds after which a failed commit is tried again."""
-_LARGEST = 2**63
 Serving = Callable[[Collection[int]], Mapping[int, Readers]]
 """Finds the tenants and their dataflows, for each instance that serves any."""
 log = logging.getLogger("braid.parking")
@@ -142,6 +143,22 @@ def served_by(committer: Committer, instances: Collection[int]) -> Mapping[int, 
     return found
 
 
+_Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+# Error messages can quote null characters, which not all databases store.
+_Text = Annotated[str, AfterValidator(lambda text: text.replace("\x00", "\ufffd"))]
+
+
+class _Content(BaseModel):
+    instance: _Count
+    port: _Text
+    batch: _Count
+    first: _Count = 0
+    reason: _Text
+    events: list[Any]
+    owner: _Text = ""
+    traceback: _Text = ""
+
+
 def read_letter(message: Message) -> Letter:
     """Parse a dead letter; raises ValueError.
 
@@ -149,28 +166,12 @@ def read_letter(message: Message) -> Letter:
     >>> read_letter(Message("braid/1/dead/7", text, 0)).events
     [{'t': 'warm'}]
     """
-    content = json.loads(message.payload, parse_constant=_finite, parse_float=_finite)
-    if not isinstance(content, dict):
-        raise ValueError("it is no object")  # noqa: TRY004 - the message is wrong, not an argument's type
-    instance, batch = _number(content, "instance"), _number(content, "batch")
-    if message.topic != topics.dead(instance):
-        raise ValueError(f"it is of instance {instance}, and came on another's topic")
-    events = content.get("events")
-    if not isinstance(events, list):
-        raise ValueError("its events are no list")  # noqa: TRY004 - as above
-    if any(deeper_than(event, DEEPEST_PARKED) for event in events):
+    content = _Content.model_validate(_sound(json.loads(message.payload, parse_constant=_finite, parse_float=_finite)))
+    if message.topic != topics.dead(content.instance):
+        raise ValueError(f"it is of instance {content.instance}, and came on another's topic")
+    if any(deeper_than(event, DEEPEST_PARKED) for event in content.events):
         raise ValueError(f"its events are nested deeper than {DEEPEST_PARKED} levels")
-    return Letter(
-        instance=instance,
-        port=_text(content, "port"),
-        batch=batch,
-        # Hosts may leave it out.
-        first=_number({"first": 0, **content}, "first"),
-        reason=_text(content, "reason"),
-        events=_sound(events),
-        owner=_text({"owner": "", **content}, "owner"),
-        traceback=_text({"traceback": "", **content}, "traceback"),
-    )
+    return Letter(**dict(content))
 
 
 def service_name(store: Store) -> str:
@@ -181,21 +182,6 @@ def service_name(store: Store) -> str:
         return row.service
 
 
-def _number(content: Mapping[str, Any], name: str) -> int:
-    value = content.get(name)
-    if type(value) is not int or not 0 <= value < _LARGEST:
-        raise ValueError(f"its {name} is no number of any")
-    return value
-
-
-def _text(content: Mapping[str, Any], name: str) -> str:
-    value = content.get(name)
-    if not isinstance(value, str):
-        raise ValueError(f"its {name} is no text")  # noqa: TRY004 - as above
-    # Error messages can quote characters that databases do not store.
-    return value.replace("\x00", "\ufffd").encode(errors="replace").decode()
-
-
 def _finite(written: str) -> float:
     number = float(written)
     if not math.isfinite(number):
@@ -203,11 +189,10 @@ def _finite(written: str) -> float:
     return number
 
 
-def _sound(events: list[Any]) -> list[Any]:
-    """Return the events without lone surrogates, which cannot be encoded in an answer."""
+def _sound(content: Any) -> Any:
+    """Return what was read without lone surrogates, which neither databases nor answers can hold."""
     try:
-        json.dumps(events, ensure_ascii=False).encode()
+        json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        sound: list[Any] = json.loads(json.dumps(events, ensure_ascii=False).encode(errors="replace"))
-        return sound
-    return events
+        return json.loads(json.dumps(content, ensure_ascii=False).encode(errors="replace"))
+    return content
