@@ -44,7 +44,7 @@ from manager.kernel.registered_sources import full_name
 from manager.kernel.state import CommittedState, running_id
 from manager.observations.figures import measured_costs, output_latency
 from manager.observations.reports import HostSeen, Observations, received_of
-from manager.outputs.readers import OutputLook, Tail
+from manager.outputs.readers import OutputLook, OutputWatcher, Tail
 from manager.pipelines.composer import Composed, PipelineComposer, Present, pipeline_in, plan_answer, previewed
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.savings.use_cases import saving
@@ -184,13 +184,14 @@ class Dataflows(Base):
             if row is not None:
                 return self.submitted(row)
         made = self._made(owner, raw)
+        kept = _kept(raw, made)
         submitted = self._changes.dataflows.submit(
             owner,
-            raw if made is None else made.document,
+            kept.document,
             who=caller.who,
             idempotency_key=idempotency_key,
             start=start,
-            origin=None if made is None else made.origin,
+            origin=kept.origin,
         )
         return self.submitted(submitted.row, made)
 
@@ -198,9 +199,8 @@ class Dataflows(Base):
         """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
         row = self._own_dataflow(caller, dataflow)
         made = self._made(row.tenant, raw, dataflow)
-        if made is None:
-            return self.submitted(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
-        replaced = self._changes.dataflows.replace(dataflow, made.document, who=caller.who, origin=made.origin)
+        kept = _kept(raw, made)
+        replaced = self._changes.dataflows.replace(dataflow, kept.document, who=caller.who, origin=kept.origin)
         return self.submitted(replaced, made)
 
     def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
@@ -236,18 +236,21 @@ class Dataflows(Base):
 
     def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[OutputLook]:
         """A look at what leaves at an output of the caller's dataflow, or of any where an operator asks."""
-        row = self._own_dataflow(caller, dataflow)
-        if sink not in row.sinks:
-            raise NotFound("output", sink)
-        if row.removed is not None:
-            raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
-        if (outputs := self._tools.outputs) is None or not self._committer.leads:
-            raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
+        row, outputs = self._watched(caller, dataflow, sink)
         return outputs.look(caller.who, topics.output(row.tenant, row.id, sink))
 
     @contextmanager
     def tail(self, caller: Caller, dataflow: str, sink: str | None, *, last: int) -> Iterator[Tail]:
         """All that leaves at an output of the caller's dataflow, or at every one; it begins with what left last."""
+        row, outputs = self._watched(caller, dataflow, sink)
+        sinks = {topics.output(row.tenant, row.id, each): each for each in row.sinks if sink in {None, each}}
+        with outputs.tail(caller.who, sinks) as tail:
+            # Only now that it listens, so that nothing falls between.
+            if last and (root := self._tools.jobs_root) is not None:
+                self._recall(tail, row, sinks, last, root)
+            yield tail
+
+    def _watched(self, caller: Caller, dataflow: str, sink: str | None) -> tuple[DataflowRow, OutputWatcher]:
         row = self._own_dataflow(caller, dataflow)
         if sink is not None and sink not in row.sinks:
             raise NotFound("output", sink)
@@ -255,12 +258,7 @@ class Dataflows(Base):
             raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
         if (outputs := self._tools.outputs) is None or not self._committer.leads:
             raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
-        sinks = {topics.output(row.tenant, row.id, each): each for each in row.sinks if sink in {None, each}}
-        with outputs.tail(caller.who, sinks) as tail:
-            # Only now that it listens, so that nothing falls between.
-            if last and (root := self._tools.jobs_root) is not None:
-                self._recall(tail, row, sinks, last, root)
-            yield tail
+        return row, outputs
 
     def _recall(self, tail: Tail, row: DataflowRow, sinks: Mapping[str, str], last: int, root: Path) -> None:
         """Have a tail begin with what the jobs of its sinks recorded last."""
@@ -277,14 +275,9 @@ class Dataflows(Base):
     ) -> ExplainAnswer:
         """A preview of a submission; nothing is changed."""
         owner = self._known_tenant(caller, tenant)
-        match self._made(owner, raw):
-            case None:
-                return self.explained(owner, raw, start)
-            case Resolved(document=document):
-                return self.explained(owner, document, start)
-            case composed:
-                plan = previewed(PipelineComposer(self._tools), owner, composed)
-                return self.explained(owner, composed.document, start, plan)
+        made = self._made(owner, raw)
+        plan = previewed(PipelineComposer(self._tools), owner, made) if isinstance(made, Composed) else None
+        return self.explained(owner, _kept(raw, made).document, start, plan)
 
     def explained(self, owner: str, document: bytes, start: Start, plan: PlanAnswer | None = None) -> ExplainAnswer:
         """A preview of the submission of a plain document, with the plan that it was made by."""
@@ -360,7 +353,7 @@ class Dataflows(Base):
         with self._committer.looking() as state:
             standing = standing_of(state, row)
         return DataflowDetail(
-            **self._answer(row, standing).model_dump(),
+            **dict(self._answer(row, standing)),
             tasks=task_answers(row, standing, self._seeing),
             document=json.loads(row.document),
             pipeline=None if row.pipeline is None else json.loads(row.pipeline),
@@ -386,7 +379,7 @@ class Dataflows(Base):
             standing = standing_of(state, row)
         tasks = task_answers(row, standing or Standing(), self._seeing)
         return SubmitAnswer(
-            **self._answer(row, standing).model_dump(),
+            **dict(self._answer(row, standing)),
             reused=tuple(task for task in tasks if task.reused),
             started=tuple(task for task in tasks if not task.reused),
             plan=plan_answer(made.planned) if isinstance(made, Composed) else None,

@@ -178,16 +178,6 @@ def _machine_answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there
 
 def _carried(standing: HostStanding, ring: Ring, loads: Mapping[str, float]) -> CarriedHostAnswer:
     carriage = standing.carriage
-    return CarriedHostAnswer(
-        name=carriage.host,
-        home=ring.owner(carriage.point),
-        load=loads.get(carriage.host),
-        heir=carriage.heir,
-        peers=carriage.peers,
-        kept_by=tuple(sorted(carriage.kept_by)),
-        standby=standing.standby,
-        behind_bytes=standing.behind_bytes,
-        troubles=dict(standing.troubles),
-        under_replicated=standing.under_replicated,
-        stays=standing.stays,
-    )
+    others = {"name": carriage.host, "home": ring.owner(carriage.point), "load": loads.get(carriage.host)}
+    known = asdict(carriage) | asdict(standing) | others | {"kept_by": sorted(carriage.kept_by)}
+    return CarriedHostAnswer.model_validate(known)

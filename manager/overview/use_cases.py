@@ -35,7 +35,7 @@ from manager.problem import StateNotReady
 from manager.savings import ledger
 from manager.savings.ledger import MINUTE, AmountScale, whole_answer
 from manager.store.tables import DataflowRow, OperationRow, TenantRow
-from manager.use_case import Base, Caller, Paging, moment, operators_only, paged
+from manager.use_case import Base, Caller, Paging, operators_only, paged
 from merge import counted
 
 MOST_TROUBLED = 20
@@ -129,9 +129,7 @@ class Operations(Base):
             rows,
             paging.limit,
             cursor=lambda row: row.id,
-            answer=lambda row: OperationAnswer.model_validate(
-                row.model_dump() | {"at": moment(row.at), "kind": OperationKind(row.kind)}
-            ),
+            answer=lambda row: OperationAnswer.model_validate(row, from_attributes=True),
         )
 
 

@@ -24,7 +24,7 @@ from manager.documents.canonical import is_vouched, visible_to
 from manager.problem import Conflict, Forbidden, InvalidModule, InvalidWheel, NotFound, QuotaExceeded, StateNotReady
 from manager.store.tables import ModuleRow, TenantRow, WheelRow
 from manager.tenants.quotas import Holding, check_another
-from manager.use_case import Base, Caller, Paging, moment, note, operators_only, paged, tenant_of
+from manager.use_case import Base, Caller, Paging, note, operators_only, paged, tenant_of
 from planning.constraint import ModuleShape
 from planning.forms import ModuleForm
 from planning.pipelines.module import Module, pinned, read_module, source_digest, type_of
@@ -183,15 +183,8 @@ def _problem(code: str, message: str, remedy: str) -> Problem:
 
 
 def _wheel_answer(row: WheelRow) -> WheelAnswer:
-    return WheelAnswer(
-        digest=row.digest,
-        owner=row.owner or None,
-        name=row.name,
-        version=row.version,
-        bytes=row.bytes,
-        requires=tuple(json.loads(row.requires)),
-        sent=moment(row.sent),
-    )
+    changed = {"owner": row.owner or None, "requires": json.loads(row.requires)}
+    return WheelAnswer.model_validate(row.model_dump() | changed)
 
 
 def _note(  # noqa: PLR0913, PLR0917 - who did what, when, and with what
@@ -385,17 +378,10 @@ def _fits(form: ModuleForm, shape: ModuleShape | None, tag: str | None) -> bool:
 def _module_answer(row: ModuleRow) -> ModuleAnswer:
     form = _form(row)
     return ModuleAnswer(
-        name=row.name,
-        version=row.version,
+        **row.model_dump(include={"name", "version", "published", "deprecated"}),
+        **form.model_dump(include={"summary", "shape", "tags", "cost", "quality"}),
         owner=row.owner or None,
-        summary=form.summary,
-        shape=form.shape,
         type=type_of(form),
-        tags=tuple(form.tags),
-        cost=form.cost,
-        quality=form.quality,
-        published=moment(row.published),
-        deprecated=None if row.deprecated is None else moment(row.deprecated),
         vouched=is_vouched(row),
     )
 

@@ -17,7 +17,6 @@ from manager.answers.sources import (
     DependentAnswer,
     ProducerAnswer,
     ReceivedAnswer,
-    RejectedAnswer,
     ReplayConnection,
     SchemaAnswer,
     SchemaForm,
@@ -39,7 +38,7 @@ from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest
 from manager.sources.events import EventSender, Gap, events_in
 from manager.store.tables import SourceRow
 from manager.tenants.broker_access import UnfitName, check_topic
-from manager.use_case import Base, Caller, Paging, moment, paged, tenant_row
+from manager.use_case import Base, Caller, Paging, paged, tenant_row
 
 
 class Sources(Base):
@@ -199,16 +198,8 @@ def _answer(found: Registered, caller: Caller, *, dataflows: int, hosts: Sequenc
 
 
 def _received(found: Registered, hosts: Sequence[HostSeen]) -> ReceivedAnswer | None:
-    if (received := received_of(found.supplied.stream, hosts)) is None:
-        return None
-    return ReceivedAnswer(
-        since=moment(received.since),
-        accepted=received.accepted,
-        rejected=received.rejected,
-        newest=tuple(
-            RejectedAnswer(at=moment(each.at), event=each.event, reason=each.reason) for each in received.newest
-        ),
-    )
+    received = received_of(found.supplied.stream, hosts)
+    return None if received is None else ReceivedAnswer.model_validate(received, from_attributes=True)
 
 
 def _visible(found: Registered, caller: Caller) -> bool:

@@ -271,10 +271,14 @@ class Administration(Base):
             session.merge(CredentialRow(tenant=tenant, hash=hashed(password), created=time.time()))
             note(session, OperationKind.CREDENTIALS, caller, tenant, begun)
         self._tools.access_changed()
-        may = self.grants()[tenant]
-        broker = self._tools.broker()
-        url = "" if broker is None else str(broker)
-        return BrokerCredentials(url=url, user=user_of(tenant), password=password, reads=may.reads, writes=may.writes)
+        granted = self.grants()[tenant]
+        return BrokerCredentials(
+            url=str(self._tools.broker() or ""),
+            user=granted.user,
+            password=password,
+            reads=granted.reads,
+            writes=granted.writes,
+        )
 
     def grants(self) -> dict[str, Grant]:
         """The grants of each tenant on the broker."""
@@ -301,7 +305,7 @@ class Administration(Base):
         kept = 0 if self._tools.vault is None else len(self._tools.vault.names(row.name))
         return TenantAnswer(
             name=row.name,
-            quota=Quota.model_validate({name: getattr(row, name) for name in Quota.model_fields}),
+            quota=Quota.model_validate(row, from_attributes=True),
             uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept, state_mb=state_mb),
             created=moment(row.created),
             publishes_code=row.publishes,
@@ -328,14 +332,7 @@ def _still(until: float | None) -> datetime | None:
 
 
 def _key(row: KeyRow) -> KeyAnswer:
-    return KeyAnswer(
-        id=row.id,
-        role=Role(row.role),
-        tenant=row.tenant,
-        note=row.note,
-        created=moment(row.created),
-        revoked=None if row.revoked is None else moment(row.revoked),
-    )
+    return KeyAnswer.model_validate(row, from_attributes=True)
 
 
 def _check_topics(session: Session, tenant: str) -> None:
