@@ -1,15 +1,12 @@
 """The creation of a backup, while the service runs or not; and its restoration, while no service runs.
 
-The creation of a backup, while the service runs or not. A backup contains the database as of one moment; the
-plans, records and cuts of each job; the end of each spool; the access lists of the broker; and the tenants'
-secrets. On request it contains the events in the spools, and the first operator's API key with the key to the
-secrets. The database is copied last, so that it has every plan and instance that a job knows. A backup waits
-while tasks move between jobs.
+A backup contains the database as of one moment; the plans, records and cuts of each job; the end of each spool; the
+access lists of the broker; and the tenants' secrets. On request it contains the events in the spools, and the first
+operator's API key with the key to the secrets. The database is copied last, so that it has every plan and instance that
+a job knows. A backup waits while tasks move between jobs. It does not contain the files that tasks write, the broker
+with its ports and its password, which are made again, and files that only living processes need.
 
-It does not contain the files that tasks write, the broker with its ports and its password, which are made again,
-and files that only living processes need.
-
-The restoration of a backup into an empty root and an empty database, while no service runs on them. It restores:
+A restoration fills an empty root and an empty database with:
 
 - The committed state, exactly as it was at the backup: tenants, keys, sources, dataflows, plans, the journal, dead
   letters.
@@ -26,6 +23,7 @@ home, without copies, until its machine has made new ones.
 import shutil
 import tempfile
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -161,26 +159,16 @@ def _advance(database: Path, manifest: BackupManifest) -> None:
         store = Store(sqlite_url(database))
     except DatabaseDown as error:
         raise BackupRefused(f"this Braid cannot restore what {manifest.braid} made: {error}") from error
-    try:
-        with store.write() as session:
-            row = session.get_one(Leadership, 1)
-            row.leader, row.until = "", 0.0
-            # The time is higher than any number of take-overs, and than the term of any earlier restoration.
-            row.term = max(row.term + 1, int(time.time()))
-            row.next_instance += _IDS_AHEAD
-            row.next_job += _IDS_AHEAD
-            _bring_home(session, row.term)
-            session.add(
-                OperationRow(
-                    at=time.time(),
-                    kind=OperationKind.RESTORE,
-                    who=OPERATOR,
-                    subject=manifest.made.isoformat(timespec="seconds"),
-                    seconds=0.0,
-                )
-            )
-    finally:
-        store.close()
+    made = manifest.made.isoformat(timespec="seconds")
+    with closing(store), store.write() as session:
+        row = session.get_one(Leadership, 1)
+        row.leader, row.until = "", 0.0
+        # The time is higher than any number of take-overs, and than the term of any earlier restoration.
+        row.term = max(row.term + 1, int(time.time()))
+        row.next_instance += _IDS_AHEAD
+        row.next_job += _IDS_AHEAD
+        _bring_home(session, row.term)
+        session.add(OperationRow(at=time.time(), kind=OperationKind.RESTORE, who=OPERATOR, subject=made, seconds=0.0))
 
 
 def _bring_home(session: Session, term: int) -> None:
