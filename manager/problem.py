@@ -171,6 +171,11 @@ class InvalidRequest(Invalid):
     )
 
 
+def invalid(pointer: str, code: str, message: str, remedy: str) -> InvalidRequest:
+    """The refusal of a request in which one thing is wrong."""
+    return InvalidRequest([FieldError(pointer=pointer, code=code, message=message, remedy=remedy)])
+
+
 class InvalidDataflow(Invalid):
     """A document was refused."""
 
@@ -297,7 +302,7 @@ class DatabaseAway(Trouble):
 
 TROUBLES: tuple[type[Trouble], ...] = tuple(
     sorted(
-        {*Trouble.__subclasses__(), *Invalid.__subclasses__()} - {Invalid}, key=lambda each: (each.status, each.code)
+        {*Trouble.__subclasses__(), *Invalid.__subclasses__()} - {Invalid}, key=lambda kind: (kind.status, kind.code)
     )
 )
 """Every kind, by status."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlmodel import Session
 
 from bridge.transport.address import Address
-from dags import Catalogue, Dataflow, Problem
+from dags import Catalogue, Dataflow
 from engine.code.store import WheelStore
 from engine.outside import Vault
 from manager.adaptation.measurement import AdaptationBoard
@@ -30,7 +30,7 @@ from manager.machines.admission import Admission
 from manager.machines.carriages import CommittedCarriages
 from manager.observations.reports import Observations
 from manager.outputs.readers import OutputWatcher
-from manager.problem import Forbidden, InvalidRequest, NotFound
+from manager.problem import Forbidden, NotFound, invalid
 from manager.sources.events import EventSender
 from manager.store.database import Store
 from manager.store.tables import DataflowRow, OperationRow, TenantRow
@@ -144,16 +144,8 @@ class Paging:
         if self.after is None:
             return 0
         if (number := number_in(self.after)) is None:
-            raise InvalidRequest(
-                [
-                    Problem(
-                        pointer="/query/after",
-                        code="bad-cursor",
-                        message="the cursor is none of this list",
-                        remedy="use `next` of the part before, as it is",
-                    )
-                ]
-            )
+            remedy = "use `next` of the part before, as it is"
+            raise invalid("/query/after", "bad-cursor", "the cursor is none of this list", remedy)
         return number
 
 
@@ -218,16 +210,7 @@ def tenant_of(caller: Caller, tenant: str | None) -> str:
             raise NotFound("tenant", tenant)
         return caller.tenant
     if tenant is None:
-        raise InvalidRequest(
-            [
-                Problem(
-                    pointer="/query/tenant",
-                    code="missing",
-                    message="an operator acts for no tenant of its own",
-                    remedy="say for which tenant",
-                )
-            ]
-        )
+        raise invalid("/query/tenant", "missing", "an operator acts for no tenant of its own", "say for which tenant")
     return tenant
 
 

@@ -13,10 +13,10 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlmodel import Session
 
-from dags import Dataflow, Problem
+from dags import Dataflow
 from manager.answers.dataflows import Saving
 from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
-from manager.problem import InvalidRequest, NotFound
+from manager.problem import NotFound, invalid
 from manager.savings import ledger
 from manager.savings.bill import LONGEST_BILL, Bill, period
 from manager.savings.ledger import (
@@ -119,7 +119,9 @@ class Savings(Base):
         wanted = steps(since, until, step, time.time())
         refuse_empty(wanted.interval)
         if wanted.count > MOST_POINTS:
-            raise InvalidRequest([_TOO_MANY])
+            message = f"the interval falls into more than {MOST_POINTS} steps"
+            remedy = "ask for longer steps, or for a shorter interval"
+            raise invalid("/query/step", "too-many-points", message, remedy)
         within = wanted.interval
         with self._store.read() as session:
             whose = whose_numbers(session, caller, tenant)
@@ -140,24 +142,15 @@ class Savings(Base):
         )
 
 
-_EMPTY = Problem(
-    pointer="/query/to",
-    code="empty-interval",
-    message="the interval ends before it begins, or begins in the future",
-    remedy="let `to` be later than `from`, and `from` be in the past",
-)
-_TOO_MANY = Problem(
-    pointer="/query/step",
-    code="too-many-points",
-    message=f"the interval falls into more than {MOST_POINTS} steps",
-    remedy="ask for longer steps, or for a shorter interval",
-)
-
-
 def refuse_empty(wanted: Interval) -> None:
     """Refuse an interval that has no time in it."""
     if wanted.since >= wanted.until:
-        raise InvalidRequest([_EMPTY])
+        raise invalid(
+            "/query/to",
+            "empty-interval",
+            "the interval ends before it begins, or begins in the future",
+            "let `to` be later than `from`, and `from` be in the past",
+        )
 
 
 def whose_numbers(session: Session, caller: Caller, tenant: str | None) -> str | None:
@@ -202,7 +195,8 @@ class Bills(Base):
         wanted = period(since, until, time.time())
         refuse_empty(wanted)
         if wanted.until - wanted.since > LONGEST_BILL:
-            raise InvalidRequest([_TOO_LONG])
+            remedy = "ask for each month by itself; bills of one after the other add up"
+            raise invalid("/query/from", "interval-too-long", "a bill is of three months at most", remedy)
         with self._store.read() as session:
             whose = whose_numbers(session, caller, tenant)
             # First, so that nothing comes between it and what is read.
@@ -228,14 +222,6 @@ class Bills(Base):
             price_per_core_hour=self._tools.pricing.exactly,
             currency=self._tools.pricing.currency,
         )
-
-
-_TOO_LONG = Problem(
-    pointer="/query/from",
-    code="interval-too-long",
-    message="a bill is of three months at most",
-    remedy="ask for each month by itself; bills of one after the other add up",
-)
 
 
 def _names(session: Session, dataflows: list[str]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from bridge.raw_events import UnfitField, parsed, rows_in
 from bridge.transport.mqtt_client import MqttClient
 from dags import Kind, Schema
 from dags.problems import pointer
-from manager.problem import FieldError, InvalidRequest, NotTaken, QuotaExceeded, StateNotReady, TooLarge
+from manager.problem import FieldError, InvalidRequest, NotTaken, QuotaExceeded, StateNotReady, TooLarge, invalid
 
 MOST_REQUEST_EVENTS = 10_000
 MOST_REQUEST_PROBLEMS = 20
@@ -77,7 +77,14 @@ def _lines(body: bytes, problems: list[FieldError]) -> tuple[Sequence[Any], Sequ
             items.append(parsed(line))
         except ValueError as error:
             if len(problems) < MOST_REQUEST_PROBLEMS:
-                problems.append(_not_json(number, f"line {number} is not JSON: {error}", "send one JSON object a line"))
+                problems.append(
+                    FieldError(
+                        pointer=pointer(number - 1),
+                        code="not-json",
+                        message=f"line {number} is not JSON: {error}",
+                        remedy="send one JSON object a line",
+                    )
+                )
         else:
             numbers.append(number)
     return items, numbers
@@ -89,32 +96,20 @@ def _array(body: bytes) -> tuple[Sequence[Any], Sequence[int]]:
         items = parsed(body)
     except ValueError as error:
         remedy = "send a JSON array, or JSON lines with Content-Type: application/x-ndjson"
-        raise InvalidRequest([_not_json(None, f"the body is not JSON: {error}", remedy)]) from None
+        raise invalid("", "not-json", f"the body is not JSON: {error}", remedy) from None
     if not isinstance(items, list):
         items = [items]
     return items, range(1, len(items) + 1)
 
 
-def _not_json(number: int | None, message: str, remedy: str) -> FieldError:
-    place = () if number is None else (number - 1,)
-    return FieldError(pointer=pointer(*place), code="not-json", message=message, remedy=remedy)
-
-
 def _problem(word: str, number: int, error: ValueError) -> FieldError:
     """Describe the problem of an event; the message counts from 1, the pointer from 0."""
+    place: tuple[int | str, ...] = (number - 1,)
+    code = "unfit-event"
+    remedy = "send an object whose fields are those of the source's schema, or others that JSON can write"
     if isinstance(error, UnfitField):
-        return FieldError(
-            pointer=pointer(number - 1, error.name),
-            code="wrong-kind",
-            message=f"{word} {number}: {error}",
-            remedy=_REMEDIES[error.kind],
-        )
-    return FieldError(
-        pointer=pointer(number - 1),
-        code="unfit-event",
-        message=f"{word} {number}: {error}",
-        remedy="send an object whose fields are those of the source's schema, or others that JSON can write",
-    )
+        place, code, remedy = (number - 1, error.name), "wrong-kind", _REMEDIES[error.kind]
+    return FieldError(pointer=pointer(*place), code=code, message=f"{word} {number}: {error}", remedy=remedy)
 
 
 _PATIENCE = 25.0

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from bridge.intake import ONE_TIME_PRODUCER
-from dags import Kind, Problem, Schema, fields_in
+from dags import Kind, Schema, fields_in
 from engine.plan import unfit
 from manager.answers.base import Page
 from manager.answers.dataflows import DataflowState
@@ -34,7 +34,7 @@ from manager.kernel.registered_sources import Registered, full_name, supply_of
 from manager.kernel.state import CommittedState
 from manager.observations.reports import HostSeen, received_of
 from manager.planner import public_id
-from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
+from manager.problem import Conflict, Forbidden, InvalidDataflow, NotFound, StateNotReady, invalid
 from manager.sources.events import EventSender, Gap, events_in
 from manager.store.tables import SourceRow
 from manager.tenants.broker_access import UnfitName, check_topic
@@ -52,14 +52,15 @@ class Sources(Base):
             raise Forbidden("only operators register files of the hosts as sources; ask one, or publish on a topic")
         supply = supply_of(connection, form.fields)
         if why := unfit(supply):
-            raise InvalidRequest([_problem("/connection", "unfit-connection", why, "correct the connection")])
+            raise invalid("/connection", "unfit-connection", why, "correct the connection")
         generated = dict(supply.schema.fields)
         if form.fields and generated != dict(form.fields):
-            raise InvalidRequest(
-                [_problem("/schema", "fixed-schema", "a generated source has its own schema", "leave the schema out")]
-            )
+            raise invalid("/schema", "fixed-schema", "a generated source has its own schema", "leave the schema out")
         if isinstance(connection, TopicConnection):
-            _check_topic(connection.topic)
+            try:
+                check_topic(connection.topic)
+            except UnfitName as error:
+                raise invalid("/connection/topic", "unfit-topic", str(error), "choose another topic") from error
         row = SourceRow(
             name=full_name(owner, form.name),
             owner=owner,
@@ -142,9 +143,7 @@ class Sources(Base):
     def _owner(self, caller: Caller, form: SourceForm) -> str:
         owner = caller.tenant or form.owner
         if owner is None:
-            raise InvalidRequest(
-                [_problem("/owner", "missing", "an operator owns no sources", "name the tenant that shall own it")]
-            )
+            raise invalid("/owner", "missing", "an operator owns no sources", "name the tenant that shall own it")
         if form.owner not in {None, owner}:
             raise Forbidden("a tenant registers sources for itself only; leave the owner out")
         with self._store.read() as session:
@@ -206,19 +205,6 @@ def _visible(found: Registered, caller: Caller) -> bool:
     return caller.tenant is None or found.source.visible_to(caller.tenant)
 
 
-def _check_topic(topic: str) -> None:
-    try:
-        check_topic(topic)
-    except UnfitName as error:
-        raise InvalidRequest(
-            [_problem("/connection/topic", "unfit-topic", str(error), "choose another topic")]
-        ) from error
-
-
-def _problem(pointer: str, code: str, message: str, remedy: str) -> Problem:
-    return Problem(pointer=pointer, code=code, message=message, remedy=remedy)
-
-
 _LOOKING = 0.05
 
 
@@ -233,7 +219,13 @@ class SourceEvents(Base):
     ) -> SentAnswer:
         """Have events lie in a source's spool, once each; without a producer's name under one for this time only."""
         if (producer is None) is not (first is None):
-            raise InvalidRequest([_half(producer)])
+            missing, there = ("producer", "first") if producer is None else ("first", "producer")
+            raise invalid(
+                f"/query/{missing}",
+                "missing",
+                f"there is {there!r} without {missing!r}",
+                "say both, so that the same events can be sent again; or neither, and they are sent once",
+            )
         found = self._sendable(caller, name)
         events = events_in(body, found.source.schema, as_lines=as_lines)
         return self._sent(caller, found, events, producer or f"{ONE_TIME_PRODUCER}{secrets.token_hex(8)}", first or 0)
@@ -303,13 +295,3 @@ class SourceEvents(Base):
                 deploying.add(each)
         self._deployed |= needs.keys() - deploying
         return deploying
-
-
-def _half(producer: str | None) -> Problem:
-    missing, there = ("producer", "first") if producer is None else ("first", "producer")
-    return Problem(
-        pointer=f"/query/{missing}",
-        code="missing",
-        message=f"there is {there!r} without {missing!r}",
-        remedy="say both, so that the same events can be sent again; or neither, and they are sent once",
-    )

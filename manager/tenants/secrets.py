@@ -83,11 +83,9 @@ def _vouchers(session: Session) -> list[Voucher]:
     wanted = select(ModuleRow).where(
         col(ModuleRow.vouched).is_not(None), col(ModuleRow.digest).is_not(None), col(ModuleRow.owner) != ""
     )
-    return [found for row in session.exec(wanted) if (found := _voucher(row)) is not None]
-
-
-def _voucher(row: ModuleRow) -> Voucher | None:
-    code = ModuleForm.model_validate_json(row.form).code
-    if code is None or row.digest is None:
-        return None
-    return Voucher(owner=row.owner, digest=row.digest, entry=code.entry, per=code.per)
+    forms = ((row, ModuleForm.model_validate_json(row.form).code) for row in session.exec(wanted))
+    return [
+        Voucher(owner=row.owner, digest=row.digest, entry=code.entry, per=code.per)
+        for row, code in forms
+        if code is not None and row.digest is not None
+    ]
