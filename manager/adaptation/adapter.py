@@ -189,9 +189,8 @@ class Adapter:
         for each in self._board.known.values():
             layout = layouts.of(each)
             measured = None if layout is None else flow_measured(layout, layouts.seen, self._monotonic())
-            own = [DomainEvent(name=name, at=at, fields=fields) for name, at, fields in _of(each, events, names)]
             metrics = {} if measured is None else measured.metrics
-            each.look(Observed(now=now, metrics=metrics, events=tuple(own)), measured, now)
+            each.look(Observed(now=now, metrics=metrics, events=_of(each, events, names)), measured, now)
         busy = self._busy()
         free = [each for each in self._board.known.values() if each.as_of.row.id not in busy]
         for each in free:
@@ -221,7 +220,7 @@ class Adapter:
         )
         short = select(DataflowRow.id, DataflowRow.revision, DataflowRow.policy, DataflowRow.pinned).where(*is_there)
         with self._tools.store.read() as session:
-            versions = {row[0]: _version(*row[1:]) for row in session.exec(short.order_by(col(DataflowRow.number)))}
+            versions = {row[0]: tuple(row[1:]) for row in session.exec(short.order_by(col(DataflowRow.number)))}
             changed = [
                 each
                 for each, version in versions.items()
@@ -229,13 +228,10 @@ class Adapter:
             ]
             whole = select(DataflowRow).where(*is_there, col(DataflowRow.id).in_(changed))
             rows = {row.id: row for row in session.exec(whole)} if changed else {}
-        found: dict[str, AdaptedDataflow] = {}
-        for each in versions:
-            row = rows.get(each)
-            known = self._board.known.get(each) if row is None else self._followed(row)
-            if known is not None:
-                found[each] = known
-        return found
+        followed = {
+            each: self._followed(rows[each]) if each in rows else self._board.known.get(each) for each in versions
+        }
+        return {each: known for each, known in followed.items() if known is not None}
 
     def _followed(self, row: DataflowRow) -> AdaptedDataflow | None:
         """What is known of the dataflow of a new or changed row; None where it can't be read any more."""
@@ -318,12 +314,8 @@ class Adapter:
             self._tools.changes.adaptations.note(dataflow, why[dataflow], who=SERVICE)
 
 
-def _version(revision: int, policy: str | None, pinned: Mapping[str, object] | None) -> tuple[object, ...]:
-    return revision, policy, json.dumps(pinned, sort_keys=True)
-
-
 def _version_of(row: DataflowRow) -> tuple[object, ...]:
-    return _version(row.revision, row.policy, row.pinned)
+    return row.revision, row.policy, row.pinned
 
 
 def _topic(row: DataflowRow, form: EventStreamForm, by_name: Mapping[tuple[str, str], str]) -> str | None:
@@ -333,11 +325,14 @@ def _topic(row: DataflowRow, form: EventStreamForm, by_name: Mapping[tuple[str, 
 
 def _of(
     each: AdaptedDataflow, events: Iterable[HeardEvent], names: Mapping[str, Sequence[tuple[str, str]]]
-) -> list[tuple[str, float, Mapping[str, object]]]:
+) -> tuple[DomainEvent, ...]:
     """The events that a dataflow's policy names, each with that name."""
-    own = each.as_of.row.id
-    named = ((event, dataflow, name) for event in events for dataflow, name in names[event.topic])
-    return [(name, event.at, event.fields) for event, dataflow, name in named if dataflow == own]
+    return tuple(
+        DomainEvent(name=name, at=event.at, fields=event.fields)
+        for event in events
+        for dataflow, name in names[event.topic]
+        if dataflow == each.as_of.row.id
+    )
 
 
 def _running(each: AdaptedDataflow) -> Mapping[str, int]:

@@ -1,7 +1,7 @@
 """The measurement of a dynamic dataflow, and what the adapter remembers of it from look to look. Pure.
 
-The measurement of a dynamic dataflow: what flows in it and what its tasks cost, from the counters of its jobs;
-pure. Figures are over some ten seconds, so that a decision does not go by what was before the last one.
+Measured is what flows in it and what its tasks cost, from the counters of its jobs. Figures are over some ten seconds,
+so that a decision does not go by what was before the last one.
 """
 
 import json
@@ -210,11 +210,9 @@ def _in_jobs(layout: FlowLayout, known: Mapping[str, _Stretch]) -> float:
 
 def _got(layout: FlowLayout, known: Mapping[str, _Stretch], behind: Collection[str]) -> float:
     """The cores that its tasks got in jobs that fall behind, and have left in the others."""
-    own = set(layout.instances.values())
     others = replace(layout, plans={job: plan for job, plan in layout.plans.items() if job not in behind})
-    return _in_jobs(others, known) + sum(
-        known[layout.homes[each]].busy(each) for each in own if layout.homes[each] in behind
-    )
+    own = (each for each in set(layout.instances.values()) if layout.homes[each] in behind)
+    return _in_jobs(others, known) + sum(known[layout.homes[each]].busy(each) for each in own)
 
 
 def _on_hosts(layout: FlowLayout, known: Mapping[str, _Stretch]) -> float:

@@ -1,12 +1,12 @@
 """Admission and departure of machines: which count, since when each is lost or alive, and when one can be forgotten.
 
-Admission: which of the processes that report as machines count as such. Only machines with a place on the ring
-do. Where operators admit, a new one gets none before an operator says so. It is known by its key then, so no
-other process passes for it: not even the same machine with an empty disk.
+Of the processes that report as machines only those with a place on the ring count as such. Where operators admit, a new
+one gets none before an operator says so. It is known by its key then, so no other process passes for it: not even the
+same machine with an empty disk.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from manager.machines.carriages import CommittedFleet, HostStanding, MachinesSeen, standings
 from manager.observations.reports import HostSeen, MachineStatus
@@ -17,17 +17,13 @@ Claims = Mapping[str, tuple[MachineStatus, ...]]
 """All that report under each name, the likeliest first."""
 
 
-def _no_key() -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """Who admits machines."""
 
     asks: bool = False
     """Whether operators do; otherwise everybody who reports as a machine is one."""
-    own_key: Callable[[], str] = field(default=_no_key)
+    own_key: Callable[[], str] = lambda: ""
     """The key in the manager's own root. Who has that has everything."""
 
     def admitted(self, claims: Claims, fleet: CommittedFleet) -> dict[str, MachineStatus]:

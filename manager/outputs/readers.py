@@ -35,12 +35,8 @@ class OutputReader:
 
     def __init__(self) -> None:
         self._notify: Callable[[], object] = lambda: None
-        self._over = False
-
-    @property
-    def over(self) -> bool:
+        self.over = False
         """Whether the reader has ended, so that nothing more comes."""
-        return self._over
 
     def on_news(self, notify: Callable[[], object]) -> None:
         """Call back whenever there is something to take. Any thread may call back, so the callback must not block."""
@@ -49,7 +45,7 @@ class OutputReader:
 
     def end(self) -> None:
         """End the reader."""
-        self._over = True
+        self.over = True
         self._notify()
 
 
@@ -116,8 +112,6 @@ class _Place(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """A message of an output."""
-
     epoch: int
     first: int
     events: list[Any]

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 
 from prometheus_client import Metric as Family
 from sqlalchemy import and_, func, or_, select
@@ -35,7 +34,7 @@ from manager.problem import StateNotReady
 from manager.savings import ledger
 from manager.savings.ledger import MINUTE, AmountScale, whole_answer
 from manager.store.tables import DataflowRow, OperationRow, TenantRow
-from manager.use_case import Base, Caller, Paging, operators_only, paged
+from manager.use_case import Base, Caller, Paging, Tools, operators_only, paged
 from merge import counted
 
 MOST_TROUBLED = 20
@@ -171,8 +170,12 @@ _METERED = 5 * MINUTE
 class Metrics(Base):
     """The use case that collects metrics."""
 
-    _typed: tuple[int, dict[int, str]] = (-1, {})
-    """The types of running tasks, with the version of the committed state that they are from."""
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self._typed: tuple[int, dict[int, str]] = (-1, {})
+        """The types of running tasks, with the version of the committed state that they are from."""
+        self._adding = SumAccumulator()
+        self._looks = threading.Lock()
 
     def collect(self, caller: Caller) -> Iterable[Family]:
         """Everything that a manager knows but what REST counts; operators only."""
@@ -204,14 +207,6 @@ class Metrics(Base):
                 now=time.monotonic(),
             )
             return families(samples(known))
-
-    @cached_property
-    def _adding(self) -> SumAccumulator:
-        return SumAccumulator()
-
-    @cached_property
-    def _looks(self) -> threading.Lock:
-        return threading.Lock()
 
     def _types(self, committed: CommittedSnapshot) -> dict[int, str]:
         # Cached, because a look at a hundred thousand tasks takes longer than everything else.

@@ -65,11 +65,6 @@ def failed_by_now(
     return {module: why for module, why in (undone | dict(failing)).items() if module not in known}
 
 
-def kept(given_up: tuple[GivenUp, ...]) -> list[dict[str, Any]]:
-    """As a row keeps them."""
-    return [each.model_dump(mode="json") for each in given_up]
-
-
 log = logging.getLogger("braid.follower")
 _EVERY = 1.0
 """Seconds between looks at modules and sources."""
@@ -108,10 +103,7 @@ class PipelineFollower:
 
     def _known_modules(self) -> tuple[object, ...]:
         """What changes whenever modules do."""
-        wanted = select(
-            func.max(ModuleRow.number),
-            func.count(col(ModuleRow.deprecated)),
-        )
+        wanted = select(func.max(ModuleRow.number), func.count(col(ModuleRow.deprecated)))
         with self._tools.store.read() as session:
             return tuple(session.exec(wanted).one())
 
@@ -222,11 +214,10 @@ class FallbackTaker:
                 return False
             given_up = given_up_in(row)
             numbers = [int(each.reconfiguration) for each in given_up if each.reconfiguration is not None]
-            wanted = select(ReconfigurationRow.id, ReconfigurationRow.phase)
-            phases = {
-                str(number): phase
-                for number, phase in session.exec(wanted.where(col(ReconfigurationRow.id).in_(numbers)))
-            }
+            wanted = select(ReconfigurationRow.id, ReconfigurationRow.phase).where(
+                col(ReconfigurationRow.id).in_(numbers)
+            )
+            phases = {str(number): phase for number, phase in session.exec(wanted)}
         given_up = standing(given_up, phases)
         failing = _failing_modules(row, failed)
         news = failed_by_now(failing, given_up, phases) if failing else {}
@@ -252,21 +243,13 @@ class FallbackTaker:
         reconfiguration = None if answer is None or answer.reconfiguration is None else answer.reconfiguration.id
         brought = () if answer is None else _brought(answer)
         now = datetime.now(UTC)
-        more = tuple(
-            GivenUp(
-                module=module,
-                at=now,
-                reason=reason,
-                outcome=outcome,
-                reconfiguration=reconfiguration,
-                brought=brought,
-            )
-            for module, reason in sorted(news.items())
-        )
+        came_of_it: dict[str, Any] = {"outcome": outcome, "reconfiguration": reconfiguration, "brought": brought}
+        more = [GivenUp(module=module, at=now, reason=why, **came_of_it) for module, why in sorted(news.items())]
         reasons = "; ".join(f"{module}: {reason}" for module, reason in sorted(news.items()))
+        kept = [module.model_dump(mode="json") for module in (*given_up, *more)]
         note = f"without {listed(sorted(news))}, since {reasons}: {outcome}"
         fallback_log.log(logging.WARNING if answer is None else logging.INFO, "the pipeline %s: %s", row.id, note)
-        self._tools.changes.pipelines.keep_given_up(row.id, kept((*given_up, *more)), who=SERVICE, note=note)
+        self._tools.changes.pipelines.keep_given_up(row.id, kept, who=SERVICE, note=note)
 
 
 def _may_be_undone(each: Reconfiguration) -> bool:

@@ -43,7 +43,9 @@ class BrokerAndHost:
             entrance=settings.broker is None,
             listen=settings.listen,
         )
-        self._keeper: KeeperHandle | None = None
+        self._keeper = (
+            None if self._order.broker is not None and self._order.host is None else KeeperHandle(self._order)
+        )
         self._entrance: Address | None = None
 
     @property
@@ -65,11 +67,7 @@ class BrokerAndHost:
 
     def start(self) -> None:
         """Start what is to run here, or find it running."""
-        if self._order.broker is not None and self._order.host is None:
-            return
-        self._keeper = KeeperHandle(self._order)
-        self._keeper.start()
-        if (port := self._keeper.entrance) is not None:
+        if self._keeper is not None and (port := self._keeper.start().entrance) is not None:
             self._entrance = Address(host=_reached(self._listen), port=port)
 
     def leave(self) -> None:
@@ -81,7 +79,6 @@ class BrokerAndHost:
         """Stop both, unless another manager is to go on with them."""
         if self._keeper is not None and not keeps:
             self._keeper.stop()
-        self._keeper = None
 
     def reload(self) -> None:
         """Have the broker read its users and access lists again."""
