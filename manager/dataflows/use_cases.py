@@ -186,12 +186,7 @@ class Dataflows(Base):
         made = self._made(owner, raw)
         kept = _kept(raw, made)
         submitted = self._changes.dataflows.submit(
-            owner,
-            kept.document,
-            who=caller.who,
-            idempotency_key=idempotency_key,
-            start=start,
-            origin=kept.origin,
+            owner, kept.document, who=caller.who, idempotency_key=idempotency_key, start=start, origin=kept.origin
         )
         return self.submitted(submitted.row, made)
 

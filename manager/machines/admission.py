@@ -109,10 +109,7 @@ class MachineWatch:
         lost |= dict.fromkeys(unheard, self._silent_until)
         self._lost_since = {name: self._lost_since.get(name, since) for name, since in sorted(lost.items())}
         return MachinesSeen(
-            now=now,
-            machines=machines | unheard,
-            lost_since=dict(self._lost_since),
-            alive_since=dict(self._alive_since),
+            now=now, machines=machines | unheard, lost_since=dict(self._lost_since), alive_since=dict(self._alive_since)
         )
 
 

@@ -331,7 +331,4 @@ class Scaler:
             log.debug("machine %s is not forgotten yet: %s", name, error)
 
 
-_PREVIEWED = {
-    ScaleAct.ADD: OperationKind.WOULD_ADD_MACHINE,
-    ScaleAct.REMOVE: OperationKind.WOULD_REMOVE_MACHINE,
-}
+_PREVIEWED = {ScaleAct.ADD: OperationKind.WOULD_ADD_MACHINE, ScaleAct.REMOVE: OperationKind.WOULD_REMOVE_MACHINE}

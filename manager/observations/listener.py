@@ -80,10 +80,7 @@ class Listener:
         self._stopping.clear()
         self._line = self._connect(
             self.name,
-            topics=[
-                *(f"{topics.ROOT}/{kind}/+/{what}" for kind, what in self._takers),
-                self._echo,
-            ],
+            topics=[*(f"{topics.ROOT}/{kind}/+/{what}" for kind, what in self._takers), self._echo],
             on_message=lambda message: self._queue.put(lambda: self._take(message)),
             on_connection=lambda: self._queue.put(self._connected),
             on_disconnection=lambda: self._queue.put(self._disconnected),

@@ -35,12 +35,7 @@ from merge import Basis, Instance, MeasuredCosts, estimated
 
 
 def saving(
-    dataflow: Dataflow,
-    instances: Sequence[Instance | None],
-    measured: MeasuredCosts,
-    *,
-    opened: int,
-    job: float,
+    dataflow: Dataflow, instances: Sequence[Instance | None], measured: MeasuredCosts, *, opened: int, job: float
 ) -> Saving:
     """Forecast the saving of a dataflow; `instances` has the running instance of each distinct task, None for new ones.
 
@@ -184,12 +179,7 @@ class Bills(Base):
     """Bills of tenants; any manager has them."""
 
     def bill(
-        self,
-        caller: Caller,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        tenant: str | None = None,
+        self, caller: Caller, *, since: datetime | None = None, until: datetime | None = None, tenant: str | None = None
     ) -> BillAnswer:
         """The bill of some hours; of this month so far if none are given. A tenant gets its own."""
         wanted = period(since, until, time.time())
