@@ -1,7 +1,7 @@
 """What all use cases share: the caller, paging, and the tools that they work with."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -195,6 +195,12 @@ def paged(rows: Sequence[T], limit: int, *, cursor: Callable[[T], object], answe
     shown = rows[:limit]
     following = str(cursor(shown[-1])) if len(rows) > limit and shown else None
     return Page(items=tuple(map(answer, shown)), next=following)
+
+
+def by_name(names: Iterable[str], paging: Paging, answer: Callable[[str], A]) -> Page[A]:
+    """A part of a list that is in the order of names."""
+    following = sorted(name for name in names if name > (paging.after or ""))
+    return paged(following, paging.limit, cursor=lambda name: name, answer=answer)
 
 
 def operators_only(caller: Caller) -> None:

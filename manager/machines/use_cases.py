@@ -3,12 +3,17 @@
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from datetime import datetime
 
 from sqlalchemy import select
+from sqlmodel import Session
 
 from manager.answers.base import Page
 from manager.answers.jobs import CarriedHostAnswer, ImageAnswer, ImageForm, MachineAnswer
-from manager.kernel.state import image_of
+from manager.answers.overview import OperationKind
+from manager.kernel.draft import Draft, write_down
+from manager.kernel.state import CommittedState, image_of
+from manager.kernel.transitions import TransitionScope
 from manager.machines.admission import departure, why_it_waits
 from manager.machines.carriages import CommittedFleet, HostStanding, standings
 from manager.observations.figures import host_loads
@@ -16,7 +21,7 @@ from manager.observations.reports import HostSeen, MachineStatus
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.store.database import Store
 from manager.store.tables import ImageRow
-from manager.use_case import Base, Caller, Paging, operators_only, paged
+from manager.use_case import Base, Caller, Paging, by_name, operators_only
 from merge import Image
 from ring.fleet import MachineSeen
 from ring.tokens import RING_SIZE, Ring
@@ -28,26 +33,46 @@ class Images(Base):
     def page(self, caller: Caller, paging: Paging) -> Page[ImageAnswer]:
         """The images, by name."""
         operators_only(caller)
-        images = registered_images(self._store)
-        names = sorted(name for name in images if name > (paging.after or ""))
-        seen = self._seeing.hosts()
-        return paged(
-            names[: paging.limit + 1],
-            paging.limit,
-            cursor=lambda name: name,
-            answer=lambda name: _image_answer(images[name], seen),
-        )
+        images, seen = registered_images(self._store), self._seeing.hosts()
+        return by_name(images, paging, lambda name: _image_answer(images[name], seen))
 
     def put(self, caller: Caller, name: str, form: ImageForm) -> ImageAnswer:
         """Register an image, or change it; what is placed from then on goes by it."""
         operators_only(caller)
         row = ImageRow(name=name, **form.model_dump() | {"tags": sorted(form.tags)})
-        return _image_answer(self._changes.images.put(row, who=caller.who), self._seeing.hosts())
+        begun = time.monotonic()
+
+        def write(session: Session, draft: Draft, _decided: None) -> Image:
+            made = image_of(session.merge(row))
+            draft.moved, draft.state.images = True, draft.state.images.insert(name, made)
+            write_down(session, draft, OperationKind.PUT_IMAGE, who=caller.who, subject=name, begun=begun)
+            return made
+
+        made = self._committer.commit(lambda _state, _now: None, write, scope=_nothing)
+        return _image_answer(made, self._seeing.hosts())
 
     def remove(self, caller: Caller, name: str) -> ImageAnswer:
         """Remove an image, as it was; its hosts run on, and offer nothing but tags of their own."""
         operators_only(caller)
-        return _image_answer(self._changes.images.remove(name, who=caller.who), self._seeing.hosts())
+        begun = time.monotonic()
+
+        def decide(state: CommittedState, _now: datetime) -> Image:
+            if name not in state.images:
+                raise NotFound("image", name)
+            return state.images[name]
+
+        def write(session: Session, draft: Draft, image: Image) -> Image:
+            session.delete(session.get_one(ImageRow, name))
+            draft.moved, draft.state.images = True, draft.state.images.remove(name)
+            write_down(session, draft, OperationKind.REMOVE_IMAGE, who=caller.who, subject=name, begun=begun)
+            return image
+
+        return _image_answer(self._committer.commit(decide, write, scope=_nothing), self._seeing.hosts())
+
+
+def _nothing(_state: CommittedState, _decided: object) -> TransitionScope:
+    """What runs stays where it is: a change counts for whatever is placed from then on."""
+    return TransitionScope()
 
 
 def registered_images(store: Store) -> dict[str, Image]:
@@ -67,8 +92,8 @@ class Machines(Base):
     def page(self, caller: Caller, paging: Paging) -> Page[MachineAnswer]:
         """The machines, by name."""
         operators_only(caller)
-        found = [each for each in self._all() if each.name > (paging.after or "")]
-        return paged(found[: paging.limit + 1], paging.limit, cursor=lambda each: each.name, answer=lambda each: each)
+        machines = {machine.name: machine for machine in self._all()}
+        return by_name(machines, paging, machines.__getitem__)
 
     def admit(self, caller: Caller, machine: str, key: str | None = None) -> MachineAnswer:
         """Admit a machine that waits, if it has this key; idempotent."""

@@ -34,7 +34,7 @@ from manager.problem import StateNotReady
 from manager.savings import ledger
 from manager.savings.ledger import MINUTE, AmountScale, whole_answer
 from manager.store.tables import DataflowRow, OperationRow, TenantRow
-from manager.use_case import Base, Caller, Paging, Tools, operators_only, paged
+from manager.use_case import Base, Caller, Paging, Tools, by_name, operators_only, paged
 from merge import counted
 
 MOST_TROUBLED = 20
@@ -141,13 +141,7 @@ class TaskTypes(Base):
         if name is not None:
             found = catalogue.find(name)
             return Page(items=() if found is None else (_answer(found),))
-        names = sorted(each for each in catalogue.types if each > (paging.after or ""))
-        return paged(
-            names[: paging.limit + 1],
-            paging.limit,
-            cursor=lambda each: each,
-            answer=lambda each: _answer(catalogue.types[each]),
-        )
+        return by_name(catalogue.types, paging, lambda each: _answer(catalogue.types[each]))
 
 
 def _answer(found: AnyTaskType) -> TaskTypeAnswer:

@@ -14,7 +14,7 @@ from manager.problem import NotFound, StateNotReady
 from manager.store.database import Store
 from manager.store.tables import ModuleRow
 from manager.tenants.quotas import Holding, check_another
-from manager.use_case import Base, Caller, Paging, note, paged
+from manager.use_case import Base, Caller, Paging, by_name, note
 from planning.forms import ModuleForm
 
 
@@ -36,9 +36,8 @@ class Secrets(Base):
         """The names of a tenant's secrets; of all tenants' for an operator who names none."""
         everybodys = caller.tenant is None and tenant is None
         owners = self._secrets.owners() if everybodys else [self._known_tenant(caller, tenant)]
-        names = sorted(f"{owner}:{name}" for owner in owners for name in self._secrets.names(owner))
-        following = [each for each in names if each > (paging.after or "")]
-        return paged(following[: paging.limit + 1], paging.limit, cursor=lambda each: each, answer=_answer)
+        names = (f"{owner}:{name}" for owner in owners for name in self._secrets.names(owner))
+        return by_name(names, paging, _answer)
 
     def remove(self, caller: Caller, name: str, *, tenant: str | None = None) -> SecretAnswer:
         """Keep a tenant's secret no longer; tasks that name it fail once they are made anew."""
