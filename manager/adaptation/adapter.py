@@ -66,7 +66,7 @@ class DomainEventLine:
         """The events of some topics that came since the last time. From now on these topics are read."""
         self._follow(topics)
         with self._guard:
-            found = tuple(each for each in self._waiting if each.topic in topics)
+            found = tuple(event for event in self._waiting if event.topic in topics)
             self._waiting.clear()
         return found
 
@@ -103,7 +103,7 @@ class DomainEventLine:
 def _events(message: Message, now: float) -> tuple[HeardEvent, ...]:
     try:
         events = json.loads(message.payload)["events"]
-        return tuple(HeardEvent(message.topic, now, each) for each in events if isinstance(each, dict))
+        return tuple(HeardEvent(message.topic, now, event) for event in events if isinstance(event, dict))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         log.warning("topic %s: passed over, because it is no output: %s", message.topic, error)
         return ()
@@ -126,9 +126,9 @@ class FlowLayouts:
         paid, _ = tools.chooser.paid()
         self._batch_cores = {str(job): rate * paid.batch for job, rate in batches(self._jobs, self.seen, now).items()}
 
-    def of(self, each: AdaptedDataflow) -> FlowLayout | None:
+    def of(self, adapted: AdaptedDataflow) -> FlowLayout | None:
         """The layout of a dataflow; None while it is not running as its row says."""
-        row = each.as_of.row
+        row = adapted.as_of.row
         instances = dict(zip(row.task_ids, row.instances, strict=True))
         with self._tools.committer.looking() as state:
             running = state.running.dataflows.get(running_id(row.id, row.revision))
@@ -186,24 +186,24 @@ class Adapter:
         events = self._line.take(frozenset(names))
         layouts = FlowLayouts(self._tools, self._monotonic())
         now = self._clock()
-        for each in self._board.known.values():
-            layout = layouts.of(each)
+        for adapted in self._board.known.values():
+            layout = layouts.of(adapted)
             measured = None if layout is None else flow_measured(layout, layouts.seen, self._monotonic())
             metrics = {} if measured is None else measured.metrics
-            each.look(Observed(now=now, metrics=metrics, events=_of(each, events, names)), measured, now)
+            adapted.look(Observed(now=now, metrics=metrics, events=_of(adapted, events, names)), measured, now)
         busy = self._busy()
-        free = [each for each in self._board.known.values() if each.as_of.row.id not in busy]
-        for each in free:
-            each.settle(now)
+        free = [adapted for adapted in self._board.known.values() if adapted.as_of.row.id not in busy]
+        for adapted in free:
+            adapted.settle(now)
         self._decide(free, now)
 
     def latencies(self) -> Mapping[str, float]:
         """The longest time that each dataflow allows, in seconds, by the running graph's ids; from any thread."""
-        known = [each.as_of for each in self._board.known.values()]
+        known = [adapted.as_of for adapted in self._board.known.values()]
         return {
-            running_id(each.row.id, each.row.revision): each.policy.latency
-            for each in known
-            if each.policy.latency is not None
+            running_id(adapted.row.id, adapted.row.revision): adapted.policy.latency
+            for adapted in known
+            if adapted.policy.latency is not None
         }
 
     def stop(self) -> None:
@@ -231,7 +231,7 @@ class Adapter:
         followed = {
             each: self._followed(rows[each]) if each in rows else self._board.known.get(each) for each in versions
         }
-        return {each: known for each, known in followed.items() if known is not None}
+        return {dataflow: known for dataflow, known in followed.items() if known is not None}
 
     def _followed(self, row: DataflowRow) -> AdaptedDataflow | None:
         """What is known of the dataflow of a new or changed row; None where it can't be read any more."""
@@ -251,9 +251,9 @@ class Adapter:
         by_name: dict[tuple[str, str], str] = {}
         wanted = select(DataflowRow.tenant, DataflowRow.name, DataflowRow.id).where(col(DataflowRow.removed).is_(None))
         others = {
-            (each.as_of.row.tenant, form.dataflow)
-            for each in self._board.known.values()
-            for form in each.as_of.policy.events.values()
+            (adapted.as_of.row.tenant, form.dataflow)
+            for adapted in self._board.known.values()
+            for form in adapted.as_of.policy.events.values()
             if form.dataflow is not None
         }
         if others:
@@ -262,23 +262,23 @@ class Adapter:
                 rows = session.exec(wanted.order_by(col(DataflowRow.number))).all()
             by_name = {(tenant, name): dataflow for tenant, name, dataflow in rows}
         found: dict[str, list[tuple[str, str]]] = {}
-        for each in self._board.known.values():
-            for name, form in each.as_of.policy.events.items():
-                if (topic := _topic(each.as_of.row, form, by_name)) is not None:
-                    found.setdefault(topic, []).append((each.as_of.row.id, name))
+        for adapted in self._board.known.values():
+            for name, form in adapted.as_of.policy.events.items():
+                if (topic := _topic(adapted.as_of.row, form, by_name)) is not None:
+                    found.setdefault(topic, []).append((adapted.as_of.row.id, name))
         return found
 
     def _busy(self) -> frozenset[str]:
         """The dataflows that are being reconfigured."""
         with self._tools.committer.looking() as state:
-            under_way = [each.dataflows for each in state.reconfigurations.values() if each.phase in _BUSY]
+            under_way = [change.dataflows for change in state.reconfigurations.values() if change.phase in _BUSY]
         return frozenset().union(*under_way)
 
     def _decide(self, free: Sequence[AdaptedDataflow], now: float) -> None:
         sharers = [
-            Sharer(dataflow=each.as_of.row.id, ground=ground, standing=each.standing, running=_running(each))
-            for each in free
-            if each.as_of.chosen is not None and (ground := each.ground(now)) is not None
+            Sharer(dataflow=adapted.as_of.row.id, ground=ground, standing=adapted.standing, running=_running(adapted))
+            for adapted in free
+            if adapted.as_of.chosen is not None and (ground := adapted.ground(now)) is not None
         ]
         decided = decide_together(sharers)
         together: nx.Graph[str] = nx.Graph()
@@ -305,7 +305,7 @@ class Adapter:
         try:
             self._reconfigurations.adapt(documents, apart=apart, who=SERVICE)
         except Trouble as refused:
-            errors = "; ".join(each.message for each in refused.errors) or str(refused)
+            errors = "; ".join(problem.message for problem in refused.errors) or str(refused)
             log.warning("%s: stays as it is for now: %s", ", ".join(decisions), errors)
             return
         for dataflow, decision in decisions.items():
@@ -324,16 +324,16 @@ def _topic(row: DataflowRow, form: EventStreamForm, by_name: Mapping[tuple[str, 
 
 
 def _of(
-    each: AdaptedDataflow, events: Iterable[HeardEvent], names: Mapping[str, Sequence[tuple[str, str]]]
+    adapted: AdaptedDataflow, events: Iterable[HeardEvent], names: Mapping[str, Sequence[tuple[str, str]]]
 ) -> tuple[DomainEvent, ...]:
     """The events that a dataflow's policy names, each with that name."""
     return tuple(
         DomainEvent(name=name, at=event.at, fields=event.fields)
         for event in events
         for dataflow, name in names[event.topic]
-        if dataflow == each.as_of.row.id
+        if dataflow == adapted.as_of.row.id
     )
 
 
-def _running(each: AdaptedDataflow) -> Mapping[str, int]:
-    return dict(zip(each.as_of.row.task_ids, each.as_of.row.instances, strict=True))
+def _running(adapted: AdaptedDataflow) -> Mapping[str, int]:
+    return dict(zip(adapted.as_of.row.task_ids, adapted.as_of.row.instances, strict=True))

@@ -82,7 +82,7 @@ class _Stretch(NamedTuple):
 
     def did(self, instance: int) -> InstanceMeasured:
         """What an instance did meanwhile."""
-        after, before = (each.instances.get(instance, _NOTHING) for each in (self.last, self.base))
+        after, before = (counters.instances.get(instance, _NOTHING) for counters in (self.last, self.base))
         return InstanceMeasured(
             cpu_ns=max(0, after.cpu_ns - before.cpu_ns),
             taken=max(0, after.taken - before.taken),
@@ -123,7 +123,7 @@ def _recent(measured: Sequence[Measured], now: float) -> _Stretch | None:
     if len(measured) < 2 or measured[-1].at < now - _STALE:  # noqa: PLR2004 - a stretch has two ends
         return None
     last = measured[-1]
-    base = next((each for each in reversed(measured) if each.at <= last.at - _WINDOW), measured[0])
+    base = next((sample for sample in reversed(measured) if sample.at <= last.at - _WINDOW), measured[0])
     return _Stretch(base, last, last.at - base.at) if last.at > base.at else None
 
 
@@ -159,10 +159,10 @@ def _metrics(
     yield MetricKey("backlog", None), float(sum(lags))
     yield MetricKey("throughput", None), min((_omega(layout, job, over) for job, over in known.items()), default=1.0)
     ages = [
-        each["p50"]
+        latencies["p50"]
         for over in known.values()
-        for each in over.last.outputs.get(layout.dataflow, {}).values()
-        if "p50" in each
+        for latencies in over.last.outputs.get(layout.dataflow, {}).values()
+        if "p50" in latencies
     ]
     if ages:
         yield MetricKey("latency", None), max(ages)

@@ -70,7 +70,7 @@ class Resolver:
         if not named:
             return lambda _name, _config: None
         with self._tools.store.read() as session:
-            found = {each.name: each for each in modules_of(session, tenant, named)}
+            found = {module_row.name: module_row for module_row in modules_of(session, tenant, named)}
 
         def module(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Collection[str]] | None:
             made = found.get(name)
@@ -87,6 +87,6 @@ def _modules_in(raw: bytes) -> Iterator[str]:
         return
     for task in tasks if isinstance(tasks, list) else ():
         alternates = task.get("alternates") if isinstance(task, dict) else None
-        for each in alternates if isinstance(alternates, list) else ():
-            if isinstance(each, dict) and isinstance(name := each.get("module"), str):
+        for alternate in alternates if isinstance(alternates, list) else ():
+            if isinstance(alternate, dict) and isinstance(name := alternate.get("module"), str):
                 yield name

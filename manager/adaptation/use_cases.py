@@ -103,13 +103,13 @@ def _answer(row: DataflowRow, known: AdaptedDataflow) -> AdaptationAnswer:
             alternates=tuple(
                 AlternateAnswer(
                     name=name,
-                    value=round(each.value, 6),
-                    cost=round(each.cost * _MICROSECONDS, 3),
-                    selectivity=round(each.selectivity, 6),
+                    value=round(alternate.value, 6),
+                    cost=round(alternate.cost * _MICROSECONDS, 3),
+                    selectivity=round(alternate.selectivity, 6),
                     measured=(task.id, name) in known.learnt,
                     permitted=name in permission.alternates[task.id],
                 )
-                for name, each in alternates[task.id].items()
+                for name, alternate in alternates[task.id].items()
             ),
         )
 

@@ -214,7 +214,7 @@ def _write_mark(into: Path, mark: Mark) -> None:
 
 def _end_of(header: Header, origin: Port) -> int | None:
     """Return the number after the last that a batch emitted at a port; None if it emitted nothing there."""
-    return max((each.first + each.count for each in header.emitted if each.origin == origin), default=None)
+    return max((output.first + output.count for output in header.emitted if output.origin == origin), default=None)
 
 
 def _at_most(expected: Expected, end: int) -> Expected:
@@ -255,7 +255,9 @@ def _copy(root: Path, into: Path, *, with_spools: bool) -> None:
     copy_of_job, copy_of_spool = (_copy_with_batch, _copy_with_events) if with_spools else (_copy_finished, _copy_mark)
     for folder, plan in _downstream_first([JobFolder(path) for path in entries_of(root / "jobs") if path.is_dir()]):
         forwards = plan.forwards if plan is not None else ()
-        between = {spool_folder(root, f"bridge/{each.instance}:{each.port}").name: each.origin for each in forwards}
+        between = {
+            spool_folder(root, f"bridge/{forward.instance}:{forward.port}").name: forward.origin for forward in forwards
+        }
         between = {name: origin for name, origin in between.items() if name in spools}
         for name in between:
             _copy_spool(copy_of_spool, spools.pop(name), into)
@@ -290,7 +292,8 @@ def _downstream_first(folders: Iterable[JobFolder]) -> list[tuple[JobFolder, Pla
     for name, (_, plan) in plans.items():
         forwards = plan.forwards if plan is not None else ()
         order.add(
-            name, *{reader for each in forwards for reader in readers.get((each.instance, each.port), ())} - {name}
+            name,
+            *{reader for forward in forwards for reader in readers.get((forward.instance, forward.port), ())} - {name},
         )
     try:
         return [plans[name] for name in order.static_order()]

@@ -82,7 +82,7 @@ def _archive(  # noqa: PLR0913 - the arguments of `back_up`, and the folder for 
     jobs = _consistent_copy(root, url, copy, with_spools=with_spools)
     files = [(DATABASE, copy / DATABASE)]
     for folder, name in ((copy, "jobs"), (copy, "spools"), (root, "access"), (root, SECRETS), (root, CODE_FOLDER)):
-        files += [(str(each.relative_to(folder)), each) for each in _files(folder / name)]
+        files += [(str(entry.relative_to(folder)), entry) for entry in _files(folder / name)]
     # Without their key, the secrets in a backup cannot be read.
     files += [(name, root / name) for name in (KEY_FILE, SECRETS_KEY) if with_key and (root / name).is_file()]
     contents = Contents(
@@ -194,8 +194,8 @@ def _fill(path: Path, root: Path, database: Path, url: str) -> None:
         make_folder(runs)
         # The number of the next start raises the epoch of all that the job sends.
         link_whole(runs / f"{int(time.time()):08d}", b"")
-    for each in sorted(unfinished.iterdir()):
-        each.rename(root / each.name)
+    for entry in sorted(unfinished.iterdir()):
+        entry.rename(root / entry.name)
     unfinished.rmdir()
     sync_folder(root)
     # Last, because a root without a database belongs to no service yet.
@@ -206,7 +206,7 @@ def _fill(path: Path, root: Path, database: Path, url: str) -> None:
 def _empty(root: Path, *, itself: bool) -> None:
     if not root.is_dir():
         return
-    for each in root.iterdir():
-        shutil.rmtree(each) if each.is_dir() else each.unlink()
+    for entry in root.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     if itself:
         root.rmdir()

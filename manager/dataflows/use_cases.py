@@ -76,9 +76,9 @@ def standing_of(state: CommittedState, row: DataflowRow) -> Standing:
     sources = (state.sources.get(name) for name in row.sources)
     return Standing(
         sources={
-            each.source.name: each.supplied.stream
-            for each in sources
-            if each is not None and each.source.owner == row.tenant
+            source.source.name: source.supplied.stream
+            for source in sources
+            if source is not None and source.source.owner == row.tenant
         },
         needs=tuple(needs_of(state, running)) if running is not None else (),
         since={task.instance: hour(task.since) for task in tasks if task and task.type.state is not Remembers.NONE},
@@ -238,7 +238,7 @@ class Dataflows(Base):
     def tail(self, caller: Caller, dataflow: str, sink: str | None, *, last: int) -> Iterator[Tail]:
         """All that leaves at an output of the caller's dataflow, or at every one; it begins with what left last."""
         row, outputs = self._watched(caller, dataflow, sink)
-        sinks = {topics.output(row.tenant, row.id, each): each for each in row.sinks if sink in {None, each}}
+        sinks = {topics.output(row.tenant, row.id, name): name for name in row.sinks if sink in {None, name}}
         with outputs.tail(caller.who, sinks) as tail:
             # Only now that it listens, so that nothing falls between.
             if last and (root := self._tools.jobs_root) is not None:
@@ -278,14 +278,16 @@ class Dataflows(Base):
         """A preview of the submission of a plain document, with the plan that it was made by."""
         preview = self._changes.dataflows.explain(owner, document, start=start)
         explanation, types = preview.explanation, types_in(document)
-        seen = {each.job: found for each in preview.plans if (found := self._seeing.job(each.job)) is not None}
+        seen = {
+            job_plan.job: found for job_plan in preview.plans if (found := self._seeing.job(job_plan.job)) is not None
+        }
         # What others' tasks take is theirs to know.
         own = self._instances_of(owner)
         measured = measured_costs(preview.plans, seen, preview.sources, time.monotonic(), only=own)
         return ExplainAnswer(
             reused=tuple(
-                TaskAnswer(id=each.task, type=types[each.task], instance=0, reused=True, since=each.since)
-                for each in explanation.reuses
+                TaskAnswer(id=task.task, type=types[task.task], instance=0, reused=True, since=task.since)
+                for task in explanation.reuses
             ),
             started=explanation.starts,
             collapsed=explanation.collapses,
@@ -299,7 +301,7 @@ class Dataflows(Base):
         of = table_of(DataflowRow).c
         wanted = select(of.instances).where(of.tenant == tenant, of.removed.is_(None))
         with self._store.read() as session:
-            return {each for instances in session.scalars(wanted) for each in instances}
+            return {instance for instances in session.scalars(wanted) for instance in instances}
 
     def page(  # noqa: PLR0913 - each is a filter
         self,
@@ -340,7 +342,7 @@ class Dataflows(Base):
             if len(rows) <= paging.limit:
                 break
             after = rows[-1].number or 0
-        return paged(found, paging.limit, cursor=lambda each: each[0].number, answer=lambda each: each[1])
+        return paged(found, paging.limit, cursor=lambda pair: pair[0].number, answer=lambda pair: pair[1])
 
     def get(self, caller: Caller, dataflow: str) -> DataflowDetail:
         """One dataflow with its document and tasks."""
@@ -434,14 +436,14 @@ class Bundles(Base):
         owner = self._known_tenant(caller, tenant)
         documents = documents_in(sent)
         made = self._made(owner, documents)
-        plain = [_kept(raw, each).document for raw, each in zip(documents, made, strict=True)]
+        plain = [_kept(raw, one).document for raw, one in zip(documents, made, strict=True)]
         dataflows = Dataflows(self._tools)
         # First, since it refuses what is wrong with all of them.
         started = self._changes.bundles.started(owner, plain, start)
         explained: list[ExplainAnswer] = []
-        for at, (document, each) in enumerate(zip(plain, made, strict=True)):
+        for at, (document, one) in enumerate(zip(plain, made, strict=True)):
             with of_document(at):
-                plan = plan_answer(each.planned) if isinstance(each, Composed) else None
+                plan = plan_answer(one.planned) if isinstance(one, Composed) else None
                 explained.append(dataflows.explained(owner, document, start, plan))
         return BundleExplainAnswer(documents=tuple(explained), started=started)
 
@@ -457,7 +459,7 @@ class Bundles(Base):
         composed: tuple[Composed | None, ...] = (None,) * len(documents)
         if any(map(pipeline_in, plain)):
             composed = PipelineComposer(self._tools).together(owner, plain)
-        return tuple(resolved.get(at, each) for at, each in enumerate(composed))
+        return tuple(resolved.get(at, one) for at, one in enumerate(composed))
 
 
 def _kept(raw: bytes, made: Composed | Resolved | None) -> BundleDocument:

@@ -32,10 +32,10 @@ class Admission:
             return {name: found[0] for name, found in claims.items() if found}
         own = self.own_key()
         return {
-            name: each
+            name: status
             for name, found in claims.items()
-            for each in reversed(found)
-            if _is_known(name, each, fleet) or (own and each.key == own)
+            for status in reversed(found)
+            if _is_known(name, status, fleet) or (own and status.key == own)
         }
 
     def waiting(self, claims: Claims, fleet: CommittedFleet) -> dict[str, MachineStatus]:
@@ -44,10 +44,10 @@ class Admission:
             return {}
         admitted = self.admitted(claims, fleet)
         return {
-            name: each
+            name: status
             for name, found in claims.items()
-            for each in reversed(found)
-            if each.seen.alive and (name not in admitted or admitted[name].key != each.key)
+            for status in reversed(found)
+            if status.seen.alive and (name not in admitted or admitted[name].key != status.key)
         }
 
     def keys(
@@ -58,11 +58,11 @@ class Admission:
         known = {name: key for name, key in fleet.keys.items() if name in named}
         if not self.asks:
             return known
-        return {name: each.key for name, each in admitted.items() if each.key and name in named} | known
+        return {name: status.key for name, status in admitted.items() if status.key and name in named} | known
 
     def placeable(self, hosts: Iterable[HostSeen], carried: Iterable[str]) -> tuple[HostSeen, ...]:
         """The hosts that jobs may be placed on: where operators admit machines, those of admitted ones."""
-        return tuple(each for each in hosts if not self.asks or each.host in set(carried))
+        return tuple(host for host in hosts if not self.asks or host.host in set(carried))
 
 
 def why_it_waits(name: str, fleet: CommittedFleet) -> str:
@@ -133,10 +133,10 @@ def departure(
             "and forget it then"
         )
     ending, own = set[str](), machines.get(name, MachineSeen(name=name, alive=False)).own_hosts
-    for each in standings(committed, machines, replicas=0):
-        host, carrier = each.carriage.host, each.carriage.machine
+    for standing in standings(committed, machines, replicas=0):
+        host, carrier = standing.carriage.host, standing.carriage.machine
         if jobs.get(host):
-            if refusal := _refusal(name, each, machines, jobs[host]):
+            if refusal := _refusal(name, standing, machines, jobs[host]):
                 return Departure(refusal=refusal)
         elif carrier == name or (host in own and not _alive(carrier, machines)):
             ending.add(host)

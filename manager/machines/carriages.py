@@ -65,7 +65,9 @@ class CommittedFleet:
     @property
     def named(self) -> frozenset[str]:
         """All machines that carriages name."""
-        return frozenset().union(*({each.machine, each.heir, *each.peers} for each in self.carriages.values())) - {""}
+        return frozenset().union(
+            *({carriage.machine, carriage.heir, *carriage.peers} for carriage in self.carriages.values())
+        ) - {""}
 
     def with_seen(self, seen: MachinesSeen, *, replicas: int, settled_after: float = SETTLED_AFTER) -> Fleet:
         """All that a decision considers beside the carriages."""
@@ -135,11 +137,11 @@ class CommittedCarriages:
                 carriages={**base.carriages, **carriages},
                 tokens=dict(tokens),
                 keys=dict(base.keys if keys is None else keys),
-                ended={host: each for host, each in base.ended.items() if host not in carriages},
+                ended={host: carriage for host, carriage in base.ended.items() if host not in carriages},
             )
             with self._changing(after) as session:
-                for each in carriages.values():
-                    session.merge(_row(each))
+                for carriage in carriages.values():
+                    session.merge(_row(carriage))
                 for name in {*base.tokens, *tokens}:
                     _machine(session, name).token = tokens.get(name)
                     _machine(session, name).key = after.keys.get(name, "")
@@ -161,7 +163,7 @@ class CommittedCarriages:
                 return
             is_new = machine not in base.tokens
             tokens = joined(machine, Ring(base.tokens), base.carriages, loads).tokens if is_new else base.tokens
-            known = {name: each for name, each in base.keys.items() if name != machine}
+            known = {name: key for name, key in base.keys.items() if name != machine}
             after = replace(base, tokens=tokens, keys=known | ({machine: key} if key else {}))
             with self._changing(after) as session:
                 for name, token in tokens.items():
@@ -227,7 +229,7 @@ class CommittedCarriages:
             tokens = Ring(base.tokens).left(machine).tokens
             after = replace(
                 base,
-                carriages={host: each for host, each in base.carriages.items() if host not in ended},
+                carriages={host: carriage for host, carriage in base.carriages.items() if host not in ended},
                 tokens=tokens,
                 keys={name: key for name, key in base.keys.items() if name != machine},
                 draining=base.draining - {machine},
@@ -235,8 +237,8 @@ class CommittedCarriages:
                 ended={**base.ended, **ended},
             )
             with self._changing(after) as session:
-                for each in ended.values():
-                    session.merge(_row(each))
+                for carriage in ended.values():
+                    session.merge(_row(carriage))
                 for name, token in tokens.items():
                     _machine(session, name).token = token
                 session.execute(delete(MachineRow).where(col(MachineRow.name) == machine))
@@ -277,8 +279,8 @@ def _read(session: Session) -> CommittedFleet:
     machines = session.scalars(select(MachineRow)).all()
     carriages = {row.host: _carriage(row) for row in session.scalars(select(CarriageRow))}
     return CommittedFleet(
-        carriages={host: each for host, each in carriages.items() if each.machine},
-        ended={host: each for host, each in carriages.items() if not each.machine},
+        carriages={host: carriage for host, carriage in carriages.items() if carriage.machine},
+        ended={host: carriage for host, carriage in carriages.items() if not carriage.machine},
         tokens={row.name: row.token for row in machines if row.token is not None},
         keys={row.name: row.key for row in machines if row.key},
         draining=frozenset(row.name for row in machines if row.draining),

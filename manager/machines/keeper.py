@@ -157,7 +157,7 @@ class CarriageKeeper:
             if host in sight.hosts and not sight.hosts[host].alive:
                 self._send(topics.host(host, "status"), b"", sight)
         for name in sorted(sight.machines.keys() - fleet.known):
-            if not any(each.seen.alive for each in sight.machines[name]):
+            if not any(status.seen.alive for status in sight.machines[name]):
                 self._send(topics.machine(name, "status"), b"", sight)
 
     def _note_waiting(self, fleet: CommittedFleet, claims: Claims) -> None:

@@ -269,7 +269,7 @@ class Scaler:
 
     def _use(self, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], sight: Sight, now: float) -> FleetUse:
         seen = self._watch.take(machines, sight.connection, fleet.named, now)
-        jobs = [each.seen for each in sight.jobs.values() if each.seen is not None]
+        jobs = [job_sight.seen for job_sight in sight.jobs.values() if job_sight.seen is not None]
         with self._tools.committer.looking() as state:
             paces = {str(job): plan.pace for job, plan in state.plans.items()}
         behind = [

@@ -130,7 +130,7 @@ class Machines(Base):
             raise StateNotReady("not all machines have been heard yet that may be alive; ask again in a moment", 5.0)
         fleet = self._tools.carriages.fleet()
         seen = {
-            name: each.seen for name, each in self._tools.admission.admitted(self._seeing.machines(), fleet).items()
+            name: status.seen for name, status in self._tools.admission.admitted(self._seeing.machines(), fleet).items()
         }
         # As long as this is looked at, no job begins on any host.
         with self._committer.looking() as state:
@@ -145,7 +145,7 @@ class Machines(Base):
         return found
 
     def _found(self, machine: str) -> MachineAnswer:
-        found = next((each for each in self._all() if each.name == machine), None)
+        found = next((answer for answer in self._all() if answer.name == machine), None)
         if found is None:
             raise NotFound("machine", machine)
         return found
@@ -154,7 +154,7 @@ class Machines(Base):
         committed = self._tools.carriages.fleet()
         claims, admission = self._seeing.machines(), self._tools.admission
         admitted, waiting = admission.admitted(claims, committed), admission.waiting(claims, committed)
-        machines = {name: each.seen for name, each in admitted.items()}
+        machines = {name: status.seen for name, status in admitted.items()}
         safe = standings(committed, machines, replicas=self._tools.replicas)
         names, loads = waiting.keys() | machines.keys() | committed.known, self._loads()
         return [_machine_answer(name, committed, admitted, waiting, safe, loads) for name in sorted(names)]
@@ -173,13 +173,17 @@ def _machine_answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there
     safe: tuple[HostStanding, ...],
     loads: Mapping[str, float],
 ) -> MachineAnswer:
-    ring, machines = Ring(committed.tokens), {each: status.seen for each, status in admitted.items()}
-    here = [each.carriage.host for each in safe if each.carriage.machine == name]
+    ring, machines = Ring(committed.tokens), {other: status.seen for other, status in admitted.items()}
+    here = [standing.carriage.host for standing in safe if standing.carriage.machine == name]
     waits = waiting.get(name)
     nothing = MachineStatus(seen=MachineSeen(name=name, alive=False))
     status = admitted.get(name) or (waits if name not in committed.known else None) or nothing
     known, seen = status is not nothing, status.seen
-    same = [each.name for each in machines.values() if each.name != name and seen.root and each.root == seen.root]
+    same = [
+        machine.name
+        for machine in machines.values()
+        if machine.name != name and seen.root and machine.root == seen.root
+    ]
     return MachineAnswer(
         name=name,
         alive=seen.alive,
@@ -196,8 +200,8 @@ def _machine_answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there
         load=sum(found) if (found := [loads[host] for host in here if host in loads]) else None,
         tags=tuple(sorted(seen.tags)),
         image=seen.image,
-        hosts=tuple(_carried(each, ring, loads) for each in safe if each.carriage.host in here),
-        keeps=tuple(each.carriage.host for each in safe if name in each.carriage.kept_by),
+        hosts=tuple(_carried(standing, ring, loads) for standing in safe if standing.carriage.host in here),
+        keeps=tuple(standing.carriage.host for standing in safe if name in standing.carriage.kept_by),
     )
 
 

@@ -38,7 +38,7 @@ class JobFigures:
 
 def remembered(before: Sequence[Measured], newest: Measured) -> tuple[Measured, ...]:
     """Add the newest sample and drop those before the window, or of an earlier start."""
-    kept = [each for each in before if each.run == newest.run and each.at <= newest.at]
+    kept = [sample for sample in before if sample.run == newest.run and sample.at <= newest.at]
     if not kept and newest.age is not None and newest.age <= _WINDOW:
         # At its start the job had done nothing.
         kept = [Measured(at=newest.at - newest.age, run=newest.run)]
@@ -63,7 +63,7 @@ def stretch(measured: Sequence[Measured], now: float) -> Stretch | None:
     if not measured:
         return None
     last, since = measured[-1], now - _WINDOW
-    base = next((each for each in reversed(measured) if each.at <= since), measured[0])
+    base = next((sample for sample in reversed(measured) if sample.at <= since), measured[0])
     seconds = max(last.at, now - SPACING) - base.at
     return Stretch(base, last, seconds) if seconds > 0 else None
 
@@ -138,8 +138,8 @@ def shard_figures(measured: Sequence[Measured], shards: int, now: float) -> Shar
     over = stretch(measured, now)
     if shards == 1 or over is None or not over.last.shards:
         return ShardFigures()
-    taken = (over.last.shards.get(each, 0) - over.base.shards.get(each, 0) for each in range(shards))
-    cores = tuple(round(each / over.seconds / 1e9, 3) for each in taken)
+    taken = (over.last.shards.get(shard, 0) - over.base.shards.get(shard, 0) for shard in range(shards))
+    cores = tuple(round(nanoseconds / over.seconds / 1e9, 3) for nanoseconds in taken)
     events = group_events(measured, now)
     most = max(events, default=0)
     if most * shards <= sum(events):
@@ -152,18 +152,18 @@ def group_events(measured: Sequence[Measured], now: float) -> tuple[int, ...]:
     over = stretch(measured, now)
     if over is None or not over.last.groups:
         return ()
-    return tuple(over.last.groups.get(each, 0) - over.base.groups.get(each, 0) for each in range(GROUPS))
+    return tuple(over.last.groups.get(group, 0) - over.base.groups.get(group, 0) for group in range(GROUPS))
 
 
 def host_loads(jobs: Iterable[JobSeen], now: float) -> dict[str, float]:
     """The load of each host whose jobs have reported; of a job that does not report any more nothing counts."""
     found: dict[str, float] = {}
-    for each in sorted(jobs, key=lambda each: each.job):
-        if (tasks := per_second(each.measured, _task_seconds, now)) is not None:
+    for job in sorted(jobs, key=lambda job: job.job):
+        if (tasks := per_second(job.measured, _task_seconds, now)) is not None:
             # Before its first batch, a job's batch number is not known.
-            numbered = [measured for measured in each.measured if measured.batch >= 0]
+            numbered = [measured for measured in job.measured if measured.batch >= 0]
             batches = per_second(numbered, lambda base, last: last.batch - base.batch, now) or 0.0
-            found[each.host] = found.get(each.host, 0.0) + max(0.0, tasks) + max(0.0, batches) * BATCH_SECONDS
+            found[job.host] = found.get(job.host, 0.0) + max(0.0, tasks) + max(0.0, batches) * BATCH_SECONDS
     return found
 
 
@@ -205,7 +205,7 @@ def measured_costs(
             if (rate := stream_rate(measured, ingress.stream, now)) is not None:
                 # A job that has just started may measure less than an older reader of the same stream.
                 rates[ingress.stream] = max(rate, rates.get(ingress.stream, 0.0))
-    known = {name: rates.get(each.stream, _declared(each.supply)) for name, each in sources.items()}
+    known = {name: rates.get(supplied.stream, _declared(supplied.supply)) for name, supplied in sources.items()}
     return MeasuredCosts(
         busy=busy,
         by_type={name: spent[name] / 1e9 / events for name, events in taken.items()},

@@ -100,7 +100,7 @@ def read_status(job: str, payload: bytes, now: datetime) -> StatusMessage:
         stops={instance: failed.retry for instance, failed in status.failed.items() if failed.greedy},
         cuts=_passed(status.cuts),
         cut_positions=_positions(status.cuts),
-        cut_batches={cut.name: max(each.batch for each in status.cuts if each.name == cut.name) for cut in status.cuts},
+        cut_batches={cut.name: max(part.batch for part in status.cuts if part.name == cut.name) for cut in status.cuts},
         seen=now,
     )
     return StatusMessage(seen=seen, unconfirmed=frozenset(map(_port, status.unconfirmed)), run=status.run)
@@ -143,8 +143,8 @@ def read_wiring(payload: bytes) -> PlanWiring:
         term=plan.term,
         version=plan.version,
         host=plan.host,
-        reads=frozenset(Port(each.instance, each.port) for each in plan.ingress if each.supply.get("kind") == "bridge"),
-        forwards=frozenset(Port(each.instance, each.port) for each in plan.forwards),
+        reads=frozenset(Port(read.instance, read.port) for read in plan.ingress if read.supply.get("kind") == "bridge"),
+        forwards=frozenset(Port(forward.instance, forward.port) for forward in plan.forwards),
     )
 
 
@@ -154,8 +154,8 @@ def wiring(plan: Plan) -> PlanWiring:
         term=plan.term,
         version=plan.version,
         host=plan.host,
-        reads=frozenset(each.origin for each in plan.ingress if isinstance(each.supply, Bridged)),
-        forwards=frozenset(each.origin for each in plan.forwards),
+        reads=frozenset(ingress.origin for ingress in plan.ingress if isinstance(ingress.supply, Bridged)),
+        forwards=frozenset(forward.origin for forward in plan.forwards),
     )
 
 

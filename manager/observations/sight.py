@@ -99,13 +99,13 @@ class JobSight:
         """The wiring of the plan that the job has logged, if it is known; None for a stopped job."""
         if self.seen is None or self.seen.state == JobState.STOPPED:
             return None
-        return next((each for each in self.wirings if each.key == (self.seen.term, self.seen.version)), None)
+        return next((wiring for wiring in self.wirings if wiring.key == (self.seen.term, self.seen.version)), None)
 
     @property
     def may_send(self) -> frozenset[Port]:
         """The streams between jobs that it sends, or may soon send under a plan that is on its way."""
         since = self.seen.in_effect if self.seen else 0
-        coming = (each.forwards for each in self.wirings if each.version >= since)
+        coming = (wiring.forwards for wiring in self.wirings if wiring.version >= since)
         return self.unconfirmed.union(*coming)
 
     @property

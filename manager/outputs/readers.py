@@ -148,7 +148,7 @@ class Tail(OutputReader):
     def prepend(self, topic: str, messages: Iterable[bytes], last: int) -> None:
         """Put the last events of earlier messages before those that have arrived meanwhile."""
         sink = self._sinks[topic]
-        recalled = deque((each for payload in messages for each in self.read(sink, payload)), maxlen=last)
+        recalled = deque((event for payload in messages for event in self.read(sink, payload)), maxlen=last)
         with self._guard:
             self._recalled += recalled
 

@@ -273,22 +273,22 @@ def _host(host: HostSeen) -> Iterator[MetricSample]:
 
 
 def _machines(known: MetricsSnapshot) -> Iterator[MetricSample]:
-    hosts = Counter(each.carriage.machine for each in known.carried)
+    hosts = Counter(standing.carriage.machine for standing in known.carried)
     loads = host_loads(known.jobs.values(), known.now)
     taken: defaultdict[str, float] = defaultdict(float)
-    for each in known.carried:
-        taken[each.carriage.machine] += loads.get(each.carriage.host, 0.0)
+    for standing in known.carried:
+        taken[standing.carriage.machine] += loads.get(standing.carriage.host, 0.0)
     for machine, alive in known.machines.items():
         yield MetricSample(metrics.MACHINE_LOAD, (machine,), round(taken[machine], 3))
         yield MetricSample(metrics.MACHINE_UP, (machine,), alive)
         yield MetricSample(metrics.MACHINE_HOSTS, (machine,), hosts[machine])
     yield MetricSample(metrics.MACHINES_WAITING, (), known.waiting)
-    yield MetricSample(metrics.UNDER_REPLICATED, (), sum(each.under_replicated for each in known.carried))
-    yield MetricSample(metrics.WITHOUT_STANDBY, (), sum(not each.standby for each in known.carried))
-    for each in known.carried:
-        yield MetricSample(metrics.HOST_STORED, (each.carriage.host,), STORE in each.carriage.kept_by)
-        if each.behind_bytes is not None:
-            yield MetricSample(metrics.HOST_BEHIND, (each.carriage.host,), each.behind_bytes)
+    yield MetricSample(metrics.UNDER_REPLICATED, (), sum(standing.under_replicated for standing in known.carried))
+    yield MetricSample(metrics.WITHOUT_STANDBY, (), sum(not standing.standby for standing in known.carried))
+    for standing in known.carried:
+        yield MetricSample(metrics.HOST_STORED, (standing.carriage.host,), STORE in standing.carriage.kept_by)
+        if standing.behind_bytes is not None:
+            yield MetricSample(metrics.HOST_BEHIND, (standing.carriage.host,), standing.behind_bytes)
 
 
 def _jobs(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSample]:

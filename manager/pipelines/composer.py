@@ -42,7 +42,7 @@ def shareable(running: RunningGraph, texts: Collection[str]) -> Sequence[Running
     """The tasks of the types in some texts that anybody may share, each after those it reads from."""
     names = {json.loads(text)[0] for text in texts}
     tasks = running.tasks
-    return [tasks[each] for each in sorted(tasks) if tasks[each].type.name in names and tasks[each].key.scope is None]
+    return [task for _, task in sorted(tasks.items()) if task.type.name in names and task.key.scope is None]
 
 
 def running_vertices(tasks: Iterable[RunningTask], texts: Collection[str]) -> Sequence[RunningVertex]:
@@ -104,7 +104,7 @@ class Present:
 
 def steady(prefer: Sequence[Criterion]) -> Sequence[Criterion]:
     """What is optimised where something runs already: fewest changes, then what is preferred."""
-    return (Criterion.CHANGES, *(each for each in prefer if each is not Criterion.CHANGES))
+    return (Criterion.CHANGES, *(criterion for criterion in prefer if criterion is not Criterion.CHANGES))
 
 
 def countdown() -> TimeLeft:
@@ -176,7 +176,7 @@ class PipelineComposer:
             raise InvalidDataflow(problems_of_documents(refusals))
         try:
             planned = plan_together(
-                [each.pipeline for each in readings], [each.check for each in readings], left=countdown()
+                [reading.pipeline for reading in readings], [reading.check for reading in readings], left=countdown()
             )
         except InvalidDocuments as several:
             found = {at: refused.problems for at, refused in several.refusals.items()}
@@ -184,8 +184,8 @@ class PipelineComposer:
         except OutOfTime as late:
             raise InvalidDataflow([TOO_LONG]) from late
         return tuple(
-            Composed(planned=each, pipeline=raw) if pipeline_in(raw) else None
-            for raw, each in zip(documents, planned, strict=True)
+            Composed(planned=plan, pipeline=raw) if pipeline_in(raw) else None
+            for raw, plan in zip(documents, planned, strict=True)
         )
 
     def _read(self, tenant: str, raw: bytes, standing: Present) -> "_Reading":
@@ -242,7 +242,7 @@ def _held(raw: bytes, present: Present) -> set[str]:
         for choice in ("point", "gap"):
             place = entry.get(choice) if isinstance(entry, dict) else None
             wanted = place.get("modules") if isinstance(place, dict) else None
-            named |= {each for each in wanted if isinstance(each, str)} if isinstance(wanted, list) else set()
+            named |= {name for name in wanted if isinstance(name, str)} if isinstance(wanted, list) else set()
     return named
 
 
@@ -273,7 +273,7 @@ def plan_answer(
     open_places = [vertex.id for vertex in problem.vertices if vertex.is_open]
     asked: Collection[str] = open_places if with_alternatives and len(open_places) <= _MOST_PLACES else ()
     left = countdown()
-    criteria = [each.criterion for each in plan.reached]
+    criteria = [figure.criterion for figure in plan.reached]
     document: dict[str, Any] = dict(planned.assembled.document)
     return PlanAnswer(
         places=tuple(
@@ -286,7 +286,7 @@ def plan_answer(
         ),
         goals=tuple(GoalAnswer(goal=goal.name, rests_on=supports(problem, plan, goal)) for goal in problem.goals),
         figures=tuple(
-            FigureAnswer(criterion=each.criterion, value=each.value, bound=each.bound) for each in plan.reached
+            FigureAnswer(criterion=figure.criterion, value=figure.value, bound=figure.bound) for figure in plan.reached
         ),
         optimal=plan.is_optimal,
         document=document,
@@ -323,7 +323,9 @@ def _fallbacks(
             if TOO_LONG in refused.errors:
                 # What would happen is not known.
                 break
-            found.append(FallbackAnswer(module=module, no_plan="; ".join(each.message for each in refused.errors)))
+            found.append(
+                FallbackAnswer(module=module, no_plan="; ".join(problem.message for problem in refused.errors))
+            )
         else:
             found.append(FallbackAnswer(module=module, places=changed_places(fillings, other.planned.fillings)))
     return tuple(found)

@@ -32,13 +32,13 @@ from planning.pipelines.module import Module, pinned, read_module, source_digest
 
 def wheels_for(session: Session, owner: str, requirements: Sequence[str]) -> tuple[str, ...]:
     """The digests of the wheels of sound requirements, in their order. Raises `InvalidModule` with every problem."""
-    pins = [pinned(each) for each in requirements]
+    pins = [pinned(requirement) for requirement in requirements]
     found: dict[str, WheelRow] = {}
     problems = []
     for at, (name, number) in enumerate(pins):
         rows = session.exec(select(WheelRow).where(col(WheelRow.owner) == owner, col(WheelRow.name) == name))
         # 1 and 1.0 are the same version.
-        row = next((each for each in rows if Version(each.version) == Version(number)), None)
+        row = next((sent for sent in rows if Version(sent.version) == Version(number)), None)
         if row is None:
             problems.append(
                 _requirement_problem(

@@ -95,7 +95,7 @@ class Pipelines(Base):
             else:
                 begun = changes.fill(caller, row.id, form, revision=row.revision, lenient=reshaped)
         except InvalidDataflow as refused:
-            if not reshaped or not {each.code for each in refused.errors} <= _PLACED_ANEW:
+            if not reshaped or not {problem.code for problem in refused.errors} <= _PLACED_ANEW:
                 raise
             why = refused.errors[0].message
             return answer.model_copy(update={"how": ReplanKind.REPLACEMENT, "why": why})
@@ -116,7 +116,9 @@ class Pipelines(Base):
     def _is_outdated(self, row: DataflowRow) -> bool:
         """Whether a source of a dataflow has another schema by now."""
         with self._committer.looking() as state:
-            tasks = [task for each in row.instances if (task := state.running.tasks.get(Instance(each))) is not None]
+            tasks = [
+                task for instance in row.instances if (task := state.running.tasks.get(Instance(instance))) is not None
+            ]
             return as_submitted(state.sources, tasks) is not state.sources
 
 

@@ -101,7 +101,7 @@ class Bill:
         sums: dict[str, tuple[int, ...]] = {}
         for line in self.shown:
             sums[line[0]] = tuple(map(int.__add__, sums.get(line[0], (0,) * 4), self._sums(line)))
-        return tuple(self._line(each, tenant=tenant) for tenant, each in sums.items())
+        return tuple(self._line(added, tenant=tenant) for tenant, added in sums.items())
 
     def totals(self) -> BillWhole:
         """Return the measured whole, and the parts of others and of the operator."""

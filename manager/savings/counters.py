@@ -215,7 +215,7 @@ def usage_of(running: RunningSnapshot) -> Usage:
         homes=homes,
         streams=streams,
         bridges=tuple(
-            tuple(each for each in tasks[bridge.parent] if str(bridge.to) in homes[each])
+            tuple(user for user in tasks[bridge.parent] if str(bridge.to) in homes[user])
             for bridge in sorted(running.jobs.bridges)
             # Raw streams need no bridge: every job reads them from their spools.
             if running.tasks[bridge.parent].inputs

@@ -72,7 +72,7 @@ def _add(session: Session, span: int, at: int, term: int, settled: Settlement) -
     )
     of = table_of(MeteredTenantRow).c
     here = select(MeteredTenantRow).where(of.span == span, of.at == at, of.term == term)
-    rows = {each.tenant: each for each in session.scalars(here)}
+    rows = {share_row.tenant: share_row for share_row in session.scalars(here)}
     shares: dict[str, dict[str, list[int]]] = {tenant: dict(known.dataflows) for tenant, known in rows.items()}
     changed = set[str]()
     for dataflow, share in settled.shares.items():
@@ -90,9 +90,9 @@ def _add(session: Session, span: int, at: int, term: int, settled: Settlement) -
     session.flush()
 
 
-def _sum(each: Iterable[Sequence[int]]) -> list[int]:
+def _sum(rows: Iterable[Sequence[int]]) -> list[int]:
     # Rows without metered work are shorter.
-    return [sum(values) for values in zip_longest(*each, fillvalue=0)]
+    return [sum(values) for values in zip_longest(*rows, fillvalue=0)]
 
 
 _NOTHING = (0,) * 9
@@ -120,7 +120,7 @@ def of_dataflows(session: Session, span: int, since: int, until: int, tenant: st
     """Return the shares of a tenant's dataflows, including removed ones."""
     of = table_of(MeteredTenantRow).c
     wanted = select(of.dataflows).where(of.span == span, of.at >= since, of.at < until, of.tenant == tenant)
-    return _added(each for dataflows in session.scalars(wanted) for each in dataflows.items())
+    return _added(took for dataflows in session.scalars(wanted) for took in dataflows.items())
 
 
 def of_everybody(session: Session, span: int, since: int, until: int) -> dict[tuple[str, str], MeteredShare]:
@@ -243,7 +243,7 @@ def whole_answer(whole: Whole, shown: Iterable[MeteredShare], scale: AmountScale
         measured=scale.cpu(whole.measured),
         parts={part: scale.cpu(whole.cpu[part]) if part in whole.cpu else None for part in CPU_PARTS},
         overhead=scale.cpu(whole.overhead),
-        others=scale.cpu(whole.measured - whole.overhead - sum(each.cpu for each in shown)),
+        others=scale.cpu(whole.measured - whole.overhead - sum(share.cpu for share in shown)),
         alone_launched=scale.estimate(whole.launched),
         alone_packed=scale.estimate(whole.packed),
         saved=scale.saved(whole.saved),
@@ -303,7 +303,7 @@ def steps(since: datetime | None, until: datetime | None, step: int | None, now:
     within = interval(since, until, now)
     if step is None:
         length = within.until - within.since
-        step = next((each for each in _STEPS if length <= each * _USUAL_POINTS), LONGEST_STEP)
+        step = next((usual for usual in _STEPS if length <= usual * _USUAL_POINTS), LONGEST_STEP)
     step = _up(step, within.span)
     if step % HOUR and within.since // step * step < now - KEPT + MINUTE:
         step = _up(step, HOUR)

@@ -73,7 +73,7 @@ class CpuEstimate(NamedTuple):
 
     def less(self, nanoseconds: int) -> "CpuEstimate":
         """Subtract what was measured."""
-        return CpuEstimate(*(each - nanoseconds for each in self))
+        return CpuEstimate(*(bound - nanoseconds for bound in self))
 
 
 NO_CPU = CpuEstimate()

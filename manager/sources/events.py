@@ -62,7 +62,7 @@ def events_in(body: bytes, schema: Schema, *, as_lines: bool) -> pa.RecordBatch:
 
     events = rows_in(items, schema, on_unfit=note)
     if problems:
-        raise InvalidRequest(sorted(problems, key=lambda each: int(each.pointer.split("/")[1])))
+        raise InvalidRequest(sorted(problems, key=lambda problem: int(problem.pointer.split("/")[1])))
     return events
 
 

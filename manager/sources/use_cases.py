@@ -94,7 +94,7 @@ class Sources(Base):
             # One topic feeds one source, so that its owner is the only one to write there.
             if topic is not None:
                 self._check_name(topic, row.owner)
-                _check_free(topic, (each for each in state.sources.values() if each.topic == topic), row, caller)
+                _check_free(topic, (known for known in state.sources.values() if known.topic == topic), row, caller)
 
         def write(session: Session, draft: Draft, _decided: None) -> Registered:
             owned = select(func.count()).select_from(SourceRow).where(col(SourceRow.owner) == row.owner)
@@ -135,7 +135,7 @@ class Sources(Base):
         def hit(state: CommittedState, row: SourceRow) -> list[str]:
             grant(row, grants_in(row), form.visibility, readers, now=time.time())
             seen, dataflows = registered(row).source, state.running.dataflows
-            return [each for each in _readers(state, source) if not seen.visible_to(dataflows[each].tenant)]
+            return [reader for reader in _readers(state, source) if not seen.visible_to(dataflows[reader].tenant)]
 
         def write(session: Session, draft: Draft, dataflows: list[str]) -> int:
             row = _source_row(session, source)
@@ -191,7 +191,7 @@ class Sources(Base):
             self._tools.canonical(row.document.encode(), dataflow=row.id, tenant=row.tenant, sources=sources)
         except InvalidDataflow as refused:
             return DependentAnswer(
-                dataflow=row.id, why=tuple(f"{each.pointer}: {each.message}" for each in refused.errors)
+                dataflow=row.id, why=tuple(f"{problem.pointer}: {problem.message}" for problem in refused.errors)
             )
         return None
 
@@ -253,16 +253,16 @@ def _scope(state: CommittedState, dataflows: list[str]) -> TransitionScope:
 
 
 def _take_away(session: Session, draft: Draft, dataflows: Iterable[str]) -> None:
-    for each in dataflows:
-        take_away(session, draft, running_dataflow(session, public_id(each)))
+    for dataflow in dataflows:
+        take_away(session, draft, running_dataflow(session, public_id(dataflow)))
 
 
 def _check_free(topic: str, found: Iterable[Registered], row: SourceRow, caller: Caller) -> None:
     """Refuse a topic that feeds a source, without a word about a source of others."""
-    for each in found:
-        if caller.is_operator or each.source.owner == row.owner:
+    for known in found:
+        if caller.is_operator or known.source.owner == row.owner:
             raise Conflict(
-                f"the topic {topic!r} feeds the source {each.source.name!r} already; choose another topic, or revoke "
+                f"the topic {topic!r} feeds the source {known.source.name!r} already; choose another topic, or revoke "
                 "that source first"
             )
         raise Conflict(f"the topic {topic!r} is taken; choose one below your name, as {row.owner}/{topic}")
@@ -282,7 +282,7 @@ def _readers(state: CommittedState, source: str) -> list[str]:
 
 def _declares(state: CommittedState, dataflow: str, source: str) -> Mapping[str, Kind]:
     """The fields of a source that a dataflow was submitted by."""
-    tasks = (state.running.tasks[each] for part in state.running.dataflows[dataflow].parts for each in part)
+    tasks = (state.running.tasks[instance] for part in state.running.dataflows[dataflow].parts for instance in part)
     return next(fields_in(task.text) for task in tasks if task.config["source"] == source)
 
 
@@ -306,7 +306,7 @@ def _answer_in(state: CommittedState, caller: Caller, name: str, hosts: Sequence
     """A source with how many dataflows of those that the caller may know of read it."""
     found, readers = state.sources[name], state.readers.get(name, set())
     if caller.tenant not in {None, found.source.owner}:
-        readers = {each for each in readers if state.running.dataflows[each].tenant == caller.tenant}
+        readers = {reader for reader in readers if state.running.dataflows[reader].tenant == caller.tenant}
     return _answer(found, caller, dataflows=len(readers), hosts=hosts)
 
 
@@ -415,12 +415,14 @@ class SourceEvents(Base):
             readers = state.readers.get(name, set())
             # Those that were seen to run need not be looked at again, and of those that ended nothing is kept.
             self._deployed &= state.running.dataflows.keys()
-            needs = {each: tuple(needs_of(state, state.running.dataflows[each])) for each in readers - self._deployed}
+            needs = {
+                reader: tuple(needs_of(state, state.running.dataflows[reader])) for reader in readers - self._deployed
+            }
         hosts = {host.host: host for host in self._seeing.hosts()}
         deploying: set[str] = set()
-        for each, needed in needs.items():
+        for dataflow, needed in needs.items():
             jobs = {need.job: seen for need in needed if (seen := self._seeing.job(need.job)) is not None}
             if find(needed, jobs, hosts).state is DataflowState.DEPLOYING:
-                deploying.add(each)
+                deploying.add(dataflow)
         self._deployed |= needs.keys() - deploying
         return deploying

@@ -83,9 +83,9 @@ def grant(tenants: Iterable[str], topics: Iterable[OwnedTopic]) -> dict[str, Gra
     {'ann': Grant(tenant='ann', writes=('city/street',))}
     """
     owned: dict[str, set[str]] = {tenant: set() for tenant in tenants}
-    for each in topics:
-        if each.owner in owned:
-            owned[each.owner].add(each.topic)
+    for owned_topic in topics:
+        if owned_topic.owner in owned:
+            owned[owned_topic.owner].add(owned_topic.topic)
     return {tenant: Grant(tenant=tenant, writes=tuple(sorted(owned[tenant]))) for tenant in sorted(owned)}
 
 
@@ -107,8 +107,11 @@ def access_list(grants: Mapping[str, Grant]) -> str:
         [
             own,
             *(
-                _lines(each.user, [*(("read", topic) for topic in each.reads), *(("write", t) for t in each.writes)])
-                for _, each in sorted(grants.items())
+                _lines(
+                    granted.user,
+                    [*(("read", topic) for topic in granted.reads), *(("write", t) for t in granted.writes)],
+                )
+                for _, granted in sorted(grants.items())
             ),
         ]
     )
