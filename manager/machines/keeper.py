@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from bridge import topics
 from manager.answers.overview import OperationKind
+from manager.background import Background
 from manager.machines.admission import Admission, Claims, MachineWatch, why_it_waits
 from manager.machines.carriages import CommittedCarriages, CommittedFleet, DecideCarriages
 from manager.observations.figures import host_loads
@@ -90,8 +91,7 @@ class CarriageKeeper:
         self._sent: dict[str, tuple[int, bytes, float]] = {}
         """What was last sent on each topic: over which connection, and when."""
         self._woken = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="keeps carriages", daemon=True)
+        self._thread = Background(self._run, "keeps carriages", wake=self._woken.set)
 
     def start(self) -> None:
         """Start the thread."""
@@ -100,10 +100,7 @@ class CarriageKeeper:
 
     def stop(self) -> None:
         """Stop the thread; idempotent."""
-        self._stopping.set()
-        self._woken.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._thread.stop()
 
     def look(self) -> bool:
         """Decide, commit and publish what is due; true if more may be due at once."""
@@ -178,7 +175,7 @@ class CarriageKeeper:
             self._listener.publish(topic, message, retain=True)
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._thread.stopping.is_set():
             self._woken.wait(_LOOK_EVERY)
             self._woken.clear()
             try:
@@ -186,7 +183,7 @@ class CarriageKeeper:
                     self._woken.set()
             except (DatabaseAway, StateNotReady) as error:
                 log.debug("carriages stay as they are until the next look: %s", error)
-                self._stopping.wait(_FAILURE_PAUSE)
+                self._thread.stopping.wait(_FAILURE_PAUSE)
             except Exception:  # no error may end the only thread that keeps carriages
                 log.exception("carriages stay as they are until the next look")
-                self._stopping.wait(_FAILURE_PAUSE)
+                self._thread.stopping.wait(_FAILURE_PAUSE)

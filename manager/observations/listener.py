@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from bridge import Message, topics
 from bridge.transport.mqtt_client import MqttClient
 from engine.plan_messages import read_answer
+from manager.background import Background
 from manager.observations.figures import remembered
 from manager.observations.messages import read_host_status, read_metrics, read_refusal, read_status, read_wiring
 from manager.observations.reports import HostSeen, JobSeen, MachineStatus
@@ -46,7 +47,6 @@ class Listener:
         self._echo = topics.manager(self.name)
         self._line: MqttClient | None = None
         self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._stopping = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
         # Guards the fields below. Their values are replaced, never changed.
         self._guard = threading.Lock()
@@ -73,11 +73,10 @@ class Listener:
             ("machines", "status"): self._take_machine,
         }
         """By what a message is about, and what it says: what takes it, with the name in its topic."""
-        self._thread: threading.Thread | None = None
+        self._thread = Background(self._run, "listens to hosts", wake=lambda: self._queue.put(lambda: None))
 
     def start(self) -> None:
         """Listen from now on, or from when the broker can be reached. It can be started again after a stop."""
-        self._stopping.clear()
         self._line = self._connect(
             self.name,
             topics=[*(f"{topics.ROOT}/{kind}/+/{what}" for kind, what in self._takers), self._echo],
@@ -86,16 +85,11 @@ class Listener:
             on_disconnection=lambda: self._queue.put(self._disconnected),
         )
         # The thread publishes over the line, so it starts after it.
-        self._thread = threading.Thread(target=self._run, name="listens to hosts", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop listening; idempotent."""
-        self._stopping.set()
-        self._queue.put(lambda: None)
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._thread.stop()
         if self._line is not None:
             self._line.stop()
             self._line = None
@@ -150,7 +144,7 @@ class Listener:
         return away_if_silent(host, heard_at=heard_at, connected_at=self._connected_at, now=self._clock())
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._thread.stopping.is_set():
             try:
                 act = self._queue.get(timeout=_ECHO_AFTER)
             except Empty:

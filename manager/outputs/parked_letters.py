@@ -8,7 +8,6 @@ import json
 import logging
 import math
 import secrets
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from queue import Empty, SimpleQueue
@@ -19,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from bridge import Message, topics
 from bridge.raw_events import DEEPEST_PARKED, deeper_than
 from bridge.transport.mqtt_client import MqttClient
+from manager.background import Background
 from manager.kernel.committer import Committer
 from manager.planner import public_id
 from manager.problem import DatabaseAway, StateNotReady
@@ -52,22 +52,16 @@ class DeadLetterParking:
         self._connect = connect
         self._serving = serving
         self._queue: SimpleQueue[Message | None] = SimpleQueue()
-        self._stopping = threading.Event()
         self._line: MqttClient | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = Background(self._run, "keeps dead letters", wake=lambda: self._queue.put(None))
 
     def start(self) -> None:
         """Store the letters that arrive from now on, and those that the broker has kept since the last stop."""
-        self._thread = threading.Thread(target=self._run, name="keeps dead letters", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop storing; idempotent. Uncommitted letters are delivered again to the next manager that leads."""
-        self._stopping.set()
-        self._queue.put(None)
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._thread.stop()
         if self._line is not None:
             self._line.stop()
             self._line = None
@@ -79,9 +73,9 @@ class DeadLetterParking:
                 self._line = self._connect(name, topics=[f"{topics.ROOT}/dead/+"], on_message=self._queue.put)
             except Exception:  # no error here may end the manager
                 log.exception("dead letters are not kept; it is tried again")
-            if self._stopping.wait(0.0 if self._line else _RETRY_AFTER):
+            if self._thread.stopping.wait(0.0 if self._line else _RETRY_AFTER):
                 return
-        while not self._stopping.is_set():
+        while not self._thread.stopping.is_set():
             messages = self._next()
             letters = [letter for message in messages if (letter := self._read(message)) is not None]
             if not self._committed(letters):
@@ -127,7 +121,7 @@ class DeadLetterParking:
                 if dropped:
                     log.warning("%d older dead letters were dropped for newer ones", dropped)
                 return True
-            if self._stopping.wait(_RETRY_AFTER):
+            if self._thread.stopping.wait(_RETRY_AFTER):
                 return False
         return True
 

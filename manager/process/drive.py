@@ -1,17 +1,15 @@
 """The drive: all that a manager runs while it leads, begun and ended in order; and what it looks at again and again."""
 
-import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from engine.code.store import CodeStore
 from engine.machines.reports import public_key
 from engine.records.job_folder import job_folder
 from manager.adaptation.adapter import Adapter
+from manager.background import ManagerWatch, RegularLooks
 from manager.changes import Changes
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_life import CommittedDataflowLookup
@@ -28,7 +26,7 @@ from manager.observations.sight import Sight
 from manager.outputs.parked_letters import DeadLetterParking, served_by
 from manager.outputs.readers import OutputWatcher
 from manager.pipelines.upkeep import FallbackTaker, PipelineFollower
-from manager.problem import DatabaseAway, StateNotReady
+from manager.problem import StateNotReady
 from manager.process.broker_and_host import BrokerAndHost, CommonSender
 from manager.reconciler import Reconciler
 from manager.savings.meter import Meter
@@ -37,54 +35,6 @@ from manager.sources.events import EventSender
 from manager.store.database import Store
 from manager.tenants.state_quotas import StateQuotas
 from manager.use_case import Tools
-
-log = logging.getLogger("braid.manager")
-
-
-class ManagerWatch(NamedTuple):
-    """A part that looks again and again at what it sees to, and what is missed if it fails."""
-
-    look: Callable[[], None]
-    otherwise: str
-
-    def run(self) -> None:
-        """Have it look. Whatever fails must not end the service, which does without."""
-        try:
-            self.look()
-        except DatabaseAway as error:
-            log.debug("%s until the next look: %s", self.otherwise, error)
-        except Exception:  # as above
-            log.exception("%s until the next look", self.otherwise)
-
-
-class RegularLooks:
-    """A thread of the leading manager for one watch, from `start` to `stop`, as often as it comes to lead."""
-
-    def __init__(self, watch: ManagerWatch, *, every: float, at_end: Callable[[], None] = lambda: None) -> None:
-        """`every` is the seconds between two looks; `at_end` is called by the thread after the last."""
-        self._watch = watch
-        self._every = every
-        self._at_end = at_end
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._stopping.clear()
-        self._thread = threading.Thread(target=self._run, name=f"else {self._watch.otherwise}", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread; idempotent."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-
-    def _run(self) -> None:
-        while not self._stopping.wait(self._every):
-            self._watch.run()
-        self._at_end()
 
 
 def watches_of(
