@@ -10,6 +10,7 @@ from adaptation.documents import DynamicDocument, Selection, resolve
 from dags import Dataflow, InvalidDocument
 from manager.documents.canonical import modules_of
 from manager.kernel.dataflow_rows import WrittenDocument, WrittenKind
+from manager.pipelines.composer import tasks_in
 from manager.problem import InvalidDataflow
 from manager.use_case import Tools
 
@@ -80,13 +81,9 @@ class Resolver:
 
 
 def _modules_in(raw: bytes) -> Iterator[str]:
-    """The modules that alternates name; nothing of a document that is refused when it is read."""
-    try:
-        tasks = json.loads(raw)["tasks"]
-    except (ValueError, KeyError, TypeError):
-        return
-    for task in tasks if isinstance(tasks, list) else ():
-        alternates = task.get("alternates") if isinstance(task, dict) else None
+    """The modules that alternates name."""
+    for task in tasks_in(raw):
+        alternates = task.get("alternates")
         for alternate in alternates if isinstance(alternates, list) else ():
             if isinstance(alternate, dict) and isinstance(name := alternate.get("module"), str):
                 yield name

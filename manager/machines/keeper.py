@@ -21,27 +21,16 @@ from manager.observations.listener import Listener
 from manager.observations.reports import MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import DatabaseAway, StateNotReady
-from ring.fleet import Carriage
+from ring.fleet import Carriage, MachineSeen
 
 
 def written_carrier(carriage: Carriage, machines: Mapping[str, MachineStatus]) -> bytes:
     """The message on a committed carriage, with the addresses and secrets of the peers as they were last reported."""
-    content = {
-        "host": carriage.host,
-        "machine": carriage.machine,
-        "term": carriage.term,
-        "version": carriage.version,
-        "root": carriage.root,
-        "heir": carriage.heir,
-        "peers": [_peer(name, machines.get(name)) for name in carriage.peers],
-        "kept_by": sorted(carriage.kept_by),
-    }
-    return json.dumps(content).encode()
-
-
-def _peer(name: str, status: MachineStatus | None) -> dict[str, str]:
-    at, secret = ("", "") if status is None else (status.seen.at, status.secret)
-    return {"machine": name, "at": at, "secret": secret}
+    content = {name: getattr(carriage, name) for name in ("host", "machine", "term", "version", "root", "heir")}
+    unknown = MachineStatus(seen=MachineSeen(name="", alive=False))
+    peers = ((name, machines.get(name, unknown)) for name in carriage.peers)
+    content["peers"] = [{"machine": name, "at": peer.seen.at, "secret": peer.secret} for name, peer in peers]
+    return json.dumps(content | {"kept_by": sorted(carriage.kept_by)}).encode()
 
 
 def read_standing(message: bytes) -> tuple[int, int]:

@@ -167,17 +167,9 @@ class Tail(OutputReader):
 
     def read(self, sink: str, payload: bytes) -> Iterator[OutputEvent]:
         """Yield the events of a message that were not read before, and the number missed before them."""
-        if (message := _read(sink, payload)) is not None:
-            yield from self._new(sink, *message)
-
-    def _lose(self, topic: str, payload: bytes) -> None:
-        self._bytes -= len(payload)
-        sink = self._sinks[topic]
-        # Once a message was read, the gap shows in the numbers of the next.
-        if sink not in self._places and sink not in self._lost and (message := _read(sink, payload)) is not None:
-            self._lost[sink] = _Place(message.epoch, message.first)
-
-    def _new(self, sink: str, epoch: int, first: int, events: list[Any]) -> Iterator[OutputEvent]:
+        if (message := _read(sink, payload)) is None:
+            return
+        epoch, first, events = message
         known = self._places.get(sink)
         if known is None and (lost := self._lost.get(sink)) is not None and lost.next < first:
             known = lost
@@ -190,6 +182,13 @@ class Tail(OutputReader):
             if number >= following:
                 yield OutputEvent(sink=sink, epoch=epoch, number=number, event=event)
         self._places[sink] = _Place(epoch, max(following, first + len(events)))
+
+    def _lose(self, topic: str, payload: bytes) -> None:
+        self._bytes -= len(payload)
+        sink = self._sinks[topic]
+        # Once a message was read, the gap shows in the numbers of the next.
+        if sink not in self._places and sink not in self._lost and (message := _read(sink, payload)) is not None:
+            self._lost[sink] = _Place(message.epoch, message.first)
 
 
 def _read(sink: str, payload: bytes) -> _Message | None:

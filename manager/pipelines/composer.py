@@ -233,17 +233,21 @@ class _Reading(NamedTuple):
 def _held(raw: bytes, present: Present) -> set[str]:
     """The modules that a pipeline holds or names, deprecated or not."""
     named = set(present.fillings.values())
-    try:
-        entries = json.loads(raw)["tasks"]
-    except (ValueError, KeyError, TypeError):
-        # It is refused when it is read.
-        return named
-    for entry in entries if isinstance(entries, list) else ():
+    for entry in tasks_in(raw):
         for choice in ("point", "gap"):
-            place = entry.get(choice) if isinstance(entry, dict) else None
+            place = entry.get(choice)
             wanted = place.get("modules") if isinstance(place, dict) else None
             named |= {name for name in wanted if isinstance(name, str)} if isinstance(wanted, list) else set()
     return named
+
+
+def tasks_in(raw: bytes) -> list[dict[str, Any]]:
+    """The tasks of a document as they are written; none of one that is refused when it is read."""
+    try:
+        tasks = json.loads(raw)["tasks"]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return [task for task in tasks if isinstance(task, dict)] if isinstance(tasks, list) else []
 
 
 _MOST_PLACES = 20
