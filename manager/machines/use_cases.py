@@ -107,16 +107,19 @@ class Machines(Base):
             self._tools.carriages.admit(machine, found.key, who=caller.who, loads=self._loads())
         return self._found(machine)
 
-    def drain(self, caller: Caller, machine: str, *, draining: bool = True) -> MachineAnswer:
-        """Have a machine give up all hosts that it carries, and take none, or let it take hosts again; idempotent."""
+    def drain(self, caller: Caller, machine: str) -> MachineAnswer:
+        """Have a machine give up all hosts that it carries, and take none; idempotent."""
+        return self._drain(caller, machine, draining=True)
+
+    def undrain(self, caller: Caller, machine: str) -> MachineAnswer:
+        """Let a machine take hosts again; idempotent."""
+        return self._drain(caller, machine, draining=False)
+
+    def _drain(self, caller: Caller, machine: str, *, draining: bool) -> MachineAnswer:
         operators_only(caller)
         self._found(machine)
         self._tools.carriages.drain(machine, draining=draining, who=caller.who)
         return self._found(machine)
-
-    def undrain(self, caller: Caller, machine: str) -> MachineAnswer:
-        """Let a machine take hosts again; idempotent."""
-        return self.drain(caller, machine, draining=False)
 
     def forget(self, caller: Caller, machine: str) -> MachineAnswer:
         """Forget a machine that is gone for good, with the hosts that nobody needs; the machine as it was."""

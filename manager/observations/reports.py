@@ -1,6 +1,5 @@
 """The latest reports of hosts, jobs and machines, as records."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -29,22 +28,16 @@ class MachineStatus:
 
 
 _MACHINE = TypeAdapter(MachineStatus)
+read_object = TypeAdapter(dict[str, Any]).validate_json
+"""Parses an object of JSON; raises ValueError."""
 
 
 def read_machine_status(machine: str, payload: bytes) -> MachineStatus:
     """Parse the status of a machine; raises ValueError, also if another one has signed it."""
-    content = read_object(payload)
+    content: Mapping[str, Any] = read_object(payload)
     if content.get("key"):
         content = signed_content(payload)
     return _MACHINE.validate_python({**content, "seen": {**content, "name": machine}})
-
-
-def read_object(payload: bytes) -> Mapping[str, Any]:
-    """Parse an object of JSON; raises ValueError."""
-    content = json.loads(payload)
-    if not isinstance(content, dict):
-        raise ValueError("it is no object")  # noqa: TRY004 - the message is wrong, not an argument's type
-    return content
 
 
 _SPOOL_STATES = frozenset(SpoolState)

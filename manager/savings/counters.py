@@ -7,6 +7,7 @@ so it does not count. All later growth counts once.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from engine.host.cpu_meter import DRIVER, JVM, WORKER
 from manager.kernel.registered_sources import Registered
@@ -227,4 +228,5 @@ def usage_of(running: RunningSnapshot) -> Usage:
 def usage_between(before: Usage, after: Usage) -> Usage:
     """Return the usage between two moments: that of the second, and that of the first for what has ended since."""
     names = ("tenants", "tasks", "jobs", "homes", "streams")
-    return replace(after, **{name: {**getattr(before, name), **getattr(after, name)} for name in names})
+    both: dict[str, Any] = {name: {**getattr(before, name), **getattr(after, name)} for name in names}
+    return replace(after, **both)
