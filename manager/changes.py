@@ -7,10 +7,8 @@ from manager.dataflows.changes import BundleChanges, DataflowChanges, DrainChang
 from manager.jobs.changes import JobChanges
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_rows import AdaptationChanges, PipelineChanges
-from manager.machines.images import ImageChanges
 from manager.moves.changes import MoveChanges
 from manager.reconfigurations.changes import ReconfigurationChanges
-from manager.sources.changes import SourceChanges
 from manager.store.database import Store
 
 
@@ -20,8 +18,6 @@ class Changes:
 
     dataflows: DataflowChanges
     bundles: BundleChanges
-    sources: SourceChanges
-    images: ImageChanges
     pipelines: PipelineChanges
     adaptations: AdaptationChanges
     jobs: JobChanges
@@ -36,8 +32,6 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
     return Changes(
         dataflows=dataflows,
         bundles=BundleChanges(committer, store, catalogue),
-        sources=SourceChanges(committer, store),
-        images=ImageChanges(committer),
         pipelines=PipelineChanges(committer, store),
         adaptations=AdaptationChanges(committer, store),
         jobs=JobChanges(committer),

@@ -4,6 +4,7 @@ A use case acts for one caller. Anything that the caller may not know of answers
 """
 
 from dataclasses import dataclass
+from typing import get_type_hints
 
 from manager.adaptation.use_cases import Adaptations
 from manager.dataflows.use_cases import Bundles, Dataflows
@@ -55,29 +56,4 @@ class Service:
 
 def service_of(tools: Tools) -> Service:
     """Make the use cases, all with the same tools."""
-    return Service(
-        adaptations=Adaptations(tools),
-        administration=Administration(tools),
-        bundles=Bundles(tools),
-        bills=Bills(tools),
-        dataflows=Dataflows(tools),
-        dead_letters=DeadLetters(tools),
-        defragmentation=Defragmentation(tools),
-        images=Images(tools),
-        machines=Machines(tools),
-        metrics=Metrics(tools),
-        modules=Modules(tools),
-        operations=Operations(tools),
-        overview=Overview(tools),
-        pipelines=Pipelines(tools),
-        placements=Placements(tools),
-        reconfigurations=Reconfigurations(tools),
-        running=RunningJobs(tools),
-        savings=Savings(tools),
-        secrets=Secrets(tools),
-        sessions=Sessions(tools),
-        source_events=SourceEvents(tools),
-        sources=Sources(tools),
-        task_types=TaskTypes(tools),
-        wheels=Wheels(tools),
-    )
+    return Service(**{name: family(tools) for name, family in get_type_hints(Service).items()})

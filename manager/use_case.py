@@ -1,31 +1,39 @@
 """What all use cases share: the caller, paging, and the tools that they work with."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
+from sqlmodel import Session
+
 from bridge.transport.address import Address
-from dags import Catalogue, Problem
+from dags import Catalogue, Dataflow
 from engine.code.store import WheelStore
 from engine.outside import Vault
 from manager.adaptation.measurement import AdaptationBoard
 from manager.answers.base import Page
+from manager.answers.overview import OperationKind
 from manager.answers.tenants import Role
 from manager.changes import Changes
 from manager.costs.choice import Chooser
+from manager.documents.canonical import canonical, published_in
 from manager.kernel.committer import Committer
+from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.draft import OPERATOR, SERVICE
 from manager.kernel.live_events import ReconcilerActivity
+from manager.kernel.registered_sources import Registered
 from manager.machines.admission import Admission
 from manager.machines.carriages import CommittedCarriages
 from manager.observations.reports import Observations
 from manager.outputs.readers import OutputWatcher
-from manager.problem import Forbidden, InvalidRequest, NotFound
+from manager.problem import Forbidden, NotFound, invalid
 from manager.sources.events import EventSender
 from manager.store.database import Store
+from manager.store.tables import DataflowRow, OperationRow, TenantRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,28 +49,6 @@ class Pricing:
         return None if self.per_core_hour is None else Decimal(str(self.per_core_hour))
 
 
-def _no_access_to_change() -> None:
-    """Nobody keeps access lists."""
-
-
-def _no_activity() -> ReconcilerActivity | None:
-    """Nobody drives hosts."""
-    return None
-
-
-def _no_broker() -> Address | None:
-    """There is no broker that tenants reach."""
-    return None
-
-
-def _no_vouchers_to_keep() -> None:
-    """No worker looks vouchers up."""
-
-
-def _no_hosts_to_keep_for(_digest: str, _source: str) -> None:
-    """No host runs published code."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """All that use cases work with. What a manager does not have is None, and asking for it is refused."""
@@ -76,15 +62,15 @@ class Tools:
     seeing: Observations
     chooser: Chooser
     """The judge of where tasks should run."""
-    access_changed: Callable[[], None] = _no_access_to_change
+    access_changed: Callable[[], None] = lambda: None
     """Called when what tenants may do on the broker has changed."""
-    activity: Callable[[], ReconcilerActivity | None] = _no_activity
+    activity: Callable[[], ReconcilerActivity | None] = lambda: None
     """The activity of the reconciler, while it drives hosts."""
-    broker: Callable[[], Address | None] = _no_broker
+    broker: Callable[[], Address | None] = lambda: None
     """The address at which tenants reach the broker, once that is known."""
-    keep_source: Callable[[str, str], None] = _no_hosts_to_keep_for
+    keep_source: Callable[[str, str], None] = lambda _digest, _source: None
     """Called with the digest and text of published code, before it is committed, so that hosts find it. Idempotent."""
-    vouchers_changed: Callable[[], None] = _no_vouchers_to_keep
+    vouchers_changed: Callable[[], None] = lambda: None
     """Called when operators have vouched for code, or do no longer; workers know once it returns. Idempotent."""
     vault: Vault | None = None
     wheels: WheelStore | None = None
@@ -99,6 +85,17 @@ class Tools:
     jobs_root: Path | None = None
     """The folder below which jobs record what leaves."""
     pricing: Pricing = Pricing()
+
+    def canonical(self, document: bytes, *, dataflow: str, tenant: str, sources: Mapping[str, Registered]) -> Dataflow:
+        """The dataflow that a plain document describes by these sources; refused with all of its problems."""
+        return canonical(
+            document,
+            dataflow=dataflow,
+            tenant=tenant,
+            catalogue=self.catalogue,
+            sources=sources,
+            published=published_in(self.store),
+        )
 
 
 T = TypeVar("T")
@@ -146,18 +143,9 @@ class Paging:
         """The cursor of a list that is in the order of numbers; 0 at its beginning."""
         if self.after is None:
             return 0
-        # Longer ones are beyond what databases count to.
         if (number := number_in(self.after)) is None:
-            raise InvalidRequest(
-                [
-                    Problem(
-                        pointer="/query/after",
-                        code="bad-cursor",
-                        message="the cursor is none of this list",
-                        remedy="use `next` of the part before, as it is",
-                    )
-                ]
-            )
+            remedy = "use `next` of the part before, as it is"
+            raise invalid("/query/after", "bad-cursor", "the cursor is none of this list", remedy)
         return number
 
 
@@ -179,22 +167,27 @@ class Base:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
+        self._store = tools.store
+        self._committer = tools.committer
+        self._changes = tools.changes
+        self._seeing = tools.seeing
 
-    @property
-    def _store(self) -> Store:
-        return self._tools.store
+    def _own_dataflow(
+        self, caller: Caller, dataflow: str, find: Callable[[Session, str], DataflowRow] = dataflow_of
+    ) -> DataflowRow:
+        """The row of the caller's dataflow, or of any where an operator asks."""
+        with self._store.read() as session:
+            row = find(session, dataflow)
+        if caller.tenant not in {None, row.tenant}:
+            raise NotFound("dataflow", dataflow)
+        return row
 
-    @property
-    def _committer(self) -> Committer:
-        return self._tools.committer
-
-    @property
-    def _changes(self) -> Changes:
-        return self._tools.changes
-
-    @property
-    def _seeing(self) -> Observations:
-        return self._tools.seeing
+    def _known_tenant(self, caller: Caller, tenant: str | None) -> str:
+        """For whom a caller acts, as `tenant_of` says; refused where there is no such tenant."""
+        owner = tenant_of(caller, tenant)
+        with self._store.read() as session:
+            tenant_row(session, owner)
+        return owner
 
 
 def paged(rows: Sequence[T], limit: int, *, cursor: Callable[[T], object], answer: Callable[[T], A]) -> Page[A]:
@@ -202,6 +195,12 @@ def paged(rows: Sequence[T], limit: int, *, cursor: Callable[[T], object], answe
     shown = rows[:limit]
     following = str(cursor(shown[-1])) if len(rows) > limit and shown else None
     return Page(items=tuple(map(answer, shown)), next=following)
+
+
+def by_name(names: Iterable[str], paging: Paging, answer: Callable[[str], A]) -> Page[A]:
+    """A part of a list that is in the order of names."""
+    following = sorted(name for name in names if name > (paging.after or ""))
+    return paged(following, paging.limit, cursor=lambda name: name, answer=answer)
 
 
 def operators_only(caller: Caller) -> None:
@@ -217,17 +216,23 @@ def tenant_of(caller: Caller, tenant: str | None) -> str:
             raise NotFound("tenant", tenant)
         return caller.tenant
     if tenant is None:
-        raise InvalidRequest(
-            [
-                Problem(
-                    pointer="/query/tenant",
-                    code="missing",
-                    message="an operator acts for no tenant of its own",
-                    remedy="say for which tenant",
-                )
-            ]
-        )
+        raise invalid("/query/tenant", "missing", "an operator acts for no tenant of its own", "say for which tenant")
     return tenant
+
+
+def tenant_row(session: Session, tenant: str) -> TenantRow:
+    """The row of a tenant."""
+    if (row := session.get(TenantRow, tenant)) is None:
+        raise NotFound("tenant", tenant)
+    return row
+
+
+def note(  # noqa: PLR0913, PLR0917 - who did what, when, and what came of it
+    session: Session, kind: OperationKind, caller: Caller, subject: str, begun: float, why: str = ""
+) -> None:
+    """Write what a caller did into the journal; `begun` is when the request came, by the monotonic clock."""
+    seconds = time.monotonic() - begun
+    session.add(OperationRow(at=time.time(), kind=kind, who=caller.who, subject=subject, seconds=seconds, note=why))
 
 
 def moment(seconds: float) -> datetime:

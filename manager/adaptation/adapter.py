@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import networkx as nx
 from sqlmodel import col, select
@@ -21,6 +21,7 @@ from adaptation.documents import EventStreamForm
 from adaptation.guard_states import DomainEvent, Observed
 from adaptation.shared_switches import Sharer, decide_together
 from bridge import Message, NotConnected, topics
+from bridge.transport.mqtt_client import MqttClient
 from dags import InvalidDocument
 from manager.adaptation.measurement import AdaptedDataflow, FlowLayout, adapted_dataflow, adapted_row, flow_measured
 from manager.adaptation.resolver import Resolver, plain
@@ -49,36 +50,13 @@ class HeardEvent(NamedTuple):
     fields: Mapping[str, Any]
 
 
-class EventLine(Protocol):
-    """The broker's client, as domain events are read with it."""
-
-    def stop(self) -> None:
-        """Disconnect."""
-
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Acknowledge these messages to the broker."""
-
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Subscribe to topics; returns once the broker has confirmed it, or raises `NotConnected`."""
-
-    def unsubscribe(self, topics: Iterable[str]) -> None:
-        """Read these topics no more."""
-
-
-class EventConnector(Protocol):
-    """Makes and starts a client without waiting for a broker."""
-
-    def __call__(self, client_id: str, *, on_message: Callable[[Message], None]) -> EventLine:
-        """Return a client without topics."""
-
-
 class DomainEventLine:
     """Reads topics from the first time that any is wanted until `stop`; one thread takes what came."""
 
-    def __init__(self, connect: EventConnector, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, connect: Callable[..., MqttClient], *, clock: Callable[[], float] = time.time) -> None:
         self._connect = connect
         self._clock = clock
-        self._line: EventLine | None = None
+        self._line: MqttClient | None = None
         self._read: frozenset[str] = frozenset()
         # Guards what waits.
         self._guard = threading.Lock()
@@ -88,7 +66,7 @@ class DomainEventLine:
         """The events of some topics that came since the last time. From now on these topics are read."""
         self._follow(topics)
         with self._guard:
-            found = tuple(each for each in self._waiting if each.topic in topics)
+            found = tuple(event for event in self._waiting if event.topic in topics)
             self._waiting.clear()
         return found
 
@@ -125,7 +103,7 @@ class DomainEventLine:
 def _events(message: Message, now: float) -> tuple[HeardEvent, ...]:
     try:
         events = json.loads(message.payload)["events"]
-        return tuple(HeardEvent(message.topic, now, each) for each in events if isinstance(each, dict))
+        return tuple(HeardEvent(message.topic, now, event) for event in events if isinstance(event, dict))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         log.warning("topic %s: passed over, because it is no output: %s", message.topic, error)
         return ()
@@ -148,9 +126,9 @@ class FlowLayouts:
         paid, _ = tools.chooser.paid()
         self._batch_cores = {str(job): rate * paid.batch for job, rate in batches(self._jobs, self.seen, now).items()}
 
-    def of(self, each: AdaptedDataflow) -> FlowLayout | None:
+    def of(self, adapted: AdaptedDataflow) -> FlowLayout | None:
         """The layout of a dataflow; None while it is not running as its row says."""
-        row = each.as_of.row
+        row = adapted.as_of.row
         instances = dict(zip(row.task_ids, row.instances, strict=True))
         with self._tools.committer.looking() as state:
             running = state.running.dataflows.get(running_id(row.id, row.revision))
@@ -194,7 +172,7 @@ class Adapter:
         self._line = line
         self._clock = clock
         self._monotonic = monotonic
-        self._resolver = Resolver(tools.committer, tools.store, tools.catalogue)
+        self._resolver = Resolver(tools)
         self._reconfigurations = Reconfigurations(tools)
         self._board = tools.adaptations
 
@@ -208,25 +186,24 @@ class Adapter:
         events = self._line.take(frozenset(names))
         layouts = FlowLayouts(self._tools, self._monotonic())
         now = self._clock()
-        for each in self._board.known.values():
-            layout = layouts.of(each)
+        for adapted in self._board.known.values():
+            layout = layouts.of(adapted)
             measured = None if layout is None else flow_measured(layout, layouts.seen, self._monotonic())
-            own = [DomainEvent(name=name, at=at, fields=fields) for name, at, fields in _of(each, events, names)]
             metrics = {} if measured is None else measured.metrics
-            each.look(Observed(now=now, metrics=metrics, events=tuple(own)), measured, now)
+            adapted.look(Observed(now=now, metrics=metrics, events=_of(adapted, events, names)), measured, now)
         busy = self._busy()
-        free = [each for each in self._board.known.values() if each.as_of.row.id not in busy]
-        for each in free:
-            each.settle(now)
+        free = [adapted for adapted in self._board.known.values() if adapted.as_of.row.id not in busy]
+        for adapted in free:
+            adapted.settle(now)
         self._decide(free, now)
 
     def latencies(self) -> Mapping[str, float]:
         """The longest time that each dataflow allows, in seconds, by the running graph's ids; from any thread."""
-        known = [each.as_of for each in self._board.known.values()]
+        known = [adapted.as_of for adapted in self._board.known.values()]
         return {
-            running_id(each.row.id, each.row.revision): each.policy.latency
-            for each in known
-            if each.policy.latency is not None
+            running_id(adapted.row.id, adapted.row.revision): adapted.policy.latency
+            for adapted in known
+            if adapted.policy.latency is not None
         }
 
     def stop(self) -> None:
@@ -243,7 +220,7 @@ class Adapter:
         )
         short = select(DataflowRow.id, DataflowRow.revision, DataflowRow.policy, DataflowRow.pinned).where(*is_there)
         with self._tools.store.read() as session:
-            versions = {row[0]: _version(*row[1:]) for row in session.exec(short.order_by(col(DataflowRow.number)))}
+            versions = {row[0]: tuple(row[1:]) for row in session.exec(short.order_by(col(DataflowRow.number)))}
             changed = [
                 each
                 for each, version in versions.items()
@@ -251,13 +228,10 @@ class Adapter:
             ]
             whole = select(DataflowRow).where(*is_there, col(DataflowRow.id).in_(changed))
             rows = {row.id: row for row in session.exec(whole)} if changed else {}
-        found: dict[str, AdaptedDataflow] = {}
-        for each in versions:
-            row = rows.get(each)
-            known = self._board.known.get(each) if row is None else self._followed(row)
-            if known is not None:
-                found[each] = known
-        return found
+        followed = {
+            each: self._followed(rows[each]) if each in rows else self._board.known.get(each) for each in versions
+        }
+        return {dataflow: known for dataflow, known in followed.items() if known is not None}
 
     def _followed(self, row: DataflowRow) -> AdaptedDataflow | None:
         """What is known of the dataflow of a new or changed row; None where it can't be read any more."""
@@ -277,9 +251,9 @@ class Adapter:
         by_name: dict[tuple[str, str], str] = {}
         wanted = select(DataflowRow.tenant, DataflowRow.name, DataflowRow.id).where(col(DataflowRow.removed).is_(None))
         others = {
-            (each.as_of.row.tenant, form.dataflow)
-            for each in self._board.known.values()
-            for form in each.as_of.policy.events.values()
+            (adapted.as_of.row.tenant, form.dataflow)
+            for adapted in self._board.known.values()
+            for form in adapted.as_of.policy.events.values()
             if form.dataflow is not None
         }
         if others:
@@ -288,23 +262,23 @@ class Adapter:
                 rows = session.exec(wanted.order_by(col(DataflowRow.number))).all()
             by_name = {(tenant, name): dataflow for tenant, name, dataflow in rows}
         found: dict[str, list[tuple[str, str]]] = {}
-        for each in self._board.known.values():
-            for name, form in each.as_of.policy.events.items():
-                if (topic := _topic(each.as_of.row, form, by_name)) is not None:
-                    found.setdefault(topic, []).append((each.as_of.row.id, name))
+        for adapted in self._board.known.values():
+            for name, form in adapted.as_of.policy.events.items():
+                if (topic := _topic(adapted.as_of.row, form, by_name)) is not None:
+                    found.setdefault(topic, []).append((adapted.as_of.row.id, name))
         return found
 
     def _busy(self) -> frozenset[str]:
         """The dataflows that are being reconfigured."""
         with self._tools.committer.looking() as state:
-            under_way = [each.dataflows for each in state.reconfigurations.values() if each.phase in _BUSY]
+            under_way = [change.dataflows for change in state.reconfigurations.values() if change.phase in _BUSY]
         return frozenset().union(*under_way)
 
     def _decide(self, free: Sequence[AdaptedDataflow], now: float) -> None:
         sharers = [
-            Sharer(dataflow=each.as_of.row.id, ground=ground, standing=each.standing, running=_running(each))
-            for each in free
-            if each.as_of.chosen is not None and (ground := each.ground(now)) is not None
+            Sharer(dataflow=adapted.as_of.row.id, ground=ground, standing=adapted.standing, running=_running(adapted))
+            for adapted in free
+            if adapted.as_of.chosen is not None and (ground := adapted.ground(now)) is not None
         ]
         decided = decide_together(sharers)
         together: nx.Graph[str] = nx.Graph()
@@ -331,7 +305,7 @@ class Adapter:
         try:
             self._reconfigurations.adapt(documents, apart=apart, who=SERVICE)
         except Trouble as refused:
-            errors = "; ".join(each.message for each in refused.errors) or str(refused)
+            errors = "; ".join(problem.message for problem in refused.errors) or str(refused)
             log.warning("%s: stays as it is for now: %s", ", ".join(decisions), errors)
             return
         for dataflow, decision in decisions.items():
@@ -340,12 +314,8 @@ class Adapter:
             self._tools.changes.adaptations.note(dataflow, why[dataflow], who=SERVICE)
 
 
-def _version(revision: int, policy: str | None, pinned: Mapping[str, object] | None) -> tuple[object, ...]:
-    return revision, policy, json.dumps(pinned, sort_keys=True)
-
-
 def _version_of(row: DataflowRow) -> tuple[object, ...]:
-    return _version(row.revision, row.policy, row.pinned)
+    return row.revision, row.policy, row.pinned
 
 
 def _topic(row: DataflowRow, form: EventStreamForm, by_name: Mapping[tuple[str, str], str]) -> str | None:
@@ -354,13 +324,16 @@ def _topic(row: DataflowRow, form: EventStreamForm, by_name: Mapping[tuple[str, 
 
 
 def _of(
-    each: AdaptedDataflow, events: Iterable[HeardEvent], names: Mapping[str, Sequence[tuple[str, str]]]
-) -> list[tuple[str, float, Mapping[str, object]]]:
+    adapted: AdaptedDataflow, events: Iterable[HeardEvent], names: Mapping[str, Sequence[tuple[str, str]]]
+) -> tuple[DomainEvent, ...]:
     """The events that a dataflow's policy names, each with that name."""
-    own = each.as_of.row.id
-    named = ((event, dataflow, name) for event in events for dataflow, name in names[event.topic])
-    return [(name, event.at, event.fields) for event, dataflow, name in named if dataflow == own]
+    return tuple(
+        DomainEvent(name=name, at=event.at, fields=event.fields)
+        for event in events
+        for dataflow, name in names[event.topic]
+        if dataflow == adapted.as_of.row.id
+    )
 
 
-def _running(each: AdaptedDataflow) -> Mapping[str, int]:
-    return dict(zip(each.as_of.row.task_ids, each.as_of.row.instances, strict=True))
+def _running(adapted: AdaptedDataflow) -> Mapping[str, int]:
+    return dict(zip(adapted.as_of.row.task_ids, adapted.as_of.row.instances, strict=True))

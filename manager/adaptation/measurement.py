@@ -1,7 +1,7 @@
 """The measurement of a dynamic dataflow, and what the adapter remembers of it from look to look. Pure.
 
-The measurement of a dynamic dataflow: what flows in it and what its tasks cost, from the counters of its jobs;
-pure. Figures are over some ten seconds, so that a decision does not go by what was before the last one.
+Measured is what flows in it and what its tasks cost, from the counters of its jobs. Figures are over some ten seconds,
+so that a decision does not go by what was before the last one.
 """
 
 import json
@@ -82,7 +82,7 @@ class _Stretch(NamedTuple):
 
     def did(self, instance: int) -> InstanceMeasured:
         """What an instance did meanwhile."""
-        after, before = (each.instances.get(instance, _NOTHING) for each in (self.last, self.base))
+        after, before = (counters.instances.get(instance, _NOTHING) for counters in (self.last, self.base))
         return InstanceMeasured(
             cpu_ns=max(0, after.cpu_ns - before.cpu_ns),
             taken=max(0, after.taken - before.taken),
@@ -123,7 +123,7 @@ def _recent(measured: Sequence[Measured], now: float) -> _Stretch | None:
     if len(measured) < 2 or measured[-1].at < now - _STALE:  # noqa: PLR2004 - a stretch has two ends
         return None
     last = measured[-1]
-    base = next((each for each in reversed(measured) if each.at <= last.at - _WINDOW), measured[0])
+    base = next((sample for sample in reversed(measured) if sample.at <= last.at - _WINDOW), measured[0])
     return _Stretch(base, last, last.at - base.at) if last.at > base.at else None
 
 
@@ -159,10 +159,10 @@ def _metrics(
     yield MetricKey("backlog", None), float(sum(lags))
     yield MetricKey("throughput", None), min((_omega(layout, job, over) for job, over in known.items()), default=1.0)
     ages = [
-        each["p50"]
+        latencies["p50"]
         for over in known.values()
-        for each in over.last.outputs.get(layout.dataflow, {}).values()
-        if "p50" in each
+        for latencies in over.last.outputs.get(layout.dataflow, {}).values()
+        if "p50" in latencies
     ]
     if ages:
         yield MetricKey("latency", None), max(ages)
@@ -210,11 +210,9 @@ def _in_jobs(layout: FlowLayout, known: Mapping[str, _Stretch]) -> float:
 
 def _got(layout: FlowLayout, known: Mapping[str, _Stretch], behind: Collection[str]) -> float:
     """The cores that its tasks got in jobs that fall behind, and have left in the others."""
-    own = set(layout.instances.values())
     others = replace(layout, plans={job: plan for job, plan in layout.plans.items() if job not in behind})
-    return _in_jobs(others, known) + sum(
-        known[layout.homes[each]].busy(each) for each in own if layout.homes[each] in behind
-    )
+    own = (each for each in set(layout.instances.values()) if layout.homes[each] in behind)
+    return _in_jobs(others, known) + sum(known[layout.homes[each]].busy(each) for each in own)
 
 
 def _on_hosts(layout: FlowLayout, known: Mapping[str, _Stretch]) -> float:

@@ -7,12 +7,12 @@ from typing import Any
 
 from adaptation.document_reader import ModuleOf, read_dynamic
 from adaptation.documents import DynamicDocument, Selection, resolve
-from dags import Catalogue, Dataflow, InvalidDocument
-from manager.documents.canonical import canonical, modules_of, published_in
-from manager.kernel.committer import Committer
+from dags import Dataflow, InvalidDocument
+from manager.documents.canonical import modules_of
 from manager.kernel.dataflow_rows import WrittenDocument, WrittenKind
+from manager.pipelines.composer import tasks_in
 from manager.problem import InvalidDataflow
-from manager.store.database import Store
+from manager.use_case import Tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,26 +41,17 @@ def plain(dynamic: DynamicDocument, chosen: Selection) -> bytes:
 class Resolver:
     """Reads dynamic documents; any thread may ask it."""
 
-    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
-        self._committer = committer
-        self._store = store
-        self._catalogue = catalogue
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
 
     def resolved(self, tenant: str, raw: bytes, dataflow: str = "resolved") -> Resolved:
         """A dynamic document as it begins; refused with all of its problems."""
-        with self._committer.looking() as state:
+        with self._tools.committer.looking() as state:
             sources = state.sources
 
         def check(document: bytes) -> Dataflow:
             try:
-                return canonical(
-                    document,
-                    dataflow=dataflow,
-                    tenant=tenant,
-                    catalogue=self._catalogue,
-                    sources=sources,
-                    published=published_in(self._store),
-                )
+                return self._tools.canonical(document, dataflow=dataflow, tenant=tenant, sources=sources)
             except InvalidDataflow as refused:
                 raise InvalidDocument(refused.errors) from refused
 
@@ -79,8 +70,8 @@ class Resolver:
         named = set(_modules_in(raw))
         if not named:
             return lambda _name, _config: None
-        with self._store.read() as session:
-            found = {each.name: each for each in modules_of(session, tenant, named)}
+        with self._tools.store.read() as session:
+            found = {module_row.name: module_row for module_row in modules_of(session, tenant, named)}
 
         def module(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Collection[str]] | None:
             made = found.get(name)
@@ -90,13 +81,9 @@ class Resolver:
 
 
 def _modules_in(raw: bytes) -> Iterator[str]:
-    """The modules that alternates name; nothing of a document that is refused when it is read."""
-    try:
-        tasks = json.loads(raw)["tasks"]
-    except (ValueError, KeyError, TypeError):
-        return
-    for task in tasks if isinstance(tasks, list) else ():
-        alternates = task.get("alternates") if isinstance(task, dict) else None
-        for each in alternates if isinstance(alternates, list) else ():
-            if isinstance(each, dict) and isinstance(name := each.get("module"), str):
+    """The modules that alternates name."""
+    for task in tasks_in(raw):
+        alternates = task.get("alternates")
+        for alternate in alternates if isinstance(alternates, list) else ():
+            if isinstance(alternate, dict) and isinstance(name := alternate.get("module"), str):
                 yield name

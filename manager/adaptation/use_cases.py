@@ -14,8 +14,7 @@ from dags.problems import listed, pointer, quoted, suggestion
 from manager.adaptation.measurement import AdaptedDataflow, adapted_dataflow, adapted_row
 from manager.adaptation.resolver import Resolver
 from manager.answers.adaptations import AdaptationAnswer, AdaptiveTaskAnswer, AlternateAnswer, GuardedStreamAnswer
-from manager.kernel.dataflow_rows import dataflow_of
-from manager.problem import Conflict, InvalidRequest, NotFound
+from manager.problem import Conflict, InvalidRequest
 from manager.store.tables import DataflowRow
 from manager.use_case import Base, Caller
 
@@ -53,13 +52,10 @@ class Adaptations(Base):
         return self.get(caller, dataflow)
 
     def _dynamic(self, row: DataflowRow) -> DynamicDocument:
-        return Resolver(self._committer, self._store, self._tools.catalogue).read(row.tenant, row.dynamic or "")
+        return Resolver(self._tools).read(row.tenant, row.dynamic or "")
 
     def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
-        with self._store.read() as session:
-            row = dataflow_of(session, dataflow)
-        if caller.tenant not in {None, row.tenant}:
-            raise NotFound("dataflow", dataflow)
+        row = self._own_dataflow(caller, dataflow)
         if row.dynamic is None:
             raise Conflict(
                 f"the dataflow {dataflow!r} does not adapt; replace it with a document that has alternates, guarded "
@@ -107,13 +103,13 @@ def _answer(row: DataflowRow, known: AdaptedDataflow) -> AdaptationAnswer:
             alternates=tuple(
                 AlternateAnswer(
                     name=name,
-                    value=round(each.value, 6),
-                    cost=round(each.cost * _MICROSECONDS, 3),
-                    selectivity=round(each.selectivity, 6),
+                    value=round(alternate.value, 6),
+                    cost=round(alternate.cost * _MICROSECONDS, 3),
+                    selectivity=round(alternate.selectivity, 6),
                     measured=(task.id, name) in known.learnt,
                     permitted=name in permission.alternates[task.id],
                 )
-                for name, each in alternates[task.id].items()
+                for name, alternate in alternates[task.id].items()
             ),
         )
 

@@ -1,10 +1,11 @@
 """The database in a backup: a file of SQLite with the same tables, even if the service's database is PostgreSQL."""
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sqlalchemy import Column, Connection, Table, delete, func, insert, make_url, select, text
+from sqlalchemy import Connection, Table, delete, func, insert, make_url, select, text
 from sqlmodel import Session
 
 from bridge.files import make_private_file
@@ -22,19 +23,10 @@ def dump(url: str, path: Path) -> None:
     if (file := sqlite_file(url)) is not None:
         _copy_file(file, path)
         return
-    source, target = Store(url), Store(sqlite_url(path))
-    try:
-        with source.read() as reading, target.write() as writing:
-            _copy(reading, writing)
-            last = {
-                table.name: number
-                for table in _TABLES
-                if (number := _last_number(reading.connection(), table)) is not None
-            }
-            _set_last_numbers(writing.connection(), last)
-    finally:
-        source.close()
-        target.close()
+    with _copied(url, sqlite_url(path)) as (reading, writing):
+        for table in _TABLES:
+            if (last := _last_number(reading.connection(), table)) is not None:
+                _set_last_number(writing.connection(), table, last)
 
 
 def load(path: Path, url: str) -> None:
@@ -42,24 +34,15 @@ def load(path: Path, url: str) -> None:
     if (file := sqlite_file(url)) is not None:
         _copy_file(path, file)
         return
-    source, target = Store(sqlite_url(path)), Store(url)
-    try:
-        with source.read() as reading, target.write() as writing:
-            _copy(reading, writing)
-            given = {row.name: row.seq for row in reading.execute(text("SELECT name, seq FROM sqlite_sequence"))}
-            for table in _TABLES:
-                _continue_from(writing.connection(), table, given.get(table.name, 0))
-    finally:
-        source.close()
-        target.close()
+    with _copied(sqlite_url(path), url) as (reading, writing):
+        given = {row.name: row.seq for row in reading.execute(text("SELECT name, seq FROM sqlite_sequence"))}
+        for table in _TABLES:
+            _continue_from(writing.connection(), table, given.get(table.name, 0))
 
 
 def moves(path: Path) -> tuple[int, bool]:
     """Return the id of the last move in a file that `dump` wrote, and true if a move was under way."""
     with closing(sqlite3.connect(path)) as connection:
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'move'").fetchone() is None:
-            # A database from before moves existed.
-            return 0, False
         last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'move'").fetchone()
         underway = connection.execute("SELECT 1 FROM move").fetchone()
     return (0 if last is None else last[0]), underway is not None
@@ -71,18 +54,11 @@ def check_empty(url: str) -> None:
         if file.exists():
             raise BackupRefused(f"there is a database at {file} already; name another, or move that one away")
         return
-    store = Store(url)
-    try:
-        with store.read() as session:
-            filled = [
-                table.name
-                for table in _TABLES
-                if table is not table_of(Leadership) and session.scalar(select(func.count()).select_from(table))
-            ]
-            if filled or session.get_one(Leadership, 1).term:
-                raise BackupRefused("the database is not empty; name another one, or empty it first")
-    finally:
-        store.close()
+    with closing(Store(url)) as store, store.read() as session:
+        others = (table for table in _TABLES if table is not table_of(Leadership))
+        filled = any(session.scalar(select(func.count()).select_from(table)) for table in others)
+        if filled or session.get_one(Leadership, 1).term:
+            raise BackupRefused("the database is not empty; name another one, or empty it first")
 
 
 def counted(path: Path) -> dict[str, int]:
@@ -122,26 +98,28 @@ def _copy_file(source: Path, target: Path) -> None:
         writing.execute("PRAGMA journal_mode=DELETE")
 
 
-def _copy(reading: Session, writing: Session) -> None:
-    for table in _TABLES:
-        # The migrations have inserted the row of the leadership.
-        writing.execute(delete(table))
-        rows = reading.execute(select(table).execution_options(yield_per=_AT_ONCE))
-        for part in rows.mappings().partitions(_AT_ONCE):
-            writing.execute(insert(table), [dict(row) for row in part])
-
-
-def _numbering(table: Table) -> Column[int] | None:
-    """Return the column that numbers the rows of a table automatically, if there is one."""
-    column = table.autoincrement_column
-    return None if column is None else column
+@contextmanager
+def _copied(source: str, target: str) -> Iterator[tuple[Session, Session]]:
+    """Copy all rows from one database to another, and yield the sessions on both; committed at the end."""
+    with (
+        closing(Store(source)) as here,
+        closing(Store(target)) as there,
+        here.read() as reading,
+        there.write() as writing,
+    ):
+        for table in _TABLES:
+            # The migrations have inserted the row of the leadership.
+            writing.execute(delete(table))
+            rows = reading.execute(select(table).execution_options(yield_per=_AT_ONCE))
+            for part in rows.mappings().partitions(_AT_ONCE):
+                writing.execute(insert(table), [dict(row) for row in part])
+        yield reading, writing
 
 
 def _sequence(connection: Connection, table: Table) -> str | None:
-    column = _numbering(table)
-    if column is None:
-        return None
-    return connection.scalar(select(func.pg_get_serial_sequence(table.name, column.name)))
+    """Return the name of what numbers the rows of a table of PostgreSQL, if they are numbered."""
+    column = table.autoincrement_column
+    return None if column is None else connection.scalar(select(func.pg_get_serial_sequence(table.name, column.name)))
 
 
 def _last_number(connection: Connection, table: Table) -> int | None:
@@ -156,7 +134,7 @@ def _last_number(connection: Connection, table: Table) -> int | None:
 
 def _continue_from(connection: Connection, table: Table, last: int) -> None:
     """Keep PostgreSQL from giving a number again."""
-    sequence, column = _sequence(connection, table), _numbering(table)
+    sequence, column = _sequence(connection, table), table.autoincrement_column
     if sequence is None or column is None:
         return
     last = max(last, connection.scalar(select(func.max(column))) or 0)
@@ -164,10 +142,9 @@ def _continue_from(connection: Connection, table: Table, last: int) -> None:
         connection.execute(select(func.setval(sequence, last, True)))  # noqa: FBT003 - PostgreSQL's own signature
 
 
-def _set_last_numbers(connection: Connection, last: dict[str, int]) -> None:
-    """Keep SQLite from giving a number again, in the tables where it counts."""
-    for table in _TABLES:
-        if table.name in last and table.dialect_options["sqlite"]["autoincrement"]:
-            connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": table.name})
-            values = {"name": table.name, "last": last[table.name]}
-            connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), values)
+def _set_last_number(connection: Connection, table: Table, last: int) -> None:
+    """Keep SQLite from giving a number again, where it counts."""
+    if table.dialect_options["sqlite"]["autoincrement"]:
+        values = {"name": table.name, "last": last}
+        connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), values)
+        connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), values)

@@ -1,22 +1,16 @@
 """A live copy of everything that jobs continue from, taken while they run.
 
-A copy of a running job's folder: with the batch that it is about to run, or as of its last finished batch. First
-the published position and the cuts are linked, and then the records. If records were removed meanwhile, it
-shows, and the job is copied again.
+It consists of hard links, which take no time, so hardly a batch passes between the first and the last. The order of
+linking keeps the parts consistent: the jobs that read a stream come before its spool, and the spool before the job that
+forwards it. So no spool is behind the events that a job had read, and no job is behind the events that it had
+forwarded. Of a job the published position and the cuts come first, and then the records. If something was removed
+meanwhile, it shows, and the job is copied again.
 
-A copy of a running host's spool: with its events, or only with its position. Without the events of spools, a job
-is copied as of its last finished batch. A spool between jobs must then expect the numbers that the job gives
+With the events of spools, the positions of their consumers come first, so that no event is missing that a job still
+needs, and a job is copied with the batch that it is about to run. Without them, it is copied as of its last finished
+batch, because no later one could be run again. Nor does it stay a consumer of its spools then: on its start it notices
+that it is none, and skips the removed events. A spool between jobs must then expect the numbers that the job gives
 next, so that no event is accepted twice, and none is taken for another.
-
-It consists of hard links, which take no time, so hardly a batch passes between the first and the last. The order
-of linking keeps the parts consistent: the jobs that read a stream come before its spool, and the spool before
-the job that forwards it. So no spool is behind the events that a job had read, and no job is behind the events
-that it had forwarded. With the events of spools, the positions of their consumers come first, so that no event
-is missing that a job still needs.
-
-Without the events of spools, a job is copied as of its last finished batch, because no later one could be run
-again. Nor does it stay a consumer of its spools: on its start it notices that it is none, and skips the removed
-events.
 """
 
 import json
@@ -35,7 +29,7 @@ from bridge.intake import Expected
 from bridge.spools.log import LOG, LogFile, Mark, SpoolDamaged, log_files, mark_in, read_mark, write_mark
 from engine.plan import Bridged, Plan, Port
 from engine.records.files import DAMAGE, Header, damage_named, shard_path
-from engine.records.job_folder import JobFolder, KeptCut, spool_folder
+from engine.records.job_folder import JobFolder, spool_folder
 from engine.records.store import RecordStore
 from manager.backup.archive import BackupRefused
 
@@ -97,11 +91,6 @@ def _clear(folder: Path) -> None:
         path.rmdir() if path.is_dir() else path.unlink()
 
 
-def copy_job(path: Path, into: Path, *, whole: bool) -> None:
-    """Copy a job's folder; `whole` is with the batch that it is about to run."""
-    retried(partial(_copy_with_batch if whole else _copy_finished, path, into), into, f"job {path.name}")
-
-
 def _copy_with_batch(path: Path, into: Path) -> None:
     link_files(path, into, ["published", "cuts"])
     # What shards have begun of a batch can be gone on with if that is the next one.
@@ -121,9 +110,9 @@ def _copy_finished(path: Path, into: Path) -> None:
         link_files(path, into, ["published", "cuts"])
         link_files(path, into, ["records"], most=finished)
     link_files(path, into, ["plans", "runs", "stopped", "gone"])
-    for each in JobFolder(into).cuts.all() if (into / "cuts").is_dir() else ():
-        if each.batch > finished:
-            _cut_path(into, each).unlink()
+    for cut in JobFolder(into).cuts.all() if (into / "cuts").is_dir() else ():
+        if cut.batch > finished:
+            (into / "cuts" / f"{quote(cut.name, safe='')}.{cut.batch:020d}").unlink()
     if (position := _published(into)) and position["batch"] > finished + 1:
         # The link is the job's own file, so it is replaced instead of written.
         (into / "published").unlink()
@@ -134,22 +123,22 @@ def _copy_finished(path: Path, into: Path) -> None:
 def _check(into: Path) -> None:
     """Check that all records are there from which the job continues."""
     folder = JobFolder(into)
-    batches = RecordStore(folder.records).batches() if folder.records.is_dir() else range(0)
+    store = RecordStore(folder.records)
+    batches = store.batches() if folder.records.is_dir() else range(0)
     position = _published(into)
     if not batches:
         if position and position["batch"] > 0:
             raise ChangedMeanwhile("its records were removed meanwhile")
         return
-    needed = [RecordStore(folder.records).base(batches[-1]), *(cut.batch for cut in folder.cuts.all())]
+    needed = [store.base(batches[-1]), *(cut.batch for cut in folder.cuts.all())]
     if position:
         needed.append(min(position["batch"], batches[-1]))
     names = set(numbers_in(folder.records))
-    begins = RecordStore(folder.records).file(batches[0]).header.start.entry
+    begins = store.file(batches[0]).header.start.entry
     if begins and begins not in numbers_in(folder.plans):
         raise ChangedMeanwhile("its plans were removed meanwhile")
     if batches[0] > min(needed) or names != set(batches):
         raise ChangedMeanwhile("its records were removed meanwhile")
-    store = RecordStore(folder.records)
     # A host that died while it pruned may have left a part of an older record.
     if not all(_has_shards(store, folder, batch) for batch in range(min(needed), batches.stop)):
         raise ChangedMeanwhile("records of shards were removed meanwhile")
@@ -171,21 +160,6 @@ def _published(folder: Path) -> dict[str, Any]:
         return {**position, "batch": int(position["batch"])}
 
 
-def _cut_path(into: Path, cut: KeptCut) -> Path:
-    return into / "cuts" / f"{quote(cut.name, safe='')}.{cut.batch:020d}"
-
-
-def link_early(path: Path, into: Path) -> None:
-    """Link the consumers and the events of a spool before the jobs are copied, in case the oldest are removed soon."""
-    link_files(path, into / "spools" / path.name, ["consumers", LOG])
-
-
-def copy_spool(path: Path, into: Path, *, whole: bool) -> None:
-    """Copy a spool; `whole` is with its events."""
-    target = into / "spools" / path.name
-    retried(partial(_copy_with_events if whole else _copy_mark, path, target), None, f"the spool {path.name}")
-
-
 def expect_next(spools: Mapping[Path, Port], job: JobFolder) -> None:
     """Let the copied spools expect the numbers that the copied job will forward next.
 
@@ -198,17 +172,11 @@ def expect_next(spools: Mapping[Path, Port], job: JobFolder) -> None:
         ends = (_end_of(store.file(batch).header, origin) for batch in reversed(batches))
         end = next((end for end in ends if end is not None), None)
         if not batches:
-            # The job starts from the beginning.
-            expect_anything(spool)
+            # The job starts from the beginning, with any numbers.
+            _expect(spool, {})
         elif end is not None:
-            expected = read_mark(spool).producers
-            _expect(spool, {name: replace(each, next=_least(each.next, end)) for name, each in expected.items()})
+            _expect(spool, {name: _at_most(known, end) for name, known in read_mark(spool).producers.items()})
         # Records are kept until the spool has their events: without records for the stream, it has all of them.
-
-
-def expect_anything(spool: Path) -> None:
-    """Let a copied spool accept any number from a producer."""
-    _expect(spool, {})
 
 
 def _copy_with_events(path: Path, into: Path) -> None:
@@ -246,11 +214,11 @@ def _write_mark(into: Path, mark: Mark) -> None:
 
 def _end_of(header: Header, origin: Port) -> int | None:
     """Return the number after the last that a batch emitted at a port; None if it emitted nothing there."""
-    return max((each.first + each.count for each in header.emitted if each.origin == origin), default=None)
+    return max((output.first + output.count for output in header.emitted if output.origin == origin), default=None)
 
 
-def _least(expected: int | None, end: int) -> int | None:
-    return None if expected is None else min(expected, end)
+def _at_most(expected: Expected, end: int) -> Expected:
+    return replace(expected, next=None if expected.next is None else min(expected.next, end))
 
 
 def _expect(spool: Path, producers: Mapping[str, Expected]) -> None:
@@ -282,25 +250,34 @@ def _copy(root: Path, into: Path, *, with_spools: bool) -> None:
     spools = {path.name: path for path in entries_of(root / "spools") if path.is_dir()}
     if with_spools:
         for path in spools.values():
-            link_early(path, into)
+            # The consumers and the events before the jobs, in case the oldest are removed soon.
+            link_files(path, into / "spools" / path.name, ["consumers", LOG])
+    copy_of_job, copy_of_spool = (_copy_with_batch, _copy_with_events) if with_spools else (_copy_finished, _copy_mark)
     for folder, plan in _downstream_first([JobFolder(path) for path in entries_of(root / "jobs") if path.is_dir()]):
         forwards = plan.forwards if plan is not None else ()
-        between = {spool_folder(root, f"bridge/{each.instance}:{each.port}").name: each.origin for each in forwards}
+        between = {
+            spool_folder(root, f"bridge/{forward.instance}:{forward.port}").name: forward.origin for forward in forwards
+        }
         between = {name: origin for name, origin in between.items() if name in spools}
         for name in between:
-            copy_spool(spools.pop(name), into, whole=with_spools)
+            _copy_spool(copy_of_spool, spools.pop(name), into)
         copied = into / "jobs" / folder.path.name
-        copy_job(folder.path, copied, whole=with_spools)
+        retried(partial(copy_of_job, folder.path, copied), copied, f"job {folder.path.name}")
         if not with_spools:
             expect_next({into / "spools" / name: origin for name, origin in between.items()}, JobFolder(copied))
     for path in spools.values():
-        copy_spool(path, into, whole=with_spools)
+        _copy_spool(copy_of_spool, path, into)
         if not with_spools and path.name.startswith(quote("bridge/", safe="")):
             # No job forwards this stream now. The next one that does may begin with any number.
-            expect_anything(into / "spools" / path.name)
+            _expect(into / "spools" / path.name, {})
     if with_spools:
         for path in entries_of(into / "jobs"):
             _check_spools(JobFolder(path), into)
+
+
+def _copy_spool(copy: Callable[[Path, Path], None], path: Path, into: Path) -> None:
+    target = into / "spools" / path.name
+    retried(partial(copy, path, target), None, f"the spool {path.name}")
 
 
 def _downstream_first(folders: Iterable[JobFolder]) -> list[tuple[JobFolder, Plan | None]]:
@@ -315,7 +292,8 @@ def _downstream_first(folders: Iterable[JobFolder]) -> list[tuple[JobFolder, Pla
     for name, (_, plan) in plans.items():
         forwards = plan.forwards if plan is not None else ()
         order.add(
-            name, *{reader for each in forwards for reader in readers.get((each.instance, each.port), ())} - {name}
+            name,
+            *{reader for forward in forwards for reader in readers.get((forward.instance, forward.port), ())} - {name},
         )
     try:
         return [plans[name] for name in order.static_order()]

@@ -1,15 +1,12 @@
 """The creation of a backup, while the service runs or not; and its restoration, while no service runs.
 
-The creation of a backup, while the service runs or not. A backup contains the database as of one moment; the
-plans, records and cuts of each job; the end of each spool; the access lists of the broker; and the tenants'
-secrets. On request it contains the events in the spools, and the first operator's API key with the key to the
-secrets. The database is copied last, so that it has every plan and instance that a job knows. A backup waits
-while tasks move between jobs.
+A backup contains the database as of one moment; the plans, records and cuts of each job; the end of each spool; the
+access lists of the broker; and the tenants' secrets. On request it contains the events in the spools, and the first
+operator's API key with the key to the secrets. The database is copied last, so that it has every plan and instance that
+a job knows. A backup waits while tasks move between jobs. It does not contain the files that tasks write, the broker
+with its ports and its password, which are made again, and files that only living processes need.
 
-It does not contain the files that tasks write, the broker with its ports and its password, which are made again,
-and files that only living processes need.
-
-The restoration of a backup into an empty root and an empty database, while no service runs on them. It restores:
+A restoration fills an empty root and an empty database with:
 
 - The committed state, exactly as it was at the backup: tenants, keys, sources, dataflows, plans, the journal, dead
   letters.
@@ -26,6 +23,7 @@ home, without copies, until its machine has made new ones.
 import shutil
 import tempfile
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -84,7 +82,7 @@ def _archive(  # noqa: PLR0913 - the arguments of `back_up`, and the folder for 
     jobs = _consistent_copy(root, url, copy, with_spools=with_spools)
     files = [(DATABASE, copy / DATABASE)]
     for folder, name in ((copy, "jobs"), (copy, "spools"), (root, "access"), (root, SECRETS), (root, CODE_FOLDER)):
-        files += [(str(each.relative_to(folder)), each) for each in _files(folder / name)]
+        files += [(str(entry.relative_to(folder)), entry) for entry in _files(folder / name)]
     # Without their key, the secrets in a backup cannot be read.
     files += [(name, root / name) for name in (KEY_FILE, SECRETS_KEY) if with_key and (root / name).is_file()]
     contents = Contents(
@@ -161,26 +159,16 @@ def _advance(database: Path, manifest: BackupManifest) -> None:
         store = Store(sqlite_url(database))
     except DatabaseDown as error:
         raise BackupRefused(f"this Braid cannot restore what {manifest.braid} made: {error}") from error
-    try:
-        with store.write() as session:
-            row = session.get_one(Leadership, 1)
-            row.leader, row.until = "", 0.0
-            # The time is higher than any number of take-overs, and than the term of any earlier restoration.
-            row.term = max(row.term + 1, int(time.time()))
-            row.next_instance += _IDS_AHEAD
-            row.next_job += _IDS_AHEAD
-            _bring_home(session, row.term)
-            session.add(
-                OperationRow(
-                    at=time.time(),
-                    kind=OperationKind.RESTORE,
-                    who=OPERATOR,
-                    subject=manifest.made.isoformat(timespec="seconds"),
-                    seconds=0.0,
-                )
-            )
-    finally:
-        store.close()
+    made = manifest.made.isoformat(timespec="seconds")
+    with closing(store), store.write() as session:
+        row = session.get_one(Leadership, 1)
+        row.leader, row.until = "", 0.0
+        # The time is higher than any number of take-overs, and than the term of any earlier restoration.
+        row.term = max(row.term + 1, int(time.time()))
+        row.next_instance += _IDS_AHEAD
+        row.next_job += _IDS_AHEAD
+        _bring_home(session, row.term)
+        session.add(OperationRow(at=time.time(), kind=OperationKind.RESTORE, who=OPERATOR, subject=made, seconds=0.0))
 
 
 def _bring_home(session: Session, term: int) -> None:
@@ -206,8 +194,8 @@ def _fill(path: Path, root: Path, database: Path, url: str) -> None:
         make_folder(runs)
         # The number of the next start raises the epoch of all that the job sends.
         link_whole(runs / f"{int(time.time()):08d}", b"")
-    for each in sorted(unfinished.iterdir()):
-        each.rename(root / each.name)
+    for entry in sorted(unfinished.iterdir()):
+        entry.rename(root / entry.name)
     unfinished.rmdir()
     sync_folder(root)
     # Last, because a root without a database belongs to no service yet.
@@ -218,7 +206,7 @@ def _fill(path: Path, root: Path, database: Path, url: str) -> None:
 def _empty(root: Path, *, itself: bool) -> None:
     if not root.is_dir():
         return
-    for each in root.iterdir():
-        shutil.rmtree(each) if each.is_dir() else each.unlink()
+    for entry in root.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     if itself:
         root.rmdir()

@@ -4,11 +4,11 @@ import json
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 from sqlalchemy.orm import defer
 from sqlmodel import col
 
@@ -42,13 +42,13 @@ from manager.kernel.dataflow_life import Need, find, needs_of
 from manager.kernel.dataflow_rows import running_dataflow
 from manager.kernel.registered_sources import full_name
 from manager.kernel.state import CommittedState, running_id
-from manager.observations.figures import measured_costs, output_figures
+from manager.observations.figures import measured_costs, output_latency
 from manager.observations.reports import HostSeen, Observations, received_of
-from manager.outputs.readers import OutputLook, Tail
-from manager.pipelines.composer import Composed, PipelineComposer, Present, fallbacks_of, pipeline_in, plan_answer
+from manager.outputs.readers import OutputLook, OutputWatcher, Tail
+from manager.pipelines.composer import Composed, PipelineComposer, Present, pipeline_in, plan_answer, previewed
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.savings.use_cases import saving
-from manager.store.tables import DataflowRow, TenantRow, table_of
+from manager.store.tables import DataflowRow, table_of
 from manager.use_case import Base, Caller, Paging, hour, moment, paged, tenant_of
 from merge import Instance
 
@@ -76,9 +76,9 @@ def standing_of(state: CommittedState, row: DataflowRow) -> Standing:
     sources = (state.sources.get(name) for name in row.sources)
     return Standing(
         sources={
-            each.source.name: each.supplied.stream
-            for each in sources
-            if each is not None and each.source.owner == row.tenant
+            source.source.name: source.supplied.stream
+            for source in sources
+            if source is not None and source.source.owner == row.tenant
         },
         needs=tuple(needs_of(state, running)) if running is not None else (),
         since={task.instance: hour(task.since) for task in tasks if task and task.type.state is not Remembers.NONE},
@@ -152,11 +152,15 @@ def _output_answers(row: DataflowRow, standing: Standing, observations: Observat
     for sink in row.sinks:
         jobs = (observations.job(need.job) for need in standing.needs if instances[sink] in need.instances)
         measured = next((seen.measured for seen in jobs if seen is not None), ())
-        figures = output_figures(measured, row.id, sink, now)
-        yield OutputAnswer(sink=sink, topic=topics.output(row.tenant, row.id, sink), **asdict(figures))
+        latency = output_latency(measured, row.id, sink, now)
+        yield OutputAnswer(
+            sink=sink,
+            topic=topics.output(row.tenant, row.id, sink),
+            latency_seconds_p50=latency.get("p50"),
+            latency_seconds_p99=latency.get("p99"),
+        )
 
 
-_DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
 _SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells the type checker of the value only
 
 
@@ -180,28 +184,23 @@ class Dataflows(Base):
             if row is not None:
                 return self.submitted(row)
         made = self._made(owner, raw)
+        kept = _kept(raw, made)
         submitted = self._changes.dataflows.submit(
-            owner,
-            raw if made is None else made.document,
-            who=caller.who,
-            idempotency_key=idempotency_key,
-            start=start,
-            origin=None if made is None else made.origin,
+            owner, kept.document, who=caller.who, idempotency_key=idempotency_key, start=start, origin=kept.origin
         )
         return self.submitted(submitted.row, made)
 
     def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
         """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
-        row = self._own_row(caller, dataflow)
+        row = self._own_dataflow(caller, dataflow)
         made = self._made(row.tenant, raw, dataflow)
-        if made is None:
-            return self.submitted(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
-        replaced = self._changes.dataflows.replace(dataflow, made.document, who=caller.who, origin=made.origin)
+        kept = _kept(raw, made)
+        replaced = self._changes.dataflows.replace(dataflow, kept.document, who=caller.who, origin=kept.origin)
         return self.submitted(replaced, made)
 
     def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
         """Remove a dataflow."""
-        self._own_row(caller, dataflow)
+        self._own_dataflow(caller, dataflow)
         if how is Stop.DRAIN:
             row = self._changes.drains.begin(dataflow, who=caller.who)
         else:
@@ -210,7 +209,7 @@ class Dataflows(Base):
 
     def preview_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
         """A preview of a removal: the tasks that stop, and those that run on for others. Nothing is changed."""
-        self._own_row(caller, dataflow)
+        self._own_dataflow(caller, dataflow)
         with self._committer.looking() as state:
             # Read again now that nobody commits: it may have been replaced meanwhile.
             with self._store.read() as session:
@@ -232,31 +231,29 @@ class Dataflows(Base):
 
     def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[OutputLook]:
         """A look at what leaves at an output of the caller's dataflow, or of any where an operator asks."""
-        row = self._own_row(caller, dataflow)
-        if sink not in row.sinks:
-            raise NotFound("output", sink)
-        if row.removed is not None:
-            raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
-        if (outputs := self._tools.outputs) is None or not self._committer.leads:
-            raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
+        row, outputs = self._watched(caller, dataflow, sink)
         return outputs.look(caller.who, topics.output(row.tenant, row.id, sink))
 
     @contextmanager
     def tail(self, caller: Caller, dataflow: str, sink: str | None, *, last: int) -> Iterator[Tail]:
         """All that leaves at an output of the caller's dataflow, or at every one; it begins with what left last."""
-        row = self._own_row(caller, dataflow)
+        row, outputs = self._watched(caller, dataflow, sink)
+        sinks = {topics.output(row.tenant, row.id, name): name for name in row.sinks if sink in {None, name}}
+        with outputs.tail(caller.who, sinks) as tail:
+            # Only now that it listens, so that nothing falls between.
+            if last and (root := self._tools.jobs_root) is not None:
+                self._recall(tail, row, sinks, last, root)
+            yield tail
+
+    def _watched(self, caller: Caller, dataflow: str, sink: str | None) -> tuple[DataflowRow, OutputWatcher]:
+        row = self._own_dataflow(caller, dataflow)
         if sink is not None and sink not in row.sinks:
             raise NotFound("output", sink)
         if row.removed is not None:
             raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
         if (outputs := self._tools.outputs) is None or not self._committer.leads:
             raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
-        sinks = {topics.output(row.tenant, row.id, each): each for each in row.sinks if sink in {None, each}}
-        with outputs.tail(caller.who, sinks) as tail:
-            # Only now that it listens, so that nothing falls between.
-            if last and (root := self._tools.jobs_root) is not None:
-                self._recall(tail, row, sinks, last, root)
-            yield tail
+        return row, outputs
 
     def _recall(self, tail: Tail, row: DataflowRow, sinks: Mapping[str, str], last: int, root: Path) -> None:
         """Have a tail begin with what the jobs of its sinks recorded last."""
@@ -272,30 +269,25 @@ class Dataflows(Base):
         self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
     ) -> ExplainAnswer:
         """A preview of a submission; nothing is changed."""
-        owner = tenant_of(caller, tenant)
-        with self._store.read() as session:
-            if session.get(TenantRow, owner) is None:
-                raise NotFound("tenant", owner)
-        match self._made(owner, raw):
-            case None:
-                return self.explained(owner, raw, start)
-            case Resolved(document=document):
-                return self.explained(owner, document, start)
-            case composed:
-                return self.explained(owner, composed.document, start, self._previewed(owner, composed))
+        owner = self._known_tenant(caller, tenant)
+        made = self._made(owner, raw)
+        plan = previewed(PipelineComposer(self._tools), owner, made) if isinstance(made, Composed) else None
+        return self.explained(owner, _kept(raw, made).document, start, plan)
 
     def explained(self, owner: str, document: bytes, start: Start, plan: PlanAnswer | None = None) -> ExplainAnswer:
         """A preview of the submission of a plain document, with the plan that it was made by."""
         preview = self._changes.dataflows.explain(owner, document, start=start)
         explanation, types = preview.explanation, types_in(document)
-        seen = {each.job: found for each in preview.plans if (found := self._seeing.job(each.job)) is not None}
+        seen = {
+            job_plan.job: found for job_plan in preview.plans if (found := self._seeing.job(job_plan.job)) is not None
+        }
         # What others' tasks take is theirs to know.
         own = self._instances_of(owner)
         measured = measured_costs(preview.plans, seen, preview.sources, time.monotonic(), only=own)
         return ExplainAnswer(
             reused=tuple(
-                TaskAnswer(id=each.task, type=types[each.task], instance=0, reused=True, since=each.since)
-                for each in explanation.reuses
+                TaskAnswer(id=task.task, type=types[task.task], instance=0, reused=True, since=task.since)
+                for task in explanation.reuses
             ),
             started=explanation.starts,
             collapsed=explanation.collapses,
@@ -309,7 +301,7 @@ class Dataflows(Base):
         of = table_of(DataflowRow).c
         wanted = select(of.instances).where(of.tenant == tenant, of.removed.is_(None))
         with self._store.read() as session:
-            return {each for instances in session.scalars(wanted) for each in instances}
+            return {instance for instances in session.scalars(wanted) for instance in instances}
 
     def page(  # noqa: PLR0913 - each is a filter
         self,
@@ -350,15 +342,15 @@ class Dataflows(Base):
             if len(rows) <= paging.limit:
                 break
             after = rows[-1].number or 0
-        return paged(found, paging.limit, cursor=lambda each: each[0].number, answer=lambda each: each[1])
+        return paged(found, paging.limit, cursor=lambda pair: pair[0].number, answer=lambda pair: pair[1])
 
     def get(self, caller: Caller, dataflow: str) -> DataflowDetail:
         """One dataflow with its document and tasks."""
-        row = self._own_row(caller, dataflow)
+        row = self._own_dataflow(caller, dataflow)
         with self._committer.looking() as state:
             standing = standing_of(state, row)
         return DataflowDetail(
-            **self._answer(row, standing).model_dump(),
+            **dict(self._answer(row, standing)),
             tasks=task_answers(row, standing, self._seeing),
             document=json.loads(row.document),
             pipeline=None if row.pipeline is None else json.loads(row.pipeline),
@@ -370,25 +362,11 @@ class Dataflows(Base):
     def _made(self, tenant: str, raw: bytes, dataflow: str | None = None) -> Composed | Resolved | None:
         """The plan of a pipeline, or what a dynamic document begins with; None for a plain document."""
         if dynamic_in(raw):
-            resolver = Resolver(self._committer, self._store, self._tools.catalogue)
-            return resolver.resolved(tenant, raw, dataflow or "resolved")
+            return Resolver(self._tools).resolved(tenant, raw, dataflow or "resolved")
         if not pipeline_in(raw):
             return None
-        return self._composer().composed(tenant, raw, present=None if dataflow is None else Present(dataflow=dataflow))
-
-    def _previewed(self, tenant: str, composed: Composed) -> PlanAnswer:
-        fallbacks = fallbacks_of(self._composer(), tenant, composed)
-        return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
-
-    def _composer(self) -> PipelineComposer:
-        return PipelineComposer(self._committer, self._store, self._tools.catalogue)
-
-    def _own_row(self, caller: Caller, dataflow: str) -> DataflowRow:
-        with self._store.read() as session:
-            row = session.scalar(_DATAFLOW, {"dataflow": dataflow})
-        if row is None or caller.tenant not in {None, row.tenant}:
-            raise NotFound("dataflow", dataflow)
-        return row
+        present = None if dataflow is None else Present(dataflow=dataflow)
+        return PipelineComposer(self._tools).composed(tenant, raw, present=present)
 
     def submitted(self, row: DataflowRow, made: Composed | Resolved | None = None) -> SubmitAnswer:
         """The answer to what was submitted."""
@@ -398,7 +376,7 @@ class Dataflows(Base):
             standing = standing_of(state, row)
         tasks = task_answers(row, standing or Standing(), self._seeing)
         return SubmitAnswer(
-            **self._answer(row, standing).model_dump(),
+            **dict(self._answer(row, standing)),
             reused=tuple(task for task in tasks if task.reused),
             started=tuple(task for task in tasks if not task.reused),
             plan=plan_answer(made.planned) if isinstance(made, Composed) else None,
@@ -455,26 +433,23 @@ class Bundles(Base):
         self, caller: Caller, sent: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
     ) -> BundleExplainAnswer:
         """A preview of what submitting the documents together would do; nothing is changed."""
-        owner = tenant_of(caller, tenant)
-        with self._store.read() as session:
-            if session.get(TenantRow, owner) is None:
-                raise NotFound("tenant", owner)
+        owner = self._known_tenant(caller, tenant)
         documents = documents_in(sent)
         made = self._made(owner, documents)
-        plain = [_kept(raw, each).document for raw, each in zip(documents, made, strict=True)]
+        plain = [_kept(raw, one).document for raw, one in zip(documents, made, strict=True)]
         dataflows = Dataflows(self._tools)
         # First, since it refuses what is wrong with all of them.
         started = self._changes.bundles.started(owner, plain, start)
         explained: list[ExplainAnswer] = []
-        for at, (document, each) in enumerate(zip(plain, made, strict=True)):
+        for at, (document, one) in enumerate(zip(plain, made, strict=True)):
             with of_document(at):
-                plan = plan_answer(each.planned) if isinstance(each, Composed) else None
+                plan = plan_answer(one.planned) if isinstance(one, Composed) else None
                 explained.append(dataflows.explained(owner, document, start, plan))
         return BundleExplainAnswer(documents=tuple(explained), started=started)
 
     def _made(self, owner: str, documents: tuple[bytes, ...]) -> tuple[Composed | Resolved | None, ...]:
         """The documents that do not run as they are written; None for those that do."""
-        resolver = Resolver(self._committer, self._store, self._tools.catalogue)
+        resolver = Resolver(self._tools)
         resolved: dict[int, Resolved] = {}
         for at, raw in enumerate(documents):
             with of_document(at):
@@ -483,8 +458,8 @@ class Bundles(Base):
         plain = tuple(resolved[at].document if at in resolved else raw for at, raw in enumerate(documents))
         composed: tuple[Composed | None, ...] = (None,) * len(documents)
         if any(map(pipeline_in, plain)):
-            composed = PipelineComposer(self._committer, self._store, self._tools.catalogue).together(owner, plain)
-        return tuple(resolved.get(at, each) for at, each in enumerate(composed))
+            composed = PipelineComposer(self._tools).together(owner, plain)
+        return tuple(resolved.get(at, one) for at, one in enumerate(composed))
 
 
 def _kept(raw: bytes, made: Composed | Resolved | None) -> BundleDocument:

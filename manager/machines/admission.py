@@ -1,12 +1,12 @@
 """Admission and departure of machines: which count, since when each is lost or alive, and when one can be forgotten.
 
-Admission: which of the processes that report as machines count as such. Only machines with a place on the ring
-do. Where operators admit, a new one gets none before an operator says so. It is known by its key then, so no
-other process passes for it: not even the same machine with an empty disk.
+Of the processes that report as machines only those with a place on the ring count as such. Where operators admit, a new
+one gets none before an operator says so. It is known by its key then, so no other process passes for it: not even the
+same machine with an empty disk.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from manager.machines.carriages import CommittedFleet, HostStanding, MachinesSeen, standings
 from manager.observations.reports import HostSeen, MachineStatus
@@ -17,17 +17,13 @@ Claims = Mapping[str, tuple[MachineStatus, ...]]
 """All that report under each name, the likeliest first."""
 
 
-def _no_key() -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """Who admits machines."""
 
     asks: bool = False
     """Whether operators do; otherwise everybody who reports as a machine is one."""
-    own_key: Callable[[], str] = field(default=_no_key)
+    own_key: Callable[[], str] = lambda: ""
     """The key in the manager's own root. Who has that has everything."""
 
     def admitted(self, claims: Claims, fleet: CommittedFleet) -> dict[str, MachineStatus]:
@@ -36,10 +32,10 @@ class Admission:
             return {name: found[0] for name, found in claims.items() if found}
         own = self.own_key()
         return {
-            name: each
+            name: status
             for name, found in claims.items()
-            for each in reversed(found)
-            if _is_known(name, each, fleet) or (own and each.key == own)
+            for status in reversed(found)
+            if _is_known(name, status, fleet) or (own and status.key == own)
         }
 
     def waiting(self, claims: Claims, fleet: CommittedFleet) -> dict[str, MachineStatus]:
@@ -48,10 +44,10 @@ class Admission:
             return {}
         admitted = self.admitted(claims, fleet)
         return {
-            name: each
+            name: status
             for name, found in claims.items()
-            for each in reversed(found)
-            if each.seen.alive and (name not in admitted or admitted[name].key != each.key)
+            for status in reversed(found)
+            if status.seen.alive and (name not in admitted or admitted[name].key != status.key)
         }
 
     def keys(
@@ -62,11 +58,11 @@ class Admission:
         known = {name: key for name, key in fleet.keys.items() if name in named}
         if not self.asks:
             return known
-        return {name: each.key for name, each in admitted.items() if each.key and name in named} | known
+        return {name: status.key for name, status in admitted.items() if status.key and name in named} | known
 
     def placeable(self, hosts: Iterable[HostSeen], carried: Iterable[str]) -> tuple[HostSeen, ...]:
         """The hosts that jobs may be placed on: where operators admit machines, those of admitted ones."""
-        return tuple(each for each in hosts if not self.asks or each.host in set(carried))
+        return tuple(host for host in hosts if not self.asks or host.host in set(carried))
 
 
 def why_it_waits(name: str, fleet: CommittedFleet) -> str:
@@ -113,10 +109,7 @@ class MachineWatch:
         lost |= dict.fromkeys(unheard, self._silent_until)
         self._lost_since = {name: self._lost_since.get(name, since) for name, since in sorted(lost.items())}
         return MachinesSeen(
-            now=now,
-            machines=machines | unheard,
-            lost_since=dict(self._lost_since),
-            alive_since=dict(self._alive_since),
+            now=now, machines=machines | unheard, lost_since=dict(self._lost_since), alive_since=dict(self._alive_since)
         )
 
 
@@ -140,10 +133,10 @@ def departure(
             "and forget it then"
         )
     ending, own = set[str](), machines.get(name, MachineSeen(name=name, alive=False)).own_hosts
-    for each in standings(committed, machines, replicas=0):
-        host, carrier = each.carriage.host, each.carriage.machine
+    for standing in standings(committed, machines, replicas=0):
+        host, carrier = standing.carriage.host, standing.carriage.machine
         if jobs.get(host):
-            if refusal := _refusal(name, each, machines, jobs[host]):
+            if refusal := _refusal(name, standing, machines, jobs[host]):
                 return Departure(refusal=refusal)
         elif carrier == name or (host in own and not _alive(carrier, machines)):
             ending.add(host)

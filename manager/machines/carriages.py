@@ -2,11 +2,10 @@
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol
 
 from pydantic import TypeAdapter
 from sqlalchemy import delete, select
@@ -24,6 +23,21 @@ from ring.fleet import SETTLED_AFTER, STORE, Carriage, CarriageTurn, Fleet, Mach
 from ring.tokens import Ring
 
 _CARRIAGE = TypeAdapter(Carriage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinesSeen:
+    """The machines as they are seen at one moment; made by `MachineWatch`."""
+
+    now: float
+    machines: Mapping[str, MachineSeen] = field(default_factory=dict)
+    lost_since: Mapping[str, float] = field(default_factory=dict)
+    """The moment since which each machine that is not alive counts as lost; it may be to come."""
+    alive_since: Mapping[str, float] = field(default_factory=dict)
+    loads: Mapping[str, float] = field(default_factory=dict)
+    """The cores that each host takes."""
+    uneven_since: float | None = None
+    """Since when loads are uneven, by the last decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +65,23 @@ class CommittedFleet:
     @property
     def named(self) -> frozenset[str]:
         """All machines that carriages name."""
-        return frozenset().union(*({each.machine, each.heir, *each.peers} for each in self.carriages.values())) - {""}
+        return frozenset().union(
+            *({carriage.machine, carriage.heir, *carriage.peers} for carriage in self.carriages.values())
+        ) - {""}
+
+    def with_seen(self, seen: MachinesSeen, *, replicas: int, settled_after: float = SETTLED_AFTER) -> Fleet:
+        """All that a decision considers beside the carriages."""
+        return Fleet(
+            machines=seen.machines,
+            ring=Ring(self.tokens),
+            replicas=replicas,
+            draining=self.draining,
+            now=seen.now,
+            lost_since=seen.lost_since,
+            alive_since=seen.alive_since,
+            settled_after=settled_after,
+            loads=seen.loads,
+        )
 
 
 class CommittedCarriages:
@@ -107,11 +137,11 @@ class CommittedCarriages:
                 carriages={**base.carriages, **carriages},
                 tokens=dict(tokens),
                 keys=dict(base.keys if keys is None else keys),
-                ended={host: each for host, each in base.ended.items() if host not in carriages},
+                ended={host: carriage for host, carriage in base.ended.items() if host not in carriages},
             )
             with self._changing(after) as session:
-                for each in carriages.values():
-                    session.merge(_row(each))
+                for carriage in carriages.values():
+                    session.merge(_row(carriage))
                 for name in {*base.tokens, *tokens}:
                     _machine(session, name).token = tokens.get(name)
                     _machine(session, name).key = after.keys.get(name, "")
@@ -133,7 +163,7 @@ class CommittedCarriages:
                 return
             is_new = machine not in base.tokens
             tokens = joined(machine, Ring(base.tokens), base.carriages, loads).tokens if is_new else base.tokens
-            known = {name: each for name, each in base.keys.items() if name != machine}
+            known = {name: key for name, key in base.keys.items() if name != machine}
             after = replace(base, tokens=tokens, keys=known | ({machine: key} if key else {}))
             with self._changing(after) as session:
                 for name, token in tokens.items():
@@ -199,7 +229,7 @@ class CommittedCarriages:
             tokens = Ring(base.tokens).left(machine).tokens
             after = replace(
                 base,
-                carriages={host: each for host, each in base.carriages.items() if host not in ended},
+                carriages={host: carriage for host, carriage in base.carriages.items() if host not in ended},
                 tokens=tokens,
                 keys={name: key for name, key in base.keys.items() if name != machine},
                 draining=base.draining - {machine},
@@ -207,8 +237,8 @@ class CommittedCarriages:
                 ended={**base.ended, **ended},
             )
             with self._changing(after) as session:
-                for each in ended.values():
-                    session.merge(_row(each))
+                for carriage in ended.values():
+                    session.merge(_row(carriage))
                 for name, token in tokens.items():
                     _machine(session, name).token = token
                 session.execute(delete(MachineRow).where(col(MachineRow.name) == machine))
@@ -249,8 +279,8 @@ def _read(session: Session) -> CommittedFleet:
     machines = session.scalars(select(MachineRow)).all()
     carriages = {row.host: _carriage(row) for row in session.scalars(select(CarriageRow))}
     return CommittedFleet(
-        carriages={host: each for host, each in carriages.items() if each.machine},
-        ended={host: each for host, each in carriages.items() if not each.machine},
+        carriages={host: carriage for host, carriage in carriages.items() if carriage.machine},
+        ended={host: carriage for host, carriage in carriages.items() if not carriage.machine},
         tokens={row.name: row.token for row in machines if row.token is not None},
         keys={row.name: row.key for row in machines if row.key},
         draining=frozenset(row.name for row in machines if row.draining),
@@ -280,21 +310,6 @@ def _row(carriage: Carriage) -> CarriageRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachinesSeen:
-    """The machines as they are seen at one moment; made by `MachineWatch`."""
-
-    now: float
-    machines: Mapping[str, MachineSeen] = field(default_factory=dict)
-    lost_since: Mapping[str, float] = field(default_factory=dict)
-    """The moment since which each machine that is not alive counts as lost; it may be to come."""
-    alive_since: Mapping[str, float] = field(default_factory=dict)
-    loads: Mapping[str, float] = field(default_factory=dict)
-    """The cores that each host takes."""
-    uneven_since: float | None = None
-    """Since when loads are uneven, by the last decision."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetDecision:
     """What is to be committed next."""
 
@@ -307,28 +322,15 @@ class FleetDecision:
     """For the next decision."""
 
 
-class DecideCarriages(Protocol):
-    """Decides who carries which host; `decide_with`, or a test."""
-
-    def __call__(self, fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
-        """Decide on what is committed and seen. A pure function."""
+DecideCarriages = Callable[[CommittedFleet, MachinesSeen], FleetDecision]
+"""Decides who carries which host, by what is committed and seen. A pure function."""
 
 
 def decide_with(replicas: int, settled_after: float = SETTLED_AFTER) -> DecideCarriages:
     """The decision of `ring`, with as many copies of each host."""
 
     def decided(fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
-        before = Fleet(
-            machines=seen.machines,
-            ring=Ring(fleet.tokens),
-            replicas=replicas,
-            draining=fleet.draining,
-            now=seen.now,
-            lost_since=seen.lost_since,
-            alive_since=seen.alive_since,
-            settled_after=settled_after,
-            loads=seen.loads,
-        )
+        before = fleet.with_seen(seen, replicas=replicas, settled_after=settled_after)
         turned = next_ring(fleet.carriages, before, seen.uneven_since)
         turns = decide(fleet.carriages, replace(before, ring=turned.ring))
         return FleetDecision(
@@ -370,15 +372,7 @@ def standings(
     committed: CommittedFleet, machines: Mapping[str, MachineSeen], *, replicas: int
 ) -> tuple[HostStanding, ...]:
     """The standing of each host, ordered by name."""
-    fleet = Fleet(
-        machines=machines,
-        ring=Ring(committed.tokens),
-        replicas=replicas,
-        draining=committed.draining,
-        now=0.0,
-        lost_since={},
-        alive_since={},
-    )
+    fleet = committed.with_seen(MachinesSeen(now=0.0, machines=machines), replicas=replicas)
     return tuple(_standing(carriage, fleet) for _, carriage in sorted(committed.carriages.items()))
 
 

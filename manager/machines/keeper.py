@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from bridge import topics
 from manager.answers.overview import OperationKind
+from manager.background import Background
 from manager.machines.admission import Admission, Claims, MachineWatch, why_it_waits
 from manager.machines.carriages import CommittedCarriages, CommittedFleet, DecideCarriages
 from manager.observations.figures import host_loads
@@ -20,27 +21,16 @@ from manager.observations.listener import Listener
 from manager.observations.reports import MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import DatabaseAway, StateNotReady
-from ring.fleet import Carriage
+from ring.fleet import Carriage, MachineSeen
 
 
 def written_carrier(carriage: Carriage, machines: Mapping[str, MachineStatus]) -> bytes:
     """The message on a committed carriage, with the addresses and secrets of the peers as they were last reported."""
-    content = {
-        "host": carriage.host,
-        "machine": carriage.machine,
-        "term": carriage.term,
-        "version": carriage.version,
-        "root": carriage.root,
-        "heir": carriage.heir,
-        "peers": [_peer(name, machines.get(name)) for name in carriage.peers],
-        "kept_by": sorted(carriage.kept_by),
-    }
-    return json.dumps(content).encode()
-
-
-def _peer(name: str, status: MachineStatus | None) -> dict[str, str]:
-    at, secret = ("", "") if status is None else (status.seen.at, status.secret)
-    return {"machine": name, "at": at, "secret": secret}
+    content = {name: getattr(carriage, name) for name in ("host", "machine", "term", "version", "root", "heir")}
+    unknown = MachineStatus(seen=MachineSeen(name="", alive=False))
+    peers = ((name, machines.get(name, unknown)) for name in carriage.peers)
+    content["peers"] = [{"machine": name, "at": peer.seen.at, "secret": peer.secret} for name, peer in peers]
+    return json.dumps(content | {"kept_by": sorted(carriage.kept_by)}).encode()
 
 
 def read_standing(message: bytes) -> tuple[int, int]:
@@ -90,8 +80,7 @@ class CarriageKeeper:
         self._sent: dict[str, tuple[int, bytes, float]] = {}
         """What was last sent on each topic: over which connection, and when."""
         self._woken = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="keeps carriages", daemon=True)
+        self._thread = Background(self._run, "keeps carriages", wake=self._woken.set)
 
     def start(self) -> None:
         """Start the thread."""
@@ -100,10 +89,7 @@ class CarriageKeeper:
 
     def stop(self) -> None:
         """Stop the thread; idempotent."""
-        self._stopping.set()
-        self._woken.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._thread.stop()
 
     def look(self) -> bool:
         """Decide, commit and publish what is due; true if more may be due at once."""
@@ -157,7 +143,7 @@ class CarriageKeeper:
             if host in sight.hosts and not sight.hosts[host].alive:
                 self._send(topics.host(host, "status"), b"", sight)
         for name in sorted(sight.machines.keys() - fleet.known):
-            if not any(each.seen.alive for each in sight.machines[name]):
+            if not any(status.seen.alive for status in sight.machines[name]):
                 self._send(topics.machine(name, "status"), b"", sight)
 
     def _note_waiting(self, fleet: CommittedFleet, claims: Claims) -> None:
@@ -178,7 +164,7 @@ class CarriageKeeper:
             self._listener.publish(topic, message, retain=True)
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._thread.stopping.is_set():
             self._woken.wait(_LOOK_EVERY)
             self._woken.clear()
             try:
@@ -186,7 +172,7 @@ class CarriageKeeper:
                     self._woken.set()
             except (DatabaseAway, StateNotReady) as error:
                 log.debug("carriages stay as they are until the next look: %s", error)
-                self._stopping.wait(_FAILURE_PAUSE)
+                self._thread.stopping.wait(_FAILURE_PAUSE)
             except Exception:  # no error may end the only thread that keeps carriages
                 log.exception("carriages stay as they are until the next look")
-                self._stopping.wait(_FAILURE_PAUSE)
+                self._thread.stopping.wait(_FAILURE_PAUSE)

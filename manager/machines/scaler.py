@@ -1,13 +1,5 @@
 """The scaler: has machines added and removed by the leading manager, and sees to those that were.
 
-The hook: a command of the operator's that starts and stops machines elsewhere. It is called as `COMMAND add NAME
-WHY` and `COMMAND remove NAME WHY`. A manager calls it once for each, and again after a failure. Another manager
-calls it again for what is there, so it has to be idempotent.
-
-Processes on this computer, as machines that share the manager's root: `braid host NAME`, each with its record.
-They outlive a manager that is killed, and the next one finds them by their records. One that ends in order stops
-them.
-
 What is decided is committed first, with its reason. Then each look does what is still to be done for the added
 machines: start those that should run, stop those that are empty, forget those that are gone. So whatever is
 interrupted goes on at the next look, or with the next manager.
@@ -22,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, Protocol
@@ -44,9 +36,8 @@ from manager.observations.sight import Sight
 from manager.problem import Conflict, StateNotReady
 from manager.settings import Autoscale
 from manager.use_case import Tools
-from ring.fleet import SETTLED_AFTER, Fleet
+from ring.fleet import SETTLED_AFTER
 from ring.scale import FleetUse, HostScale, ScaleAct, ScaleState, scaled
-from ring.tokens import Ring
 
 
 class SupplyFailed(RuntimeError):
@@ -72,7 +63,11 @@ _TAIL = 500
 
 
 class ScaleHook:
-    """Calls the command."""
+    """A command of the operator's that starts and stops machines elsewhere.
+
+    It is called as `COMMAND add NAME WHY` and `COMMAND remove NAME WHY`. A manager calls it once for each, and again
+    after a failure. Another manager calls it again for what is there, so it has to be idempotent.
+    """
 
     def __init__(self, command: str, *, patience: float = HOOK_PATIENCE) -> None:
         self._command = command
@@ -144,7 +139,11 @@ _RECORD = TypeAdapter(ProcessRecord)
 
 
 class HostProcesses:
-    """Runs machines as processes on this computer."""
+    """Runs machines as processes on this computer that share the manager's root: `braid host NAME`, with a record each.
+
+    They outlive a manager that is killed, and the next one finds them by their records. One that ends in order stops
+    them.
+    """
 
     def __init__(
         self, root: Path, broker: Callable[[], Address], *, master: str | None = None, tags: Iterable[str] = ()
@@ -270,7 +269,7 @@ class Scaler:
 
     def _use(self, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], sight: Sight, now: float) -> FleetUse:
         seen = self._watch.take(machines, sight.connection, fleet.named, now)
-        jobs = [each.seen for each in sight.jobs.values() if each.seen is not None]
+        jobs = [job_sight.seen for job_sight in sight.jobs.values() if job_sight.seen is not None]
         with self._tools.committer.looking() as state:
             paces = {str(job): plan.pace for job, plan in state.plans.items()}
         behind = [
@@ -281,16 +280,10 @@ class Scaler:
         ]
         return FleetUse(
             carriages=fleet.carriages,
-            fleet=Fleet(
-                machines=seen.machines,
-                ring=Ring(fleet.tokens),
+            fleet=fleet.with_seen(
+                replace(seen, loads=host_loads(jobs, now)),
                 replicas=self._tools.replicas,
-                draining=fleet.draining,
-                now=now,
-                lost_since=seen.lost_since,
-                alive_since=seen.alive_since,
                 settled_after=self._settled_after,
-                loads=host_loads(jobs, now),
             ),
             added=fleet.added,
             most=self._most,
@@ -338,7 +331,4 @@ class Scaler:
             log.debug("machine %s is not forgotten yet: %s", name, error)
 
 
-_PREVIEWED = {
-    ScaleAct.ADD: OperationKind.WOULD_ADD_MACHINE,
-    ScaleAct.REMOVE: OperationKind.WOULD_REMOVE_MACHINE,
-}
+_PREVIEWED = {ScaleAct.ADD: OperationKind.WOULD_ADD_MACHINE, ScaleAct.REMOVE: OperationKind.WOULD_REMOVE_MACHINE}

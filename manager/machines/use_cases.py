@@ -2,12 +2,18 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime
 
 from sqlalchemy import select
+from sqlmodel import Session
 
 from manager.answers.base import Page
 from manager.answers.jobs import CarriedHostAnswer, ImageAnswer, ImageForm, MachineAnswer
-from manager.kernel.state import image_of
+from manager.answers.overview import OperationKind
+from manager.kernel.draft import Draft, write_down
+from manager.kernel.state import CommittedState, image_of
+from manager.kernel.transitions import TransitionScope
 from manager.machines.admission import departure, why_it_waits
 from manager.machines.carriages import CommittedFleet, HostStanding, standings
 from manager.observations.figures import host_loads
@@ -15,7 +21,7 @@ from manager.observations.reports import HostSeen, MachineStatus
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.store.database import Store
 from manager.store.tables import ImageRow
-from manager.use_case import Base, Caller, Paging, operators_only, paged
+from manager.use_case import Base, Caller, Paging, by_name, operators_only
 from merge import Image
 from ring.fleet import MachineSeen
 from ring.tokens import RING_SIZE, Ring
@@ -27,33 +33,46 @@ class Images(Base):
     def page(self, caller: Caller, paging: Paging) -> Page[ImageAnswer]:
         """The images, by name."""
         operators_only(caller)
-        images = registered_images(self._store)
-        names = sorted(name for name in images if name > (paging.after or ""))
-        seen = self._seeing.hosts()
-        return paged(
-            names[: paging.limit + 1],
-            paging.limit,
-            cursor=lambda name: name,
-            answer=lambda name: _image_answer(images[name], seen),
-        )
+        images, seen = registered_images(self._store), self._seeing.hosts()
+        return by_name(images, paging, lambda name: _image_answer(images[name], seen))
 
     def put(self, caller: Caller, name: str, form: ImageForm) -> ImageAnswer:
         """Register an image, or change it; what is placed from then on goes by it."""
         operators_only(caller)
-        row = ImageRow(
-            name=name,
-            tags=sorted(form.tags),
-            cores=form.cores,
-            start=form.start,
-            price=form.price,
-            most=form.most,
-        )
-        return _image_answer(self._changes.images.put(row, who=caller.who), self._seeing.hosts())
+        row = ImageRow(name=name, **form.model_dump() | {"tags": sorted(form.tags)})
+        begun = time.monotonic()
+
+        def write(session: Session, draft: Draft, _decided: None) -> Image:
+            made = image_of(session.merge(row))
+            draft.moved, draft.state.images = True, draft.state.images.insert(name, made)
+            write_down(session, draft, OperationKind.PUT_IMAGE, who=caller.who, subject=name, begun=begun)
+            return made
+
+        made = self._committer.commit(lambda _state, _now: None, write, scope=_nothing)
+        return _image_answer(made, self._seeing.hosts())
 
     def remove(self, caller: Caller, name: str) -> ImageAnswer:
         """Remove an image, as it was; its hosts run on, and offer nothing but tags of their own."""
         operators_only(caller)
-        return _image_answer(self._changes.images.remove(name, who=caller.who), self._seeing.hosts())
+        begun = time.monotonic()
+
+        def decide(state: CommittedState, _now: datetime) -> Image:
+            if name not in state.images:
+                raise NotFound("image", name)
+            return state.images[name]
+
+        def write(session: Session, draft: Draft, image: Image) -> Image:
+            session.delete(session.get_one(ImageRow, name))
+            draft.moved, draft.state.images = True, draft.state.images.remove(name)
+            write_down(session, draft, OperationKind.REMOVE_IMAGE, who=caller.who, subject=name, begun=begun)
+            return image
+
+        return _image_answer(self._committer.commit(decide, write, scope=_nothing), self._seeing.hosts())
+
+
+def _nothing(_state: CommittedState, _decided: object) -> TransitionScope:
+    """What runs stays where it is: a change counts for whatever is placed from then on."""
+    return TransitionScope()
 
 
 def registered_images(store: Store) -> dict[str, Image]:
@@ -63,15 +82,8 @@ def registered_images(store: Store) -> dict[str, Image]:
 
 
 def _image_answer(image: Image, seen: Iterable[HostSeen]) -> ImageAnswer:
-    return ImageAnswer(
-        name=image.name,
-        tags=tuple(sorted(image.tags)),
-        cores=image.cores,
-        start=image.start,
-        price=image.price,
-        most=image.most,
-        hosts=tuple(sorted(host.host for host in seen if host.alive and host.image == image.name)),
-    )
+    hosts = tuple(sorted(host.host for host in seen if host.alive and host.image == image.name))
+    return ImageAnswer(**asdict(image) | {"tags": tuple(sorted(image.tags)), "hosts": hosts})
 
 
 class Machines(Base):
@@ -80,8 +92,8 @@ class Machines(Base):
     def page(self, caller: Caller, paging: Paging) -> Page[MachineAnswer]:
         """The machines, by name."""
         operators_only(caller)
-        found = [each for each in self._all() if each.name > (paging.after or "")]
-        return paged(found[: paging.limit + 1], paging.limit, cursor=lambda each: each.name, answer=lambda each: each)
+        machines = {machine.name: machine for machine in self._all()}
+        return by_name(machines, paging, machines.__getitem__)
 
     def admit(self, caller: Caller, machine: str, key: str | None = None) -> MachineAnswer:
         """Admit a machine that waits, if it has this key; idempotent."""
@@ -103,6 +115,12 @@ class Machines(Base):
         """Let a machine take hosts again; idempotent."""
         return self._drain(caller, machine, draining=False)
 
+    def _drain(self, caller: Caller, machine: str, *, draining: bool) -> MachineAnswer:
+        operators_only(caller)
+        self._found(machine)
+        self._tools.carriages.drain(machine, draining=draining, who=caller.who)
+        return self._found(machine)
+
     def forget(self, caller: Caller, machine: str) -> MachineAnswer:
         """Forget a machine that is gone for good, with the hosts that nobody needs; the machine as it was."""
         operators_only(caller)
@@ -115,7 +133,7 @@ class Machines(Base):
             raise StateNotReady("not all machines have been heard yet that may be alive; ask again in a moment", 5.0)
         fleet = self._tools.carriages.fleet()
         seen = {
-            name: each.seen for name, each in self._tools.admission.admitted(self._seeing.machines(), fleet).items()
+            name: status.seen for name, status in self._tools.admission.admitted(self._seeing.machines(), fleet).items()
         }
         # As long as this is looked at, no job begins on any host.
         with self._committer.looking() as state:
@@ -129,14 +147,8 @@ class Machines(Base):
         self._committer.notify()
         return found
 
-    def _drain(self, caller: Caller, machine: str, *, draining: bool) -> MachineAnswer:
-        operators_only(caller)
-        self._found(machine)
-        self._tools.carriages.drain(machine, draining=draining, who=caller.who)
-        return self._found(machine)
-
     def _found(self, machine: str) -> MachineAnswer:
-        found = next((each for each in self._all() if each.name == machine), None)
+        found = next((answer for answer in self._all() if answer.name == machine), None)
         if found is None:
             raise NotFound("machine", machine)
         return found
@@ -145,7 +157,7 @@ class Machines(Base):
         committed = self._tools.carriages.fleet()
         claims, admission = self._seeing.machines(), self._tools.admission
         admitted, waiting = admission.admitted(claims, committed), admission.waiting(claims, committed)
-        machines = {name: each.seen for name, each in admitted.items()}
+        machines = {name: status.seen for name, status in admitted.items()}
         safe = standings(committed, machines, replicas=self._tools.replicas)
         names, loads = waiting.keys() | machines.keys() | committed.known, self._loads()
         return [_machine_answer(name, committed, admitted, waiting, safe, loads) for name in sorted(names)]
@@ -164,13 +176,17 @@ def _machine_answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there
     safe: tuple[HostStanding, ...],
     loads: Mapping[str, float],
 ) -> MachineAnswer:
-    ring, machines = Ring(committed.tokens), {each: status.seen for each, status in admitted.items()}
-    here = [each.carriage.host for each in safe if each.carriage.machine == name]
+    ring, machines = Ring(committed.tokens), {other: status.seen for other, status in admitted.items()}
+    here = [standing.carriage.host for standing in safe if standing.carriage.machine == name]
     waits = waiting.get(name)
     nothing = MachineStatus(seen=MachineSeen(name=name, alive=False))
     status = admitted.get(name) or (waits if name not in committed.known else None) or nothing
     known, seen = status is not nothing, status.seen
-    same = [each.name for each in machines.values() if each.name != name and seen.root and each.root == seen.root]
+    same = [
+        machine.name
+        for machine in machines.values()
+        if machine.name != name and seen.root and machine.root == seen.root
+    ]
     return MachineAnswer(
         name=name,
         alive=seen.alive,
@@ -187,23 +203,13 @@ def _machine_answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there
         load=sum(found) if (found := [loads[host] for host in here if host in loads]) else None,
         tags=tuple(sorted(seen.tags)),
         image=seen.image,
-        hosts=tuple(_carried(each, ring, loads) for each in safe if each.carriage.host in here),
-        keeps=tuple(each.carriage.host for each in safe if name in each.carriage.kept_by),
+        hosts=tuple(_carried(standing, ring, loads) for standing in safe if standing.carriage.host in here),
+        keeps=tuple(standing.carriage.host for standing in safe if name in standing.carriage.kept_by),
     )
 
 
 def _carried(standing: HostStanding, ring: Ring, loads: Mapping[str, float]) -> CarriedHostAnswer:
     carriage = standing.carriage
-    return CarriedHostAnswer(
-        name=carriage.host,
-        home=ring.owner(carriage.point),
-        load=loads.get(carriage.host),
-        heir=carriage.heir,
-        peers=carriage.peers,
-        kept_by=tuple(sorted(carriage.kept_by)),
-        standby=standing.standby,
-        behind_bytes=standing.behind_bytes,
-        troubles=dict(standing.troubles),
-        under_replicated=standing.under_replicated,
-        stays=standing.stays,
-    )
+    others = {"name": carriage.host, "home": ring.owner(carriage.point), "load": loads.get(carriage.host)}
+    known = asdict(carriage) | asdict(standing) | others | {"kept_by": sorted(carriage.kept_by)}
+    return CarriedHostAnswer.model_validate(known)

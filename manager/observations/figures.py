@@ -1,8 +1,7 @@
 """Figures: rates, lags, loads and costs of jobs, tasks and hosts, computed from what hosts report.
 
-Rates, lags and latencies of jobs and tasks, computed from the counters that their hosts report. Counters start
-again with each start of a job, so only those of one start are compared. Samples of the last minute are kept, and
-the figures are means over that minute.
+Counters start again with each start of a job, so only those of one start are compared. Samples of the last minute are
+kept, and the figures are means over that minute.
 """
 
 from collections import Counter
@@ -37,17 +36,9 @@ class JobFigures:
     latency_seconds_p99: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFigures:
-    """The latency of an output; made by `output_figures`. None means not known."""
-
-    latency_seconds_p50: float | None = None
-    latency_seconds_p99: float | None = None
-
-
 def remembered(before: Sequence[Measured], newest: Measured) -> tuple[Measured, ...]:
     """Add the newest sample and drop those before the window, or of an earlier start."""
-    kept = [each for each in before if each.run == newest.run and each.at <= newest.at]
+    kept = [sample for sample in before if sample.run == newest.run and sample.at <= newest.at]
     if not kept and newest.age is not None and newest.age <= _WINDOW:
         # At its start the job had done nothing.
         kept = [Measured(at=newest.at - newest.age, run=newest.run)]
@@ -72,7 +63,7 @@ def stretch(measured: Sequence[Measured], now: float) -> Stretch | None:
     if not measured:
         return None
     last, since = measured[-1], now - _WINDOW
-    base = next((each for each in reversed(measured) if each.at <= since), measured[0])
+    base = next((sample for sample in reversed(measured) if sample.at <= since), measured[0])
     seconds = max(last.at, now - SPACING) - base.at
     return Stretch(base, last, seconds) if seconds > 0 else None
 
@@ -103,12 +94,11 @@ def figures_of(measured: Sequence[Measured], now: float) -> JobFigures:
     )
 
 
-def output_figures(measured: Sequence[Measured], dataflow: str, sink: str, now: float) -> OutputFigures:
-    """The latency of a dataflow's output, computed from the samples of the job that delivers it."""
+def output_latency(measured: Sequence[Measured], dataflow: str, sink: str, now: float) -> Mapping[str, float]:
+    """The percentiles of a dataflow's output, from the samples of the job that delivers it; empty if not known."""
     if not measured or measured[-1].at <= now - _WINDOW:
-        return OutputFigures()
-    latencies = measured[-1].outputs.get(dataflow, {}).get(sink, {})
-    return OutputFigures(latency_seconds_p50=latencies.get("p50"), latency_seconds_p99=latencies.get("p99"))
+        return {}
+    return measured[-1].outputs.get(dataflow, {}).get(sink, {})
 
 
 def stream_rate(measured: Sequence[Measured], stream: str, now: float) -> float | None:
@@ -148,8 +138,8 @@ def shard_figures(measured: Sequence[Measured], shards: int, now: float) -> Shar
     over = stretch(measured, now)
     if shards == 1 or over is None or not over.last.shards:
         return ShardFigures()
-    taken = (over.last.shards.get(each, 0) - over.base.shards.get(each, 0) for each in range(shards))
-    cores = tuple(round(each / over.seconds / 1e9, 3) for each in taken)
+    taken = (over.last.shards.get(shard, 0) - over.base.shards.get(shard, 0) for shard in range(shards))
+    cores = tuple(round(nanoseconds / over.seconds / 1e9, 3) for nanoseconds in taken)
     events = group_events(measured, now)
     most = max(events, default=0)
     if most * shards <= sum(events):
@@ -162,18 +152,18 @@ def group_events(measured: Sequence[Measured], now: float) -> tuple[int, ...]:
     over = stretch(measured, now)
     if over is None or not over.last.groups:
         return ()
-    return tuple(over.last.groups.get(each, 0) - over.base.groups.get(each, 0) for each in range(GROUPS))
+    return tuple(over.last.groups.get(group, 0) - over.base.groups.get(group, 0) for group in range(GROUPS))
 
 
 def host_loads(jobs: Iterable[JobSeen], now: float) -> dict[str, float]:
     """The load of each host whose jobs have reported; of a job that does not report any more nothing counts."""
     found: dict[str, float] = {}
-    for each in sorted(jobs, key=lambda each: each.job):
-        if (tasks := per_second(each.measured, _task_seconds, now)) is not None:
+    for job in sorted(jobs, key=lambda job: job.job):
+        if (tasks := per_second(job.measured, _task_seconds, now)) is not None:
             # Before its first batch, a job's batch number is not known.
-            numbered = [measured for measured in each.measured if measured.batch >= 0]
+            numbered = [measured for measured in job.measured if measured.batch >= 0]
             batches = per_second(numbered, lambda base, last: last.batch - base.batch, now) or 0.0
-            found[each.host] = found.get(each.host, 0.0) + max(0.0, tasks) + max(0.0, batches) * BATCH_SECONDS
+            found[job.host] = found.get(job.host, 0.0) + max(0.0, tasks) + max(0.0, batches) * BATCH_SECONDS
     return found
 
 
@@ -215,7 +205,7 @@ def measured_costs(
             if (rate := stream_rate(measured, ingress.stream, now)) is not None:
                 # A job that has just started may measure less than an older reader of the same stream.
                 rates[ingress.stream] = max(rate, rates.get(ingress.stream, 0.0))
-    known = {name: rates.get(each.stream, _declared(each.supply)) for name, each in sources.items()}
+    known = {name: rates.get(supplied.stream, _declared(supplied.supply)) for name, supplied in sources.items()}
     return MeasuredCosts(
         busy=busy,
         by_type={name: spent[name] / 1e9 / events for name, events in taken.items()},

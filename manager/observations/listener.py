@@ -9,47 +9,19 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
-from typing import Protocol
 
 from bridge import Message, topics
+from bridge.transport.mqtt_client import MqttClient
 from engine.plan_messages import read_answer
+from manager.background import Background
 from manager.observations.figures import remembered
 from manager.observations.messages import read_host_status, read_metrics, read_refusal, read_status, read_wiring
 from manager.observations.reports import HostSeen, JobSeen, MachineStatus
 from manager.observations.sight import MACHINE_SILENT_AFTER, JobSight, MachineSights, Sight, SpoolEnd, away_if_silent
-
-
-class ListenerLine(Protocol):
-    """The broker's client, as a listener uses it."""
-
-    def stop(self) -> None:
-        """Disconnect."""
-
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Acknowledge these messages to the broker."""
-
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send a message."""
-
-
-class ListenerConnector(Protocol):
-    """Makes and starts a client without waiting for a broker."""
-
-    def __call__(
-        self,
-        client_id: str,
-        *,
-        topics: Iterable[str],
-        on_message: Callable[[Message], None],
-        on_connection: Callable[[], None],
-        on_disconnection: Callable[[], None],
-    ) -> ListenerLine:
-        """Return a client that subscribes to these topics."""
-
 
 _ECHO_AFTER = 0.5
 """Seconds after which an echo that did not return is sent again."""
@@ -65,16 +37,16 @@ log = logging.getLogger("braid.listener")
 class Listener:
     """Listens to hosts from `start` to `stop`. Implements `Observations`; any thread may read."""
 
-    def __init__(self, connect: ListenerConnector, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, connect: Callable[..., MqttClient], *, clock: Callable[[], float] = time.monotonic) -> None:
         self.malformed = 0
         """Messages that could not be read."""
         self._connect = connect
         self._clock = clock
-        self._name = f"braid-manager-{uuid.uuid4().hex[:12]}"
-        self._echo = topics.manager(self._name)
-        self._line: ListenerLine | None = None
+        self.name = f"braid-manager-{uuid.uuid4().hex[:12]}"
+        """No other listener has it."""
+        self._echo = topics.manager(self.name)
+        self._line: MqttClient | None = None
         self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._stopping = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
         # Guards the fields below. Their values are replaced, never changed.
         self._guard = threading.Lock()
@@ -89,34 +61,35 @@ class Listener:
         self._ends: dict[tuple[str, str], SpoolEnd] = {}
         self._planned = set[str]()
         """The jobs whose plans arrived over this connection."""
-        self._thread: threading.Thread | None = None
+        self._takers: dict[tuple[str, str], Callable[[str, bytes], None]] = {
+            ("jobs", "plan"): self._take_plan,
+            ("jobs", "status"): self._take_status,
+            ("jobs", "refused"): self._take_refusal,
+            ("jobs", "metrics"): self._take_metrics,
+            ("hosts", "status"): self._take_host,
+            ("hosts", "refused"): self._take_refused_cut,
+            ("hosts", "carrier"): self._take_carrier,
+            ("hosts", "ends"): self._take_ends,
+            ("machines", "status"): self._take_machine,
+        }
+        """By what a message is about, and what it says: what takes it, with the name in its topic."""
+        self._thread = Background(self._run, "listens to hosts", wake=lambda: self._queue.put(lambda: None))
 
     def start(self) -> None:
         """Listen from now on, or from when the broker can be reached. It can be started again after a stop."""
-        self._stopping.clear()
         self._line = self._connect(
-            self._name,
-            topics=[
-                *(topics.job("+", what) for what in ("plan", "status", "refused", "metrics")),
-                *(topics.host("+", what) for what in ("status", "refused", "carrier", "ends")),
-                topics.machine("+", "status"),
-                self._echo,
-            ],
+            self.name,
+            topics=[*(f"{topics.ROOT}/{kind}/+/{what}" for kind, what in self._takers), self._echo],
             on_message=lambda message: self._queue.put(lambda: self._take(message)),
             on_connection=lambda: self._queue.put(self._connected),
             on_disconnection=lambda: self._queue.put(self._disconnected),
         )
         # The thread publishes over the line, so it starts after it.
-        self._thread = threading.Thread(target=self._run, name="listens to hosts", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop listening; idempotent."""
-        self._stopping.set()
-        self._queue.put(lambda: None)
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._thread.stop()
         if self._line is not None:
             self._line.stop()
             self._line = None
@@ -131,11 +104,6 @@ class Listener:
         """Send a message over the listener's connection; from any thread."""
         if self._line is not None:
             self._line.publish(topic, payload, retain=retain)
-
-    @property
-    def name(self) -> str:
-        """The name of this listener, which no other has."""
-        return self._name
 
     def sight(self) -> Sight:
         """Return everything known now."""
@@ -176,7 +144,7 @@ class Listener:
         return away_if_silent(host, heard_at=heard_at, connected_at=self._connected_at, now=self._clock())
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._thread.stopping.is_set():
             try:
                 act = self._queue.get(timeout=_ECHO_AFTER)
             except Empty:
@@ -221,32 +189,16 @@ class Listener:
         if message.topic == self._echo:
             self._caught_up(message.payload)
             return
-        match message.topic.removeprefix(f"{topics.ROOT}/").split("/"):
-            case ["jobs", job, "plan"]:
-                self._take_plan(job, message.payload)
-            case ["jobs", job, "status"]:
-                self._take_status(job, message.payload)
-            case ["jobs", job, "refused"]:
-                self._take_refusal(job, message.payload)
-            case ["jobs", job, "metrics"]:
-                self._take_metrics(job, message.payload)
-            case ["hosts", host, what]:
-                self._read_of_host(host, what, message.payload)
-            case ["machines", machine, "status"]:
-                self._take_machine(machine, message.payload)
+        kind, name, what = message.topic.removeprefix(f"{topics.ROOT}/").split("/")
+        self._takers[kind, what](name, message.payload)
 
-    def _read_of_host(self, host: str, what: str, payload: bytes) -> None:
-        match what:
-            case "status":
-                self._take_host(host, payload)
-            case "refused":
-                log.warning("host %s refused a cut: %s", host, read_refusal(payload))
-            case "carrier":
-                with self._guard:
-                    self._machines.take_carrier(host, payload)
-                self._notify()
-            case "ends":
-                self._take_ends(host, payload)
+    def _take_refused_cut(self, host: str, payload: bytes) -> None:
+        log.warning("host %s refused a cut: %s", host, read_refusal(payload))
+
+    def _take_carrier(self, host: str, payload: bytes) -> None:
+        with self._guard:
+            self._machines.take_carrier(host, payload)
+        self._notify()
 
     def _caught_up(self, payload: bytes) -> None:
         if self._complete or payload != str(self._connection).encode():
@@ -308,22 +260,17 @@ class Listener:
             self._keep(job, replace(known, seen=replace(known.seen, measured=measured, seen=datetime.now(UTC))))
 
     def _take_host(self, host: str, payload: bytes) -> None:
-        if not payload:
-            with self._guard:
-                self._hosts.pop(host, None)
-        else:
-            seen = read_host_status(host, payload, datetime.now(UTC))
-            with self._guard:
-                before = self._hosts.get(host)
-                self._hosts[host] = seen.after(before)
-                self._heard_at[host] = self._clock()
-            if before is not None and _news_of_host(before) == _news_of_host(seen):
-                return
-        self._notify()
+        seen = read_host_status(host, payload, datetime.now(UTC)) if payload else None
+        with self._guard:
+            before = self._hosts.pop(host, None)
+            if seen is not None:
+                self._hosts[host], self._heard_at[host] = seen.after(before), self._clock()
+        if seen is None or before is None or _news_of_host(before) != _news_of_host(seen):
+            self._notify()
 
     def _take_ends(self, host: str, payload: bytes) -> None:
         answer = read_answer(payload)
-        if answer.asker != self._name:
+        if answer.asker != self.name:
             return
         kept = {of: known for of, known in self._ends.items() if known.question > answer.number - _ANSWERS_KEPT}
         for stream, end in answer.ends.items():

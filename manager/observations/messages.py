@@ -1,15 +1,14 @@
 """Messages of hosts, parsed into records: statuses, refusals, metrics and plans."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from engine.host.spools import Received
 from engine.plan import Bridged, Plan, Port
-from manager.observations.reports import HostSeen, JobSeen, Measured
+from manager.observations.reports import HostSeen, JobReport, JobSeen, Measured, read_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,43 +53,12 @@ class _Cut:
     batch: int = -1
 
 
-@dataclass(slots=True, kw_only=True)
-class _Status:
-    host: str
-    state: str
-    trouble: str = ""
-    back_off: float | None = None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Status(JobReport):
     run: int | None = None
-    version: int = 0
-    term: int = 0
-    in_effect: int = 0
-    batch: int = -1
-    published: int = 0
-    positions: Mapping[str, int] = field(default_factory=dict)
-    handed_on: int | None = None
     cuts: tuple[_Cut, ...] = ()
-    given_up: frozenset[str] = frozenset()
     unconfirmed: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[int, _Failed] = field(default_factory=dict)
-
-
-@dataclass(slots=True, kw_only=True)
-class _HostStatus:
-    alive: bool
-    jobs: tuple[str, ...] = ()
-    spools: Mapping[str, str] = field(default_factory=dict)
-    spool_bytes: int | None = None
-    sources: Mapping[str, Received] = field(default_factory=dict)
-    dropped: int = 0
-    passed_over: Mapping[str, int] = field(default_factory=dict)
-    cpu: Mapping[str, float] = field(default_factory=dict)
-    cores: float | None = None
-    tags: frozenset[str] = frozenset()
-    image: str = ""
-    types: frozenset[str] | None = None
-    release: str = ""
-    root: str = ""
-    machine: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,34 +83,24 @@ class _Plan:
 
 
 _STATUS = TypeAdapter(_Status)
-_HOST_STATUS = TypeAdapter(_HostStatus)
+_HOST = TypeAdapter(HostSeen)
 _REFUSAL = TypeAdapter(_Refusal)
 _METRICS = TypeAdapter(Measured)
 _PLAN = TypeAdapter(_Plan)
+_REPORTED = tuple(each.name for each in fields(JobReport))
 
 
 def read_status(job: str, payload: bytes, now: datetime) -> StatusMessage:
     """Parse the status of a job; raises ValueError."""
     status = _STATUS.validate_json(payload)
     seen = JobSeen(
+        **{name: getattr(status, name) for name in _REPORTED},
         job=job,
-        host=status.host,
-        state=status.state,
-        trouble=status.trouble,
-        back_off=status.back_off,
-        version=status.version,
-        term=status.term,
-        in_effect=status.in_effect,
-        batch=status.batch,
         failed={instance: failed.reason for instance, failed in status.failed.items()},
         stops={instance: failed.retry for instance, failed in status.failed.items() if failed.greedy},
         cuts=_passed(status.cuts),
         cut_positions=_positions(status.cuts),
-        cut_batches={cut.name: max(each.batch for each in status.cuts if each.name == cut.name) for cut in status.cuts},
-        published=status.published,
-        positions=status.positions,
-        handed_on=status.handed_on,
-        given_up=status.given_up,
+        cut_batches={cut.name: max(part.batch for part in status.cuts if part.name == cut.name) for cut in status.cuts},
         seen=now,
     )
     return StatusMessage(seen=seen, unconfirmed=frozenset(map(_port, status.unconfirmed)), run=status.run)
@@ -165,26 +123,7 @@ def _positions(cuts: Iterable[_Cut]) -> dict[str, dict[str, int]]:
 
 def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
     """Parse the status of a host; raises ValueError."""
-    status = _HOST_STATUS.validate_json(payload)
-    return HostSeen(
-        host=host,
-        alive=status.alive,
-        jobs=status.jobs,
-        spools=status.spools,
-        spool_bytes=status.spool_bytes,
-        sources=status.sources,
-        dropped=status.dropped,
-        passed_over=status.passed_over,
-        cpu=status.cpu,
-        cores=status.cores,
-        tags=status.tags,
-        image=status.image,
-        types=status.types,
-        release=status.release,
-        root=status.root,
-        machine=status.machine,
-        seen=now,
-    )
+    return _HOST.validate_python({**read_object(payload), "host": host, "seen": now})
 
 
 def read_refusal(payload: bytes) -> str:
@@ -204,8 +143,8 @@ def read_wiring(payload: bytes) -> PlanWiring:
         term=plan.term,
         version=plan.version,
         host=plan.host,
-        reads=frozenset(Port(each.instance, each.port) for each in plan.ingress if each.supply.get("kind") == "bridge"),
-        forwards=frozenset(Port(each.instance, each.port) for each in plan.forwards),
+        reads=frozenset(Port(read.instance, read.port) for read in plan.ingress if read.supply.get("kind") == "bridge"),
+        forwards=frozenset(Port(forward.instance, forward.port) for forward in plan.forwards),
     )
 
 
@@ -215,8 +154,8 @@ def wiring(plan: Plan) -> PlanWiring:
         term=plan.term,
         version=plan.version,
         host=plan.host,
-        reads=frozenset(each.origin for each in plan.ingress if isinstance(each.supply, Bridged)),
-        forwards=frozenset(each.origin for each in plan.forwards),
+        reads=frozenset(ingress.origin for ingress in plan.ingress if isinstance(ingress.supply, Bridged)),
+        forwards=frozenset(forward.origin for forward in plan.forwards),
     )
 
 

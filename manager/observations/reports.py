@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter
 
 from bridge.spools.spool import SpoolState
 from engine.host.spools import Received
 from engine.machines.reports import signed_content
-from ring.fleet import HostReport, MachineSeen
+from ring.fleet import MachineSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,51 +27,17 @@ class MachineStatus:
     """The token with which carriers that send it copies authenticate."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Status:
-    alive: bool
-    boot: str = ""
-    key: str = ""
-    zone: str = ""
-    tags: frozenset[str] = frozenset()
-    image: str = ""
-    types: frozenset[str] | None = None
-    root: str = ""
-    at: str = ""
-    full: str = ""
-    secret: str = ""
-    cores: float = 1.0
-    own: tuple[str, ...] = ()
-    hosts: Mapping[str, HostReport] = field(default_factory=dict)
-    restores: str = ""
-    accepts_loss: bool = False
-
-
-_STATUS = TypeAdapter(_Status)
+_MACHINE = TypeAdapter(MachineStatus)
+read_object = TypeAdapter(dict[str, Any]).validate_json
+"""Parses an object of JSON; raises ValueError."""
 
 
 def read_machine_status(machine: str, payload: bytes) -> MachineStatus:
     """Parse the status of a machine; raises ValueError, also if another one has signed it."""
-    status = _STATUS.validate_json(payload)
-    if status.key:
-        status = _STATUS.validate_python(signed_content(payload))
-    seen = MachineSeen(
-        name=machine,
-        alive=status.alive,
-        zone=status.zone,
-        tags=status.tags,
-        image=status.image,
-        types=status.types,
-        root=status.root,
-        at=status.at,
-        full=status.full,
-        cores=status.cores,
-        own=status.own,
-        hosts=status.hosts,
-        restores=status.restores,
-        accepts_loss=status.accepts_loss,
-    )
-    return MachineStatus(seen=seen, boot=status.boot, key=status.key, secret=status.secret)
+    content: Mapping[str, Any] = read_object(payload)
+    if content.get("key"):
+        content = signed_content(payload)
+    return _MACHINE.validate_python({**content, "seen": {**content, "name": machine}})
 
 
 _SPOOL_STATES = frozenset(SpoolState)
@@ -126,10 +92,9 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobSeen:
-    """The latest report of a job; made from its status."""
+class JobReport:
+    """The part of a job's status that stays as its host says it."""
 
-    job: str
     host: str
     state: str
     trouble: str = ""
@@ -141,6 +106,21 @@ class JobSeen:
     in_effect: int = 0
     """The version of the plan that its last batch ran."""
     batch: int = -1
+    published: int = 0
+    """The first batch whose outputs may not all be sent."""
+    positions: Mapping[str, int] = field(default_factory=dict)
+    """How far it has read its streams, with that batch."""
+    handed_on: int | None = None
+    """The first batch of which jobs that read on may lack something in their spools; None if that is not reported."""
+    given_up: frozenset[str] = frozenset()
+    """The cuts that it gave up waiting for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSeen(JobReport):
+    """The latest report of a job; made from its status."""
+
+    job: str
     failed: Mapping[int, str] = field(default_factory=dict)
     """The reason for each failed instance."""
     stops: Mapping[int, float] = field(default_factory=dict)
@@ -151,14 +131,6 @@ class JobSeen:
     """The positions of each cut in the streams of these instances."""
     cut_batches: Mapping[str, int] = field(default_factory=dict)
     """The batch after which each cut lies."""
-    published: int = 0
-    """The first batch whose outputs may not all be sent."""
-    positions: Mapping[str, int] = field(default_factory=dict)
-    """How far it has read its streams, with that batch."""
-    handed_on: int | None = None
-    """The first batch of which jobs that read on may lack something in their spools; None if that is not reported."""
-    given_up: frozenset[str] = frozenset()
-    """The cuts that it gave up waiting for."""
     refused: str = ""
     """The reason why its newest plan was refused, if it was."""
     restarts: int = 0

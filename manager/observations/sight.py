@@ -1,16 +1,13 @@
 """The manager's view of hosts, jobs and machines at one moment, and when one that is silent counts as away.
 
-What was heard of machines, and who carries which host by what the broker retains. A machine announces its end by
-a last will at the broker, but a broker that was killed delivers none. So a machine that was not heard for a
-while counts as lost, too. Several processes may report under one name, each with a key of its own: one that came
-back with an empty disk, or one that has no right to the name.
-
-Silent hosts: a host that has not been heard for a while is taken to be away. A host announces its end by a last
-will at the broker, but a broker that was killed delivers none.
+A host or machine announces its end by a last will at the broker, but a broker that was killed delivers none. So one
+that was not heard for a while counts as away, too. Several processes may report under one machine's name, each with a
+key of its own: one that came back with an empty disk, or one that has no right to the name.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from engine.job.lifecycle import JobState
@@ -102,13 +99,13 @@ class JobSight:
         """The wiring of the plan that the job has logged, if it is known; None for a stopped job."""
         if self.seen is None or self.seen.state == JobState.STOPPED:
             return None
-        return next((each for each in self.wirings if each.key == (self.seen.term, self.seen.version)), None)
+        return next((wiring for wiring in self.wirings if wiring.key == (self.seen.term, self.seen.version)), None)
 
     @property
     def may_send(self) -> frozenset[Port]:
         """The streams between jobs that it sends, or may soon send under a plan that is on its way."""
         since = self.seen.in_effect if self.seen else 0
-        coming = (each.forwards for each in self.wirings if each.version >= since)
+        coming = (wiring.forwards for wiring in self.wirings if wiring.version >= since)
         return self.unconfirmed.union(*coming)
 
     @property
@@ -147,17 +144,10 @@ def news_of(seen: JobSeen | None) -> object:
     """The part of a job's status whose change is news. Batches and counters change all the time, so they are not."""
     if seen is None:
         return None
-    scalars = (
-        seen.host,
-        seen.state,
-        seen.trouble,
-        seen.back_off,
-        seen.term,
-        seen.version,
-        seen.in_effect,
-        seen.refused,
-    )
-    return *scalars, tuple(sorted(seen.failed.items())), tuple(sorted(seen.cuts.items()))
+    return _NEWS(seen), tuple(sorted(seen.failed.items())), tuple(sorted(seen.cuts.items()))
+
+
+_NEWS = attrgetter("host", "state", "trouble", "back_off", "term", "version", "in_effect", "refused")
 
 
 HOST_SILENT_AFTER = 30.0

@@ -1,8 +1,7 @@
 """Dead letters: shown to those whose tasks could not take them, fed to these again, and discarded.
 
-Feeds of dead letters: which can go to their tasks again, with the next plans of which jobs. A plan brings what
-is fed, so it is as durable as the plan and is taken as often: once. It must stay small enough to be sent and
-kept with each plan until it is taken, so a job has only so much of it on its way at a time.
+The next plan of a job brings what is fed, so it is as durable as the plan and is taken as often: once. It must stay
+small enough to be sent and kept with each plan until it is taken, so a job has only so much of it on its way at a time.
 
 Whose they are was written down when they came, so that those of a dataflow that was removed or replaced since
 are still its owner's, and nobody sees what came before or after the time of its dataflow.
@@ -14,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import func, select
 from sqlmodel import Session, col
 
 from engine.plan import Feed
@@ -24,8 +23,8 @@ from manager.answers.overview import OperationKind
 from manager.kernel.state import CommittedState
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Trouble
 from manager.store.dead_letters import discard, groups_of, letters_of, replayed
-from manager.store.tables import DataflowRow, DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow, OperationRow
-from manager.use_case import Base, Caller, Paging, moment, number_in, paged
+from manager.store.tables import DataflowRow, DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow
+from manager.use_case import Base, Caller, Paging, moment, note, number_in, paged
 from merge import Instance, JobId
 
 MOST_BYTES = 1_000_000
@@ -69,25 +68,18 @@ class DeadLetterReplay:
         for row in rows:
             job = self.state.jobs.homes[Instance(row.instance)].job
             events = json.dumps(row.events, separators=(",", ":"), ensure_ascii=False)
-            known = self._bytes.setdefault(job, _waiting(self.state, job))
-            if job in self.full or (known and known + len(events.encode()) > MOST_BYTES):
+            if job not in self._bytes:
+                self._bytes[job] = sum(len(feed.events.encode()) for feed in self.state.plans[job].feeds)
+            if job in self.full or (self._bytes[job] and self._bytes[job] + len(events.encode()) > MOST_BYTES):
                 # Whatever comes later waits too, so that the order stays.
                 self.full.add(job)
-                self.leave(_full())
+                why = "its job still takes what was replayed before; ask again in a moment for the rest"
+                self.leave(StateNotReady(why, retry_after=AGAIN))
                 continue
             self._bytes[job] += len(events.encode())
             feed = Feed(id=row.id or 0, instance=row.instance, port=row.port, events=events)
             self.feeds.setdefault(job, []).append(feed)
             self.letters.append(row)
-
-
-def feedable(
-    state: CommittedState, tenant: str | None, letters: Sequence[Kept]
-) -> tuple[list[int], Mapping[int, Trouble]]:
-    """The letters that can be fed for a tenant, or for an operator; and the reasons why the others cannot."""
-    why = {instance: _why_not(state, tenant, instance) for instance in {letter.instance for letter in letters}}
-    fit = [letter.id for letter in letters if why[letter.instance] is None]
-    return fit, {letter.id: found for letter in letters if (found := why[letter.instance]) is not None}
 
 
 def _why_not(state: CommittedState, tenant: str | None, instance: int) -> Trouble | None:
@@ -108,16 +100,6 @@ def _why_not(state: CommittedState, tenant: str | None, instance: int) -> Troubl
             "an operator to replay it"
         )
     return None
-
-
-def _waiting(state: CommittedState, job: JobId) -> int:
-    return sum(len(each.events.encode()) for each in state.plans[job].feeds)
-
-
-def _full() -> Trouble:
-    return StateNotReady(
-        "its job still takes what was replayed before; ask again in a moment for the rest", retry_after=AGAIN
-    )
 
 
 _AT_ONCE = 20
@@ -143,13 +125,8 @@ class DeadLetters(Base):
             paging.limit,
             cursor=lambda row: row.id,
             answer=lambda row: DeadLetterAnswer(
-                id=row.id or 0,
-                at=moment(row.at),
-                instance=row.instance,
-                port=row.port,
+                **row.model_dump(include={"id", "at", "instance", "port", "reason", "events"}),
                 dataflows=of.get(row.id or 0, ()),
-                reason=row.reason,
-                events=tuple(row.events),
                 dropped=dropped.get(row.instance, 0),
                 # It shows lines of the source, so not even operators see that of a tenant.
                 traceback=row.traceback if row.owner == (caller.tenant or "") else None,
@@ -207,7 +184,9 @@ class DeadLetters(Base):
         made: list[DeadLetterReplay] = []
 
         def choose(session: Session, state: CommittedState) -> Mapping[JobId, Sequence[Feed]]:
-            found = _letters(session, letters_of(caller.tenant, dataflow, letter, alike=alike))
+            wanted = letters_of(caller.tenant, dataflow, letter, alike=alike)
+            columns = wanted.with_only_columns(col(DeadLetterRow.id), col(DeadLetterRow.instance))
+            found = [Kept(*row) for row in session.execute(columns.order_by(col(DeadLetterRow.id)))]
             if not found and letter is not None:
                 raise NotFound("dead letter", letter)
             replay = _chosen(session, state, caller, found)
@@ -237,7 +216,7 @@ class DeadLetters(Base):
             count = discard(session, caller.tenant, letter=number, alike=alike) if number is not None else 0
             if not count:
                 raise NotFound("dead letter", letter)
-            _note(session, caller, letter, begun)
+            note(session, OperationKind.DISCARD, caller, letter, begun)
         return Discarded(dead_letters=count)
 
     def discard_all(self, caller: Caller, dataflow: str) -> Discarded:
@@ -248,7 +227,7 @@ class DeadLetters(Base):
                 raise NotFound("dataflow", dataflow)
             count = discard(session, caller.tenant, dataflow=dataflow)
             if count:
-                _note(session, caller, dataflow, begun)
+                note(session, OperationKind.DISCARD, caller, dataflow, begun)
         return Discarded(dead_letters=count)
 
 
@@ -256,19 +235,15 @@ class _NothingToDo(Exception):
     """There is nothing to replay."""
 
 
-def _letters(session: Session, wanted: Select[DeadLetterRow]) -> list[Kept]:
-    """The letters that are asked for, the oldest first."""
-    columns = wanted.with_only_columns(col(DeadLetterRow.id), col(DeadLetterRow.instance))
-    return [Kept(*row) for row in session.execute(columns.order_by(col(DeadLetterRow.id)))]
-
-
 def _chosen(session: Session, state: CommittedState, caller: Caller, letters: Sequence[Kept]) -> DeadLetterReplay:
     """The replay of some letters; events are read only while there is room."""
-    fit, unfit = feedable(state, caller.tenant, letters)
-    replay = DeadLetterReplay(state=state)
-    for each in letters:
-        if each.id in unfit:
-            replay.leave(unfit[each.id])
+    why = {instance: _why_not(state, caller.tenant, instance) for instance in {letter.instance for letter in letters}}
+    replay, fit = DeadLetterReplay(state=state), list[int]()
+    for letter in letters:
+        if (trouble := why[letter.instance]) is None:
+            fit.append(letter.id)
+        else:
+            replay.leave(trouble)
     for begin in range(0, len(fit), _AT_ONCE):
         ids = fit[begin : begin + _AT_ONCE]
         wanted = select(DeadLetterRow).where(col(DeadLetterRow.id).in_(ids)).order_by(col(DeadLetterRow.id))
@@ -295,10 +270,3 @@ def _dataflows(session: Session, caller: Caller, letters: list[int]) -> dict[int
 def _dropped(session: Session, instances: set[int]) -> dict[int, int]:
     wanted = select(DeadLetterDropRow).where(col(DeadLetterDropRow.instance).in_(instances))
     return {row.instance: row.count for row in session.scalars(wanted)}
-
-
-def _note(session: Session, caller: Caller, subject: str, begun: float) -> None:
-    seconds = time.monotonic() - begun
-    session.add(
-        OperationRow(at=time.time(), kind=OperationKind.DISCARD, who=caller.who, subject=subject, seconds=seconds)
-    )

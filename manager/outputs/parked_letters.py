@@ -8,16 +8,18 @@ import json
 import logging
 import math
 import secrets
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, Field
 
 from bridge import Message, topics
 from bridge.raw_events import DEEPEST_PARKED, deeper_than
+from bridge.transport.mqtt_client import MqttClient
+from manager.background import Background
 from manager.kernel.committer import Committer
-from manager.observations.listener import ListenerLine
 from manager.planner import public_id
 from manager.problem import DatabaseAway, StateNotReady
 from manager.store.database import Store
@@ -31,28 +33,15 @@ _MOST_BYTES = 8_000_000
 """Bytes of messages after which a transaction takes no more, because other commits wait for it."""
 _RETRY_AFTER = 2.0
 """Seconds after which a failed commit is tried again."""
-_LARGEST = 2**63
+Serving = Callable[[Collection[int]], Mapping[int, Readers]]
+"""Finds the tenants and their dataflows, for each instance that serves any."""
 log = logging.getLogger("braid.parking")
-
-
-class LastingConnector(Protocol):
-    """Makes and starts a client whose session the broker keeps while the client is away."""
-
-    def __call__(self, client_id: str, *, topics: Iterable[str], on_message: Callable[[Message], None]) -> ListenerLine:
-        """Return a client that subscribes to these topics."""
-
-
-class ReaderLookup(Protocol):
-    """Finds the tenants that instances serve."""
-
-    def __call__(self, instances: Collection[int]) -> Mapping[int, Readers]:
-        """Return the tenants and their dataflows, for each instance that serves any."""
 
 
 class DeadLetterParking:
     """Stores dead letters from `start` to `stop`; only the leading manager runs it."""
 
-    def __init__(self, store: Store, connect: LastingConnector, serving: ReaderLookup) -> None:
+    def __init__(self, store: Store, connect: Callable[..., MqttClient], serving: Serving) -> None:
         self.kept = 0
         """Messages that were committed, including repeated ones."""
         self.malformed = 0
@@ -63,22 +52,16 @@ class DeadLetterParking:
         self._connect = connect
         self._serving = serving
         self._queue: SimpleQueue[Message | None] = SimpleQueue()
-        self._stopping = threading.Event()
-        self._line: ListenerLine | None = None
-        self._thread: threading.Thread | None = None
+        self._line: MqttClient | None = None
+        self._thread = Background(self._run, "keeps dead letters", wake=lambda: self._queue.put(None))
 
     def start(self) -> None:
         """Store the letters that arrive from now on, and those that the broker has kept since the last stop."""
-        self._thread = threading.Thread(target=self._run, name="keeps dead letters", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop storing; idempotent. Uncommitted letters are delivered again to the next manager that leads."""
-        self._stopping.set()
-        self._queue.put(None)
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._thread.stop()
         if self._line is not None:
             self._line.stop()
             self._line = None
@@ -90,9 +73,9 @@ class DeadLetterParking:
                 self._line = self._connect(name, topics=[f"{topics.ROOT}/dead/+"], on_message=self._queue.put)
             except Exception:  # no error here may end the manager
                 log.exception("dead letters are not kept; it is tried again")
-            if self._stopping.wait(0.0 if self._line else _RETRY_AFTER):
+            if self._thread.stopping.wait(0.0 if self._line else _RETRY_AFTER):
                 return
-        while not self._stopping.is_set():
+        while not self._thread.stopping.is_set():
             messages = self._next()
             letters = [letter for message in messages if (letter := self._read(message)) is not None]
             if not self._committed(letters):
@@ -138,26 +121,36 @@ class DeadLetterParking:
                 if dropped:
                     log.warning("%d older dead letters were dropped for newer ones", dropped)
                 return True
-            if self._stopping.wait(_RETRY_AFTER):
+            if self._thread.stopping.wait(_RETRY_AFTER):
                 return False
         return True
 
 
-class CommittedReaderLookup:
-    """A `ReaderLookup` in the committed state."""
+def served_by(committer: Committer, instances: Collection[int]) -> Mapping[int, Readers]:
+    """The tenants that instances serve in the committed state, with their dataflows."""
+    found: dict[int, dict[str, list[str]]] = {}
+    with committer.looking() as state:
+        for instance in instances:
+            for name in state.running.users.get(Instance(instance), ()):
+                tenants = found.setdefault(instance, {})
+                tenants.setdefault(state.running.dataflows[name].tenant, []).append(public_id(name))
+    return found
 
-    def __init__(self, committer: Committer) -> None:
-        self._committer = committer
 
-    def __call__(self, instances: Collection[int]) -> Mapping[int, Readers]:
-        """Return the tenants and their dataflows, for each instance that serves any."""
-        found: dict[int, dict[str, list[str]]] = {}
-        with self._committer.looking() as state:
-            for instance in instances:
-                for name in state.running.users.get(Instance(instance), ()):
-                    tenants = found.setdefault(instance, {})
-                    tenants.setdefault(state.running.dataflows[name].tenant, []).append(public_id(name))
-        return found
+_Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+# Error messages can quote null characters, which not all databases store.
+_Text = Annotated[str, AfterValidator(lambda text: text.replace("\x00", "\ufffd"))]
+
+
+class _Content(BaseModel):
+    instance: _Count
+    port: _Text
+    batch: _Count
+    first: _Count = 0
+    reason: _Text
+    events: list[Any]
+    owner: _Text = ""
+    traceback: _Text = ""
 
 
 def read_letter(message: Message) -> Letter:
@@ -167,28 +160,12 @@ def read_letter(message: Message) -> Letter:
     >>> read_letter(Message("braid/1/dead/7", text, 0)).events
     [{'t': 'warm'}]
     """
-    content = json.loads(message.payload, parse_constant=_finite, parse_float=_finite)
-    if not isinstance(content, dict):
-        raise ValueError("it is no object")  # noqa: TRY004 - the message is wrong, not an argument's type
-    instance, batch = _number(content, "instance"), _number(content, "batch")
-    if message.topic != topics.dead(instance):
-        raise ValueError(f"it is of instance {instance}, and came on another's topic")
-    events = content.get("events")
-    if not isinstance(events, list):
-        raise ValueError("its events are no list")  # noqa: TRY004 - as above
-    if any(deeper_than(event, DEEPEST_PARKED) for event in events):
+    content = _Content.model_validate(_sound(json.loads(message.payload, parse_constant=_finite, parse_float=_finite)))
+    if message.topic != topics.dead(content.instance):
+        raise ValueError(f"it is of instance {content.instance}, and came on another's topic")
+    if any(deeper_than(event, DEEPEST_PARKED) for event in content.events):
         raise ValueError(f"its events are nested deeper than {DEEPEST_PARKED} levels")
-    return Letter(
-        instance=instance,
-        port=_text(content, "port"),
-        batch=batch,
-        # Hosts may leave it out.
-        first=_number({"first": 0, **content}, "first"),
-        reason=_text(content, "reason"),
-        events=_sound(events),
-        owner=_text({"owner": "", **content}, "owner"),
-        traceback=_text({"traceback": "", **content}, "traceback"),
-    )
+    return Letter(**dict(content))
 
 
 def service_name(store: Store) -> str:
@@ -199,21 +176,6 @@ def service_name(store: Store) -> str:
         return row.service
 
 
-def _number(content: Mapping[str, Any], name: str) -> int:
-    value = content.get(name)
-    if type(value) is not int or not 0 <= value < _LARGEST:
-        raise ValueError(f"its {name} is no number of any")
-    return value
-
-
-def _text(content: Mapping[str, Any], name: str) -> str:
-    value = content.get(name)
-    if not isinstance(value, str):
-        raise ValueError(f"its {name} is no text")  # noqa: TRY004 - as above
-    # Error messages can quote characters that databases do not store.
-    return value.replace("\x00", "\ufffd").encode(errors="replace").decode()
-
-
 def _finite(written: str) -> float:
     number = float(written)
     if not math.isfinite(number):
@@ -221,11 +183,10 @@ def _finite(written: str) -> float:
     return number
 
 
-def _sound(events: list[Any]) -> list[Any]:
-    """Return the events without lone surrogates, which cannot be encoded in an answer."""
+def _sound(content: Any) -> Any:
+    """Return what was read without lone surrogates, which neither databases nor answers can hold."""
     try:
-        json.dumps(events, ensure_ascii=False).encode()
+        json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        sound: list[Any] = json.loads(json.dumps(events, ensure_ascii=False).encode(errors="replace"))
-        return sound
-    return events
+        return json.loads(json.dumps(content, ensure_ascii=False).encode(errors="replace"))
+    return content

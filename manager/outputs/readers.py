@@ -1,14 +1,14 @@
 """Readers of outputs: samples for a look, all events for a tail, and the watcher that connects them to the broker.
 
-A look at an output: samples of what leaves it, a few times a second, for one reader. Of all messages between two
+A look at an output is samples of what leaves it, a few times a second, for one reader. Of all messages between two
 samples only the newest is parsed. The numbers of its events show how many others there were, so a busy output
 costs little more than an idle one.
 
-A tail: all events that leave outputs of one dataflow, for a reader that may be too slow for them. The queue is
+A tail is all events that leave outputs of one dataflow, for a reader that may be too slow for them. The queue is
 bounded; when it is full, the oldest messages are dropped. Events are numbered, so the reader learns how many it
 missed, and an event that is sent again, or was read from records before, is not shown twice.
 
-The output watcher: connects readers to the topics of outputs, and limits how many there are. Each reader has a
+The output watcher connects readers to the topics of outputs, and limits how many there are. Each reader has a
 client of its own, whose session ends with the connection.
 """
 
@@ -18,12 +18,13 @@ import threading
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from bridge import Message, NotConnected
+from bridge.transport.mqtt_client import MqttClient
 from engine.delivery.publisher import RUNS
 from manager.answers.dataflows import OutputEvent, SampleAnswer
 from manager.problem import QuotaExceeded, StateNotReady
@@ -34,12 +35,8 @@ class OutputReader:
 
     def __init__(self) -> None:
         self._notify: Callable[[], object] = lambda: None
-        self._over = False
-
-    @property
-    def over(self) -> bool:
+        self.over = False
         """Whether the reader has ended, so that nothing more comes."""
-        return self._over
 
     def on_news(self, notify: Callable[[], object]) -> None:
         """Call back whenever there is something to take. Any thread may call back, so the callback must not block."""
@@ -48,7 +45,7 @@ class OutputReader:
 
     def end(self) -> None:
         """End the reader."""
-        self._over = True
+        self.over = True
         self._notify()
 
 
@@ -115,8 +112,6 @@ class _Place(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """A message of an output."""
-
     epoch: int
     first: int
     events: list[Any]
@@ -153,7 +148,7 @@ class Tail(OutputReader):
     def prepend(self, topic: str, messages: Iterable[bytes], last: int) -> None:
         """Put the last events of earlier messages before those that have arrived meanwhile."""
         sink = self._sinks[topic]
-        recalled = deque((each for payload in messages for each in self.read(sink, payload)), maxlen=last)
+        recalled = deque((event for payload in messages for event in self.read(sink, payload)), maxlen=last)
         with self._guard:
             self._recalled += recalled
 
@@ -172,17 +167,9 @@ class Tail(OutputReader):
 
     def read(self, sink: str, payload: bytes) -> Iterator[OutputEvent]:
         """Yield the events of a message that were not read before, and the number missed before them."""
-        if (message := _read(sink, payload)) is not None:
-            yield from self._new(sink, *message)
-
-    def _lose(self, topic: str, payload: bytes) -> None:
-        self._bytes -= len(payload)
-        sink = self._sinks[topic]
-        # Once a message was read, the gap shows in the numbers of the next.
-        if sink not in self._places and sink not in self._lost and (message := _read(sink, payload)) is not None:
-            self._lost[sink] = _Place(message.epoch, message.first)
-
-    def _new(self, sink: str, epoch: int, first: int, events: list[Any]) -> Iterator[OutputEvent]:
+        if (message := _read(sink, payload)) is None:
+            return
+        epoch, first, events = message
         known = self._places.get(sink)
         if known is None and (lost := self._lost.get(sink)) is not None and lost.next < first:
             known = lost
@@ -195,6 +182,13 @@ class Tail(OutputReader):
             if number >= following:
                 yield OutputEvent(sink=sink, epoch=epoch, number=number, event=event)
         self._places[sink] = _Place(epoch, max(following, first + len(events)))
+
+    def _lose(self, topic: str, payload: bytes) -> None:
+        self._bytes -= len(payload)
+        sink = self._sinks[topic]
+        # Once a message was read, the gap shows in the numbers of the next.
+        if sink not in self._places and sink not in self._lost and (message := _read(sink, payload)) is not None:
+            self._lost[sink] = _Place(message.epoch, message.first)
 
 
 def _read(sink: str, payload: bytes) -> _Message | None:
@@ -216,31 +210,11 @@ _RETRY_AFTER = 10.0
 """Seconds after which a refused caller should try again."""
 
 
-class WatcherLine(Protocol):
-    """The broker's client, as a reader uses it."""
-
-    def stop(self) -> None:
-        """Disconnect."""
-
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Acknowledge these messages to the broker."""
-
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Subscribe to topics; returns once the broker has confirmed it, or raises `NotConnected`."""
-
-
-class WatcherConnector(Protocol):
-    """Makes and starts a client without waiting for a broker."""
-
-    def __call__(self, client_id: str, *, on_message: Callable[[Message], None]) -> WatcherLine:
-        """Return a client without topics."""
-
-
 class OutputWatcher:
     """Lets callers read outputs from `start` to `stop`; only the leading manager runs it. Thread-safe."""
 
     def __init__(
-        self, connect: WatcherConnector, *, most: int = MOST_LOOKS, most_of_one: int = MOST_LOOKS_OF_ONE
+        self, connect: Callable[..., MqttClient], *, most: int = MOST_LOOKS, most_of_one: int = MOST_LOOKS_OF_ONE
     ) -> None:
         self._connect = connect
         self._most = most
@@ -274,29 +248,18 @@ class OutputWatcher:
     def look(self, who: str, topic: str) -> Iterator[OutputLook]:
         """Open a look at a topic; refused if there are too many readers."""
         look = OutputLook(topic)
-        with (
-            self._admitted(look, who),
-            closing(self._connected([topic], lambda _topic, payload: look.receive(payload))),
-        ):
+        with self._admitted(look, who), self._connected([topic], lambda _topic, payload: look.receive(payload)):
             yield look
 
     @contextmanager
     def tail(self, who: str, sinks: Mapping[str, str]) -> Iterator[Tail]:
         """Open a tail of topics, given the sink of each; refused if there are too many readers."""
         tail = Tail(sinks)
-        with self._admitted(tail, who), closing(self._connected(sinks, tail.receive)):
+        with self._admitted(tail, who), self._connected(sinks, tail.receive):
             yield tail
 
     @contextmanager
     def _admitted(self, reader: OutputReader, who: str) -> Iterator[None]:
-        self._admit(reader, who)
-        try:
-            yield
-        finally:
-            with self._guard:
-                del self._readers[reader]
-
-    def _admit(self, reader: OutputReader, who: str) -> None:
         with self._guard:
             if not self._started:
                 raise StateNotReady(
@@ -311,8 +274,14 @@ class OutputWatcher:
                     retry_after=_RETRY_AFTER,
                 )
             self._readers[reader] = who
+        try:
+            yield
+        finally:
+            with self._guard:
+                del self._readers[reader]
 
-    def _connected(self, topics: Iterable[str], receive: Callable[[str, bytes], None]) -> "_Connection":
+    @contextmanager
+    def _connected(self, topics: Iterable[str], receive: Callable[[str, bytes], None]) -> Iterator[None]:
         wanted = frozenset(topics)
 
         def take(message: Message) -> None:
@@ -322,20 +291,11 @@ class OutputWatcher:
 
         line = self._connect(f"braid-watches-{uuid.uuid4().hex[:12]}", on_message=take)
         try:
-            # Subscribe after the line is assigned, because messages are acknowledged over it.
-            line.subscribe(wanted)
-        except NotConnected as error:
+            try:
+                # Subscribe after the line is assigned, because messages are acknowledged over it.
+                line.subscribe(wanted)
+            except NotConnected as error:
+                raise StateNotReady(f"nobody can look at outputs now: {error}") from error
+            yield
+        finally:
             line.stop()
-            raise StateNotReady(f"nobody can look at outputs now: {error}") from error
-        return _Connection(line)
-
-
-class _Connection:
-    """Adapts a line to `contextlib.closing`."""
-
-    def __init__(self, line: WatcherLine) -> None:
-        self._line = line
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._line.stop()

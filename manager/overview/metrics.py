@@ -1,12 +1,11 @@
 """Metrics for Prometheus: sums of counters, a snapshot of the manager, and the samples made of it.
 
-Sums of the counters of jobs and tasks since the manager's first look, across restarts of jobs. A job's counters
-start again with each start, and end with it. A plain sum over jobs would fall whenever that happens, and
-`rate()` would take it for a restart of the sum. So the growth of the counters is added up instead.
+A job's counters start again with each start, and end with it. A plain sum over jobs would fall whenever that happens,
+and `rate()` would take it for a restart of the sum. So the growth of the counters since the manager's first look is
+added up instead.
 
-Samples of the metrics, made from a snapshot. Pure, except for the installed release. The number of jobs, running
-tasks, streams and sources with samples of their own is limited. Those with the lowest ids have them, so that
-they are the same each time; all others count in the sums.
+The number of jobs, running tasks, streams and sources with samples of their own is limited. Those with the lowest ids
+have them, so that they are the same each time; all others count in the sums.
 """
 
 import math
@@ -29,13 +28,13 @@ from manager.answers.savings import WholeAnswer
 from manager.kernel.live_events import DELAY_BOUNDS, Delays, ReconcilerActivity
 from manager.machines.carriages import HostStanding
 from manager.observations.figures import ShardFigures, figures_of, host_loads, shard_figures
-from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, received_of
+from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured, received_of
 from manager.rest import metrics
 from manager.rest.metrics import Metric
 from merge import Instance, JobId, Jobs, RunningTask, Submitted
 from ring.fleet import STORE
 
-_NOTHING = InstanceMeasured()
+_NOTHING, _NO_STREAM = InstanceMeasured(), StreamMeasured()
 
 
 @dataclass(slots=True)
@@ -86,10 +85,8 @@ class SumAccumulator:
 
     def _add(self, job: str, base: Measured, last: Measured, types: Mapping[int, str]) -> None:
         sums = self.sums
-        came = ((stream, each.entered) for stream, each in last.streams.items())
         sums.entered[job] += sum(
-            max(0, entered - (base.streams[stream].entered if stream in base.streams else 0))
-            for stream, entered in came
+            max(0, came.entered - base.streams.get(stream, _NO_STREAM).entered) for stream, came in last.streams.items()
         )
         sums.left[job] += max(0, last.left - base.left)
         # Grouped first: there may be a hundred thousand tasks, of few types.
@@ -276,22 +273,22 @@ def _host(host: HostSeen) -> Iterator[MetricSample]:
 
 
 def _machines(known: MetricsSnapshot) -> Iterator[MetricSample]:
-    hosts = Counter(each.carriage.machine for each in known.carried)
+    hosts = Counter(standing.carriage.machine for standing in known.carried)
     loads = host_loads(known.jobs.values(), known.now)
     taken: defaultdict[str, float] = defaultdict(float)
-    for each in known.carried:
-        taken[each.carriage.machine] += loads.get(each.carriage.host, 0.0)
+    for standing in known.carried:
+        taken[standing.carriage.machine] += loads.get(standing.carriage.host, 0.0)
     for machine, alive in known.machines.items():
         yield MetricSample(metrics.MACHINE_LOAD, (machine,), round(taken[machine], 3))
         yield MetricSample(metrics.MACHINE_UP, (machine,), alive)
         yield MetricSample(metrics.MACHINE_HOSTS, (machine,), hosts[machine])
     yield MetricSample(metrics.MACHINES_WAITING, (), known.waiting)
-    yield MetricSample(metrics.UNDER_REPLICATED, (), sum(each.under_replicated for each in known.carried))
-    yield MetricSample(metrics.WITHOUT_STANDBY, (), sum(not each.standby for each in known.carried))
-    for each in known.carried:
-        yield MetricSample(metrics.HOST_STORED, (each.carriage.host,), STORE in each.carriage.kept_by)
-        if each.behind_bytes is not None:
-            yield MetricSample(metrics.HOST_BEHIND, (each.carriage.host,), each.behind_bytes)
+    yield MetricSample(metrics.UNDER_REPLICATED, (), sum(standing.under_replicated for standing in known.carried))
+    yield MetricSample(metrics.WITHOUT_STANDBY, (), sum(not standing.standby for standing in known.carried))
+    for standing in known.carried:
+        yield MetricSample(metrics.HOST_STORED, (standing.carriage.host,), STORE in standing.carriage.kept_by)
+        if standing.behind_bytes is not None:
+            yield MetricSample(metrics.HOST_BEHIND, (standing.carriage.host,), standing.behind_bytes)
 
 
 def _jobs(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSample]:

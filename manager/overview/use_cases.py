@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 
 from prometheus_client import Metric as Family
 from sqlalchemy import and_, func, or_, select
@@ -35,7 +34,7 @@ from manager.problem import StateNotReady
 from manager.savings import ledger
 from manager.savings.ledger import MINUTE, AmountScale, whole_answer
 from manager.store.tables import DataflowRow, OperationRow, TenantRow
-from manager.use_case import Base, Caller, Paging, moment, operators_only, paged
+from manager.use_case import Base, Caller, Paging, Tools, by_name, operators_only, paged
 from merge import counted
 
 MOST_TROUBLED = 20
@@ -49,10 +48,12 @@ class Overview(Base):
     def counts(self, caller: Caller) -> OverviewAnswer:
         """The counts: of all tenants for an operator, of its own for a tenant."""
         with self._committer.looking() as state:
-            own = [each for each in state.running.dataflows.values() if caller.tenant in {None, each.tenant}]
+            own = [
+                dataflow for dataflow in state.running.dataflows.values() if caller.tenant in {None, dataflow.tenant}
+            ]
             jobs = {str(job): None for job in state.plans}
             tasks = state.running.tasks
-            uses = Counter(instance for each in own for instance in each.instances)
+            uses = Counter(instance for dataflow in own for instance in dataflow.instances)
             types = {instance: tasks[instance].type for instance in uses}
             bridges = len({(bridge.parent, bridge.port) for bridge in state.jobs.bridges})
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
@@ -61,10 +62,10 @@ class Overview(Base):
             # The reconciler keeps count: to find the states of ten thousand takes 0.4 s.
             states = {DataflowState(state): count for state, count in driven.dataflows.items() if count}
         else:
-            states = self._states([each.id for each in own], seen)
+            states = self._states([dataflow.id for dataflow in own], seen)
         return OverviewAnswer(
             dataflows=states,
-            tasks_submitted=sum(len(each.task_ids) for each in own),
+            tasks_submitted=sum(len(dataflow.task_ids) for dataflow in own),
             tasks_running=len(uses),
             submitted_by_kind=_by_kind(types[instance] for instance in uses.elements()),
             running_by_kind=_by_kind(types.values()),
@@ -74,9 +75,9 @@ class Overview(Base):
     def _states(self, dataflows: Iterable[str], seen: dict[str, JobSeen]) -> dict[DataflowState, int]:
         hosts = {host.host: host for host in self._seeing.hosts()}
         counted: Counter[DataflowState] = Counter()
-        for each in CommittedDataflowLookup(self._committer).needs(tuple(dataflows)).values():
-            needed = {need.job: seen[need.job] for need in each.needs if need.job in seen}
-            counted[DataflowState.DRAINING if each.drains else find(each.needs, needed, hosts).state] += 1
+        for known in CommittedDataflowLookup(self._committer).needs(tuple(dataflows)).values():
+            needed = {need.job: seen[need.job] for need in known.needs if need.job in seen}
+            counted[DataflowState.DRAINING if known.drains else find(known.needs, needed, hosts).state] += 1
         return {state: counted[state] for state in DataflowState if counted[state]}
 
 
@@ -88,13 +89,13 @@ def _by_kind(types: Iterable[AnyTaskType]) -> KindsAnswer:
 def _jobs(jobs: Iterable[str], seen: dict[str, JobSeen], bridges: int) -> JobsOverview:
     states = Counter(seen[job].state if job in seen else "awaited" for job in jobs)
     troubled = [
-        TroubledJobAnswer(job=job, state=each.state, trouble=each.trouble or each.refused)
-        for job, each in seen.items()
-        if each.trouble or each.refused or each.state not in _WELL
+        TroubledJobAnswer(job=job, state=job_seen.state, trouble=job_seen.trouble or job_seen.refused)
+        for job, job_seen in seen.items()
+        if job_seen.trouble or job_seen.refused or job_seen.state not in _WELL
     ]
-    figures = [figures_of(each.measured, time.monotonic()) for each in seen.values()]
-    events = [each.lag_events for each in figures if each.lag_events is not None]
-    seconds = [each.lag_seconds for each in figures if each.lag_seconds is not None]
+    figures = [figures_of(job_seen.measured, time.monotonic()) for job_seen in seen.values()]
+    events = [figure.lag_events for figure in figures if figure.lag_events is not None]
+    seconds = [figure.lag_seconds for figure in figures if figure.lag_seconds is not None]
     return JobsOverview(
         states=dict(sorted(states.items())),
         troubled=tuple(troubled[:MOST_TROUBLED]),
@@ -129,9 +130,7 @@ class Operations(Base):
             rows,
             paging.limit,
             cursor=lambda row: row.id,
-            answer=lambda row: OperationAnswer.model_validate(
-                row.model_dump() | {"at": moment(row.at), "kind": OperationKind(row.kind)}
-            ),
+            answer=lambda row: OperationAnswer.model_validate(row, from_attributes=True),
         )
 
 
@@ -144,13 +143,7 @@ class TaskTypes(Base):
         if name is not None:
             found = catalogue.find(name)
             return Page(items=() if found is None else (_answer(found),))
-        names = sorted(each for each in catalogue.types if each > (paging.after or ""))
-        return paged(
-            names[: paging.limit + 1],
-            paging.limit,
-            cursor=lambda each: each,
-            answer=lambda each: _answer(catalogue.types[each]),
-        )
+        return by_name(catalogue.types, paging, lambda type_name: _answer(catalogue.types[type_name]))
 
 
 def _answer(found: AnyTaskType) -> TaskTypeAnswer:
@@ -173,8 +166,12 @@ _METERED = 5 * MINUTE
 class Metrics(Base):
     """The use case that collects metrics."""
 
-    _typed: tuple[int, dict[int, str]] = (-1, {})
-    """The types of running tasks, with the version of the committed state that they are from."""
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self._typed: tuple[int, dict[int, str]] = (-1, {})
+        """The types of running tasks, with the version of the committed state that they are from."""
+        self._adding = SumAccumulator()
+        self._looks = threading.Lock()
 
     def collect(self, caller: Caller) -> Iterable[Family]:
         """Everything that a manager knows but what REST counts; operators only."""
@@ -206,14 +203,6 @@ class Metrics(Base):
                 now=time.monotonic(),
             )
             return families(samples(known))
-
-    @cached_property
-    def _adding(self) -> SumAccumulator:
-        return SumAccumulator()
-
-    @cached_property
-    def _looks(self) -> threading.Lock:
-        return threading.Lock()
 
     def _types(self, committed: CommittedSnapshot) -> dict[int, str]:
         # Cached, because a look at a hundred thousand tasks takes longer than everything else.

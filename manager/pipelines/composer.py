@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 
 import rfc8785
 
-from dags import Catalogue, InvalidDocument, Problem
+from dags import InvalidDocument, Problem
 from dags.json_text import object_naming
 from manager.answers.pipelines import FallbackAnswer, FigureAnswer, GoalAnswer, PlaceAnswer, PlanAnswer
-from manager.documents.canonical import canonical, modules_of, problems_of_documents, published_in
-from manager.kernel.committer import Committer
+from manager.documents.canonical import modules_of, problems_of_documents
 from manager.kernel.dataflow_rows import WrittenDocument, WrittenKind
 from manager.kernel.registered_sources import Readable
 from manager.problem import InvalidDataflow
-from manager.store.database import Store
+from manager.use_case import Tools
 from merge import RunningGraph, RunningTask
 from planning.explanation import alternatives, supports
 from planning.pipelines.planned import Assembled, Check, InvalidDocuments, PlannedPipeline, plan_pipeline, plan_together
@@ -43,7 +42,7 @@ def shareable(running: RunningGraph, texts: Collection[str]) -> Sequence[Running
     """The tasks of the types in some texts that anybody may share, each after those it reads from."""
     names = {json.loads(text)[0] for text in texts}
     tasks = running.tasks
-    return [tasks[each] for each in sorted(tasks) if tasks[each].type.name in names and tasks[each].key.scope is None]
+    return [task for _, task in sorted(tasks.items()) if task.type.name in names and task.key.scope is None]
 
 
 def running_vertices(tasks: Iterable[RunningTask], texts: Collection[str]) -> Sequence[RunningVertex]:
@@ -105,7 +104,7 @@ class Present:
 
 def steady(prefer: Sequence[Criterion]) -> Sequence[Criterion]:
     """What is optimised where something runs already: fewest changes, then what is preferred."""
-    return (Criterion.CHANGES, *(each for each in prefer if each is not Criterion.CHANGES))
+    return (Criterion.CHANGES, *(criterion for criterion in prefer if criterion is not Criterion.CHANGES))
 
 
 def countdown() -> TimeLeft:
@@ -135,10 +134,8 @@ def fillings_in(document: str, pipeline: str) -> Mapping[str, str]:
 class PipelineComposer:
     """Plans pipelines; any thread may ask it."""
 
-    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
-        self._committer = committer
-        self._store = store
-        self._catalogue = catalogue
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
 
     def composed(  # noqa: PLR0913 - a pipeline, what runs of it, and how it is planned
         self,
@@ -179,7 +176,7 @@ class PipelineComposer:
             raise InvalidDataflow(problems_of_documents(refusals))
         try:
             planned = plan_together(
-                [each.pipeline for each in readings], [each.check for each in readings], left=countdown()
+                [reading.pipeline for reading in readings], [reading.check for reading in readings], left=countdown()
             )
         except InvalidDocuments as several:
             found = {at: refused.problems for at, refused in several.refusals.items()}
@@ -187,27 +184,20 @@ class PipelineComposer:
         except OutOfTime as late:
             raise InvalidDataflow([TOO_LONG]) from late
         return tuple(
-            Composed(planned=each, pipeline=raw) if pipeline_in(raw) else None
-            for raw, each in zip(documents, planned, strict=True)
+            Composed(planned=plan, pipeline=raw) if pipeline_in(raw) else None
+            for raw, plan in zip(documents, planned, strict=True)
         )
 
     def _read(self, tenant: str, raw: bytes, standing: Present) -> "_Reading":
-        with self._committer.looking() as state:
+        with self._tools.committer.looking() as state:
             sources = state.sources
-        with self._store.read() as session:
+        with self._tools.store.read() as session:
             modules = modules_of(session, tenant, _held(raw, standing))
 
         def check(made: Assembled) -> Sequence[Problem]:
             text = json.dumps(made.document, ensure_ascii=False).encode()
             try:
-                canonical(
-                    text,
-                    dataflow=standing.dataflow,
-                    tenant=tenant,
-                    catalogue=self._catalogue,
-                    sources=sources,
-                    published=published_in(self._store),
-                )
+                self._tools.canonical(text, dataflow=standing.dataflow, tenant=tenant, sources=sources)
             except InvalidDataflow as refused:
                 return refused.errors
             return ()
@@ -217,7 +207,7 @@ class PipelineComposer:
             Surroundings(
                 dataflow=standing.dataflow,
                 tenant=tenant,
-                catalogue=self._catalogue,
+                catalogue=self._tools.catalogue,
                 sources=Readable(tenant, sources),
                 modules=modules,
                 without=standing.without,
@@ -228,7 +218,7 @@ class PipelineComposer:
         return _Reading(pipeline, check)
 
     def _running(self, texts: Collection[str]) -> Sequence[RunningVertex]:
-        with self._committer.looking() as state:
+        with self._tools.committer.looking() as state:
             tasks = shareable(state.running, texts)
         return running_vertices(tasks, texts)
 
@@ -243,17 +233,21 @@ class _Reading(NamedTuple):
 def _held(raw: bytes, present: Present) -> set[str]:
     """The modules that a pipeline holds or names, deprecated or not."""
     named = set(present.fillings.values())
-    try:
-        entries = json.loads(raw)["tasks"]
-    except (ValueError, KeyError, TypeError):
-        # It is refused when it is read.
-        return named
-    for entry in entries if isinstance(entries, list) else ():
+    for entry in tasks_in(raw):
         for choice in ("point", "gap"):
-            place = entry.get(choice) if isinstance(entry, dict) else None
+            place = entry.get(choice)
             wanted = place.get("modules") if isinstance(place, dict) else None
-            named |= {each for each in wanted if isinstance(each, str)} if isinstance(wanted, list) else set()
+            named |= {name for name in wanted if isinstance(name, str)} if isinstance(wanted, list) else set()
     return named
+
+
+def tasks_in(raw: bytes) -> list[dict[str, Any]]:
+    """The tasks of a document as they are written; none of one that is refused when it is read."""
+    try:
+        tasks = json.loads(raw)["tasks"]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return [task for task in tasks if isinstance(task, dict)] if isinstance(tasks, list) else []
 
 
 _MOST_PLACES = 20
@@ -269,6 +263,12 @@ def changed_places(before: Mapping[str, str], after: Mapping[str, str]) -> tuple
     )
 
 
+def previewed(composer: PipelineComposer, tenant: str, composed: Composed, *, dataflow: str = "planned") -> PlanAnswer:
+    """A plan with what would do as well, and what would happen if one of its modules failed."""
+    fallbacks = _fallbacks(composer, tenant, composed, dataflow)
+    return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
+
+
 def plan_answer(
     planned: PlannedPipeline, *, with_alternatives: bool = False, fallbacks: tuple[FallbackAnswer, ...] = ()
 ) -> PlanAnswer:
@@ -277,7 +277,7 @@ def plan_answer(
     open_places = [vertex.id for vertex in problem.vertices if vertex.is_open]
     asked: Collection[str] = open_places if with_alternatives and len(open_places) <= _MOST_PLACES else ()
     left = countdown()
-    criteria = [each.criterion for each in plan.reached]
+    criteria = [figure.criterion for figure in plan.reached]
     document: dict[str, Any] = dict(planned.assembled.document)
     return PlanAnswer(
         places=tuple(
@@ -290,7 +290,7 @@ def plan_answer(
         ),
         goals=tuple(GoalAnswer(goal=goal.name, rests_on=supports(problem, plan, goal)) for goal in problem.goals),
         figures=tuple(
-            FigureAnswer(criterion=each.criterion, value=each.value, bound=each.bound) for each in plan.reached
+            FigureAnswer(criterion=figure.criterion, value=figure.value, bound=figure.bound) for figure in plan.reached
         ),
         optimal=plan.is_optimal,
         document=document,
@@ -306,8 +306,8 @@ _MOST_MODULES = 20
 """With more modules, all fallbacks take too long to plan."""
 
 
-def fallbacks_of(
-    composer: PipelineComposer, tenant: str, composed: Composed, *, dataflow: str = "planned"
+def _fallbacks(
+    composer: PipelineComposer, tenant: str, composed: Composed, dataflow: str
 ) -> tuple[FallbackAnswer, ...]:
     """What would happen if one of the modules of a plan failed; nothing for a plan of very many."""
     modules = sorted(set(composed.planned.fillings.values()) - {NO_OP})
@@ -327,7 +327,9 @@ def fallbacks_of(
             if TOO_LONG in refused.errors:
                 # What would happen is not known.
                 break
-            found.append(FallbackAnswer(module=module, no_plan="; ".join(each.message for each in refused.errors)))
+            found.append(
+                FallbackAnswer(module=module, no_plan="; ".join(problem.message for problem in refused.errors))
+            )
         else:
             found.append(FallbackAnswer(module=module, places=changed_places(fillings, other.planned.fillings)))
     return tuple(found)

@@ -22,9 +22,9 @@ from manager.answers.overview import OperationKind
 from manager.answers.pipelines import ModuleAnswer, ModuleDetail, WheelAnswer
 from manager.documents.canonical import is_vouched, visible_to
 from manager.problem import Conflict, Forbidden, InvalidModule, InvalidWheel, NotFound, QuotaExceeded, StateNotReady
-from manager.store.tables import ModuleRow, OperationRow, TenantRow, WheelRow
+from manager.store.tables import ModuleRow, TenantRow, WheelRow
 from manager.tenants.quotas import Holding, check_another
-from manager.use_case import Base, Caller, Paging, moment, operators_only, paged, tenant_of
+from manager.use_case import Base, Caller, Paging, note, operators_only, paged, tenant_of
 from planning.constraint import ModuleShape
 from planning.forms import ModuleForm
 from planning.pipelines.module import Module, pinned, read_module, source_digest, type_of
@@ -32,13 +32,13 @@ from planning.pipelines.module import Module, pinned, read_module, source_digest
 
 def wheels_for(session: Session, owner: str, requirements: Sequence[str]) -> tuple[str, ...]:
     """The digests of the wheels of sound requirements, in their order. Raises `InvalidModule` with every problem."""
-    pins = [pinned(each) for each in requirements]
+    pins = [pinned(requirement) for requirement in requirements]
     found: dict[str, WheelRow] = {}
     problems = []
     for at, (name, number) in enumerate(pins):
         rows = session.exec(select(WheelRow).where(col(WheelRow.owner) == owner, col(WheelRow.name) == name))
         # 1 and 1.0 are the same version.
-        row = next((each for each in rows if Version(each.version) == Version(number)), None)
+        row = next((sent for sent in rows if Version(sent.version) == Version(number)), None)
         if row is None:
             problems.append(
                 _requirement_problem(
@@ -125,7 +125,7 @@ class Wheels(Base):
                     sent=time.time(),
                 )
                 session.add(row)
-                _note_wheel(session, OperationKind.PUT_WHEEL, caller, row, begun)
+                _note(session, OperationKind.PUT_WHEEL, caller, row, f"{row.name}=={row.version}", begun)
         return _wheel_answer(row)
 
     def page(self, caller: Caller, paging: Paging, *, tenant: str | None = None) -> Page[WheelAnswer]:
@@ -149,7 +149,7 @@ class Wheels(Base):
             if (module := session.exec(holds.limit(1)).first()) is not None:
                 raise Conflict(f"{module.name}@{module.version} requires {row.name} {row.version}, so it stays")
             session.delete(row)
-            _note_wheel(session, OperationKind.REMOVE_WHEEL, caller, row, begun)
+            _note(session, OperationKind.REMOVE_WHEEL, caller, row, f"{row.name}=={row.version}", begun)
         with self._store.write() as session:
             # Only now, so that no wheel is listed without its file; and nobody sends it meanwhile.
             if session.exec(select(WheelRow.number).where(col(WheelRow.digest) == digest).limit(1)).first() is None:
@@ -183,28 +183,14 @@ def _problem(code: str, message: str, remedy: str) -> Problem:
 
 
 def _wheel_answer(row: WheelRow) -> WheelAnswer:
-    return WheelAnswer(
-        digest=row.digest,
-        owner=row.owner or None,
-        name=row.name,
-        version=row.version,
-        bytes=row.bytes,
-        requires=tuple(json.loads(row.requires)),
-        sent=moment(row.sent),
-    )
+    changed = {"owner": row.owner or None, "requires": json.loads(row.requires)}
+    return WheelAnswer.model_validate(row.model_dump() | changed)
 
 
-def _note_wheel(session: Session, kind: OperationKind, caller: Caller, row: WheelRow, begun: float) -> None:
-    session.add(
-        OperationRow(
-            at=time.time(),
-            kind=kind,
-            who=caller.who,
-            subject=f"{row.name}=={row.version}",
-            seconds=time.monotonic() - begun,
-            note=f"of {row.owner}" if row.owner and caller.tenant is None else "",
-        )
-    )
+def _note(  # noqa: PLR0913, PLR0917 - who did what, when, and with what
+    session: Session, kind: OperationKind, caller: Caller, row: WheelRow | ModuleRow, subject: str, begun: float
+) -> None:
+    note(session, kind, caller, subject, begun, f"of {row.owner}" if row.owner and caller.tenant is None else "")
 
 
 _AT_ONCE = 100
@@ -237,7 +223,7 @@ class Modules(Base):
                 row = _new_row(owner, module.form, raw)
                 row.wheels = json.dumps(wheels) if wheels else None
                 session.add(row)
-                _note_module(session, OperationKind.PUBLISH, caller, row, begun)
+                _note(session, OperationKind.PUBLISH, caller, row, f"{row.name}@{row.version}", begun)
         return _detail(row)
 
     def page(  # noqa: PLR0913 - each is a filter
@@ -289,7 +275,7 @@ class Modules(Base):
                 raise Forbidden(f"the module {name!r} is an operator's; ask one")
             if row.deprecated is None:
                 row.deprecated = time.time()
-                _note_module(session, OperationKind.DEPRECATE, caller, row, begun)
+                _note(session, OperationKind.DEPRECATE, caller, row, f"{row.name}@{row.version}", begun)
         return _module_answer(row)
 
     def vouch(self, caller: Caller, name: str, version: int, *, tenant: str | None = None) -> ModuleAnswer:
@@ -313,7 +299,14 @@ class Modules(Base):
                 raise Conflict(f"{name}@{version} is no code, so there is nothing to vouch for")
             if (row.vouched is not None) != vouched:
                 row.vouched = time.time() if vouched else None
-                _note_module(session, OperationKind.VOUCH if vouched else OperationKind.WITHDRAW, caller, row, begun)
+                _note(
+                    session,
+                    OperationKind.VOUCH if vouched else OperationKind.WITHDRAW,
+                    caller,
+                    row,
+                    f"{row.name}@{row.version}",
+                    begun,
+                )
         # Even if nothing changed: an earlier request may have failed here.
         self._tools.vouchers_changed()
         return _module_answer(row)
@@ -385,33 +378,13 @@ def _fits(form: ModuleForm, shape: ModuleShape | None, tag: str | None) -> bool:
 def _module_answer(row: ModuleRow) -> ModuleAnswer:
     form = _form(row)
     return ModuleAnswer(
-        name=row.name,
-        version=row.version,
+        **row.model_dump(include={"name", "version", "published", "deprecated"}),
+        **form.model_dump(include={"summary", "shape", "tags", "cost", "quality"}),
         owner=row.owner or None,
-        summary=form.summary,
-        shape=form.shape,
         type=type_of(form),
-        tags=tuple(form.tags),
-        cost=form.cost,
-        quality=form.quality,
-        published=moment(row.published),
-        deprecated=None if row.deprecated is None else moment(row.deprecated),
         vouched=is_vouched(row),
     )
 
 
 def _detail(row: ModuleRow) -> ModuleDetail:
     return ModuleDetail(**dict(_module_answer(row)), form=json.loads(row.form))
-
-
-def _note_module(session: Session, kind: OperationKind, caller: Caller, row: ModuleRow, begun: float) -> None:
-    session.add(
-        OperationRow(
-            at=time.time(),
-            kind=kind,
-            who=caller.who,
-            subject=f"{row.name}@{row.version}",
-            seconds=time.monotonic() - begun,
-            note=f"of {row.owner}" if row.owner and caller.tenant is None else "",
-        )
-    )

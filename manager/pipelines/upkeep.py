@@ -42,7 +42,7 @@ def given_up_in(row: DataflowRow) -> tuple[GivenUp, ...]:
 
 def standing(given_up: tuple[GivenUp, ...], phases: Mapping[str, str]) -> tuple[GivenUp, ...]:
     """Those that are not tried again: without those whose reconfiguration was abandoned before it changed anything."""
-    return tuple(each for each in given_up if phases.get(each.reconfiguration or "") != Phase.ABANDONED)
+    return tuple(failure for failure in given_up if phases.get(failure.reconfiguration or "") != Phase.ABANDONED)
 
 
 def failed_by_now(
@@ -55,19 +55,14 @@ def failed_by_now(
     >>> failed_by_now({"a@1": "it raises"}, (), {})
     {'a@1': 'it raises'}
     """
-    known = {each.module for each in given_up}
+    known = {failure.module for failure in given_up}
     undone = {
-        module: f"it took the place of {each.module}, and that was undone"
-        for each in given_up
-        if phases.get(each.reconfiguration or "") == Phase.REVERTED
-        for module in each.brought
+        module: f"it took the place of {failure.module}, and that was undone"
+        for failure in given_up
+        if phases.get(failure.reconfiguration or "") == Phase.REVERTED
+        for module in failure.brought
     }
     return {module: why for module, why in (undone | dict(failing)).items() if module not in known}
-
-
-def kept(given_up: tuple[GivenUp, ...]) -> list[dict[str, Any]]:
-    """As a row keeps them."""
-    return [each.model_dump(mode="json") for each in given_up]
 
 
 log = logging.getLogger("braid.follower")
@@ -102,16 +97,13 @@ class PipelineFollower:
                 self._modules = modules
                 self._due = deque(self._following())
             elif redeclared:
-                self._due.extend(each for each in self._following(redeclared) if each not in self._due)
+                self._due.extend(dataflow for dataflow in self._following(redeclared) if dataflow not in self._due)
         if self._due:
             self._plan(self._due.popleft())
 
     def _known_modules(self) -> tuple[object, ...]:
         """What changes whenever modules do."""
-        wanted = select(
-            func.max(ModuleRow.number),
-            func.count(col(ModuleRow.deprecated)),
-        )
+        wanted = select(func.max(ModuleRow.number), func.count(col(ModuleRow.deprecated)))
         with self._tools.store.read() as session:
             return tuple(session.exec(wanted).one())
 
@@ -123,8 +115,8 @@ class PipelineFollower:
             return frozenset()
         return frozenset(
             name
-            for name, each in self._sources.items()
-            if name in before and before[name].source.schema != each.source.schema
+            for name, source in self._sources.items()
+            if name in before and before[name].source.schema != source.source.schema
         )
 
     def _following(self, sources: frozenset[str] | None = None) -> list[str]:
@@ -146,7 +138,7 @@ class PipelineFollower:
         with self._tools.store.read() as session:
             row = session.exec(select(DataflowRow).where(col(DataflowRow.id) == dataflow)).one()
         # What failed in it is published still, and would be as good as it was.
-        without = tuple(each.module for each in given_up_in(row))
+        without = tuple(failure.module for failure in given_up_in(row))
         why = ""
         try:
             answer = self._pipelines.replan(_ITSELF, dataflow, ReplanForm(without=without))
@@ -155,7 +147,7 @@ class PipelineFollower:
             return
         except Trouble as refused:
             # It runs on as it is, and is planned again when something changes the next time.
-            why = "; ".join(each.message for each in refused.errors) or str(refused)
+            why = "; ".join(problem.message for problem in refused.errors) or str(refused)
             log.warning("the pipeline %s stays as it is: %s", dataflow, why)
         else:
             if answer.how is not ReplanKind.NOTHING:
@@ -203,7 +195,12 @@ class FallbackTaker:
         found: dict[str, dict[int, str]] = {}
         with self._tools.committer.looking() as state:
             # What is being changed may not fail any more, and what fails then is undone.
-            busy = {name for each in state.reconfigurations.values() if _may_be_undone(each) for name in each.dataflows}
+            busy = {
+                name
+                for change in state.reconfigurations.values()
+                if _may_be_undone(change)
+                for name in change.dataflows
+            }
             for job, plan in state.plans.items():
                 seen = self._tools.seeing.job(str(job))
                 if seen is None or seen.host != plan.host or seen.in_effect < plan.version:
@@ -221,12 +218,11 @@ class FallbackTaker:
             if row.pipeline is None or row.removed is not None or row.draining is not None:
                 return False
             given_up = given_up_in(row)
-            numbers = [int(each.reconfiguration) for each in given_up if each.reconfiguration is not None]
-            wanted = select(ReconfigurationRow.id, ReconfigurationRow.phase)
-            phases = {
-                str(number): phase
-                for number, phase in session.exec(wanted.where(col(ReconfigurationRow.id).in_(numbers)))
-            }
+            numbers = [int(failure.reconfiguration) for failure in given_up if failure.reconfiguration is not None]
+            wanted = select(ReconfigurationRow.id, ReconfigurationRow.phase).where(
+                col(ReconfigurationRow.id).in_(numbers)
+            )
+            phases = {str(number): phase for number, phase in session.exec(wanted)}
         given_up = standing(given_up, phases)
         failing = _failing_modules(row, failed)
         news = failed_by_now(failing, given_up, phases) if failing else {}
@@ -238,41 +234,33 @@ class FallbackTaker:
         self, row: DataflowRow, given_up: tuple[GivenUp, ...], news: Mapping[str, str], failing: Mapping[str, str]
     ) -> None:
         """Plan without what failed, and keep what came of it."""
-        without = sorted({*news, *failing, *(each.module for each in given_up)})
+        without = sorted({*news, *failing, *(failure.module for failure in given_up)})
         answer: ReplanAnswer | None = None
         try:
             answer = self._pipelines.replan(_ITSELF, row.id, ReplanForm(without=tuple(without)))
         except (Conflict, NotFound, StateNotReady):
             raise
         except Trouble as why:
-            errors = "; ".join(each.message for each in why.errors) or why.detail
+            errors = "; ".join(problem.message for problem in why.errors) or why.detail
             outcome = f"everything stays as it is: {errors}"
         else:
             outcome = _outcome(answer)
         reconfiguration = None if answer is None or answer.reconfiguration is None else answer.reconfiguration.id
         brought = () if answer is None else _brought(answer)
         now = datetime.now(UTC)
-        more = tuple(
-            GivenUp(
-                module=module,
-                at=now,
-                reason=reason,
-                outcome=outcome,
-                reconfiguration=reconfiguration,
-                brought=brought,
-            )
-            for module, reason in sorted(news.items())
-        )
+        came_of_it: dict[str, Any] = {"outcome": outcome, "reconfiguration": reconfiguration, "brought": brought}
+        more = [GivenUp(module=module, at=now, reason=why, **came_of_it) for module, why in sorted(news.items())]
         reasons = "; ".join(f"{module}: {reason}" for module, reason in sorted(news.items()))
+        kept = [module.model_dump(mode="json") for module in (*given_up, *more)]
         note = f"without {listed(sorted(news))}, since {reasons}: {outcome}"
         fallback_log.log(logging.WARNING if answer is None else logging.INFO, "the pipeline %s: %s", row.id, note)
-        self._tools.changes.pipelines.keep_given_up(row.id, kept((*given_up, *more)), who=SERVICE, note=note)
+        self._tools.changes.pipelines.keep_given_up(row.id, kept, who=SERVICE, note=note)
 
 
-def _may_be_undone(each: Reconfiguration) -> bool:
+def _may_be_undone(reconfiguration: Reconfiguration) -> bool:
     """Whether tasks are being changed, or are watched since they were."""
-    if each.phase in HAS_SWITCHED:
-        return each.phase is Phase.PROVING and time.time() - each.since <= PROVEN_AFTER
+    if reconfiguration.phase in HAS_SWITCHED:
+        return reconfiguration.phase is Phase.PROVING and time.time() - reconfiguration.since <= PROVEN_AFTER
     return True
 
 

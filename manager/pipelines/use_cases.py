@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from dags.json_text import read_form
-from manager.answers.pipelines import PlanAnswer, ReplanAnswer, ReplanForm, ReplanKind
+from manager.answers.pipelines import ReplanAnswer, ReplanForm, ReplanKind
 from manager.answers.reconfigurations import ReconfigurationForm
 from manager.documents.edited import rerouted, shape_problems
 from manager.kernel.dataflow_rows import running_dataflow
@@ -14,12 +14,12 @@ from manager.pipelines.composer import (
     PipelineComposer,
     Present,
     changed_places,
-    fallbacks_of,
     fillings_in,
     plan_answer,
+    previewed,
     steady,
 )
-from manager.problem import Conflict, InvalidDataflow, NotFound
+from manager.problem import Conflict, InvalidDataflow
 from manager.reconfigurations.use_cases import Reconfigurations
 from manager.store.tables import DataflowRow
 from manager.use_case import Base, Caller
@@ -40,7 +40,7 @@ class Pipelines(Base):
         The difference is one reconfiguration, in which tasks keep their states, also if places begin or cease to hold
         something. Only what cannot be reconfigured is replaced: tasks above go on, and those below begin anew.
         """
-        row = self._own(caller, dataflow)
+        row = self._own_dataflow(caller, dataflow, running_dataflow)
         if row.pipeline is None:
             raise Conflict(f"the dataflow {dataflow!r} has no open places; submit a pipeline to have it planned")
         before = fillings_in(row.document, row.pipeline)
@@ -52,14 +52,12 @@ class Pipelines(Base):
             dataflow=dataflow,
             how=kind,
             why=why,
-            plan=self._previewed(row, composed) if dry_run else plan_answer(composed.planned),
+            plan=previewed(PipelineComposer(self._tools), row.tenant, composed, dataflow=row.id)
+            if dry_run
+            else plan_answer(composed.planned),
             changed=changed,
         )
         return self._apply(caller, row, composed, answer, dry_run=dry_run)
-
-    def _previewed(self, row: DataflowRow, composed: Composed) -> PlanAnswer:
-        fallbacks = fallbacks_of(self._composer(), row.tenant, composed, dataflow=row.id)
-        return plan_answer(composed.planned, with_alternatives=True, fallbacks=fallbacks)
 
     def _composed(self, row: DataflowRow, form: ReplanForm) -> Composed:
         pipeline = row.pipeline or ""
@@ -70,10 +68,7 @@ class Pipelines(Base):
         present = Present(
             dataflow=row.id, fillings=fillings_in(row.document, pipeline), without=frozenset(form.without)
         )
-        return self._composer().composed(row.tenant, raw, present=present, criteria=criteria)
-
-    def _composer(self) -> PipelineComposer:
-        return PipelineComposer(self._committer, self._store, self._tools.catalogue)
+        return PipelineComposer(self._tools).composed(row.tenant, raw, present=present, criteria=criteria)
 
     def _apply(
         self, caller: Caller, row: DataflowRow, composed: Composed, answer: ReplanAnswer, *, dry_run: bool
@@ -100,7 +95,7 @@ class Pipelines(Base):
             else:
                 begun = changes.fill(caller, row.id, form, revision=row.revision, lenient=reshaped)
         except InvalidDataflow as refused:
-            if not reshaped or not {each.code for each in refused.errors} <= _PLACED_ANEW:
+            if not reshaped or not {problem.code for problem in refused.errors} <= _PLACED_ANEW:
                 raise
             why = refused.errors[0].message
             return answer.model_copy(update={"how": ReplanKind.REPLACEMENT, "why": why})
@@ -121,15 +116,10 @@ class Pipelines(Base):
     def _is_outdated(self, row: DataflowRow) -> bool:
         """Whether a source of a dataflow has another schema by now."""
         with self._committer.looking() as state:
-            tasks = [task for each in row.instances if (task := state.running.tasks.get(Instance(each))) is not None]
+            tasks = [
+                task for instance in row.instances if (task := state.running.tasks.get(Instance(instance))) is not None
+            ]
             return as_submitted(state.sources, tasks) is not state.sources
-
-    def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
-        with self._store.read() as session:
-            row = running_dataflow(session, dataflow)
-        if caller.tenant not in {None, row.tenant}:
-            raise NotFound("dataflow", dataflow)
-        return row
 
 
 def _tasks(document: str) -> dict[str, tuple[object, object]]:

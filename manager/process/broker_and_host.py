@@ -1,7 +1,6 @@
 """The broker and the host that a manager has run beside it, its connections to the broker, and the files it sends."""
 
 import hashlib
-import logging
 import os
 import threading
 import uuid
@@ -15,6 +14,7 @@ from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.probes import detect_protocol
 from engine.machines.orders import common_files, common_messages
+from manager.background import ManagerWatch, RegularLooks
 from manager.process.keeper import KeeperHandle
 from manager.process.keeper_process import KeeperOrder
 from manager.savings.counters import BrokerCpu
@@ -43,7 +43,9 @@ class BrokerAndHost:
             entrance=settings.broker is None,
             listen=settings.listen,
         )
-        self._keeper: KeeperHandle | None = None
+        self._keeper = (
+            None if self._order.broker is not None and self._order.host is None else KeeperHandle(self._order)
+        )
         self._entrance: Address | None = None
 
     @property
@@ -65,11 +67,7 @@ class BrokerAndHost:
 
     def start(self) -> None:
         """Start what is to run here, or find it running."""
-        if self._order.broker is not None and self._order.host is None:
-            return
-        self._keeper = KeeperHandle(self._order)
-        self._keeper.start()
-        if (port := self._keeper.entrance) is not None:
+        if self._keeper is not None and (port := self._keeper.start().entrance) is not None:
             self._entrance = Address(host=_reached(self._listen), port=port)
 
     def leave(self) -> None:
@@ -81,7 +79,6 @@ class BrokerAndHost:
         """Stop both, unless another manager is to go on with them."""
         if self._keeper is not None and not keeps:
             self._keeper.stop()
-        self._keeper = None
 
     def reload(self) -> None:
         """Have the broker read its users and access lists again."""
@@ -107,7 +104,6 @@ def _reached(host: str) -> str:
 
 
 _LOOK_EVERY = 1.0
-log = logging.getLogger("braid.manager")
 
 
 class CommonSender:
@@ -123,20 +119,17 @@ class CommonSender:
         """Likewise of what it should retain."""
         self._seen: object = None
         self._guard = threading.Lock()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sends common files", daemon=True)
+        self._looks = RegularLooks(ManagerWatch(self.look, "common files are not sent to machines"), every=_LOOK_EVERY)
 
     def start(self) -> None:
         """Begin."""
         callbacks: dict[str, Any] = {"on_message": self._hear, "on_connection": self._forget}
         self._client = self._connect(f"braid-common-{uuid.uuid4().hex[:12]}", topics=[topics.common("#")], **callbacks)
-        self._thread.start()
+        self._looks.start()
 
     def stop(self) -> None:
         """Send nothing more; idempotent."""
-        self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._looks.stop()
         if self._client is not None:
             self._client.stop()
 
@@ -155,13 +148,6 @@ class CommonSender:
             # What the list does not name any more is cleared after it.
             for topic in sorted(self._retained.keys() - messages.keys()):
                 self._client.publish(topic, b"", retain=True)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(_LOOK_EVERY):
-            try:
-                self.look()
-            except OSError as error:
-                log.warning("common files are not sent to machines until the next look: %s", error)
 
     def _hear(self, message: Message) -> None:
         if message.payload:

@@ -83,7 +83,7 @@ def wrong(what: str, found: str, remedy: str) -> Finding:
 def existing(folder: Path) -> Path:
     """The folder, or the nearest above it that is there: the doctor makes nothing that stays."""
     folder = folder.absolute()
-    return next(each for each in (folder, *folder.parents) if each.exists())
+    return next(place for place in (folder, *folder.parents) if place.exists())
 
 
 @contextmanager
@@ -140,10 +140,10 @@ def _places(client: ClientSettings, settings: Settings) -> dict[str, tuple[str, 
     with suppress(Refused, NotDone):
         if client.key is not None:
             with Client(client.service, client.key) as asking:
-                for each in asking.machines():
-                    host, _, port = each.at.rpartition(":")
-                    if each.alive and port.isdecimal():
-                        places[f"machine {each.name}"] = host.strip("[]"), int(port)
+                for machine in asking.machines():
+                    host, _, port = machine.at.rpartition(":")
+                    if machine.alive and port.isdecimal():
+                        places[f"machine {machine.name}"] = host.strip("[]"), int(port)
     return places
 
 
@@ -233,7 +233,7 @@ def copies_reach(client: ClientSettings, _settings: Settings) -> Finding:
         return ok(what, "the ways to other machines were not tried, since no API key is here; name one in BRAID_KEY")
     try:
         with Client(client.service, client.key) as asking:
-            places = {each.name: each.at for each in asking.machines() if each.alive and each.at}
+            places = {machine.name: machine.at for machine in asking.machines() if machine.alive and machine.at}
     except Refused as error:
         return ok(what, f"the ways to other machines were not tried, since {client.service} refused: {error}")
     except NotDone as error:
@@ -510,8 +510,8 @@ def _heard(name: str) -> Iterator[list[str]]:
 
 def _hidden(text: str, settings: Settings) -> str:
     for secret in (settings.broker, settings.database):
-        for each in _secrets_in(secret):
-            text = text.replace(each, "***")
+        for hidden in _secrets_in(secret):
+            text = text.replace(hidden, "***")
     return text
 
 

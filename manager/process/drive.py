@@ -1,17 +1,15 @@
 """The drive: all that a manager runs while it leads, begun and ended in order; and what it looks at again and again."""
 
-import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from engine.code.store import CodeStore
 from engine.machines.reports import public_key
 from engine.records.job_folder import job_folder
-from manager.adaptation.adapter import Adapter, DomainEventLine
+from manager.adaptation.adapter import Adapter
+from manager.background import ManagerWatch, RegularLooks
 from manager.changes import Changes
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_life import CommittedDataflowLookup
@@ -24,10 +22,11 @@ from manager.moves.quarantine import GreedyTenants
 from manager.moves.watcher import Watcher
 from manager.observations.listener import Listener
 from manager.observations.reports import HostSeen
-from manager.outputs.parked_letters import CommittedReaderLookup, DeadLetterParking
+from manager.observations.sight import Sight
+from manager.outputs.parked_letters import DeadLetterParking, served_by
 from manager.outputs.readers import OutputWatcher
 from manager.pipelines.upkeep import FallbackTaker, PipelineFollower
-from manager.problem import DatabaseAway, StateNotReady
+from manager.problem import StateNotReady
 from manager.process.broker_and_host import BrokerAndHost, CommonSender
 from manager.reconciler import Reconciler
 from manager.savings.meter import Meter
@@ -36,60 +35,6 @@ from manager.sources.events import EventSender
 from manager.store.database import Store
 from manager.tenants.state_quotas import StateQuotas
 from manager.use_case import Tools
-
-log = logging.getLogger("braid.manager")
-
-
-def look_with(look: Callable[[], None], *, otherwise: str) -> None:
-    """Have a part look at what it sees to. Whatever fails must not end the service, which does without."""
-    try:
-        look()
-    except DatabaseAway as error:
-        log.debug("%s until the next look: %s", otherwise, error)
-    except Exception:  # as above
-        log.exception("%s until the next look", otherwise)
-
-
-class RegularLooks:
-    """A thread of the leading manager that has a part look, from `start` to `stop`, as often as it comes to lead."""
-
-    def __init__(
-        self, look: Callable[[], None], *, every: float, otherwise: str, at_end: Callable[[], None] = lambda: None
-    ) -> None:
-        """`every` is the seconds between two looks; `at_end` is called by the thread after the last."""
-        self._look = look
-        self._every = every
-        self._otherwise = otherwise
-        self._at_end = at_end
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(self._stopping,), name=f"else {self._otherwise}", daemon=True
-        )
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread; idempotent."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-
-    def _run(self, stopping: threading.Event) -> None:
-        while not stopping.wait(self._every):
-            look_with(self._look, otherwise=self._otherwise)
-        self._at_end()
-
-
-class ManagerWatch(NamedTuple):
-    """A part that looks again and again, and what is missed if it fails."""
-
-    look: Callable[[], None]
-    otherwise: str
 
 
 def watches_of(
@@ -120,46 +65,25 @@ def watches_of(
     )
 
 
-class Elasticity:
-    """Looks from `start` to `stop`, as often as this manager comes to lead."""
-
-    def __init__(self, tools: Tools, listener: Listener, beside: BrokerAndHost, settings: Settings, root: Path) -> None:
-        self._adapter = adapter = Adapter(tools, DomainEventLine(beside.connect))
-        self._supply = _supply(beside, settings, root)
-        scaler = Scaler(
-            tools,
-            listener.sight,
-            self._supply,
-            autoscale=settings.autoscale,
-            most=settings.added_machines,
-            settled_after=settings.settled_after,
-        )
-        # Apart, because to start or stop a machine may take long.
-        self._looks = (
-            RegularLooks(adapter.look, every=1.0, otherwise="dynamic dataflows stay as they are", at_end=adapter.stop),
-            RegularLooks(scaler.look, every=2.0, otherwise="no machine is added or removed"),
-        )
-
-    def latencies(self) -> Mapping[str, float]:
-        """The longest time that each dataflow allows, in seconds, by the running graph's ids; from any thread."""
-        return self._adapter.latencies()
-
-    def start(self) -> None:
-        """Start to look."""
-        for each in self._looks:
-            each.start()
-
-    def stop(self) -> None:
-        """Look no more; idempotent."""
-        for each in self._looks:
-            each.stop()
-
-    def end(self) -> None:
-        """Stop the machines that cannot run without this service."""
-        self._supply.end()
+def looks_of(
+    tools: Tools, adapter: Adapter, supply: MachineSupply, sight: Callable[[], Sight], settings: Settings
+) -> tuple[RegularLooks, ...]:
+    """The looks with threads of their own, because to start or stop a machine may take long."""
+    scaler = Scaler(
+        tools,
+        sight,
+        supply,
+        autoscale=settings.autoscale,
+        most=settings.added_machines,
+        settled_after=settings.settled_after,
+    )
+    adapting = ManagerWatch(adapter.look, "dynamic dataflows stay as they are")
+    scaling = ManagerWatch(scaler.look, "no machine is added or removed")
+    return RegularLooks(adapting, every=1.0, at_end=adapter.stop), RegularLooks(scaling, every=2.0)
 
 
-def _supply(beside: BrokerAndHost, settings: Settings, root: Path) -> MachineSupply:
+def supply_of(beside: BrokerAndHost, settings: Settings, root: Path) -> MachineSupply:
+    """What starts and stops machines that are added."""
     if settings.scale_hook:
         return ScaleHook(settings.scale_hook)
     return HostProcesses(root, lambda: beside.address, master=settings.master, tags=settings.tag)
@@ -260,7 +184,7 @@ class Drive:
             keeper.start()
             begun.callback(keeper.stop)
             parking = DeadLetterParking(
-                self._store, partial(self._beside.connect, lasting=True), CommittedReaderLookup(self._committer)
+                self._store, partial(self._beside.connect, lasting=True), partial(served_by, self._committer)
             )
             begun.callback(parking.stop)
             parking.start()

@@ -9,7 +9,6 @@ import logging
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ import psutil
 from bridge.files import make_folder
 from bridge.machine import end_process, running
 from bridge.transport.address import Address
+from manager.background import Background
 from manager.process.keeper_process import KEEPER_TAKEN, KeeperOrder, KeeperRecord, folder, order_line, read_record
 
 _START_PATIENCE = 40.0
@@ -46,12 +46,11 @@ class KeeperHandle:
         self._root = Path(order.root)
         self._record: KeeperRecord | None = None
         self._child: subprocess.Popen[bytes] | None = None
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._watching = Background(self._watch, "watches the keeper")
 
     def start(self) -> KeeperRecord:
         """Adopt the keeper that there is, or start one; returns once its broker is up. Again after a stop."""
-        self._stopping.clear()
+        self._watching.stopping.clear()
         make_folder(folder(self._root))
         record = self._found()
         if record is not None and record.digest != self._order.digest:
@@ -63,8 +62,7 @@ class KeeperHandle:
         else:
             log.info("goes on with the keeper that has the process id %d", record.pid)
         self._record = record
-        self._thread = threading.Thread(target=self._watch, name="watches the keeper", daemon=True)
-        self._thread.start()
+        self._watching.start()
         return record
 
     @property
@@ -92,10 +90,7 @@ class KeeperHandle:
 
     def leave(self) -> None:
         """Watch it no longer, and let it live."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._watching.stop()
 
     def stop(self) -> None:
         """End the keeper, and with it its host, drained, and its broker; once is enough."""
@@ -124,7 +119,7 @@ class KeeperHandle:
             with suppress(BrokenPipeError), child.stdin:
                 child.stdin.write(order_line(self._order))
         deadline = time.monotonic() + _START_PATIENCE
-        while time.monotonic() < deadline and not self._stopping.wait(0.05):
+        while time.monotonic() < deadline and not self._watching.stopping.wait(0.05):
             record = self._found()
             # One that another manager started a moment ago is as good.
             if record is not None and record.digest == self._order.digest:
@@ -136,12 +131,12 @@ class KeeperHandle:
 
     def _watch(self) -> None:
         began = time.monotonic()
-        while not self._stopping.wait(_LOOK_EVERY):
+        while not self._watching.stopping.wait(_LOOK_EVERY):
             if self._record is not None and _alive(self._record) is not None:
                 continue
             self._bury()
             log.error("the keeper died and is started again; see %s", folder(self._root) / "log")
-            if time.monotonic() - began < _BACK_OFF and self._stopping.wait(_BACK_OFF):
+            if time.monotonic() - began < _BACK_OFF and self._watching.stopping.wait(_BACK_OFF):
                 return
             began = time.monotonic()
             try:

@@ -208,7 +208,9 @@ def _started(order: KeeperOrder, root: Path, password: str, had: int, tenants_ha
     left = _ATTEMPTS
     while True:
         port = first_free(_HERE, had)
-        door = first_free(order.listen, *(each for each in (tenants_had, MQTT_PORT) if each != port))
+        door = first_free(
+            order.listen, *(wanted_port for wanted_port in (tenants_had, MQTT_PORT) if wanted_port != port)
+        )
         entrance = Entrance(folder=root / "access", host=order.listen, port=door) if order.entrance else None
         try:
             return start_broker(root / "broker", {BROKER_USER: password}, entrance=entrance, host=_HERE, port=port)

@@ -25,6 +25,7 @@ from engine.code.store import WheelStore
 from engine.log_lines import begin_log, named, problem
 from engine.outside import Vault
 from engine.plan import Limits
+from manager.adaptation.adapter import Adapter, DomainEventLine
 from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.costs.measured import LearntCostStore
@@ -35,7 +36,7 @@ from manager.observations.figures import placeable
 from manager.observations.listener import Listener
 from manager.problem import DatabaseAway
 from manager.process.broker_and_host import BrokerAndHost
-from manager.process.drive import Drive, Elasticity, look_with, watches_of
+from manager.process.drive import Drive, looks_of, supply_of, watches_of
 from manager.process.keeper import KeeperDown
 from manager.rest.app import CannotServe, Server, make_app
 from manager.savings.meter import Meter
@@ -131,11 +132,13 @@ class Manager:
             jobs_root=root,
             pricing=Pricing(per_core_hour=settings.price_per_core_hour, currency=settings.currency),
         )
-        self._elasticity = Elasticity(tools, listener, beside, settings, root)
+        adapter = Adapter(tools, DomainEventLine(beside.connect))
+        self._supply = supply_of(beside, settings, root)
+        self._looks = looks_of(tools, adapter, self._supply, listener.sight, settings)
         self._service = service_of(tools)
         self._access = AccessKeeper(root / "access", beside.reload)
         self._meter = Meter(store, committer, listener, chooser, broker=beside.taken)
-        self._watches = watches_of(tools, self._meter, settings, self._elasticity.latencies)
+        self._watches = watches_of(tools, self._meter, settings, adapter.latencies)
         self._candidate = Candidate(store, name, won=lambda term: words.put(_Word("won", term)), lost=self._step_down)
         self._again: float | None = None
         """When it is tried to drive the hosts; None while it does, or may not."""
@@ -219,15 +222,11 @@ class Manager:
         except SQLAlchemyError as error:
             log.warning("the journal cannot be read: %s", error)
         ready = self._drive.is_begun and self._awaits() is None
-        if ready:
-            self._watch()
+        for watch in self._watches if ready else ():
+            watch.run()
         if ready and not self._said_ready:
             log.info("is ready at %s", self._settings.here, extra=named("ready", url=self._settings.here))
         self._said_ready = ready
-
-    def _watch(self) -> None:
-        for each in self._watches:
-            look_with(each.look, otherwise=each.otherwise)
 
     def _begin(self) -> None:
         """Drive the hosts, now that this manager leads."""
@@ -239,7 +238,8 @@ class Manager:
         self._keep_access()
         self._vouchers.keep()
         self._drive.begin()
-        self._elasticity.start()
+        for looks in self._looks:
+            looks.start()
         if (key := self._service.administration.first_key()) is not None:
             kept = write_key(self._root, key)
             log.info("the first operator's API key lies in %s", kept, extra=named("key", file=str(kept)))
@@ -252,10 +252,11 @@ class Manager:
             self._meter.end()
         except (DatabaseAway, SQLAlchemyError) as error:
             log.warning("the last minute that was metered is lost: %s", error)
-        self._elasticity.stop()
+        for looks in self._looks:
+            looks.stop()
         self._drive.end()
         if not keeps:
-            self._elasticity.end()
+            self._supply.end()
         self._beside.end(keeps=keeps)
 
     def _step_down(self) -> None:

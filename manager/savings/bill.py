@@ -1,7 +1,6 @@
 """Bills: their period, their lines, and amounts of money that add up exactly.
 
-The period of a bill, and its amounts of money, which add up exactly. A bill adds up settled minutes, so the
-bills of two consecutive hours add up to the bill of both, to the nanosecond.
+A bill adds up settled minutes, so the bills of two consecutive hours add up to the bill of both, to the nanosecond.
 
 Money is rounded once per bill, by the largest remainder: the measured whole to a millionth, every part down, and
 the missing millionths go to the parts that lost most. Equal parts are treated equally: if there are not enough
@@ -17,8 +16,8 @@ from functools import cached_property
 from itertools import groupby
 
 from manager.answers.savings import BillAmount, BillLine, BillWhole
-from manager.savings.ledger import HOUR, Interval, MeteredShare, Whole
-from manager.savings.settlement import cap_amount, core_hours, money, rate
+from manager.savings.ledger import HOUR, Interval
+from manager.savings.settlement import MeteredShare, Whole, cap_amount, core_hours, money, rate
 
 Line = tuple[str, str]
 """A tenant and one of its dataflows."""
@@ -69,14 +68,6 @@ def amounts(measured: int, lines: Mapping[Line, int], price: float) -> Amounts:
     return Amounts(whole=whole, overhead=kept + left, lines=floors)
 
 
-def by_tenant(lines: Iterable[tuple[Line, int]]) -> dict[str, int]:
-    """Add up the dataflows of each tenant."""
-    found: dict[str, int] = {}
-    for (tenant, _), amount in lines:
-        found[tenant] = found.get(tenant, 0) + amount
-    return found
-
-
 def _hour(at: datetime) -> int:
     return math.floor(at.timestamp() / HOUR) * HOUR
 
@@ -101,41 +92,24 @@ class Bill:
     def dataflows(self) -> tuple[BillLine, ...]:
         """Return a line for each dataflow that is shown."""
         return tuple(
-            BillLine(
-                tenant=tenant,
-                dataflow=dataflow,
-                name=self.names.get(dataflow, ""),
-                pays=_amount(took.cpu, None if self._paid is None else self._paid.lines[tenant, dataflow]),
-                most=_amount(took.alone.likely, self._most(took)),
-            )
-            for (tenant, dataflow), took in self.shown.items()
+            self._line(self._sums(line), tenant=line[0], dataflow=line[1], name=self.names.get(line[1], ""))
+            for line in self.shown
         )
 
     def tenants(self) -> tuple[BillLine, ...]:
         """Return a line for each tenant that is shown: the sum of its dataflows, in money too."""
-        cpu = by_tenant((line, took.cpu) for line, took in self.shown.items())
-        alone = by_tenant((line, took.alone.likely) for line, took in self.shown.items())
-        paid = {} if self._paid is None else by_tenant((line, self._paid.lines[line]) for line in self.shown)
-        most = by_tenant((line, self._most(took) or 0) for line, took in self.shown.items())
-        return tuple(
-            BillLine(
-                tenant=tenant,
-                pays=_amount(cpu[tenant], paid.get(tenant)),
-                most=_amount(alone[tenant], None if self._paid is None else most[tenant]),
-            )
-            for tenant in cpu
-        )
+        sums: dict[str, tuple[int, ...]] = {}
+        for line in self.shown:
+            sums[line[0]] = tuple(map(int.__add__, sums.get(line[0], (0,) * 4), self._sums(line)))
+        return tuple(self._line(added, tenant=tenant) for tenant, added in sums.items())
 
     def totals(self) -> BillWhole:
         """Return the measured whole, and the parts of others and of the operator."""
         paid, others = self._paid, [line for line in self.everybody if line not in self.shown]
         return BillWhole(
-            measured=_amount(self.whole.measured, None if paid is None else paid.whole),
-            others=_amount(
-                sum(self._cpu[line] for line in others),
-                None if paid is None else sum(paid.lines[line] for line in others),
-            ),
-            overhead=_amount(self.whole.measured - sum(self._cpu.values()), None if paid is None else paid.overhead),
+            measured=self._amount(self.whole.measured, paid.whole),
+            others=self._amount(sum(self._cpu[line] for line in others), sum(paid.lines[line] for line in others)),
+            overhead=self._amount(self.whole.measured - sum(self._cpu.values()), paid.overhead),
         )
 
     @cached_property
@@ -143,14 +117,18 @@ class Bill:
         return {line: took.cpu for line, took in self.everybody.items()}
 
     @cached_property
-    def _paid(self) -> Amounts | None:
-        price = self.price_per_core_hour
-        return None if price is None else amounts(self.whole.measured, self._cpu, price)
+    def _paid(self) -> Amounts:
+        return amounts(self.whole.measured, self._cpu, self.price_per_core_hour or 0.0)
 
-    def _most(self, took: MeteredShare) -> int | None:
-        price = self.price_per_core_hour
-        return None if price is None else cap_amount(took.alone.likely, price)
+    def _sums(self, line: Line) -> tuple[int, int, int, int]:
+        """What a dataflow took and pays, and what it would take and pay alone."""
+        alone = self.shown[line].alone.likely
+        return self._cpu[line], self._paid.lines[line], alone, cap_amount(alone, self.price_per_core_hour or 0.0)
 
+    def _line(self, sums: Iterable[int], **whose: str) -> BillLine:
+        cpu, paid, alone, most = sums
+        return BillLine(pays=self._amount(cpu, paid), most=self._amount(alone, most), **whose)
 
-def _amount(cpu: int, millionths: int | None) -> BillAmount:
-    return BillAmount(cpu_ns=cpu, core_hours=core_hours(cpu), amount=None if millionths is None else money(millionths))
+    def _amount(self, cpu: int, millionths: int) -> BillAmount:
+        amount = None if self.price_per_core_hour is None else money(millionths)
+        return BillAmount(cpu_ns=cpu, core_hours=core_hours(cpu), amount=amount)

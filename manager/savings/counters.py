@@ -1,12 +1,13 @@
 """The growth of counters between two looks, and which dataflows used which tasks, jobs and bridges meanwhile.
 
-The growth of counters between two looks. Counters start again with every start of a host or a job. What a
-counter had reached before the first look may be old, so it does not count. All later growth counts once.
+Counters start again with every start of a host or a job. What a counter had reached before the first look may be old,
+so it does not count. All later growth counts once.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from engine.host.cpu_meter import DRIVER, JVM, WORKER
 from manager.kernel.registered_sources import Registered
@@ -206,7 +207,8 @@ def usage_of(running: RunningSnapshot) -> Usage:
         homes[dataflow] = frozenset(str(running.jobs.homes[instance].job) for instance in working)
         for job in homes[dataflow]:
             jobs.setdefault(job, []).append(dataflow)
-        streams[dataflow] = frozenset(_streams(running, submitted))
+        sources = (running.tasks[source].config["source"] for part in submitted.parts for source in part)
+        streams[dataflow] = frozenset(running.sources[source].supplied.stream for source in sources)
     return Usage(
         tenants=tenants,
         tasks={instance: tuple(users) for instance, users in tasks.items()},
@@ -214,7 +216,7 @@ def usage_of(running: RunningSnapshot) -> Usage:
         homes=homes,
         streams=streams,
         bridges=tuple(
-            tuple(each for each in tasks[bridge.parent] if str(bridge.to) in homes[each])
+            tuple(user for user in tasks[bridge.parent] if str(bridge.to) in homes[user])
             for bridge in sorted(running.jobs.bridges)
             # Raw streams need no bridge: every job reads them from their spools.
             if running.tasks[bridge.parent].inputs
@@ -225,18 +227,6 @@ def usage_of(running: RunningSnapshot) -> Usage:
 
 def usage_between(before: Usage, after: Usage) -> Usage:
     """Return the usage between two moments: that of the second, and that of the first for what has ended since."""
-    return Usage(
-        tenants={**before.tenants, **after.tenants},
-        tasks={**before.tasks, **after.tasks},
-        jobs={**before.jobs, **after.jobs},
-        homes={**before.homes, **after.homes},
-        streams={**before.streams, **after.streams},
-        bridges=after.bridges,
-        paused=after.paused,
-    )
-
-
-def _streams(running: RunningSnapshot, dataflow: Submitted) -> Iterable[str]:
-    for part in dataflow.parts:
-        for source in part:
-            yield running.sources[running.tasks[source].config["source"]].supplied.stream
+    names = ("tenants", "tasks", "jobs", "homes", "streams")
+    both: dict[str, Any] = {name: {**getattr(before, name), **getattr(after, name)} for name in names}
+    return replace(after, **both)

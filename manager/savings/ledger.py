@@ -2,59 +2,24 @@
 
 A minute is written once, under the term of the leading manager, and added to its hour in the same transaction,
 so a retry counts nothing twice. Only the leading manager writes.
-
-Saved CPU: the one set of figures that every report shows of savings. Sharing saves work: a task that several
-dataflows use runs once. Packing saves the rest of what separate jobs would take: batches, less what bridges and
-paused tasks cost. So both add up to the difference from running alone.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from itertools import zip_longest
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy import delete, select
 from sqlmodel import Session
 
 from manager.answers.savings import CpuAnswer, EstimateAnswer, PointAnswer, SavedAnswer, ShareAnswer, WholeAnswer
 from manager.savings.counters import CPU_PARTS, SECOND
-from manager.savings.settlement import CpuEstimate, Settlement, Share, Work
+from manager.savings.settlement import CpuEstimate, MeteredShare, SavedCpu, Settlement, Whole, Work
 from manager.store.tables import Leadership, MeteredRow, MeteredTenantRow, table_of
-from merge import work_saved
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedCpu:
-    """What sharing and packing saved; made by `saved_cpu`."""
-
-    work_by_sharing: float | None
-    """The part of the work that sharing saved, between 0 and 1; None where no work was shared."""
-    by_sharing: int | None
-    """That work in nanoseconds; measured."""
-    by_packing: CpuEstimate
-    """Nanoseconds; below 0 where the layout of jobs costs more than it saves."""
-
-
-def saved_cpu(work: Work, difference: CpuEstimate) -> SavedCpu:
-    """Divide the difference between running alone and what was measured.
-
-    >>> saved_cpu(Work(done=6, alone=8), CpuEstimate(low=1, likely=5, high=9))
-    SavedCpu(work_by_sharing=0.25, by_sharing=2, by_packing=CpuEstimate(low=-1, likely=3, high=7))
-    >>> saved_cpu(Work(done=6, alone=6), CpuEstimate(low=1, likely=5, high=9))
-    SavedCpu(work_by_sharing=None, by_sharing=None, by_packing=CpuEstimate(low=1, likely=5, high=9))
-    """
-    if work.alone <= work.done:
-        return SavedCpu(work_by_sharing=None, by_sharing=None, by_packing=difference)
-    shared = work.alone - work.done
-    return SavedCpu(
-        work_by_sharing=work_saved(work.done, work.alone),
-        by_sharing=shared,
-        by_packing=difference.less(shared),
-    )
-
+from manager.use_case import moment
 
 N = TypeVar("N", str, tuple[str, str])
 MINUTE, HOUR = 60, 3_600
@@ -90,7 +55,7 @@ def write(session: Session, leader: str, minutes: Iterable[Minute]) -> bool:
 
 def _add(session: Session, span: int, at: int, term: int, settled: Settlement) -> None:
     row = session.get(MeteredRow, (span, at, term))
-    added = (_EMPTY if row is None else _whole(row)).plus(settled)
+    added = (Whole() if row is None else _whole(row)).plus(settled)
     session.merge(
         MeteredRow(
             span=span,
@@ -99,20 +64,22 @@ def _add(session: Session, span: int, at: int, term: int, settled: Settlement) -
             seconds=added.seconds,
             cpu=dict(added.cpu),
             overhead=added.overhead,
-            launched=_list(added.launched),
-            packed=_list(added.packed),
+            launched=list(added.launched),
+            packed=list(added.packed),
             work=added.work.done,
             work_alone=added.work.alone,
         )
     )
     of = table_of(MeteredTenantRow).c
     here = select(MeteredTenantRow).where(of.span == span, of.at == at, of.term == term)
-    rows = {each.tenant: each for each in session.scalars(here)}
+    rows = {share_row.tenant: share_row for share_row in session.scalars(here)}
     shares: dict[str, dict[str, list[int]]] = {tenant: dict(known.dataflows) for tenant, known in rows.items()}
     changed = set[str]()
     for dataflow, share in settled.shares.items():
         dataflows = shares.setdefault(share.tenant, {})
-        dataflows[dataflow] = _sum([dataflows.get(dataflow, _NOTHING), _values(share)])
+        dataflows[dataflow] = _sum(
+            [dataflows.get(dataflow, _NOTHING), [share.cpu, *share.alone, *share.saving, *share.work]]
+        )
         changed.add(share.tenant)
     for tenant in sorted(changed):
         known = rows.get(tenant)
@@ -123,77 +90,15 @@ def _add(session: Session, span: int, at: int, term: int, settled: Settlement) -
     session.flush()
 
 
-def _sum(each: Iterable[Sequence[int]]) -> list[int]:
+def _sum(rows: Iterable[Sequence[int]]) -> list[int]:
     # Rows without metered work are shorter.
-    return [sum(values) for values in zip_longest(*each, fillvalue=0)]
+    return [sum(values) for values in zip_longest(*rows, fillvalue=0)]
 
 
 _NOTHING = (0,) * 9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
-    """The totals of an interval in nanoseconds, as in `Settlement`; made by `whole`."""
-
-    seconds: float = 0.0
-    """The part of the interval that was metered."""
-    cpu: Mapping[str, int] = field(default_factory=dict)
-    overhead: int = 0
-    launched: CpuEstimate = field(default_factory=CpuEstimate)
-    packed: CpuEstimate = field(default_factory=CpuEstimate)
-    work: Work = field(default_factory=Work)
-
-    @property
-    def measured(self) -> int:
-        """The CPU of all parts."""
-        return sum(self.cpu.values())
-
-    @property
-    def saved(self) -> SavedCpu:
-        """What sharing and packing saved, against a job for each dataflow."""
-        return saved_cpu(self.work, self.launched.less(self.measured))
-
-    def plus(self, more: "Settlement | Whole") -> "Whole":
-        """Add more to it."""
-        parts = {*self.cpu, *more.cpu}
-        return Whole(
-            seconds=self.seconds + more.seconds,
-            cpu={part: self.cpu.get(part, 0) + more.cpu.get(part, 0) for part in sorted(parts)},
-            overhead=self.overhead + more.overhead,
-            launched=self.launched.plus(more.launched),
-            packed=self.packed.plus(more.packed),
-            work=self.work.plus(more.work),
-        )
-
-
-_EMPTY = Whole()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeteredShare:
-    """A share and its stand-alone estimate, in nanoseconds, added up over an interval."""
-
-    cpu: int
-    alone: CpuEstimate
-    saving: CpuEstimate
-    work: Work = field(default_factory=Work)
-
-    @property
-    def saved(self) -> SavedCpu:
-        """What sharing and packing saved, against a job of its own."""
-        return saved_cpu(self.work, self.saving)
-
-    def plus(self, more: "MeteredShare") -> "MeteredShare":
-        """Add more to it."""
-        return MeteredShare(
-            cpu=self.cpu + more.cpu,
-            alone=self.alone.plus(more.alone),
-            saving=self.saving.plus(more.saving),
-            work=self.work.plus(more.work),
-        )
-
-
-NO_SHARE = MeteredShare(cpu=0, alone=CpuEstimate(), saving=CpuEstimate())
+NO_SHARE = MeteredShare()
 """The share of a tenant or dataflow that took nothing."""
 
 
@@ -201,7 +106,7 @@ def whole(session: Session, span: int, since: int, until: int) -> Whole:
     """Add up the totals of the minutes or hours that begin in an interval."""
     of = table_of(MeteredRow).c
     rows = session.scalars(select(MeteredRow).where(of.span == span, of.at >= since, of.at < until))
-    return reduce(Whole.plus, map(_whole, rows), _EMPTY)
+    return reduce(Whole.plus, map(_whole, rows), Whole())
 
 
 def of_tenants(session: Session, span: int, since: int, until: int) -> dict[str, MeteredShare]:
@@ -215,7 +120,7 @@ def of_dataflows(session: Session, span: int, since: int, until: int, tenant: st
     """Return the shares of a tenant's dataflows, including removed ones."""
     of = table_of(MeteredTenantRow).c
     wanted = select(of.dataflows).where(of.span == span, of.at >= since, of.at < until, of.tenant == tenant)
-    return _added(each for dataflows in session.scalars(wanted) for each in dataflows.items())
+    return _added(took for dataflows in session.scalars(wanted) for took in dataflows.items())
 
 
 def of_everybody(session: Session, span: int, since: int, until: int) -> dict[tuple[str, str], MeteredShare]:
@@ -254,18 +159,10 @@ def _added(rows: Iterable[tuple[N, list[int]]]) -> dict[N, MeteredShare]:
 
 
 def _took(values: list[int]) -> MeteredShare:
-    done, alone = values[7:9] or (0, 0)
+    """A share from its values as rows have them; those without metered work are shorter."""
     return MeteredShare(
-        cpu=values[0],
-        alone=_estimate(values[1:4]),
-        saving=_estimate(values[4:7]),
-        work=Work(done=done, alone=alone),
+        cpu=values[0], alone=CpuEstimate(*values[1:4]), saving=CpuEstimate(*values[4:7]), work=Work(*values[7:9])
     )
-
-
-def _values(share: Share) -> list[int]:
-    """Return the values of a share in the order that `_took` reads."""
-    return [share.cpu, *_list(share.alone), *_list(share.saving), share.work.done, share.work.alone]
 
 
 def _whole(row: MeteredRow) -> Whole:
@@ -273,26 +170,16 @@ def _whole(row: MeteredRow) -> Whole:
         seconds=row.seconds,
         cpu=row.cpu,
         overhead=row.overhead,
-        launched=_estimate(row.launched),
-        packed=_estimate(row.packed),
+        launched=CpuEstimate(*row.launched),
+        packed=CpuEstimate(*row.packed),
         work=Work(done=row.work, alone=row.work_alone),
     )
-
-
-def _estimate(values: list[int]) -> CpuEstimate:
-    low, likely, high = values
-    return CpuEstimate(low=low, likely=likely, high=high)
-
-
-def _list(estimate: CpuEstimate) -> list[int]:
-    return [estimate.low, estimate.likely, estimate.high]
 
 
 _NANOSECONDS_PER_HOUR = HOUR * SECOND
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
+class Interval(NamedTuple):
     """The minutes or hours that begin between two times; made by `interval`."""
 
     span: int
@@ -356,35 +243,26 @@ def whole_answer(whole: Whole, shown: Iterable[MeteredShare], scale: AmountScale
         measured=scale.cpu(whole.measured),
         parts={part: scale.cpu(whole.cpu[part]) if part in whole.cpu else None for part in CPU_PARTS},
         overhead=scale.cpu(whole.overhead),
-        others=scale.cpu(whole.measured - whole.overhead - sum(each.cpu for each in shown)),
+        others=scale.cpu(whole.measured - whole.overhead - sum(share.cpu for share in shown)),
         alone_launched=scale.estimate(whole.launched),
         alone_packed=scale.estimate(whole.packed),
         saved=scale.saved(whole.saved),
     )
 
 
-def shares(found: Mapping[str, MeteredShare], scale: AmountScale) -> tuple[ShareAnswer, ...]:
-    """Return the answers for the shares of tenants."""
-    return tuple(_share(tenant, None, each, scale) for tenant, each in found.items())
-
-
-def dataflow_shares(tenant: str, found: Mapping[str, MeteredShare], scale: AmountScale) -> tuple[ShareAnswer, ...]:
-    """Return the answers for the shares of a tenant's dataflows."""
-    return tuple(_share(tenant, dataflow, each, scale) for dataflow, each in found.items())
-
-
-def moment(seconds: int) -> datetime:
-    """Return seconds since 1970 as a time."""
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def _share(tenant: str, dataflow: str | None, share: MeteredShare, scale: AmountScale) -> ShareAnswer:
-    return ShareAnswer(
-        tenant=tenant,
-        dataflow=dataflow,
-        share=scale.cpu(share.cpu),
-        alone=scale.estimate(share.alone),
-        saved=scale.saved(share.saved),
+def share_answers(
+    found: Mapping[str, MeteredShare], scale: AmountScale, *, tenant: str | None = None
+) -> tuple[ShareAnswer, ...]:
+    """Return the answers for the shares of tenants, or of the dataflows of one."""
+    return tuple(
+        ShareAnswer(
+            tenant=tenant or name,
+            dataflow=name if tenant else None,
+            share=scale.cpu(share.cpu),
+            alone=scale.estimate(share.alone),
+            saved=scale.saved(share.saved),
+        )
+        for name, share in found.items()
     )
 
 
@@ -416,14 +294,6 @@ class Steps:
         """The number of steps."""
         return (self.interval.until - self.interval.since) // self.step
 
-    def begins(self) -> range:
-        """Return the beginning of each step."""
-        return range(self.interval.since, self.interval.until, self.step)
-
-    def of(self, at: int) -> int:
-        """Return the beginning of the step that contains a time."""
-        return at - at % self.step
-
 
 def steps(since: datetime | None, until: datetime | None, step: int | None, now: float) -> Steps:
     """Return the steps from one time to another; by default, those of the last hour.
@@ -433,17 +303,12 @@ def steps(since: datetime | None, until: datetime | None, step: int | None, now:
     within = interval(since, until, now)
     if step is None:
         length = within.until - within.since
-        step = next((each for each in _STEPS if length <= each * _USUAL_POINTS), LONGEST_STEP)
+        step = next((usual for usual in _STEPS if length <= usual * _USUAL_POINTS), LONGEST_STEP)
     step = _up(step, within.span)
     if step % HOUR and within.since // step * step < now - KEPT + MINUTE:
         step = _up(step, HOUR)
-    bounds = replace(
-        within,
-        span=MINUTE if step % HOUR else HOUR,
-        since=within.since // step * step,
-        until=_up(within.until, step),
-    )
-    return Steps(interval=bounds, step=step)
+    span, since_step = MINUTE if step % HOUR else HOUR, within.since // step * step
+    return Steps(interval=Interval(span, since_step, _up(within.until, step)), step=step)
 
 
 def points(
@@ -474,13 +339,13 @@ def points(
             alone=None if share is None else scale.estimate(share.alone),
         )
 
-    return tuple(map(point, wanted.begins()))
+    return tuple(map(point, range(wanted.interval.since, wanted.interval.until, wanted.step)))
 
 
 def _by_step(wanted: Steps, metered: Iterable[tuple[int, M]]) -> dict[int, M]:
     found: dict[int, M] = {}
     for at, more in metered:
-        begin = wanted.of(at)
+        begin = at - at % wanted.step
         found[begin] = found[begin].plus(more) if begin in found else more
     return found
 

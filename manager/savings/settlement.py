@@ -1,23 +1,18 @@
 """The settlement of a time: the share of each dataflow, the operator's overhead, and the baselines without sharing.
 
-The cap of a bill: no dataflow pays more than it would take alone. The cap is the likely stand-alone estimate. It
-applies when a minute is settled, and a bill adds up settled shares. The operator bears what the cap takes off,
-as overhead.
-
-The cost split: how the work between two looks is divided among dataflows. The CPU of a task is divided equally
-among the dataflows that use it at that moment, the batches of a job among those that have tasks in it, and a
-bridge among those whose events it carries. This is the Shapley value of the game in which a group of dataflows
-costs what its tasks, batches and bridges cost together: a dataflow that uses nothing pays nothing, equals pay
-the same, and the order of arrival does not matter. The split also has what each dataflow would take alone.
+The cost split divides the work between two looks. The CPU of a task is divided equally among the dataflows that use it
+at that moment, the batches of a job among those that have tasks in it, and a bridge among those whose events it
+carries. This is the Shapley value of the game in which a group of dataflows costs what its tasks, batches and bridges
+cost together: a dataflow that uses nothing pays nothing, equals pay the same, and the order of arrival does not matter.
 Remainders of integer divisions are left over, so that no dataflow is favoured.
 
-Separate execution: the CPU that the same dataflows would have taken without sharing. It would have needed the
-overhead of a host too, each task once for every dataflow that uses it, and batches. There are two baselines:
-`launched` has a job for each dataflow, `packed` as few jobs as can hold them.
+Separate execution is the CPU that the same dataflows would have taken without sharing: the overhead of a host too,
+each task once for every dataflow that uses it, and batches. There are two baselines: `launched` has a job for each
+dataflow, `packed` as few jobs as can hold them.
 
-A dataflow's share is its part of tasks, batches and bridges, up to the cap in `manager.savings.settlement`. The
-rest of the measured CPU is the operator's overhead: the idle JVM and driver, the broker, paused tasks, and what
-the cap takes off. Shares and overhead add up to the measured whole, to the nanosecond.
+No dataflow pays more than it would likely take alone. The rest of the measured CPU is the operator's overhead: the idle
+JVM and driver, the broker, paused tasks, and what that cap takes off. Shares and overhead add up to the measured whole,
+to the nanosecond.
 """
 
 import math
@@ -30,7 +25,7 @@ from functools import partial
 from typing import NamedTuple
 
 from manager.savings.counters import SECOND, CounterGrowth, Usage, Users, usage_between
-from merge import Costs
+from merge import Costs, work_saved
 
 _MILLION = 1_000_000
 """The smallest amounts in a unit of the currency, and the rounding of core hours."""
@@ -60,18 +55,12 @@ def core_hours(cpu: int) -> Decimal:
     return money(round(Fraction(cpu * _MILLION, _NANOSECONDS_PER_HOUR)))
 
 
-def capped(share: int, alone: int) -> int:
-    """Return the nanoseconds that a dataflow pays for."""
-    return min(share, alone)
-
-
 def cap_amount(alone: int, price: float) -> int:
     """Return the most that a dataflow pays, in millionths of a currency, rounded up."""
     return math.ceil(alone * rate(price))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuEstimate:
+class CpuEstimate(NamedTuple):
     """The nanoseconds that separate execution would have taken, with a lower and an upper bound."""
 
     low: int = 0
@@ -80,11 +69,14 @@ class CpuEstimate:
 
     def plus(self, more: "CpuEstimate") -> "CpuEstimate":
         """Add two estimates. They depend on the same prices, so their errors have the same sign and bounds add up."""
-        return CpuEstimate(low=self.low + more.low, likely=self.likely + more.likely, high=self.high + more.high)
+        return CpuEstimate(*map(int.__add__, self, more))
 
     def less(self, nanoseconds: int) -> "CpuEstimate":
         """Subtract what was measured."""
-        return CpuEstimate(low=self.low - nanoseconds, likely=self.likely - nanoseconds, high=self.high - nanoseconds)
+        return CpuEstimate(*(bound - nanoseconds for bound in self))
+
+
+NO_CPU = CpuEstimate()
 
 
 def estimate_of(likely: int, bounds: Sequence[int]) -> CpuEstimate:
@@ -176,26 +168,24 @@ def combined(splits: Iterable[CostSplit]) -> CostSplit:
     every = list(splits)
     dataflows: dict[str, DataflowUsage] = {}
     homes: dict[str, frozenset[str]] = {}
-    cpu, batches = Counter[str](), Counter[str]()
-    for each in every:
-        cpu.update(each.cpu)
-        batches.update(each.batches)
-        for dataflow, more in each.dataflows.items():
-            before = dataflows.get(dataflow)
-            dataflows[dataflow] = more if before is None else DataflowUsage(*map(int.__add__, before, more))
-        for dataflow, jobs in each.homes.items():
+    cpu, batches, whole = Counter[str](), Counter[str](), Counter[str]()
+    for one in every:
+        cpu.update(one.cpu)
+        batches.update(one.batches)
+        whole.update({"tasks": one.tasks, "bridges": one.bridges, "paused": one.paused})
+        for dataflow, more in one.dataflows.items():
+            dataflows[dataflow] = DataflowUsage(*map(int.__add__, dataflows.get(dataflow, DataflowUsage()), more))
+        for dataflow, jobs in one.homes.items():
             homes[dataflow] = homes.get(dataflow, jobs) | jobs
     return CostSplit(
-        seconds=sum(each.seconds for each in every),
-        paces=sum(each.paces for each in every),
+        seconds=sum(one.seconds for one in every),
+        paces=sum(one.paces for one in every),
         cpu=dict(cpu),
-        tasks=sum(each.tasks for each in every),
         batches=dict(batches),
-        bridges=sum(each.bridges for each in every),
-        paused=sum(each.paused for each in every),
         dataflows=dataflows,
-        tenants={name: tenant for each in every for name, tenant in each.tenants.items()},
+        tenants={name: tenant for one in every for name, tenant in one.tenants.items()},
         homes=homes,
+        **whole,
     )
 
 
@@ -285,16 +275,6 @@ def fit(split: CostSplit, price: Price, batch: float) -> FittedPrices:
     )
 
 
-def stand_alone(taken: DataflowUsage, prices: FittedPrices, batches: int) -> int:
-    """Return the nanoseconds that a dataflow would have taken in a job of its own that did so many parts of batches."""
-    return prices.tasks(taken.tasks_alone) + prices.batches(batches)
-
-
-def launched_groups(split: CostSplit) -> list[list[str]]:
-    """Group dataflows for the launched baseline: each in a job of its own."""
-    return [[each] for each in split.dataflows]
-
-
 def packed_groups(split: CostSplit, price: Price) -> list[list[str]]:
     """Group dataflows for the packed baseline: first fit, the busiest dataflow first."""
     costs = Costs(pace=price.pace, batch=price.batch, busy={})
@@ -341,8 +321,7 @@ def _batches(split: CostSplit, at: int, group: Sequence[str]) -> int:
     return min(alone, sum(done) * PART, int(max(split.paces, *done, 0) * PART))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(NamedTuple):
     """The nanoseconds that tasks took, and those that they would have taken without sharing; both are measured."""
 
     done: int = 0
@@ -350,36 +329,118 @@ class Work:
 
     def plus(self, more: "Work") -> "Work":
         """Add two amounts of work."""
-        return Work(done=self.done + more.done, alone=self.alone + more.alone)
+        return Work(*map(int.__add__, self, more))
+
+
+NO_WORK = Work()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """The share of a dataflow and its stand-alone estimate, in nanoseconds; made by `settle`."""
+class SavedCpu:
+    """What sharing and packing saved; made by `saved_cpu`."""
+
+    work_by_sharing: float | None
+    """The part of the work that sharing saved, between 0 and 1; None where no work was shared."""
+    by_sharing: int | None
+    """That work in nanoseconds; measured."""
+    by_packing: CpuEstimate
+    """Nanoseconds; below 0 where the layout of jobs costs more than it saves."""
+
+
+def saved_cpu(work: Work, difference: CpuEstimate) -> SavedCpu:
+    """Divide the difference between running alone and what was measured, to which both add up.
+
+    Sharing saves work: a task that several dataflows use runs once. Packing saves the rest of what separate jobs would
+    take: batches, less what bridges and paused tasks cost.
+
+    >>> saved_cpu(Work(done=6, alone=8), CpuEstimate(low=1, likely=5, high=9))
+    SavedCpu(work_by_sharing=0.25, by_sharing=2, by_packing=CpuEstimate(low=-1, likely=3, high=7))
+    >>> saved_cpu(Work(done=6, alone=6), CpuEstimate(low=1, likely=5, high=9))
+    SavedCpu(work_by_sharing=None, by_sharing=None, by_packing=CpuEstimate(low=1, likely=5, high=9))
+    """
+    if work.alone <= work.done:
+        return SavedCpu(work_by_sharing=None, by_sharing=None, by_packing=difference)
+    shared = work.alone - work.done
+    part = work_saved(work.done, work.alone)
+    return SavedCpu(work_by_sharing=part, by_sharing=shared, by_packing=difference.less(shared))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeteredShare:
+    """A share and its stand-alone estimate, in nanoseconds."""
+
+    cpu: int = 0
+    alone: CpuEstimate = NO_CPU
+    saving: CpuEstimate = NO_CPU
+    """The difference. Both depend on the same prices, so it is more precise than either."""
+    work: Work = NO_WORK
+
+    @property
+    def saved(self) -> SavedCpu:
+        """What sharing and packing saved, against a job of its own."""
+        return saved_cpu(self.work, self.saving)
+
+    def plus(self, more: "MeteredShare") -> "MeteredShare":
+        """Add more to it."""
+        return MeteredShare(
+            cpu=self.cpu + more.cpu,
+            alone=self.alone.plus(more.alone),
+            saving=self.saving.plus(more.saving),
+            work=self.work.plus(more.work),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share(MeteredShare):
+    """The share of a dataflow; made by `settle`."""
 
     tenant: str
-    cpu: int
-    alone: CpuEstimate
-    saving: CpuEstimate
-    """The difference. Both depend on the same prices, so it is more precise than either."""
-    work: Work = field(default_factory=Work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
-    """The shares, the overhead and the baselines of a time, in nanoseconds; made by `settle`."""
+class Whole:
+    """The totals of a time, in nanoseconds."""
 
-    seconds: float
-    cpu: Mapping[str, int]
-    """The measured CPU by part; the sum is the measured whole."""
+    seconds: float = 0.0
+    """The part of the time that was metered."""
+    cpu: Mapping[str, int] = field(default_factory=dict)
+    """The measured CPU by part."""
+    overhead: int = 0
+    launched: CpuEstimate = NO_CPU
+    """The baseline with a job for each dataflow."""
+    packed: CpuEstimate = NO_CPU
+    """The baseline with as few jobs as can hold all dataflows, without sharing."""
+    work: Work = NO_WORK
+
+    @property
+    def measured(self) -> int:
+        """The CPU of all parts."""
+        return sum(self.cpu.values())
+
+    @property
+    def saved(self) -> SavedCpu:
+        """What sharing and packing saved, against a job for each dataflow."""
+        return saved_cpu(self.work, self.launched.less(self.measured))
+
+    def plus(self, more: "Whole") -> "Whole":
+        """Add more to it."""
+        parts = sorted({*self.cpu, *more.cpu})
+        return Whole(
+            seconds=self.seconds + more.seconds,
+            cpu={part: self.cpu.get(part, 0) + more.cpu.get(part, 0) for part in parts},
+            overhead=self.overhead + more.overhead,
+            launched=self.launched.plus(more.launched),
+            packed=self.packed.plus(more.packed),
+            work=self.work.plus(more.work),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement(Whole):
+    """The totals of a time with its shares; made by `settle`."""
+
     shares: Mapping[str, Share] = field(default_factory=dict)
     """The shares of all dataflows that took CPU, or would have alone."""
-    overhead: int
-    launched: CpuEstimate
-    """The baseline with a job for each dataflow."""
-    packed: CpuEstimate
-    """The baseline with as few jobs as can hold all dataflows, without sharing."""
-    work: Work = field(default_factory=Work)
 
 
 def settle(split: CostSplit, price: Price) -> Settlement:
@@ -396,7 +457,7 @@ def settle(split: CostSplit, price: Price) -> Settlement:
         cpu=split.cpu,
         shares=shares,
         overhead=sum(split.cpu.values()) - sum(share.cpu for share in shares.values()),
-        launched=baseline(split, likely, extremes, launched_groups(split)),
+        launched=baseline(split, likely, extremes, [[each] for each in split.dataflows]),
         packed=baseline(split, likely, extremes, packed_groups(split, price)),
         work=Work(done=split.tasks, alone=sum(taken.tasks_alone for taken in split.dataflows.values())),
     )
@@ -416,7 +477,7 @@ def _share(tenant: str, taken: DataflowUsage, likely: FittedPrices, extremes: Se
 
 
 def _priced(taken: DataflowUsage, prices: FittedPrices, batches_alone: int) -> tuple[int, int]:
-    """Return the share and the stand-alone cost."""
-    alone = stand_alone(taken, prices, batches_alone)
+    """Return the share, and what the dataflow would take in a job of its own with so many parts of batches."""
+    alone = prices.tasks(taken.tasks_alone) + prices.batches(batches_alone)
     share = prices.tasks(taken.tasks) + prices.batches(taken.batches) + prices.bridges(taken.bridges)
-    return capped(share, alone), alone
+    return min(share, alone), alone

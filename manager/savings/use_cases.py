@@ -13,36 +13,29 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlmodel import Session
 
-from dags import Dataflow, Problem
+from dags import Dataflow
 from manager.answers.dataflows import Saving
 from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
-from manager.problem import InvalidRequest, NotFound
+from manager.problem import NotFound, invalid
 from manager.savings import ledger
 from manager.savings.bill import LONGEST_BILL, Bill, period
 from manager.savings.ledger import (
     MOST_POINTS,
     AmountScale,
     Interval,
-    dataflow_shares,
     interval,
-    moment,
     points,
-    shares,
+    share_answers,
     steps,
     whole_answer,
 )
-from manager.store.tables import DataflowRow, TenantRow, table_of
-from manager.use_case import Base, Caller
+from manager.store.tables import DataflowRow, table_of
+from manager.use_case import Base, Caller, moment, tenant_row
 from merge import Basis, Instance, MeasuredCosts, estimated
 
 
 def saving(
-    dataflow: Dataflow,
-    instances: Sequence[Instance | None],
-    measured: MeasuredCosts,
-    *,
-    opened: int,
-    job: float,
+    dataflow: Dataflow, instances: Sequence[Instance | None], measured: MeasuredCosts, *, opened: int, job: float
 ) -> Saving:
     """Forecast the saving of a dataflow; `instances` has the running instance of each distinct task, None for new ones.
 
@@ -91,7 +84,22 @@ class Savings(Base):
                 whose = whose_numbers(session, caller, tenant)
             else:
                 whose = _owner(session, dataflow, _asked_for(caller, tenant))
-            return self._savings_answer(session, caller, wanted, whose, dataflow)
+            whole, tenants = ledger.whole(session, *wanted), ledger.of_tenants(session, *wanted)
+            own = {} if whose is None else ledger.of_dataflows(session, *wanted, whose)
+        scale = AmountScale(seconds=whole.seconds, price_per_core_hour=self._tools.pricing.per_core_hour)
+        shown = {name: took for name, took in tenants.items() if whose in {None, name}}
+        own = {name: took for name, took in own.items() if dataflow in {None, name}}
+        return SavingsAnswer(
+            since=moment(wanted.since),
+            until=moment(wanted.until),
+            metered_seconds=round(whole.seconds, 3),
+            tenants=len(tenants),
+            whole=whole_answer(whole, shown.values(), scale) if caller.is_operator else None,
+            shares=share_answers(shown, scale),
+            dataflows=share_answers(own, scale, tenant=whose),
+            price_per_core_hour=self._tools.pricing.per_core_hour,
+            currency=self._tools.pricing.currency,
+        )
 
     def series(
         self,
@@ -106,75 +114,45 @@ class Savings(Base):
         wanted = steps(since, until, step, time.time())
         refuse_empty(wanted.interval)
         if wanted.count > MOST_POINTS:
-            raise InvalidRequest([_TOO_MANY])
-        span = wanted.interval
-        where = (span.span, span.since, span.until)
+            message = f"the interval falls into more than {MOST_POINTS} steps"
+            remedy = "ask for longer steps, or for a shorter interval"
+            raise invalid("/query/step", "too-many-points", message, remedy)
+        within = wanted.interval
         with self._store.read() as session:
             whose = whose_numbers(session, caller, tenant)
-            wholes = ledger.whole_series(session, *where)
-            took = [] if whose is None else ledger.tenant_series(session, *where, whose)
+            wholes = ledger.whole_series(session, *within)
+            took = None if whose is None else ledger.tenant_series(session, *within, whose)
         return SeriesAnswer(
-            since=moment(span.since),
-            until=moment(span.until),
+            since=moment(within.since),
+            until=moment(within.until),
             step=wanted.step,
             tenant=whose,
             points=points(
                 wanted,
                 wholes,
-                took if whose is not None else None,
+                took,
                 whole_too=caller.is_operator,
                 price_per_core_hour=self._tools.pricing.per_core_hour,
             ),
         )
 
-    def _savings_answer(
-        self, session: Session, caller: Caller, wanted: Interval, whose: str | None, dataflow: str | None
-    ) -> SavingsAnswer:
-        where = (wanted.span, wanted.since, wanted.until)
-        whole, tenants = ledger.whole(session, *where), ledger.of_tenants(session, *where)
-        scale = AmountScale(seconds=whole.seconds, price_per_core_hour=self._tools.pricing.per_core_hour)
-        shown = tenants if whose is None else {name: took for name, took in tenants.items() if name == whose}
-        own = {} if whose is None else ledger.of_dataflows(session, *where, whose)
-        if dataflow is not None:
-            own = {name: took for name, took in own.items() if name == dataflow}
-        return SavingsAnswer(
-            since=moment(wanted.since),
-            until=moment(wanted.until),
-            metered_seconds=round(whole.seconds, 3),
-            tenants=len(tenants),
-            whole=whole_answer(whole, shown.values(), scale) if caller.is_operator else None,
-            shares=shares(shown, scale),
-            dataflows=() if whose is None else dataflow_shares(whose, own, scale),
-            price_per_core_hour=self._tools.pricing.per_core_hour,
-            currency=self._tools.pricing.currency,
-        )
-
-
-_EMPTY = Problem(
-    pointer="/query/to",
-    code="empty-interval",
-    message="the interval ends before it begins, or begins in the future",
-    remedy="let `to` be later than `from`, and `from` be in the past",
-)
-_TOO_MANY = Problem(
-    pointer="/query/step",
-    code="too-many-points",
-    message=f"the interval falls into more than {MOST_POINTS} steps",
-    remedy="ask for longer steps, or for a shorter interval",
-)
-
 
 def refuse_empty(wanted: Interval) -> None:
     """Refuse an interval that has no time in it."""
     if wanted.since >= wanted.until:
-        raise InvalidRequest([_EMPTY])
+        raise invalid(
+            "/query/to",
+            "empty-interval",
+            "the interval ends before it begins, or begins in the future",
+            "let `to` be later than `from`, and `from` be in the past",
+        )
 
 
 def whose_numbers(session: Session, caller: Caller, tenant: str | None) -> str | None:
     """Whose numbers are wanted; None for everybody's. Refused where there is no such tenant for the caller."""
     whose = _asked_for(caller, tenant)
-    if tenant is not None and session.get(TenantRow, tenant) is None:
-        raise NotFound("tenant", tenant)
+    if tenant is not None:
+        tenant_row(session, tenant)
     return whose
 
 
@@ -201,24 +179,19 @@ class Bills(Base):
     """Bills of tenants; any manager has them."""
 
     def bill(
-        self,
-        caller: Caller,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        tenant: str | None = None,
+        self, caller: Caller, *, since: datetime | None = None, until: datetime | None = None, tenant: str | None = None
     ) -> BillAnswer:
         """The bill of some hours; of this month so far if none are given. A tenant gets its own."""
         wanted = period(since, until, time.time())
         refuse_empty(wanted)
         if wanted.until - wanted.since > LONGEST_BILL:
-            raise InvalidRequest([_TOO_LONG])
+            remedy = "ask for each month by itself; bills of one after the other add up"
+            raise invalid("/query/from", "interval-too-long", "a bill is of three months at most", remedy)
         with self._store.read() as session:
             whose = whose_numbers(session, caller, tenant)
-            where = (wanted.span, wanted.since, wanted.until)
             # First, so that nothing comes between it and what is read.
             complete = ledger.metered_since(session, wanted.until)
-            whole, everybody = ledger.whole(session, *where), ledger.of_everybody(session, *where)
+            whole, everybody = ledger.whole(session, *wanted), ledger.of_everybody(session, *wanted)
             shown = {line: took for line, took in everybody.items() if whose in {None, line[0]}}
             names = _names(session, [dataflow for _, dataflow in shown])
         billed = Bill(
@@ -239,14 +212,6 @@ class Bills(Base):
             price_per_core_hour=self._tools.pricing.exactly,
             currency=self._tools.pricing.currency,
         )
-
-
-_TOO_LONG = Problem(
-    pointer="/query/from",
-    code="interval-too-long",
-    message="a bill is of three months at most",
-    remedy="ask for each month by itself; bills of one after the other add up",
-)
 
 
 def _names(session: Session, dataflows: list[str]) -> dict[str, str]:

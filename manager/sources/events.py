@@ -1,12 +1,11 @@
 """Events that callers send to sources over REST: read from the request, and published until the spool has them.
 
-The events in the body of a request: JSON lines or a JSON array, which must all fit the schema of their source. A
-problem names the line, the field and the remedy.
+The body of a request is JSON lines or a JSON array, which must all fit the schema of their source. A problem names the
+line, the field and the remedy.
 
-The event sender: publishes the events that callers send over REST, until the spool of their source has them. A
-host answers each message with the producer's position in the spool. A broker that was killed may have lost a
-message, and a host that starts may not be subscribed yet. So a message without an answer is published again once
-the broker has accepted it; events are numbered, so none counts twice.
+A host answers each message with the producer's position in the spool. A broker that was killed may have lost a message,
+and a host that starts may not be subscribed yet. So a message without an answer is published again once the broker has
+accepted it; events are numbered, so none counts twice.
 """
 
 import logging
@@ -16,19 +15,20 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from bridge import MalformedFrame, Message, cut, topics
 from bridge.intake import Receipt, Sent
 from bridge.raw_events import UnfitField, parsed, rows_in
+from bridge.transport.mqtt_client import MqttClient
 from dags import Kind, Schema
 from dags.problems import pointer
-from manager.problem import FieldError, InvalidRequest, NotTaken, QuotaExceeded, StateNotReady, TooLarge
+from manager.problem import FieldError, InvalidRequest, NotTaken, QuotaExceeded, StateNotReady, TooLarge, invalid
 
 MOST_REQUEST_EVENTS = 10_000
 MOST_REQUEST_PROBLEMS = 20
@@ -62,7 +62,7 @@ def events_in(body: bytes, schema: Schema, *, as_lines: bool) -> pa.RecordBatch:
 
     events = rows_in(items, schema, on_unfit=note)
     if problems:
-        raise InvalidRequest(sorted(problems, key=lambda each: int(each.pointer.split("/")[1])))
+        raise InvalidRequest(sorted(problems, key=lambda problem: int(problem.pointer.split("/")[1])))
     return events
 
 
@@ -77,7 +77,14 @@ def _lines(body: bytes, problems: list[FieldError]) -> tuple[Sequence[Any], Sequ
             items.append(parsed(line))
         except ValueError as error:
             if len(problems) < MOST_REQUEST_PROBLEMS:
-                problems.append(_not_json(number, f"line {number} is not JSON: {error}", "send one JSON object a line"))
+                problems.append(
+                    FieldError(
+                        pointer=pointer(number - 1),
+                        code="not-json",
+                        message=f"line {number} is not JSON: {error}",
+                        remedy="send one JSON object a line",
+                    )
+                )
         else:
             numbers.append(number)
     return items, numbers
@@ -89,32 +96,20 @@ def _array(body: bytes) -> tuple[Sequence[Any], Sequence[int]]:
         items = parsed(body)
     except ValueError as error:
         remedy = "send a JSON array, or JSON lines with Content-Type: application/x-ndjson"
-        raise InvalidRequest([_not_json(None, f"the body is not JSON: {error}", remedy)]) from None
+        raise invalid("", "not-json", f"the body is not JSON: {error}", remedy) from None
     if not isinstance(items, list):
         items = [items]
     return items, range(1, len(items) + 1)
 
 
-def _not_json(number: int | None, message: str, remedy: str) -> FieldError:
-    place = () if number is None else (number - 1,)
-    return FieldError(pointer=pointer(*place), code="not-json", message=message, remedy=remedy)
-
-
 def _problem(word: str, number: int, error: ValueError) -> FieldError:
     """Describe the problem of an event; the message counts from 1, the pointer from 0."""
+    place: tuple[int | str, ...] = (number - 1,)
+    code = "unfit-event"
+    remedy = "send an object whose fields are those of the source's schema, or others that JSON can write"
     if isinstance(error, UnfitField):
-        return FieldError(
-            pointer=pointer(number - 1, error.name),
-            code="wrong-kind",
-            message=f"{word} {number}: {error}",
-            remedy=_REMEDIES[error.kind],
-        )
-    return FieldError(
-        pointer=pointer(number - 1),
-        code="unfit-event",
-        message=f"{word} {number}: {error}",
-        remedy="send an object whose fields are those of the source's schema, or others that JSON can write",
-    )
+        place, code, remedy = (number - 1, error.name), "wrong-kind", _REMEDIES[error.kind]
+    return FieldError(pointer=pointer(*place), code=code, message=f"{word} {number}: {error}", remedy=remedy)
 
 
 _PATIENCE = 25.0
@@ -126,26 +121,6 @@ _MOST_AT_ONCE = 12
 MOST_REQUESTS_OF_ONE = 4
 """Requests that wait at once of a tenant, or of the operators."""
 log = logging.getLogger("braid.sending")
-
-
-class SenderLine(Protocol):
-    """The broker's client, as the sender uses it."""
-
-    def stop(self) -> None:
-        """Disconnect."""
-
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Acknowledge these messages to the broker."""
-
-    def publish(self, topic: str, payload: bytes, *, answered: Callable[[str], None]) -> None:
-        """Send a message; `answered` is called once the broker has accepted it, or with the reason for a refusal."""
-
-
-class SenderConnector(Protocol):
-    """Makes and starts a client without waiting for a broker."""
-
-    def __call__(self, client_id: str, *, topics: Iterable[str], on_message: Callable[[Message], None]) -> SenderLine:
-        """Return a client that subscribes to these topics."""
 
 
 class Gap(Exception):
@@ -161,14 +136,18 @@ class EventSender:
     """Sends events from `start` to `stop`; only the leading manager runs it. Thread-safe; calls block."""
 
     def __init__(
-        self, connect: SenderConnector, *, patience: float = _PATIENCE, clock: Callable[[], float] = time.monotonic
+        self,
+        connect: Callable[..., MqttClient],
+        *,
+        patience: float = _PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
         self._patience = patience
         self._clock = clock
         # Guards the fields below.
         self._guard = threading.Lock()
-        self._line: SenderLine | None = None
+        self._line: MqttClient | None = None
         self._waiting: dict[str, SimpleQueue[int]] = {}
         """The queues of the waiting callers, by the id of their question."""
         self._busy: Counter[str] = Counter()

@@ -2,22 +2,25 @@
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from datetime import datetime
 
 import pyarrow as pa
+from sqlalchemy import func, select
+from sqlmodel import Session, col
 
 from bridge.intake import ONE_TIME_PRODUCER
-from dags import Kind, Problem, Schema, fields_in
+from dags import Kind, Schema, fields_in
 from engine.plan import unfit
 from manager.answers.base import Page
 from manager.answers.dataflows import DataflowState
+from manager.answers.overview import OperationKind
 from manager.answers.sources import (
     DependentAnswer,
     ProducerAnswer,
     ReceivedAnswer,
-    RejectedAnswer,
     ReplayConnection,
     SchemaAnswer,
     SchemaForm,
@@ -28,19 +31,23 @@ from manager.answers.sources import (
     TopicConnection,
     VisibilityForm,
 )
-from manager.documents.canonical import canonical, published_in
+from manager.documents.canonical import publishing
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_life import find, needs_of
-from manager.kernel.dataflow_rows import dataflow_of
-from manager.kernel.registered_sources import Registered, full_name, supply_of
+from manager.kernel.dataflow_rows import dataflow_of, running_dataflow, take_away
+from manager.kernel.draft import Draft, write_down
+from manager.kernel.registered_sources import Grants, Registered, full_name, grant, grants_in, registered, supply_of
 from manager.kernel.state import CommittedState
+from manager.kernel.transitions import TransitionScope
 from manager.observations.reports import HostSeen, received_of
 from manager.planner import public_id
-from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
+from manager.problem import Conflict, Forbidden, InvalidDataflow, NotFound, StateNotReady, invalid
 from manager.sources.events import EventSender, Gap, events_in
 from manager.store.tables import SourceRow, TenantRow
 from manager.tenants.broker_access import UnfitName, check_topic
-from manager.use_case import Base, Caller, Paging, moment, paged
+from manager.tenants.quotas import Holding, check_another, check_generated
+from manager.use_case import Base, Caller, Paging, by_name, tenant_row
+from merge import JobId
 
 
 class Sources(Base):
@@ -54,14 +61,15 @@ class Sources(Base):
             raise Forbidden("only operators register files of the hosts as sources; ask one, or publish on a topic")
         supply = supply_of(connection, form.fields)
         if why := unfit(supply):
-            raise InvalidRequest([_problem("/connection", "unfit-connection", why, "correct the connection")])
+            raise invalid("/connection", "unfit-connection", why, "correct the connection")
         generated = dict(supply.schema.fields)
         if form.fields and generated != dict(form.fields):
-            raise InvalidRequest(
-                [_problem("/schema", "fixed-schema", "a generated source has its own schema", "leave the schema out")]
-            )
+            raise invalid("/schema", "fixed-schema", "a generated source has its own schema", "leave the schema out")
         if isinstance(connection, TopicConnection):
-            _check_topic(connection.topic)
+            try:
+                check_topic(connection.topic)
+            except UnfitName as error:
+                raise invalid("/connection/topic", "unfit-topic", str(error), "choose another topic") from error
         row = SourceRow(
             name=full_name(owner, form.name),
             owner=owner,
@@ -71,23 +79,45 @@ class Sources(Base):
             readers=sorted(form.readers),
             registered=0.0,
         )
-        made = self._changes.sources.register(row, who=caller.who)
+        made = self._registered(row, caller)
         self._tools.access_changed()
         # Nobody can have read it yet.
         return _answer(made, caller, dataflows=0, hosts=())
+
+    def _registered(self, row: SourceRow, caller: Caller) -> Registered:
+        begun = time.monotonic()
+
+        def decide(state: CommittedState, _now: datetime) -> None:
+            if row.name in state.sources:
+                raise Conflict(f"there is a source {row.name!r} already; choose another name, or revoke that one first")
+            topic = row.connection.get("topic")
+            # One topic feeds one source, so that its owner is the only one to write there.
+            if topic is not None:
+                self._check_name(topic, row.owner)
+                _check_free(topic, (known for known in state.sources.values() if known.topic == topic), row, caller)
+
+        def write(session: Session, draft: Draft, _decided: None) -> Registered:
+            owned = select(func.count()).select_from(SourceRow).where(col(SourceRow.owner) == row.owner)
+            check_another(session, row.owner, Holding.SOURCES, session.scalar(owned) or 0)
+            if not caller.is_operator:
+                check_generated(session, row.owner, row.connection)
+            row.registered = draft.now.timestamp()
+            grant(row, Grants(), row.visibility, row.readers, now=row.registered)
+            session.add(row)
+            session.flush()
+            made = registered(row)
+            draft.know(made)
+            write_down(session, draft, OperationKind.REGISTER, who=caller.who, subject=row.name, begun=begun)
+            return made
+
+        return self._committer.commit(decide, write, scope=lambda _state, _decided: TransitionScope())
 
     def page(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
         """The sources that the caller may read, by name."""
         hosts = self._seeing.hosts()
         with self._committer.looking() as state:
-            after = paging.after or ""
-            names = sorted(name for name, each in state.sources.items() if name > after and _visible(each, caller))
-            return paged(
-                names[: paging.limit + 1],
-                paging.limit,
-                cursor=lambda name: name,
-                answer=lambda name: _answer_in(state, caller, name, hosts),
-            )
+            names = [name for name, source in state.sources.items() if _visible(source, caller)]
+            return by_name(names, paging, lambda name: _answer_in(state, caller, name, hosts))
 
     def get(self, caller: Caller, name: str) -> SourceAnswer:
         """One source."""
@@ -100,9 +130,23 @@ class Sources(Base):
 
     def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
         """Say who may read a source; dataflows of those who may not any more are removed."""
-        source = owned_source(self._committer, caller, name)
-        stopped = self._changes.sources.set_visibility(source, form.visibility, sorted(form.readers), who=caller.who)
-        return Stopped(dataflows=stopped)
+        begun, source, readers = time.monotonic(), owned_source(self._committer, caller, name), sorted(form.readers)
+
+        def hit(state: CommittedState, row: SourceRow) -> list[str]:
+            grant(row, grants_in(row), form.visibility, readers, now=time.time())
+            seen, dataflows = registered(row).source, state.running.dataflows
+            return [reader for reader in _readers(state, source) if not seen.visible_to(dataflows[reader].tenant)]
+
+        def write(session: Session, draft: Draft, dataflows: list[str]) -> int:
+            row = _source_row(session, source)
+            grant(row, grants_in(row), form.visibility, readers, now=draft.now.timestamp())
+            session.add(row)
+            draft.know(registered(row))
+            _take_away(session, draft, dataflows)
+            write_down(session, draft, OperationKind.CHANGE_SOURCE, who=caller.who, subject=source, begun=begun)
+            return len(dataflows)
+
+        return Stopped(dataflows=self._committer.commit(self._reading(source, hit), write, scope=_scope))
 
     def declare(self, caller: Caller, name: str, form: SchemaForm, *, dry_run: bool = False) -> SchemaAnswer:
         """Declare other fields, or preview that. Dataflows that run go on by those that they were submitted with."""
@@ -119,52 +163,126 @@ class Sources(Base):
         mine = sorted(each for each, tenant in readers.items() if caller.tenant in {None, tenant})
         dependent = tuple(each for reader in mine if (each := self._dependent(reader, sources)) is not None)
         if not dry_run and dict(found.source.schema.fields) != dict(schema.fields):
-            after = self._changes.sources.declare(full, form.fields, who=caller.who)
+            after = self._declared(full, form.fields, caller)
         answer = _answer(after, caller, dataflows=len(readers), hosts=self._seeing.hosts())
         return SchemaAnswer(source=answer, going_on=going_on, dependent=dependent)
+
+    def _declared(self, source: str, fields: Mapping[str, Kind], caller: Caller) -> Registered:
+        begun = time.monotonic()
+
+        def write(session: Session, draft: Draft, _dataflows: list[str]) -> Registered:
+            row = _source_row(session, source)
+            row.fields = {name: str(kind) for name, kind in fields.items()}
+            session.add(row)
+            made = registered(row)
+            draft.know(made)
+            why = f"declares {', '.join(f'{name} {kind}' for name, kind in fields.items()) or 'no fields'}"
+            kind = OperationKind.CHANGE_SOURCE
+            write_down(session, draft, kind, who=caller.who, subject=source, begun=begun, note=why)
+            return made
+
+        return self._committer.commit(self._reading(source, lambda _state, _row: []), write, scope=_scope)
 
     def _dependent(self, reader: str, sources: Mapping[str, Registered]) -> DependentAnswer | None:
         """A dataflow that could not be submitted by these sources; None if it could, or is gone."""
         with self._store.read() as session:
             row = dataflow_of(session, public_id(reader))
         try:
-            canonical(
-                row.document.encode(),
-                dataflow=row.id,
-                tenant=row.tenant,
-                catalogue=self._tools.catalogue,
-                sources=sources,
-                published=published_in(self._store),
-            )
+            self._tools.canonical(row.document.encode(), dataflow=row.id, tenant=row.tenant, sources=sources)
         except InvalidDataflow as refused:
             return DependentAnswer(
-                dataflow=row.id, why=tuple(f"{each.pointer}: {each.message}" for each in refused.errors)
+                dataflow=row.id, why=tuple(f"{problem.pointer}: {problem.message}" for problem in refused.errors)
             )
         return None
 
     def revoke(self, caller: Caller, name: str) -> Stopped:
         """Take a source away, and remove every dataflow that reads it."""
-        stopped = self._changes.sources.revoke(owned_source(self._committer, caller, name), who=caller.who)
+        begun, source = time.monotonic(), owned_source(self._committer, caller, name)
+
+        def hit(state: CommittedState, _row: SourceRow) -> list[str]:
+            return sorted({*_readers(state, source), *publishing(state, source)})
+
+        def write(session: Session, draft: Draft, dataflows: list[str]) -> int:
+            row = _source_row(session, source)
+            _take_away(session, draft, dataflows)
+            session.delete(row)
+            draft.forget(source)
+            write_down(session, draft, OperationKind.REVOKE, who=caller.who, subject=source, begun=begun)
+            return len(dataflows)
+
+        stopped = self._committer.commit(self._reading(source, hit), write, scope=_scope)
         self._tools.access_changed()
         return Stopped(dataflows=stopped)
 
     def _owner(self, caller: Caller, form: SourceForm) -> str:
         owner = caller.tenant or form.owner
         if owner is None:
-            raise InvalidRequest(
-                [_problem("/owner", "missing", "an operator owns no sources", "name the tenant that shall own it")]
-            )
+            raise invalid("/owner", "missing", "an operator owns no sources", "name the tenant that shall own it")
         if form.owner not in {None, owner}:
             raise Forbidden("a tenant registers sources for itself only; leave the owner out")
         with self._store.read() as session:
-            if session.get(TenantRow, owner) is None:
-                raise NotFound("tenant", owner)
+            tenant_row(session, owner)
         return owner
+
+    def _check_name(self, topic: str, owner: str) -> None:
+        """Refuse a topic that begins with another tenant's name, whether or not it feeds a source of that tenant."""
+        first, _, rest = topic.partition("/")
+        with self._store.read() as session:
+            if first == owner or session.get(TenantRow, first) is None:
+                return
+        raise Forbidden(
+            f"the topic {topic!r} begins with the name of another tenant, so it is that tenant's; choose one below the "
+            f"owner's name, as {owner}/{rest or first}"
+        )
+
+    def _reading(
+        self, source: str, hit: Callable[[CommittedState, SourceRow], list[str]]
+    ) -> Callable[[CommittedState, datetime], list[str]]:
+        """The decision which dataflows have to go, by the row of a source, which stays as it is."""
+
+        def decide(state: CommittedState, _now: datetime) -> list[str]:
+            with self._store.read() as session:
+                row = _source_row(session, source)
+            return hit(state, row)
+
+        return decide
+
+
+def _scope(state: CommittedState, dataflows: list[str]) -> TransitionScope:
+    return TransitionScope(jobs=frozenset[JobId]().union(*map(state.jobs_of, dataflows)))
+
+
+def _take_away(session: Session, draft: Draft, dataflows: Iterable[str]) -> None:
+    for dataflow in dataflows:
+        take_away(session, draft, running_dataflow(session, public_id(dataflow)))
+
+
+def _check_free(topic: str, found: Iterable[Registered], row: SourceRow, caller: Caller) -> None:
+    """Refuse a topic that feeds a source, without a word about a source of others."""
+    for known in found:
+        if caller.is_operator or known.source.owner == row.owner:
+            raise Conflict(
+                f"the topic {topic!r} feeds the source {known.source.name!r} already; choose another topic, or revoke "
+                "that source first"
+            )
+        raise Conflict(f"the topic {topic!r} is taken; choose one below your name, as {row.owner}/{topic}")
+
+
+def _source_row(session: Session, source: str) -> SourceRow:
+    row = session.scalar(select(SourceRow).where(col(SourceRow.name) == source))
+    if row is None:
+        raise NotFound("source", source)
+    return row
+
+
+def _readers(state: CommittedState, source: str) -> list[str]:
+    """The dataflows that read a source, as the running graph calls them; in an order that is always the same."""
+    return sorted(state.readers.get(source, ()))
 
 
 def _declares(state: CommittedState, dataflow: str, source: str) -> Mapping[str, Kind]:
     """The fields of a source that a dataflow was submitted by."""
-    tasks = (state.running.tasks[each] for part in state.running.dataflows[dataflow].parts for each in part)
+    tasks = (state.running.tasks[instance] for part in state.running.dataflows[dataflow].parts for instance in part)
     return next(fields_in(task.text) for task in tasks if task.config["source"] == source)
 
 
@@ -188,7 +306,7 @@ def _answer_in(state: CommittedState, caller: Caller, name: str, hosts: Sequence
     """A source with how many dataflows of those that the caller may know of read it."""
     found, readers = state.sources[name], state.readers.get(name, set())
     if caller.tenant not in {None, found.source.owner}:
-        readers = {each for each in readers if state.running.dataflows[each].tenant == caller.tenant}
+        readers = {reader for reader in readers if state.running.dataflows[reader].tenant == caller.tenant}
     return _answer(found, caller, dataflows=len(readers), hosts=hosts)
 
 
@@ -208,33 +326,12 @@ def _answer(found: Registered, caller: Caller, *, dataflows: int, hosts: Sequenc
 
 
 def _received(found: Registered, hosts: Sequence[HostSeen]) -> ReceivedAnswer | None:
-    if (received := received_of(found.supplied.stream, hosts)) is None:
-        return None
-    return ReceivedAnswer(
-        since=moment(received.since),
-        accepted=received.accepted,
-        rejected=received.rejected,
-        newest=tuple(
-            RejectedAnswer(at=moment(each.at), event=each.event, reason=each.reason) for each in received.newest
-        ),
-    )
+    received = received_of(found.supplied.stream, hosts)
+    return None if received is None else ReceivedAnswer.model_validate(received, from_attributes=True)
 
 
 def _visible(found: Registered, caller: Caller) -> bool:
     return caller.tenant is None or found.source.visible_to(caller.tenant)
-
-
-def _check_topic(topic: str) -> None:
-    try:
-        check_topic(topic)
-    except UnfitName as error:
-        raise InvalidRequest(
-            [_problem("/connection/topic", "unfit-topic", str(error), "choose another topic")]
-        ) from error
-
-
-def _problem(pointer: str, code: str, message: str, remedy: str) -> Problem:
-    return Problem(pointer=pointer, code=code, message=message, remedy=remedy)
 
 
 _LOOKING = 0.05
@@ -251,7 +348,13 @@ class SourceEvents(Base):
     ) -> SentAnswer:
         """Have events lie in a source's spool, once each; without a producer's name under one for this time only."""
         if (producer is None) is not (first is None):
-            raise InvalidRequest([_half(producer)])
+            missing, there = ("producer", "first") if producer is None else ("first", "producer")
+            raise invalid(
+                f"/query/{missing}",
+                "missing",
+                f"there is {there!r} without {missing!r}",
+                "say both, so that the same events can be sent again; or neither, and they are sent once",
+            )
         found = self._sendable(caller, name)
         events = events_in(body, found.source.schema, as_lines=as_lines)
         return self._sent(caller, found, events, producer or f"{ONE_TIME_PRODUCER}{secrets.token_hex(8)}", first or 0)
@@ -312,22 +415,14 @@ class SourceEvents(Base):
             readers = state.readers.get(name, set())
             # Those that were seen to run need not be looked at again, and of those that ended nothing is kept.
             self._deployed &= state.running.dataflows.keys()
-            needs = {each: tuple(needs_of(state, state.running.dataflows[each])) for each in readers - self._deployed}
+            needs = {
+                reader: tuple(needs_of(state, state.running.dataflows[reader])) for reader in readers - self._deployed
+            }
         hosts = {host.host: host for host in self._seeing.hosts()}
         deploying: set[str] = set()
-        for each, needed in needs.items():
+        for dataflow, needed in needs.items():
             jobs = {need.job: seen for need in needed if (seen := self._seeing.job(need.job)) is not None}
             if find(needed, jobs, hosts).state is DataflowState.DEPLOYING:
-                deploying.add(each)
+                deploying.add(dataflow)
         self._deployed |= needs.keys() - deploying
         return deploying
-
-
-def _half(producer: str | None) -> Problem:
-    missing, there = ("producer", "first") if producer is None else ("first", "producer")
-    return Problem(
-        pointer=f"/query/{missing}",
-        code="missing",
-        message=f"there is {there!r} without {missing!r}",
-        remedy="say both, so that the same events can be sent again; or neither, and they are sent once",
-    )

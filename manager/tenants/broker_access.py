@@ -1,6 +1,5 @@
 """The tenants' access to the broker: the topics that each may read and write, and its credentials.
 
-Grants: the topics that each tenant may read and write, and the access list that gives them to the broker.
 Mosquitto permits only what a line of the list permits. It strips spaces around a name, so a name with such
 spaces or a line break would mean something else. A wildcard in a line covers other topics too. After an
 unreadable line it drops the rest of the list. So names with any of these are refused when a grant is made, and
@@ -84,9 +83,9 @@ def grant(tenants: Iterable[str], topics: Iterable[OwnedTopic]) -> dict[str, Gra
     {'ann': Grant(tenant='ann', writes=('city/street',))}
     """
     owned: dict[str, set[str]] = {tenant: set() for tenant in tenants}
-    for each in topics:
-        if each.owner in owned:
-            owned[each.owner].add(each.topic)
+    for owned_topic in topics:
+        if owned_topic.owner in owned:
+            owned[owned_topic.owner].add(owned_topic.topic)
     return {tenant: Grant(tenant=tenant, writes=tuple(sorted(owned[tenant]))) for tenant in sorted(owned)}
 
 
@@ -108,8 +107,11 @@ def access_list(grants: Mapping[str, Grant]) -> str:
         [
             own,
             *(
-                _lines(each.user, [*(("read", topic) for topic in each.reads), *(("write", t) for t in each.writes)])
-                for _, each in sorted(grants.items())
+                _lines(
+                    granted.user,
+                    [*(("read", topic) for topic in granted.reads), *(("write", t) for t in granted.writes)],
+                )
+                for _, granted in sorted(grants.items())
             ),
         ]
     )
@@ -213,31 +215,15 @@ class AccessKeeper:
     For a broker that Braid runs, call `keep` once before `start_broker(..., entrance=Entrance(folder=folder))`; from
     then on `reload` calls `Broker.reload`.
 
-    An external mosquitto on the same machine, or on a shared file system, needs a listener of its own for tenants that
-    names these files in its configuration, at a socket that only `braid entrance` reaches:
+    An external mosquitto needs a listener of its own for tenants that names these files, at a socket that only
+    `braid entrance` reaches; `docs/how-to/postgresql-and-a-broker.md` shows it. Braid's own user has the other
+    listener, without an access list: once it has started again, mosquitto has no permissions for users of a listener
+    with a list whose sessions it restored from its store, and drops their messages until they connect again. Topics are
+    common to all listeners, so the lists of other listeners must leave `braid/#` out.
 
-        per_listener_settings true
-
-        listener 1883 127.0.0.1
-        allow_anonymous false
-        password_file /etc/mosquitto/braid
-
-        listener 0 /var/lib/mosquitto/tenants/socket
-        allow_anonymous false
-        password_file /var/lib/braid/access/passwords
-        acl_file /var/lib/braid/access/acl
-
-    Braid's own user has the other listener, without an access list. The reason: once it has started again, mosquitto
-    has no permissions for users of a listener with a list whose sessions it restored from its store, and drops their
-    messages until they connect again. Topics are common to all listeners, so the lists of other listeners must leave
-    `braid/#` out.
-
-    Mosquitto reads the files as the user that it runs as. If that is not Braid's user, create the folder with
-    mosquitto's group and the set-group-id bit (`install -d -o braid -g mosquitto -m 2750 FOLDER`): then that group can
-    read the files, otherwise only their owner can.
-
-    Mosquitto reads them again on SIGHUP, which its operator has to send after each change, for example with a path
-    unit of systemd (`PathChanged=FOLDER`) that starts `systemctl reload mosquitto`; `reload` may then do nothing.
+    Mosquitto reads the files as the user that it runs as. If that is not Braid's user, the folder needs mosquitto's
+    group and the set-group-id bit: then that group can read the files, otherwise only their owner can. It reads them
+    again on SIGHUP, which its operator has to send after each change; `reload` may then do nothing.
     """
 
     def __init__(self, folder: Path, reload: Callable[[], None]) -> None:

@@ -19,24 +19,32 @@ MOST_GENERATED_PER_SECOND = 100_000
 """Of all generated sources of a tenant together: they are made on the hosts, at everybody's cost."""
 COUNTED = (OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.RECONFIGURE)
 """What counts as a submission."""
-_TENANT, _DATAFLOW, _OPERATION = (table_of(rows).c for rows in (TenantRow, DataflowRow, OperationRow))
-_QUOTA = select(_TENANT.dataflows, _TENANT.tasks, _TENANT.streams, _TENANT.submits_per_minute).where(
-    _TENANT.name == bindparam("tenant")
+_TENANT, _DATAFLOW, _OPERATION, _KEY, _MODULE, _SOURCE, _WHEEL = (
+    table_of(rows).c for rows in (TenantRow, DataflowRow, OperationRow, KeyRow, ModuleRow, SourceRow, WheelRow)
 )
-_USED = select(
-    func.count(), func.coalesce(func.sum(_DATAFLOW.tasks), 0), func.coalesce(func.sum(_DATAFLOW.streams), 0)
-).where(_DATAFLOW.tenant == bindparam("tenant"), _DATAFLOW.removed.is_(None))
-_FROM_EARLIEST = select(_TENANT.from_earliest).where(_TENANT.name == bindparam("tenant"))
-_BEGUN_AT_EARLIEST = select(func.count()).where(
-    _DATAFLOW.tenant == bindparam("tenant"), _DATAFLOW.removed.is_(None), _DATAFLOW.start == Start.EARLIEST.value
-)
+_ASKED_TENANT = bindparam("tenant", type_=String())
+_RUNS = (_DATAFLOW.tenant == _ASKED_TENANT, _DATAFLOW.removed.is_(None))
+_SUBMITTED = (_OPERATION.who == _ASKED_TENANT, _OPERATION.kind.in_(COUNTED), _OPERATION.at > bindparam("since"))
+_TASKS, _STREAMS = (func.coalesce(func.sum(summed), 0) for summed in (_DATAFLOW.tasks, _DATAFLOW.streams))
+_COUNTS = {
+    "dataflows": select(func.count()).where(*_RUNS),
+    "tasks": select(_TASKS).where(*_RUNS),
+    "streams": select(_STREAMS).where(*_RUNS),
+    "submits_per_minute": select(func.count()).where(*_SUBMITTED),
+    "wheel_bytes": select(func.coalesce(func.sum(_WHEEL.bytes), 0)).where(_WHEEL.owner == _ASKED_TENANT),
+    "sources": select(func.count()).where(_SOURCE.owner == _ASKED_TENANT),
+    "modules": select(func.count()).where(_MODULE.owner == _ASKED_TENANT),
+    "keys": select(func.count()).where(_KEY.tenant == _ASKED_TENANT, _KEY.revoked.is_(None)),
+    "from_earliest": select(func.count()).where(*_RUNS, _DATAFLOW.start == Start.EARLIEST.value),
+}
+_USE = select(*(count.scalar_subquery().label(name) for name, count in _COUNTS.items()))
+_QUOTA = select(
+    _TENANT.dataflows, _TENANT.tasks, _TENANT.streams, _TENANT.submits_per_minute, _TENANT.from_earliest
+).where(_TENANT.name == _ASKED_TENANT)
+_USED = select(func.count(), _TASKS, _STREAMS).where(*_RUNS)
 _RECENT = (
     select(_OPERATION.at)
-    .where(
-        _OPERATION.who == bindparam("tenant"),
-        _OPERATION.kind.in_(COUNTED),
-        _OPERATION.at > bindparam("since"),
-    )
+    .where(*_SUBMITTED)
     .order_by(_OPERATION.at.desc())
     .offset(bindparam("later", type_=Integer))
     .limit(1)
@@ -84,10 +92,8 @@ def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int, str
 
 def check_from_earliest(session: Session, tenant: str, dataflows: int = 1) -> None:
     """Refuse so many more dataflows that begin at the earliest events where a tenant may not have them."""
-    quota = session.scalar(_FROM_EARLIEST, {"tenant": tenant})
-    if quota is None:
-        raise NotFound("tenant", tenant)
-    has = session.scalar(_BEGUN_AT_EARLIEST, {"tenant": tenant}) or 0
+    quota = _quota(session, tenant).from_earliest
+    has = session.scalar(_COUNTS["from_earliest"], {"tenant": tenant}) or 0
     if has + dataflows > quota:
         raise QuotaExceeded(
             f"tenant {tenant!r} has {has} dataflows that began at the earliest events, and may have {quota}; "
@@ -144,29 +150,11 @@ def check_rate(session: Session, tenant: str, now: datetime, *, submits: int = 1
         )
 
 
-def _quota(session: Session, tenant: str) -> Row[tuple[int, int, int, int]]:
+def _quota(session: Session, tenant: str) -> Row[tuple[int, int, int, int, int]]:
     quota = session.execute(_QUOTA, {"tenant": tenant}).one_or_none()
     if quota is None:
         raise NotFound("tenant", tenant)
     return quota
-
-
-_KEY, _MODULE, _SOURCE, _WHEEL = (table_of(rows).c for rows in (KeyRow, ModuleRow, SourceRow, WheelRow))
-_ASKED_TENANT = bindparam("tenant", type_=String())
-_RUNS = (_DATAFLOW.tenant == _ASKED_TENANT, _DATAFLOW.removed.is_(None))
-_SUBMITTED = (_OPERATION.who == _ASKED_TENANT, _OPERATION.kind.in_(COUNTED), _OPERATION.at > bindparam("since"))
-_COUNTS = {
-    "dataflows": select(func.count()).where(*_RUNS),
-    "tasks": select(func.coalesce(func.sum(_DATAFLOW.tasks), 0)).where(*_RUNS),
-    "streams": select(func.coalesce(func.sum(_DATAFLOW.streams), 0)).where(*_RUNS),
-    "submits_per_minute": select(func.count()).where(*_SUBMITTED),
-    "wheel_bytes": select(func.coalesce(func.sum(_WHEEL.bytes), 0)).where(_WHEEL.owner == _ASKED_TENANT),
-    "sources": select(func.count()).where(_SOURCE.owner == _ASKED_TENANT),
-    "modules": select(func.count()).where(_MODULE.owner == _ASKED_TENANT),
-    "keys": select(func.count()).where(_KEY.tenant == _ASKED_TENANT, _KEY.revoked.is_(None)),
-    "from_earliest": select(func.count()).where(*_RUNS, _DATAFLOW.start == Start.EARLIEST.value),
-}
-_USE = select(*(each.scalar_subquery().label(name) for name, each in _COUNTS.items()))
 
 
 def quota_use(session: Session, tenant: str, now: datetime, *, secrets: int, state_mb: int | None) -> QuotaUse:

@@ -12,9 +12,9 @@ from manager.answers.overview import OperationKind
 from manager.answers.tenants import SecretAnswer, SecretForm
 from manager.problem import NotFound, StateNotReady
 from manager.store.database import Store
-from manager.store.tables import ModuleRow, OperationRow, TenantRow
+from manager.store.tables import ModuleRow
 from manager.tenants.quotas import Holding, check_another
-from manager.use_case import Base, Caller, Paging, paged, tenant_of
+from manager.use_case import Base, Caller, Paging, by_name, note
 from planning.forms import ModuleForm
 
 
@@ -24,7 +24,7 @@ class Secrets(Base):
     def put(self, caller: Caller, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
         """Keep a tenant's secret, in place of what it kept under this name."""
         begun = time.monotonic()
-        owner = self._owner_of_secrets(caller, tenant)
+        owner = self._known_tenant(caller, tenant)
         with self._store.write() as session:
             if name not in (names := self._secrets.names(owner)):
                 check_another(session, owner, Holding.SECRETS, len(names))
@@ -35,15 +35,14 @@ class Secrets(Base):
     def page(self, caller: Caller, paging: Paging, *, tenant: str | None = None) -> Page[SecretAnswer]:
         """The names of a tenant's secrets; of all tenants' for an operator who names none."""
         everybodys = caller.tenant is None and tenant is None
-        owners = self._secrets.owners() if everybodys else [self._owner_of_secrets(caller, tenant)]
-        names = sorted(f"{owner}:{name}" for owner in owners for name in self._secrets.names(owner))
-        following = [each for each in names if each > (paging.after or "")]
-        return paged(following[: paging.limit + 1], paging.limit, cursor=lambda each: each, answer=_answer)
+        owners = self._secrets.owners() if everybodys else [self._known_tenant(caller, tenant)]
+        names = (f"{owner}:{name}" for owner in owners for name in self._secrets.names(owner))
+        return by_name(names, paging, _answer)
 
     def remove(self, caller: Caller, name: str, *, tenant: str | None = None) -> SecretAnswer:
         """Keep a tenant's secret no longer; tasks that name it fail once they are made anew."""
         begun = time.monotonic()
-        owner = self._owner_of_secrets(caller, tenant)
+        owner = self._known_tenant(caller, tenant)
         if not self._secrets.remove(owner, name):
             raise NotFound("secret", name)
         self._note_secret(OperationKind.REMOVE_SECRET, caller, name, begun)
@@ -55,17 +54,9 @@ class Secrets(Base):
             raise StateNotReady("this manager has no root to keep secrets in; ask one that has")
         return vault
 
-    def _owner_of_secrets(self, caller: Caller, tenant: str | None) -> str:
-        owner = tenant_of(caller, tenant)
-        with self._store.read() as session:
-            if session.get(TenantRow, owner) is None:
-                raise NotFound("tenant", owner)
-        return owner
-
     def _note_secret(self, kind: OperationKind, caller: Caller, name: str, begun: float) -> None:
         with self._store.write() as session:
-            seconds = time.monotonic() - begun
-            session.add(OperationRow(at=time.time(), kind=kind, who=caller.who, subject=name, seconds=seconds))
+            note(session, kind, caller, name, begun)
 
 
 def _answer(named: str) -> SecretAnswer:
@@ -91,11 +82,9 @@ def _vouchers(session: Session) -> list[Voucher]:
     wanted = select(ModuleRow).where(
         col(ModuleRow.vouched).is_not(None), col(ModuleRow.digest).is_not(None), col(ModuleRow.owner) != ""
     )
-    return [found for row in session.exec(wanted) if (found := _voucher(row)) is not None]
-
-
-def _voucher(row: ModuleRow) -> Voucher | None:
-    code = ModuleForm.model_validate_json(row.form).code
-    if code is None or row.digest is None:
-        return None
-    return Voucher(owner=row.owner, digest=row.digest, entry=code.entry, per=code.per)
+    forms = ((row, ModuleForm.model_validate_json(row.form).code) for row in session.exec(wanted))
+    return [
+        Voucher(owner=row.owner, digest=row.digest, entry=code.entry, per=code.per)
+        for row, code in forms
+        if code is not None and row.digest is not None
+    ]

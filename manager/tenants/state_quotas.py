@@ -97,28 +97,33 @@ class StateQuotas:
 
 def _bounded(state: CommittedState) -> set[str]:
     """The tenants whose own states are bounded by the plans that there are."""
-    bounded = (Instance(each) for plan in state.plans.values() for each in plan.state_bounds)
+    bounded = (Instance(instance) for plan in state.plans.values() for instance in plan.state_bounds)
     # One that has come to share a task was not bounded with it.
-    return {tenant for each in bounded if len(names := state.running.tenants_of(each)) == 1 for tenant in names}
+    return {tenant for instance in bounded if len(names := state.running.tenants_of(instance)) == 1 for tenant in names}
 
 
 def _in(state: CommittedState, jobs: frozenset[JobId]) -> set[str]:
     """The tenants of the tasks in some jobs."""
-    instances = (Instance(each) for job in jobs for each in state.plans[job].instances)
-    return {tenant for each in instances for tenant in state.running.tenants_of(each)}
+    instances = (Instance(instance) for job in jobs for instance in state.plans[job].instances)
+    return {tenant for instance in instances for tenant in state.running.tenants_of(instance)}
 
 
 def _to_change(state: CommittedState, tenants: set[str], known: TenantStates) -> dict[JobId, dict[int, int]]:
     """The bounds that jobs should have and do not have, where tasks that only these tenants need are bounded."""
     only = state.running.only_for(tenants)
-    changing = {job for each in state.transitions if each.kind is not TransitionKind.DRAIN for job in each.scope.jobs}
+    changing = {
+        job
+        for transition in state.transitions
+        if transition.kind is not TransitionKind.DRAIN
+        for job in transition.scope.jobs
+    }
     found: dict[JobId, dict[int, int]] = {}
     for job, placed in state.jobs.jobs.items():
         before = state.plans[job].state_bounds
         bounds: dict[int, int] = {
-            each: before.get(each) or max(_AT_LEAST, int(known.by_task.get(each, 0) * _MORE))
-            for each in sorted(placed.active)
-            if each in only and state.running.tasks[each].inputs
+            instance: before.get(instance) or max(_AT_LEAST, int(known.by_task.get(instance, 0) * _MORE))
+            for instance in sorted(placed.active)
+            if instance in only and state.running.tasks[instance].inputs
         }
         if bounds != before and job not in changing and job not in known.silent:
             found[job] = bounds

@@ -31,10 +31,10 @@ from manager.answers.tenants import (
 from manager.kernel.draft import OPERATOR
 from manager.observations.figures import tenant_states
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Unauthenticated
-from manager.store.tables import CredentialRow, KeyRow, OperationRow, SessionRow, SourceRow, TenantRow, table_of
+from manager.store.tables import CredentialRow, KeyRow, SessionRow, SourceRow, TenantRow, table_of
 from manager.tenants.broker_access import Grant, OwnedTopic, grant, user_of
 from manager.tenants.quotas import Holding, check_another, quota_use
-from manager.use_case import Base, Caller, Paging, moment, operators_only, paged
+from manager.use_case import Base, Caller, Paging, moment, note, operators_only, paged, tenant_row
 
 _ID_BYTES = 8
 _SECRET_BYTES = 32
@@ -182,7 +182,7 @@ class Administration(Base):
             _check_topics(session, form.name)
             now = time.time()
             session.add(TenantRow(name=form.name, **form.quota.model_dump(), created=now))
-            _note(session, OperationKind.ADMIT, caller, form.name, begun)
+            note(session, OperationKind.ADMIT, caller, form.name, begun)
         self._tools.access_changed()
         return self._tenant(form.name)
 
@@ -201,13 +201,11 @@ class Administration(Base):
         operators_only(caller)
         begun = time.monotonic()
         with self._store.write() as session:
-            row = session.get(TenantRow, tenant)
-            if row is None:
-                raise NotFound("tenant", tenant)
+            row = tenant_row(session, tenant)
             for name, most in quota.model_dump().items():
                 setattr(row, name, most)
             session.add(row)
-            _note(session, OperationKind.QUOTA, caller, tenant, begun)
+            note(session, OperationKind.QUOTA, caller, tenant, begun)
         return self._tenant(tenant)
 
     def set_publishing(self, caller: Caller, tenant: str, form: PublishingForm) -> TenantAnswer:
@@ -215,13 +213,11 @@ class Administration(Base):
         operators_only(caller)
         begun = time.monotonic()
         with self._store.write() as session:
-            row = session.get(TenantRow, tenant)
-            if row is None:
-                raise NotFound("tenant", tenant)
+            row = tenant_row(session, tenant)
             row.publishes = form.code
             session.add(row)
-            note = "may publish code" if form.code else "may not publish code"
-            _note(session, OperationKind.PUBLISHING, caller, tenant, begun, note)
+            why = "may publish code" if form.code else "may not publish code"
+            note(session, OperationKind.PUBLISHING, caller, tenant, begun, why)
         return self._tenant(tenant)
 
     def make_key(self, caller: Caller, form: KeyForm) -> NewKeyAnswer:
@@ -231,12 +227,11 @@ class Administration(Base):
         tenant = caller.tenant or form.tenant
         begun = time.monotonic()
         with self._store.write() as session:
-            if tenant is not None and session.get(TenantRow, tenant) is None:
-                raise NotFound("tenant", tenant)
             if tenant is not None:
+                tenant_row(session, tenant)
                 check_another(session, tenant, Holding.KEYS, _valid_keys(session, tenant))
             made = self._made_key(session, tenant, form.note)
-            _note(session, OperationKind.MAKE_KEY, caller, made.id, begun)
+            note(session, OperationKind.MAKE_KEY, caller, made.id, begun)
             session.flush()
             answer = _key(session.get_one(KeyRow, made.id))
         return NewKeyAnswer(**answer.model_dump(), key=made.text)
@@ -258,11 +253,11 @@ class Administration(Base):
             if row is None or caller.tenant not in {None, row.tenant}:
                 raise NotFound("API key", key)
             if row.revoked is None:
-                if row.role == Role.OPERATOR and _operators(session) == 1:
+                if row.role == Role.OPERATOR and _valid_keys(session, None) == 1:
                     raise Conflict("this is the last key of an operator; make another one first")
                 row.revoked = time.time()
                 session.add(row)
-                _note(session, OperationKind.REVOKE_KEY, caller, key, begun)
+                note(session, OperationKind.REVOKE_KEY, caller, key, begun)
         return _key(row)
 
     def make_credentials(self, caller: Caller, tenant: str) -> BrokerCredentials:
@@ -272,15 +267,18 @@ class Administration(Base):
         begun = time.monotonic()
         password = secrets.token_urlsafe(32)
         with self._store.write() as session:
-            if session.get(TenantRow, tenant) is None:
-                raise NotFound("tenant", tenant)
+            tenant_row(session, tenant)
             session.merge(CredentialRow(tenant=tenant, hash=hashed(password), created=time.time()))
-            _note(session, OperationKind.CREDENTIALS, caller, tenant, begun)
+            note(session, OperationKind.CREDENTIALS, caller, tenant, begun)
         self._tools.access_changed()
-        may = self.grants()[tenant]
-        broker = self._tools.broker()
-        url = "" if broker is None else str(broker)
-        return BrokerCredentials(url=url, user=user_of(tenant), password=password, reads=may.reads, writes=may.writes)
+        granted = self.grants()[tenant]
+        return BrokerCredentials(
+            url=str(self._tools.broker() or ""),
+            user=granted.user,
+            password=password,
+            reads=granted.reads,
+            writes=granted.writes,
+        )
 
     def grants(self) -> dict[str, Grant]:
         """The grants of each tenant on the broker."""
@@ -307,7 +305,7 @@ class Administration(Base):
         kept = 0 if self._tools.vault is None else len(self._tools.vault.names(row.name))
         return TenantAnswer(
             name=row.name,
-            quota=Quota.model_validate({name: getattr(row, name) for name in Quota.model_fields}),
+            quota=Quota.model_validate(row, from_attributes=True),
             uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept, state_mb=state_mb),
             created=moment(row.created),
             publishes_code=row.publishes,
@@ -334,14 +332,7 @@ def _still(until: float | None) -> datetime | None:
 
 
 def _key(row: KeyRow) -> KeyAnswer:
-    return KeyAnswer(
-        id=row.id,
-        role=Role(row.role),
-        tenant=row.tenant,
-        note=row.note,
-        created=moment(row.created),
-        revoked=None if row.revoked is None else moment(row.revoked),
-    )
+    return KeyAnswer.model_validate(row, from_attributes=True)
 
 
 def _check_topics(session: Session, tenant: str) -> None:
@@ -356,19 +347,7 @@ def _check_topics(session: Session, tenant: str) -> None:
             )
 
 
-def _valid_keys(session: Session, tenant: str) -> int:
+def _valid_keys(session: Session, tenant: str | None) -> int:
+    """The number of a tenant's keys, or of the operators', that are valid."""
     held = (col(KeyRow.tenant) == tenant, col(KeyRow.revoked).is_(None))
     return session.scalar(select(func.count()).select_from(KeyRow).where(*held)) or 0
-
-
-def _operators(session: Session) -> int:
-    """The number of operators' keys that are valid."""
-    held = (col(KeyRow.role) == Role.OPERATOR, col(KeyRow.revoked).is_(None))
-    return session.scalar(select(func.count()).select_from(KeyRow).where(*held)) or 0
-
-
-def _note(  # noqa: PLR0913, PLR0917 - who did what, when, and what came of it
-    session: Session, kind: OperationKind, caller: Caller, subject: str, begun: float, note: str = ""
-) -> None:
-    seconds = time.monotonic() - begun
-    session.add(OperationRow(at=time.time(), kind=kind, who=caller.who, subject=subject, seconds=seconds, note=note))

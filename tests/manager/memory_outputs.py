@@ -9,10 +9,10 @@ from tests.twins.memory_broker import MemoryBroker, MemoryClient
 from tests.twins.memory_spool import MemorySpool
 
 
-def connecting(broker: MemoryBroker) -> Callable[..., MemoryClient]:
+def connecting(broker: MemoryBroker) -> Callable[..., Any]:
     """What connects a manager to a broker in memory."""
 
-    def connect(client_id: str, **options: Any) -> MemoryClient:
+    def connect(client_id: str, **options: Any) -> Any:
         client = MemoryClient(broker, client_id, lasting=False, **options)
         client.start()
         return client

@@ -33,7 +33,7 @@ from manager.backup import BackupRefused, back_up, restoration, restore
 from manager.backup import restoration as how
 from manager.backup.archive import Contents, verified, write_archive
 from manager.backup.live_copy import copy_live
-from manager.outputs.parked_letters import CommittedReaderLookup
+from manager.outputs.parked_letters import served_by
 from manager.settings import write_key
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Letter, keep
@@ -87,7 +87,7 @@ def filled(url: str, name: str = "one") -> Manager:
 def park(manager: Manager, *batches: int) -> None:
     letters = [Letter(instance=2, port="in", batch=batch, reason="é\u2192", events=[{"n": 1.5}]) for batch in batches]
     with manager.store.write() as session:
-        keep(session, letters, CommittedReaderLookup(manager.committer)({2}), at=1.25)
+        keep(session, letters, served_by(manager.committer, {2}), at=1.25)
 
 
 def small(root: Path) -> str:

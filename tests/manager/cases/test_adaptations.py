@@ -90,7 +90,7 @@ class Played:
         self.counts: dict[str, Measured] = {}
         self.backlog = 0.0
 
-    def _connect(self, client_id: str, *, on_message: Any) -> Line:
+    def _connect(self, client_id: str, *, on_message: Any) -> Any:
         del client_id
         self.lines.append(Line(on_message))
         return self.lines[-1]

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from engine.plan import Feed
 from manager.answers.dead_letters import Replayed
 from manager.answers.overview import OperationKind
-from manager.outputs.parked_letters import CommittedReaderLookup
+from manager.outputs.parked_letters import served_by
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.store.dead_letters import Letter, keep, replayed
 from manager.store.tables import DeadLetterDropRow, DeadLetterReaderRow, DeadLetterReplayRow, DeadLetterRow
@@ -39,7 +39,7 @@ def letter(
 
 def park(manager: Manager, *letters: Letter, at: float = 5.0, **most: int) -> int:
     """Keep letters as the manager does when they come; how many older ones had to go."""
-    readers = CommittedReaderLookup(manager.committer)({each.instance for each in letters})
+    readers = served_by(manager.committer, {each.instance for each in letters})
     with manager.store.write() as session:
         return keep(session, letters, readers, at=at, **most)
 

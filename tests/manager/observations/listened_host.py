@@ -11,7 +11,7 @@ import pytest
 from bridge import topics
 from engine.plan import Plan
 from engine.plan_messages import written_plan
-from manager.observations.listener import Listener, ListenerLine
+from manager.observations.listener import Listener
 from manager.observations.sight import JobSight
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
 
@@ -30,7 +30,7 @@ class Hearing:
         self.listener = Listener(self._connect, clock=lambda: self.clock)
         self.listener.on_news(self._note)
 
-    def _connect(self, client_id: str, **options: Any) -> ListenerLine:
+    def _connect(self, client_id: str, **options: Any) -> Any:
         self.client = MemoryClient(self.broker, client_id, lasting=False, **options)
         self.client.start()
         return self.client

@@ -7,9 +7,8 @@ from manager.observations.figures import (
     _WINDOW,
     SPACING,
     JobFigures,
-    OutputFigures,
     figures_of,
-    output_figures,
+    output_latency,
     remembered,
     stream_rate,
 )
@@ -59,15 +58,15 @@ def test_rates_are_means_of_the_last_minute() -> None:
 
 def test_latencies_are_from_the_last_report() -> None:
     """Those of a job and of each output are unknown once the job was silent for a minute."""
-    samples, known = kept(moment(5.0, 1)), OutputFigures(latency_seconds_p50=0.5, latency_seconds_p99=0.7)
+    samples, known = kept(moment(5.0, 1)), {"p50": 0.5, "p99": 0.7}
     figures = figures_of(samples, 5.0)
     assert (0.5, 0.7) == (figures.latency_seconds_p50, figures.latency_seconds_p99)
     names = [("d", "s"), ("d", "silent"), ("d", "other"), ("other", "s")]
-    assert [known, *[OutputFigures()] * 3] == [output_figures(samples, *name, 5.0) for name in names]
-    assert OutputFigures() == output_figures((), "d", "s", 5.0)
+    assert [known, *[{}] * 3] == [output_latency(samples, *name, 5.0) for name in names]
+    assert {} == output_latency((), "d", "s", 5.0)
     later = figures_of(samples, 5.0 + _WINDOW)
     assert (None, None) == (later.latency_seconds_p50, later.latency_seconds_p99)
-    assert OutputFigures() == output_figures(samples, "d", "s", 5.0 + _WINDOW)
+    assert {} == output_latency(samples, "d", "s", 5.0 + _WINDOW)
 
 
 def test_counters_of_a_restarted_job_start_again() -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from prometheus_client import Metric as Family
@@ -96,7 +97,7 @@ from manager.use_case import Caller, Paging, Tools
 
 T = TypeVar("T")
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
-_NO_TOOLS = cast("Tools", None)
+_NO_TOOLS = cast("Tools", SimpleNamespace(store=None, committer=None, changes=None, seeing=None))
 """Nobody asks a fake for sessions, plans, adaptations, modules, wheels or task types, or sends it events."""
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from manager.answers.savings import BILL_COLUMNS, BillAmount, BillAnswer, BillLine, BillWhole, as_csv, harmless
 from manager.savings.bill import Bill, Line, amounts, period
-from manager.savings.ledger import HOUR, Interval, MeteredShare, Whole
-from manager.savings.settlement import CpuEstimate, cap_amount, rate
+from manager.savings.ledger import HOUR, Interval
+from manager.savings.settlement import CpuEstimate, MeteredShare, Whole, cap_amount, rate
 
 LINES = [(tenant, f"{tenant}-{number}") for tenant in ("ann", "bob") for number in range(3)]
 # A few of them often, so that several use the same.

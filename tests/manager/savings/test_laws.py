@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.savings.counters import CounterGrowth, Usage
-from manager.savings.ledger import saved_cpu
-from manager.savings.settlement import CostSplit, Price, Settlement, Work, combined, packed_groups, settle, split
+from manager.savings.settlement import (
+    CostSplit,
+    Price,
+    Settlement,
+    Work,
+    combined,
+    packed_groups,
+    saved_cpu,
+    settle,
+    split,
+)
 
 DATAFLOWS = ("a", "b", "c", "d")
 PRICE = Price(batch=0.06, batch_low=0.04, batch_high=0.08, bridge=0.01, paused=0.0001, pace=1.0)

@@ -12,12 +12,10 @@ from manager.savings.ledger import (
     MINUTE,
     MOST_POINTS,
     NO_SHARE,
-    MeteredShare,
-    Whole,
     points,
     steps,
 )
-from manager.savings.settlement import CpuEstimate
+from manager.savings.settlement import CpuEstimate, MeteredShare, Whole
 
 NOW = 490_000 * HOUR + 1_234.5
 
