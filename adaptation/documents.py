@@ -10,19 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StringConstraints,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
 from adaptation.guards import Guard, ValueGuard
-from dags.document import MOST_DOCUMENT_STREAMS, MOST_TAGS, MOST_TASKS, HostTag, Name, StreamForm, TaskForm, TaskId
+from dags.document import (
+    MOST_DOCUMENT_STREAMS,
+    MOST_TAGS,
+    MOST_TASKS,
+    HostTag,
+    Name,
+    StreamForm,
+    StrictForm,
+    TaskForm,
+    TaskId,
+)
 
 MOST_ALTERNATES = 20
 MOST_RULES = MOST_EVENTS = 100
@@ -31,15 +32,11 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
 def _value_tag(value: Any) -> str:
     return "(guard)" if isinstance(value, dict | ValueGuard) else "(number)"
 
 
-class AlternateForm(_Form):
+class AlternateForm(StrictForm):
     """One of the implementations that a task may have."""
 
     name: Name
@@ -68,7 +65,7 @@ class AlternateForm(_Form):
         return self
 
 
-class DynamicTaskForm(_Form):
+class DynamicTaskForm(StrictForm):
     """A task with alternates."""
 
     id: TaskId
@@ -88,7 +85,7 @@ class GuardedStreamForm(StreamForm):
     """When it is open; always if left out."""
 
 
-class EventStreamForm(_Form):
+class EventStreamForm(StrictForm):
     """An output whose events are domain events."""
 
     dataflow: Name | None = None
@@ -115,7 +112,7 @@ class RuleForm(Guard):
         return Guard(activate=self.activate, deactivate=self.deactivate)
 
 
-class Policy(_Form):
+class Policy(StrictForm):
     """What a tenant asks of a dynamic dataflow."""
 
     throughput: Annotated[float, Field(gt=0, le=1)] = 0.8
@@ -141,7 +138,7 @@ DynamicEntry = Annotated[
 ]
 
 
-class DynamicForm(_Form):
+class DynamicForm(StrictForm):
     """A dataflow that adapts, as its tenant wrote it."""
 
     version: Annotated[int, Field(ge=1, le=1)]
@@ -152,32 +149,14 @@ class DynamicForm(_Form):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alternate:
-    """One of the implementations that a task may have."""
-
-    name: str
-    type: str
-    config: Mapping[str, Any]
-    """Complete: with what its module gives, if it has one."""
-    module: str | None
-    value: float | ValueGuard
-    cost: float
-    """Microseconds of CPU an event, as declared."""
-    selectivity: float
-    when: Guard | None
-    tags: frozenset[str] = frozenset()
-    """The tags that its module needs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicTask:
     """A task with alternates."""
 
     id: str
     at: int
     """Its position among the tasks of the document, and of every document that it resolves to."""
-    alternates: Mapping[str, Alternate]
-    """By name, in the document's order."""
+    alternates: Mapping[str, AlternateForm]
+    """By name, in the document's order; with the types and complete configs that their modules give."""
     first: str
     is_fast: bool
     """Whether it switches at its job's next batch, rather than at one cut with the others."""
@@ -270,7 +249,7 @@ def choices_in(plain: Mapping[str, Any], dynamic: DynamicDocument) -> Selection:
     )
 
 
-def implementation_text(alternate: Alternate) -> str:
+def implementation_text(alternate: AlternateForm) -> str:
     """What an alternate is, as a text in which 1 and true differ."""
     return json.dumps([alternate.type, alternate.config], sort_keys=True)
 

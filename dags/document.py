@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import ErrorDetails
 
 from dags.json_text import LONGEST_KEY, MOST_UNFIT, Path, describe_error, parsed_object, refusal, unfit_values
-from dags.problems import MOST_DOCUMENT_PROBLEMS, InvalidDocument, Problem, pointer
+from dags.problems import MOST_DOCUMENT_PROBLEMS, InvalidDocument, Problem, problem_at
 from dags.task_type import LONGEST_PORT
 
 MOST_TASKS = 10_000
@@ -32,11 +32,13 @@ HostTag = Annotated[
 PortName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PORT, strict=True)]
 
 
-class _Form(BaseModel):
+class StrictForm(BaseModel):
+    """The base of all forms: what JSON texts are read as."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class TaskForm(_Form):
+class TaskForm(StrictForm):
     """One task: a vertex of the dataflow."""
 
     id: TaskId
@@ -56,7 +58,7 @@ class TaskForm(_Form):
     """Start this task and all tasks after it anew, instead of sharing tasks that already run."""
 
 
-class StreamForm(_Form):
+class StreamForm(StrictForm):
     """One stream: from an output port of a task to an input port of another."""
 
     origin: str = Field(alias="from", max_length=128)
@@ -69,7 +71,7 @@ class StreamForm(_Form):
     """May be left out if the task has one input port."""
 
 
-class Document(_Form):
+class Document(StrictForm):
     """A dataflow as its tenant wrote it."""
 
     model_config = ConfigDict(title="Braid dataflow")
@@ -91,9 +93,9 @@ class Reading:
     name: str
     tasks: tuple[TaskForm | None, ...]
     streams: tuple[StreamForm | None, ...]
-    unreadable_ids: frozenset[str]
+    unreadable_ids: frozenset[str] = frozenset()
     """Ids of unreadable tasks, so that streams to them are no second problem."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
 
 
 def read(raw: bytes | str) -> Reading:
@@ -125,13 +127,7 @@ def read(raw: bytes | str) -> Reading:
         return _salvage(value, spoilt, problems)
     if problems:
         return _salvage(value, spoilt, problems)
-    return Reading(
-        name=document.name,
-        tasks=document.tasks,
-        streams=document.streams,
-        unreadable_ids=frozenset(),
-        problems=(),
-    )
+    return Reading(name=document.name, tasks=document.tasks, streams=document.streams)
 
 
 def _is_new(found: ErrorDetails, value: dict[str, Any]) -> bool:
@@ -181,4 +177,4 @@ def _form_problem(found: ErrorDetails) -> Problem:
         form: type[BaseModel] = Document if len(path) == 1 else _FORMS[str(path[0])]
         known = [field.alias or name for name, field in form.model_fields.items()]
         code, message, remedy = describe_error(found, known)
-    return Problem(pointer=pointer(*path), code=code, message=message, remedy=remedy)
+    return problem_at(code, message, remedy, *path)

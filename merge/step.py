@@ -13,7 +13,6 @@ from typing import NamedTuple, TypeAlias
 
 from dags import Dataflow
 from merge.capacity import Costs
-from merge.consolidation.isolation import AllBut
 from merge.errors import TooManyStreams
 from merge.grouping.problem import Image
 from merge.jobs import Assignment, JobId, Jobs, release, trimmed
@@ -159,7 +158,7 @@ def _closed(jobs: Jobs, request: Request, conditions: Conditions) -> Container[J
     match request:
         case Submit(dataflow=Dataflow(tenant=tenant)) | Replace(by=Dataflow(tenant=tenant)):
             if (own := conditions.quarantined.get(tenant)) is not None:
-                return AllBut(own - conditions.apart, jobs.next_job)
+                return frozenset(jobs.jobs) - (own - conditions.apart)
     return conditions.apart.union(*conditions.quarantined.values()) if conditions.quarantined else conditions.apart
 
 

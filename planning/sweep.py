@@ -159,7 +159,7 @@ class Sweep:
         self._effort = effort
         self._problem = problem
         self._left = left
-        self._types = frozenset(each.name for each in problem.variables if each.is_type)
+        self._types = problem.types
         self._domains = {each.name: each.domain for each in problem.variables}
         self._identity = TaskIdentity(problem)
         self._peers = peers

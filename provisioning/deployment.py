@@ -106,7 +106,6 @@ class DeploymentDraft:
         speeds: Mapping[int, float] | None = None,
         now: float = 0.0,
     ) -> None:
-        """Begin with what runs."""
         self.dataflow = dataflow
         self.now = now
         self.active = list(deployment.active)

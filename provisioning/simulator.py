@@ -105,10 +105,6 @@ class Oracle:
     """What is added to each predicted rate, as a part of the truth; added to speeds as well, it would cancel out."""
     seed: int = 0
 
-    def predicted_speeds(self, number: int, truth: Sequence[float], step: int) -> tuple[float, ...]:
-        """What is predicted of a machine."""
-        return replace(self, bias=0.0).predicted(f"machine {number}", truth, step)
-
     def predicted(self, name: str, truth: Sequence[float], step: int) -> tuple[float, ...]:
         """What is predicted at an interval for it and those after it; what is beyond the end stays as it was."""
         coming = [truth[min(at, len(truth) - 1)] for at in range(step, step + self.horizon)]
@@ -166,8 +162,6 @@ class SimulatedInterval:
     cores: int
     price: float
     """Of the machines that are rented, by the hour."""
-    waiting: float
-    """Events in queues at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +237,8 @@ class _State:
         world, seen = self._world, range(max(0, step - _WINDOW), step)
         oracle = world.oracle
         rates = {name: oracle.predicted(name, series, step) for name, series in world.rates.items()}
-        speeds = {number: oracle.predicted_speeds(number, each, step) for number, each in self._traces.items()}
+        unbiased = replace(oracle, bias=0.0)
+        speeds = {number: unbiased.predicted(f"machine {number}", each, step) for number, each in self._traces.items()}
         return Outlook(
             dataflow=world.dataflow,
             goal=world.goal,
@@ -301,7 +296,6 @@ class _State:
                 gamma=dataflow.gamma(active),
                 cores=sum(sum(tasks.values()) for tasks in self._deployment.cores.values()),
                 price=self._deployment.price(),
-                waiting=sum(self._queues),
             )
         )
 

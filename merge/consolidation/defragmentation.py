@@ -156,10 +156,11 @@ def consolidate(  # noqa: PLR0913 - what runs, where, on what, at which cost, an
     """
     ground = PlacementBoard(running.tasks, jobs, hosts, costs)
     joined = [frozenset(each) for each in nx.weakly_connected_components(jobs.streams_between())]
-    apart = _with_joined(joined, apart)
+    # With them are those with parts of the same running DAGs, which bridges join to them.
+    apart = frozenset[JobId]().union(*(together for together in joined if any(job in apart for job in together)))
     planned = planned and not ground.roots.several
     found = _consolidated(running, ground, apart, shared, planned=planned)
-    if not ground.roots.several or ground.roots.keeps(running.tasks, jobs, jobs.apply(found)):
+    if ground.roots.keeps(running.tasks, jobs, found):
         return found
     spanning = frozenset().union(*(each for each in joined if len({root_of(ground, job) for job in each}) > 1))
     return _consolidated(running, ground, apart | spanning, shared, planned=planned)
@@ -218,11 +219,6 @@ def hops_of(running: RunningGraph, jobs: Jobs) -> int:
             default=0,
         )
     return max(hops.values(), default=0)
-
-
-def _with_joined(joined: Iterable[frozenset[JobId]], apart: Container[JobId]) -> frozenset[JobId]:
-    """The jobs that are apart, and those with parts of the same running DAGs, which bridges join to them."""
-    return frozenset(job for component in joined if any(job in apart for job in component) for job in component)
 
 
 def _by_root(ground: PlacementBoard, jobs: Mapping[JobId, Job]) -> list[tuple[PlacementBoard, Mapping[JobId, Job]]]:
@@ -288,14 +284,21 @@ def _whole_jobs(ground: PlacementBoard, present: Mapping[JobId, Group]) -> Itera
         yield (whole,) if holds(whole, ground) else jobs
 
 
-def _running_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> Iterator[Group]:
-    """The running DAGs that these tasks are, each in topological order."""
+def _with_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> list[tuple[RunningTask, DagId]]:
+    """The tasks in topological order, each with its running DAG."""
     dag_of: dict[Instance, DagId] = {}
-    dags: defaultdict[DagId, list[RunningTask]] = defaultdict(list)
-    for task in downwards(tasks):
+    order = downwards(tasks)
+    for task in order:
         above = next(parents(task), None)
         dag_of[task.instance] = running.dag_of(task.instance) if above not in dag_of else dag_of[above]
-        dags[dag_of[task.instance]].append(task)
+    return [(task, dag_of[task.instance]) for task in order]
+
+
+def _running_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> Iterator[Group]:
+    """The running DAGs that these tasks are, each in topological order."""
+    dags: defaultdict[DagId, list[RunningTask]] = defaultdict(list)
+    for task, dag in _with_dags(running, tasks):
+        dags[dag].append(task)
     return map(tuple, dags.values())
 
 
@@ -335,20 +338,14 @@ def regions(running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Cos
 
 def _bodies(running: RunningGraph) -> list[list[RunningTask]]:
     """The bodies, which are cut together, each task after its parents."""
-    found: UnionFind[DagId | str] = UnionFind()
-    dag_of: dict[Instance, DagId] = {}
-    tasks = downwards(running.tasks.values())
-    for task in tasks:
-        instance = task.instance
-        if (above := next(parents(task), None)) is not None:
-            dag_of[instance] = dag_of[above]
-        else:
-            dag_of[instance] = running.dag_of(instance)
-            if task.type.reads_source:
-                found.union(dag_of[instance], task.config["source"])
+    together: UnionFind[DagId | str] = UnionFind()
+    tasks = _with_dags(running, running.tasks.values())
+    for task, dag in tasks:
+        if task.type.reads_source:
+            together.union(dag, task.config["source"])
     bodies: defaultdict[DagId | str, list[RunningTask]] = defaultdict(list)
-    for task in tasks:
-        bodies[found[dag_of[task.instance]]].append(task)
+    for task, dag in tasks:
+        bodies[together[dag]].append(task)
     return list(bodies.values())
 
 

@@ -16,7 +16,7 @@ from which nothing can move without tearing a stream that is read on another roo
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 import networkx as nx
@@ -46,22 +46,6 @@ def in_quarantine(running: RunningGraph, quarantined: Container[str]) -> Mapping
     return {each: min(running.tenants_of(each)) for each in running.only_for(quarantined)}
 
 
-@dataclass(frozen=True, slots=True)
-class AllBut:
-    """The jobs that run, but for some.
-
-    >>> JobId(1) in AllBut(frozenset({JobId(2)}), JobId(3)), JobId(2) in AllBut(frozenset({JobId(2)}), JobId(3))
-    (True, False)
-    """
-
-    excepted: frozenset[JobId]
-    next_job: JobId
-    """The first that does not run yet."""
-
-    def __contains__(self, job: object) -> bool:
-        return isinstance(job, int) and job < self.next_job and job not in self.excepted
-
-
 def separated(  # noqa: PLR0913 - what runs, where, on what, at which cost, and who takes part, are seven things
     running: RunningGraph,
     jobs: Jobs,
@@ -77,24 +61,24 @@ def separated(  # noqa: PLR0913 - what runs, where, on what, at which cost, and 
     `own` are the jobs that are somebody's own. A job that is apart is left alone, until it has caught up.
     """
     hosts = tuple(hosts)
-    roots = Roots(hosts)
     for job in sorted({jobs.homes[instance].job for instance in quarantined if instance in jobs.homes}):
         there = jobs.jobs[job]
         leaving = _leaving(running, there, quarantined, own.get(job, ""))
-        if not leaving or job in apart:
-            continue
-        root = roots.of(there.host)
-        ground = PlacementBoard(
-            running.tasks, jobs, [host for host in hosts if not roots.several or host.root == root], costs
-        )
-        if not ground.hosts:
-            continue
-        found = regrouped(
-            running, ground, _staying(running, ground, there, leaving), _leaving_groups(running, ground, leaving)
-        )
-        if not roots.several or roots.keeps(running.tasks, jobs, jobs.apply(found)):
-            return found
+        if leaving and job not in apart and (ground := _ground(running, jobs, hosts, costs, there)) is not None:
+            groups = _leaving_groups(running, ground, leaving)
+            found = regrouped(running, ground, _staying(running, ground, there, leaving), groups)
+            if Roots(hosts).keeps(running.tasks, jobs, found):
+                return found
     return None
+
+
+def _ground(running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs, job: Job) -> PlacementBoard | None:
+    """A board with the hosts of the root that a job is on; None if none of them is there."""
+    hosts = tuple(hosts)
+    roots = Roots(hosts)
+    sharing = (host for host in hosts if not roots.several or host.root == roots.of(job.host))
+    board = PlacementBoard(running.tasks, jobs, sharing, costs)
+    return board if board.hosts else None
 
 
 def _leaving(running: RunningGraph, job: Job, quarantined: Mapping[Instance, str], own: str) -> Mapping[Instance, str]:
@@ -161,17 +145,12 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
     """
     hosts = tuple(hosts)
     splitting = {each.job for each in rescaled(running, jobs, hosts, costs, batch_seconds, apart=apart)}
-    roots = Roots(hosts)
     for job in overloaded(running, jobs, costs, batch_seconds):
         if job not in apart and job not in splitting:
             measured = _as_measured(running, jobs.jobs[job], costs, batch_seconds[job])
-            root = roots.of(jobs.jobs[job].host)
-            sharing = (host for host in hosts if not roots.several or host.root == root)
-            ground = PlacementBoard(running.tasks, jobs, sharing, measured)
-            if roots.several and not ground.hosts:
-                continue
-            found = _isolated(running, ground, jobs.jobs[job])
-            if found is not None and (not roots.several or roots.keeps(running.tasks, jobs, jobs.apply(found))):
+            ground = _ground(running, jobs, hosts, measured, jobs.jobs[job])
+            found = None if ground is None else _isolated(running, ground, jobs.jobs[job])
+            if found is not None and Roots(hosts).keeps(running.tasks, jobs, found):
                 return found
     return None
 
@@ -220,7 +199,7 @@ def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Gro
         sent = sum(bool(running.tasks[bridge.parent].inputs) for bridge in bridges)
         return sent, len(groups), len(bridges), len(moving), sorted(moving)
 
-    for family in (_pieces(parts), _unions(parts), _ends(tasks)):
+    for family in (_pieces(parts), accumulate(map(_instances, parts), frozenset.union), _ends(tasks)):
         if helping := [moving for moving in dict.fromkeys(family) if helps(moving)]:
             return _moving_groups(ground, tasks, min(helping, key=price))
     return []
@@ -239,11 +218,6 @@ def _pieces(parts: Iterable[Group]) -> Iterator[frozenset[Instance]]:
         for instance in sorted(instances):
             yield frozenset({instance, *nx.descendants(streams, instance)})
             yield frozenset({instance, *nx.ancestors(streams, instance)})
-
-
-def _unions(parts: Iterable[Group]) -> Iterator[frozenset[Instance]]:
-    """The first part, the first two, and so on."""
-    return accumulate(map(_instances, parts), frozenset.union)
 
 
 def _ends(tasks: Group) -> Iterator[frozenset[Instance]]:

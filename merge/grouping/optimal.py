@@ -157,7 +157,6 @@ class Contraction:
     """A problem of clusters, and of present groups as they are."""
 
     def __init__(self, clusters: Partition) -> None:
-        """Make each group that is not there already a task."""
         self._of = layout = clusters.layout
         self._clusters: dict[int | str, list[int]] = {
             group: sorted(nodes) for group, nodes in clusters.members.items() if clusters.anchor(group) is None

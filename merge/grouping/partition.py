@@ -25,7 +25,6 @@ class Partition:
     """Groups by number, each with nodes; at first every node is alone."""
 
     def __init__(self, layout: NodeLayout) -> None:
-        """Every node in a group of the same number."""
         self.layout = layout
         self.of = list(range(layout.nodes))
         """The group of each node."""

@@ -38,7 +38,6 @@ class Image:
     """How many hosts run already."""
 
     def __post_init__(self) -> None:
-        """Refuse figures that no host can have."""
         wrong = [*wrong_figure("cores", self.cores, least=LEAST_FIGURE)]
         wrong += [*wrong_figure("start", self.start), *wrong_figure("price", self.price)]
         wrong += [] if self.most is None else [*wrong_figure("most", self.most, whole=True)]
@@ -72,7 +71,6 @@ class GroupedTask:
     """Whose code it runs; empty if nobody's. The code of two owners is never in one group."""
 
     def __post_init__(self) -> None:
-        """Refuse work that no task can have."""
         refuse(f"no task {self.id!r} can be", wrong_figure("work", self.work))
 
 
@@ -109,7 +107,6 @@ class PresentGroup:
     """Whether tasks may join it."""
 
     def __post_init__(self) -> None:
-        """Refuse work that no group can have."""
         refuse(f"no present group {self.id!r} can be", wrong_figure("work", self.work))
 
 
@@ -131,11 +128,9 @@ class GroupingCosts(Beat):
     """What it costs that a task leaves the group that runs it."""
 
     def __post_init__(self) -> None:
-        """Refuse costs that are none."""
         Beat.__post_init__(self)
-        costs = {"bridge": self.bridge, "hop": self.hop, "second": self.second}
-        costs |= {"start": self.start, "price": self.price, "move": self.move}
-        refuse("these are no costs", (wrong for name, cost in costs.items() for wrong in wrong_figure(name, cost)))
+        names = ("bridge", "hop", "second", "start", "price", "move")
+        refuse("these are no costs", (wrong for name in names for wrong in wrong_figure(name, getattr(self, name))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +147,6 @@ class GroupingProblem:
     present: tuple[PresentGroup, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what no strategy could answer."""
         ids = {task.id for task in self.tasks}
         known = ids.union(*(group.tasks for group in self.present))
         images = {image.name for image in self.images}
@@ -308,7 +302,6 @@ class Effort:
     """What `random` draws by."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no length of time."""
         refuse("this is no effort", wrong_figure("seconds", self.seconds, least=LEAST_FIGURE))
 
 
@@ -316,7 +309,6 @@ class SearchAllowance:
     """What is left of an effort."""
 
     def __init__(self, seconds: float) -> None:
-        """So many seconds."""
         self.seconds = seconds
 
     @property

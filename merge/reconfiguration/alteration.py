@@ -28,6 +28,7 @@ from typing import NamedTuple
 from dags import Dataflow, Input, Key, Scope, Task
 from merge.errors import StaleChange
 from merge.jobs import JobId, Jobs
+from merge.reconfiguration.covering import reached
 from merge.running_graph import RunningDags, RunningGraph, with_user, without_user
 from merge.tasks import Instance, RunningTask, Submitted, downwards
 
@@ -105,12 +106,7 @@ def below(streams: Iterable[tuple[str, str]], ids: Collection[str]) -> frozenset
     following: dict[str, list[str]] = {}
     for origin, to in streams:
         following.setdefault(origin, []).append(to)
-    found, left = set(ids), list(ids)
-    while left:
-        new = [each for each in following.get(left.pop(), ()) if each not in found]
-        found.update(new)
-        left += new
-    return frozenset(found)
+    return frozenset(reached(ids, following))
 
 
 def histories(tasks: Mapping[str, RunningTask], affected: Iterable[str], name: str) -> dict[str, Scope]:
@@ -240,15 +236,7 @@ class _Making:
                 places.append(self._forked(self._new(task, places, self._now), None))
             else:
                 places.append(self._placed(task, origins, origins[at], places))
-        return Submitted(
-            id=by.id,
-            tenant=old.tenant,
-            name=by.name,
-            task_ids=tuple(by.places),
-            instances=tuple(places[place] for place in by.places.values()),
-            sinks=by.sinks,
-            parts=tuple(tuple(sorted(places[source] for source in part)) for part in by.parts),
-        )
+        return Submitted.of(by, places)
 
     def _placed(
         self, task: Task, origins: Mapping[int, Instance], origin: Instance, places: Sequence[Instance]
@@ -274,17 +262,7 @@ class _Making:
 
     def _new(self, task: Task, places: Sequence[Instance], since: datetime) -> RunningTask:
         """A task as a new instance, whose number is not used unless it is forked."""
-        return RunningTask(
-            instance=Instance(self._first + len(self.forks)),
-            key=task.key,
-            text=task.text,
-            type=task.type,
-            inputs=tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs),
-            json_fields=task.json_fields,
-            since=since,
-            tags=task.tags,
-            keeping=task.keeping,
-        )
+        return RunningTask.of(task, Instance(self._first + len(self.forks)), places, since)
 
     def _forked(self, task: RunningTask, origin: Instance | None) -> Instance:
         self.forks.append(Fork(task, origin))

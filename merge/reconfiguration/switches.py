@@ -223,7 +223,8 @@ def _components(
         heads = frozenset(_name(each) for each in every if not running.tasks[each].inputs)
         return (Component(scope=frozenset(map(_name, every)), heads=heads),)
     emits = {parent for parent, _, _ in streams if running.tasks[parent].type.emission is Emission.MANY}
-    fans = {instance for instance, count in _fans(streams).items() if count > 1}
+    # A task gives each of the streams that leave it its events.
+    fans = {instance for instance, count in Counter(parent for parent, _, _ in streams).items() if count > 1}
     # A task that switches apart from the others counts as unchanged, but not what it does.
     unique = unique_tasks((running.tasks[instance] for instance in _used(by)), by.apart)
     pruned = scheduler is Scheduler.FRIES
@@ -282,14 +283,6 @@ def _streams(running: RunningGraph, by: Alteration) -> Iterator[_Stream]:
 def _used(by: Alteration) -> frozenset[Instance]:
     """The tasks of the dataflows that are altered."""
     return frozenset(instance for old, _ in by.swaps for instance in old.instances)
-
-
-def _fans(streams: Iterable[_Stream]) -> Mapping[Instance, int]:
-    """The number of streams that leave each task: it gives each of them its events."""
-    found: dict[Instance, int] = {}
-    for parent, _, _ in streams:
-        found[parent] = found.get(parent, 0) + 1
-    return found
 
 
 def _name(instance: Instance) -> str:

@@ -10,7 +10,7 @@ from dags import AnyTaskType, Catalogue, Config, InvalidDocument, Ports, Problem
 from dags.canonical import DraftDocument, check_shape, fill_configs, find_sources, find_types, join_streams
 from dags.canonical.draft import Wire
 from dags.document import Reading, StreamForm, TaskForm
-from dags.problems import listed, pointer, quoted
+from dags.problems import listed, problem_at, quoted
 from planning.constraint import ModuleShape
 from planning.forms import END, EVERYWHERE, Choice, GapForm, PipelineForm, PointChoice, PointForm
 from planning.problem import Inflow, Meeting, Outlet
@@ -80,8 +80,6 @@ def draw(
             name=form.name,
             tasks=tuple(each if isinstance(each, TaskForm) else _placed(each, form.streams) for each in form.tasks),
             streams=form.streams,
-            unreadable_ids=frozenset(),
-            problems=(),
         ),
         catalogue=replace(catalogue, types={**catalogue.types, _PLACE.name: _PLACE}),
         sources=sources,
@@ -183,11 +181,11 @@ def _wrong_places(form: PipelineForm, draft: DraftDocument) -> list[Problem]:
                 message = "a gap is filled by a chain, so it has one port on each side and a shape that allows nothing"
                 shapes = listed(shape for shape in ModuleShape if shape.allows_no_op)
                 remedy = f"choose one of {shapes}, without ports"
-                found.append(_problem(("tasks", at, "gap"), "wrong-gap", message, remedy))
+                found.append(problem_at("wrong-gap", message, remedy, "tasks", at, "gap"))
             names = {f"{entry.id}.{number}" for number in range(1, entry.gap.most + 1)}
             if clash := sorted(names & ids):
                 message = f"{quoted(clash[0])} is the id of a place in the gap"
-                found.append(_problem(("tasks", at, "id"), "repeated-id", message, "rename the task or the gap"))
+                found.append(problem_at("repeated-id", message, "rename the task or the gap", "tasks", at, "id"))
     return found
 
 
@@ -199,7 +197,7 @@ def _unknown_ids(form: PipelineForm, positions: Mapping[str, int]) -> list[Probl
         same = entry.point.same if isinstance(entry, PointForm) else None
         if same is not None and same not in points - {entry.id}:
             message = f"no other point has the id {quoted(same)}"
-            found.append(_problem(("tasks", at, "point", "same"), "unknown-task", message, "name another point"))
+            found.append(problem_at("unknown-task", message, "name another point", "tasks", at, "point", "same"))
     named: list[tuple[tuple[str | int, ...], str]] = [(("meets", name), name) for name in form.meets]
     named += [(("given", name), name) for name in form.given]
     for at, goal in enumerate(form.goals):
@@ -210,7 +208,7 @@ def _unknown_ids(form: PipelineForm, positions: Mapping[str, int]) -> list[Probl
     for place, name in named:
         if name not in positions:
             message = f"no task has the id {quoted(name)}"
-            found.append(_problem(place, "unknown-task", message, "correct the id, or add the task"))
+            found.append(problem_at("unknown-task", message, "correct the id, or add the task", *place))
     return found
 
 
@@ -223,14 +221,10 @@ def _idle_demands(form: PipelineForm, draft: DraftDocument, positions: Mapping[s
             if name is not None and kind is not None and kind.is_sink:
                 message = f"nothing leaves {quoted(name)}, so a goal there says nothing"
                 remedy = f"name the task before it, or leave {quoted(word)} out: then the goal is for the end"
-                yield _problem(("goals", at, word), "wrong-value", message, remedy)
+                yield problem_at("wrong-value", message, remedy, "goals", at, word)
     for name in form.given:
         kind = kinds.get(name)
         if kind is not None and not kind.is_source:
             message = f"{quoted(name)} is no source; what holds of its events follows from what enters it"
             remedy = "give it of the sources above, or require it by a goal or by 'ensure' of a point"
-            yield _problem(("given", name), "wrong-value", message, remedy)
-
-
-def _problem(place: tuple[str | int, ...], code: str, message: str, remedy: str) -> Problem:
-    return Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy)
+            yield problem_at("wrong-value", message, remedy, "given", name)

@@ -40,7 +40,6 @@ class CoreMenu:
     """What capacities cost: kinds of cores, by the tags that a task needs."""
 
     def __init__(self, classes: Sequence[MachineClass]) -> None:
-        """Offer what the classes have."""
         self.classes = tuple(classes)
         self.kinds: tuple[CoreKind, ...] = kinds_of(classes)
         self.prices = tuple(kind.least_price for kind in self.kinds)

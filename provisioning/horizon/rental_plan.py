@@ -56,7 +56,6 @@ class RentalProgram:
     """The program of one moment."""
 
     def __init__(self, outlook: Outlook, choice: Sequence[Mix], steps: int) -> None:
-        """Lay out what can be decided."""
         self._outlook, self._choice, self._steps = outlook, choice, steps
         self._hour = max(1, round(HOUR / outlook.interval))
         self._sigma = outlook.goal.sigma(outlook.dataflow)

@@ -186,16 +186,12 @@ def adapted(outlook: Outlook) -> Deployment:
         draft = _machines(outlook, program, plan)
         if mix.gamma <= plan.mix.gamma:
             return _enlarged(draft, outlook, program, replace(plan, mix=mix), enough)
-        if sum(draft_power(draft)) + _ROUNDING < _least(outlook, mix.active, plan.level):
+        power = sum(draft.speeds[number] * one.machine_class.cores for number, one in draft.rentals.items())
+        if power + _ROUNDING < _least(outlook, mix.active, plan.level):
             continue
         if not _lacking(draft, outlook, mix.active, plan.level):
             return draft.made()
     return outlook.deployment
-
-
-def draft_power(draft: DeploymentDraft) -> list[float]:
-    """The power of each machine of a draft."""
-    return [draft.speeds[number] * one.machine_class.cores for number, one in draft.rentals.items()]
 
 
 def _machines(outlook: Outlook, program: RentalProgram, plan: RentalPlan) -> DeploymentDraft:

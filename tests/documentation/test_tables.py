@@ -15,7 +15,7 @@ from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS, Document, StreamFor
 from dags.json_text import LARGEST_INTEGER, LONGEST_KEY, MOST_DOCUMENT_BYTES, MOST_NESTING
 from dags.task_type import MOST_PORTS
 from engine.job.lifecycle import JOB_LIFE
-from merge import STRATEGIES
+from merge.placement.strategies import STRATEGIES
 from tests.documentation import rest_reference, task_library
 from tests.documentation.pages import ROOT, page
 

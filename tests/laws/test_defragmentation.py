@@ -21,8 +21,8 @@ from merge import (
     fragmentation,
     gain,
     isolate,
-    overloaded,
 )
+from merge.consolidation.isolation import overloaded
 from tests.graphs import streams_of
 from tests.laws.moves import (
     Move,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from merge import Disruption, Gain, Instance, JobId, disruption, gain, worth
+from merge import Instance, JobId, disruption, gain, worth
+from merge.consolidation.cost_benefit import Disruption, Gain
 from tests.merge.floor import Floor
 
 
