@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from adaptation.documents import DynamicDocument, Policy, RuleForm, Selection
+from adaptation.documents import DynamicDocument, Policy, RuleForm, Selection, placed_guards, placed_values
 from adaptation.flow import FlowAlternate, FlowGraph, FlowTask, is_open
 from adaptation.guard_states import GuardStates
 from adaptation.guards import Guard, ValueGuard
@@ -45,16 +45,13 @@ class Permission:
 
 def guards_of(dynamic: DynamicDocument, policy: Policy) -> Iterator[Guard]:
     """Every guard of a document under a policy."""
-    for task in dynamic.tasks.values():
-        yield from (each.when for each in task.alternates.values() if each.when is not None)
-    yield from (each.when for each in dynamic.streams.values())
-    yield from (each.guard for each in policy.rules)
+    yield from (guard for _, guard in placed_guards(dynamic))
+    yield from (rule.guard for rule in policy.rules)
 
 
 def value_guards_of(dynamic: DynamicDocument) -> Iterator[ValueGuard]:
     """Every value guard of a document."""
-    for task in dynamic.tasks.values():
-        yield from (each.value for each in task.alternates.values() if isinstance(each.value, ValueGuard))
+    return (value for _, value in placed_values(dynamic))
 
 
 def permission(dynamic: DynamicDocument, policy: Policy, states: GuardStates, standing: Selection) -> Permission:

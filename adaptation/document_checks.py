@@ -12,7 +12,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adaptation.documents import DynamicDocument, DynamicTask, Policy, RuleForm, Selection, resolve
+from adaptation.documents import (
+    DynamicDocument,
+    DynamicTask,
+    Policy,
+    Selection,
+    placed_guards,
+    placed_values,
+    resolve,
+)
 from adaptation.flow import FlowAlternate, FlowFigures, flow_of
 from adaptation.guards import (
     KNOWN_METRICS,
@@ -24,7 +32,6 @@ from adaptation.guards import (
     MetricCondition,
     Place,
     TooManyCases,
-    ValueGuard,
     cases_of,
     conditions_of,
     feedback_in,
@@ -103,39 +110,19 @@ def _gap(found: Sequence[MetricCondition]) -> str:
     return f'let it deactivate at a higher bound, such as {{"metric": "{metric}", "above": {higher:g}}}'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """What guards and rules may name."""
-
-    tasks: Collection[str]
-    """The ids of all tasks."""
-    alternates: Mapping[str, Collection[str]]
-    """Of each task that has some."""
-    streams: Collection[str]
-    """The names of guarded streams."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guards:
-    """The guards of a document, each with its place."""
-
-    activations: Mapping[Place, Guard]
-    values: Mapping[Place, ValueGuard]
-
-
-def guard_problems(guards: Guards, policy: Policy, names: Names) -> Iterator[Problem]:
+def guard_problems(dynamic: DynamicDocument, policy: Policy) -> Iterator[Problem]:
     """What is wrong with the guards of a document."""
-    for at, guard in guards.activations.items():
-        yield from _wrong_guard(guard, at, policy, names)
-    for at, value in guards.values.items():
+    for at, guard in placed_guards(dynamic):
+        yield from _wrong_guard(guard, at, policy, dynamic)
+    for at, value in placed_values(dynamic):
         yield from _unknown_event(value.event, (*at, "event"), policy)
 
 
-def policy_problems(policy: Policy, names: Names, at: Place = ("policy",)) -> Iterator[Problem]:
+def policy_problems(policy: Policy, dynamic: DynamicDocument, at: Place = ("policy",)) -> Iterator[Problem]:
     """What is wrong with a policy at some place."""
     for name, stream in policy.events.items():
         if stream.dataflow is None:
-            yield from _unknown(stream.output, names.tasks, "task", (*at, "events", name, "output"))
+            yield from _unknown(stream.output, dynamic.ids, "task", (*at, "events", name, "output"))
     seen: set[str] = set()
     for number, rule in enumerate(policy.rules):
         place = (*at, "rules", number)
@@ -143,53 +130,49 @@ def policy_problems(policy: Policy, names: Names, at: Place = ("policy",)) -> It
             message = f"another rule is called {quoted(rule.name)}"
             yield problem_at("repeated-rule", message, "rename one of them", *place, "name")
         seen.add(rule.name)
-        yield from _wrong_guard(rule.guard, place, policy, names)
+        yield from _wrong_guard(rule.guard, place, policy, dynamic)
         for key, value in rule.choose.items():
-            yield from _wrong_choice(key, value, (*place, "choose", key), names)
-        above = next((each for each in policy.rules[:number] if _shadows(each, rule)), None)
-        if above is not None:
+            yield from _wrong_choice(key, value, (*place, "choose", key), dynamic)
+        covering = (each for each in policy.rules[:number] if rule.choose.keys() <= each.choose.keys())
+        if above := next((each for each in covering if shadows(each.guard, rule.guard)), None):
             message = f"the rule never has an effect, since {quoted(above.name)} is active whenever it is, and wins"
             yield problem_at("shadowed-rule", message, "move it before that rule, or remove it", *place)
 
 
-def lost_event_problems(guards: Guards, policy: Policy) -> Iterator[Problem]:
+def lost_event_problems(dynamic: DynamicDocument, policy: Policy) -> Iterator[Problem]:
     """The events that the guards of a document need and that another policy for it does not name."""
-    needed = {value.event for value in guards.values.values()}
-    for at, guard in guards.activations.items():
+    needed = {value.event for _, value in placed_values(dynamic)}
+    for at, guard in placed_guards(dynamic):
         needed |= {each.event for _, each in conditions_of(guard, at) if isinstance(each, EventCondition)}
     for event in sorted(needed - policy.events.keys()):
         message = f"guards of the document need the event {quoted(event)}"
         yield problem_at("unknown-event", message, "name its output here", "events")
 
 
-def _shadows(earlier: RuleForm, later: RuleForm) -> bool:
-    return later.choose.keys() <= earlier.choose.keys() and shadows(earlier.guard, later.guard)
-
-
-def _wrong_guard(guard: Guard, at: Place, policy: Policy, names: Names) -> Iterator[Problem]:
+def _wrong_guard(guard: Guard, at: Place, policy: Policy, dynamic: DynamicDocument) -> Iterator[Problem]:
     for place, each in conditions_of(guard, at):
         if isinstance(each, MetricCondition):
             yield from _unknown(each.metric, sorted(KNOWN_METRICS), "metric", (*place, "metric"))
             if each.task is not None:
-                yield from _unknown(each.task, names.tasks, "task", (*place, "task"))
+                yield from _unknown(each.task, dynamic.ids, "task", (*place, "task"))
         elif isinstance(each, EventCondition):
             yield from _unknown_event(each.event, (*place, "event"), policy)
     yield from faults_of(guard, at)
 
 
-def _wrong_choice(key: str, value: Any, at: Place, names: Names) -> Iterator[Problem]:
-    if key in names.alternates:
-        known = sorted(names.alternates[key])
+def _wrong_choice(key: str, value: Any, at: Place, dynamic: DynamicDocument) -> Iterator[Problem]:
+    if key in dynamic.tasks:
+        known = sorted(dynamic.tasks[key].alternates)
         if not isinstance(value, str):
             message = f"what is chosen for the task {quoted(key)} is the name of an alternate"
             yield problem_at("wrong-type", message, f"name one of {listed(known)}", *at)
         else:
             yield from _unknown(value, known, "alternate", at)
-    elif key in names.streams:
+    elif key in dynamic.streams:
         if not isinstance(value, bool):
             yield problem_at("wrong-type", f"the stream {quoted(key)} is open or not", "give true or false", *at)
     else:
-        known = sorted({*names.alternates, *names.streams})
+        known = sorted({*dynamic.tasks, *dynamic.streams})
         message = f"{quoted(key)} is neither a task with alternates nor a guarded stream"
         yield problem_at("not-dynamic", message, suggestion(key, known, f"there are {listed(known)}"), *at)
 
@@ -262,7 +245,6 @@ def _outcome(dynamic: DynamicDocument, choice: Selection, canonical: Canonical) 
 
 
 def _of_one(task: DynamicTask, name: str, first: _Outcome, alone: _Outcome) -> Iterator[Problem]:
-    """What is wrong with one alternate."""
     at = ("tasks", task.at, "alternates", list(task.alternates).index(name))
     own = [each for each in alone.problems if f"{each.pointer}/".startswith(f"{pointer(*at)}/")]
     if own:
@@ -298,7 +280,6 @@ def _emitted(dataflow: Dataflow, task: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def _words(ports: Mapping[str, Mapping[str, str]]) -> str:
-    """Some schemas in words."""
     parts = [
         f"{', '.join(f'{quoted(name)} ({fields[name]})' for name in sorted(fields)) or 'no fields'} at {quoted(port)}"
         for port, fields in sorted(ports.items())

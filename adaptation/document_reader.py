@@ -13,8 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from adaptation.document_checks import (
     Canonical,
-    Guards,
-    Names,
     alternate_problems,
     budget_problems,
     guard_problems,
@@ -32,7 +30,7 @@ from adaptation.documents import (
     Policy,
     implementation_text,
 )
-from adaptation.guards import Place, ValueGuard
+from adaptation.guards import Place
 from dags import InvalidDocument, Problem
 from dags.document import TaskId
 from dags.json_text import object_naming, parsed_object, read_form, refusal
@@ -137,9 +135,8 @@ def read_dynamic(
     dynamic = DynamicDocument(name=form.name, written=value, tasks=tasks, streams=streams, policy=form.policy)
     problems += _repeated(form)
     is_sound = not problems
-    names = names_in(dynamic)
-    problems += guard_problems(guards_in(dynamic), form.policy, names)
-    problems += policy_problems(form.policy, names)
+    problems += guard_problems(dynamic, form.policy)
+    problems += policy_problems(form.policy, dynamic)
     if is_sound:
         if canonical is not None:
             problems += alternate_problems(dynamic, canonical)
@@ -156,38 +153,13 @@ def read_policy(
     """Another policy for a dynamic document. Raises `InvalidDocument` with every problem."""
     policy = read_form(raw, Policy)
     problems = [
-        *policy_problems(policy, names_in(dynamic), ()),
-        *lost_event_problems(guards_in(dynamic), policy),
+        *policy_problems(policy, dynamic, ()),
+        *lost_event_problems(dynamic, policy),
         *budget_problems(dynamic, policy, rates, ()),
     ]
     if problems:
         raise InvalidDocument(problems)
     return policy
-
-
-def names_in(dynamic: DynamicDocument) -> Names:
-    """What guards and rules of a document may name."""
-    return Names(
-        tasks=[each["id"] for each in dynamic.written["tasks"]],
-        alternates={task.id: task.alternates.keys() for task in dynamic.tasks.values()},
-        streams=dynamic.streams.keys(),
-    )
-
-
-def guards_in(dynamic: DynamicDocument) -> Guards:
-    """The guards of a document's alternates and streams."""
-    alternates: dict[Place, AlternateForm] = {
-        ("tasks", task.at, "alternates", number): each
-        for task in dynamic.tasks.values()
-        for number, each in enumerate(task.alternates.values())
-    }
-    return Guards(
-        activations={
-            **{(*at, "when"): each.when for at, each in alternates.items() if each.when is not None},
-            **{("streams", each.at, "when"): each.when for each in dynamic.streams.values()},
-        },
-        values={(*at, "value"): each.value for at, each in alternates.items() if isinstance(each.value, ValueGuard)},
-    )
 
 
 def _has(value: Mapping[str, Any], part: str, field: str) -> bool:

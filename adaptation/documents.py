@@ -6,13 +6,13 @@ the selection that a plain document stands for.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from adaptation.guards import Guard, ValueGuard
+from adaptation.guards import Guard, Place, ValueGuard
 from dags.document import (
     MOST_DOCUMENT_STREAMS,
     MOST_TAGS,
@@ -201,6 +201,11 @@ class DynamicDocument:
     policy: Policy
 
     @property
+    def ids(self) -> list[str]:
+        """The ids of all tasks."""
+        return [task["id"] for task in self.written["tasks"]]
+
+    @property
     def fast(self) -> frozenset[str]:
         """The ids of the tasks that switch apart from the others."""
         return frozenset(each.id for each in self.tasks.values() if each.is_fast)
@@ -212,6 +217,29 @@ class DynamicDocument:
             alternates={each.id: each.first for each in self.tasks.values()},
             opened=dict.fromkeys(self.streams, False),
         )
+
+
+def placed_alternates(dynamic: DynamicDocument) -> Iterator[tuple[Place, AlternateForm]]:
+    """Every alternate with its place in the document."""
+    for task in dynamic.tasks.values():
+        for number, alternate in enumerate(task.alternates.values()):
+            yield ("tasks", task.at, "alternates", number), alternate
+
+
+def placed_guards(dynamic: DynamicDocument) -> Iterator[tuple[Place, Guard]]:
+    """The guards of alternates and streams, each with its place in the document."""
+    for at, alternate in placed_alternates(dynamic):
+        if alternate.when is not None:
+            yield (*at, "when"), alternate.when
+    for stream in dynamic.streams.values():
+        yield ("streams", stream.at, "when"), stream.when
+
+
+def placed_values(dynamic: DynamicDocument) -> Iterator[tuple[Place, ValueGuard]]:
+    """The value guards of alternates, each with its place in the document."""
+    for at, alternate in placed_alternates(dynamic):
+        if isinstance(alternate.value, ValueGuard):
+            yield (*at, "value"), alternate.value
 
 
 GATE_TYPE = "gate"

@@ -119,9 +119,8 @@ def flow_of(dynamic: DynamicDocument, figures: FlowFigures = _NO_FIGURES) -> Flo
 
     A plain task that was not measured costs nothing and passes on what it gets.
     """
-    ids = [str(each["id"]) for each in dynamic.written["tasks"]]
     names = {each.at: each.name for each in dynamic.streams.values()}
-    into: dict[str, list[tuple[str, str | None]]] = {each: [] for each in ids}
+    into: dict[str, list[tuple[str, str | None]]] = {each: [] for each in dynamic.ids}
     for at, stream in enumerate(dynamic.written["streams"]):
         if stream["from"] in into and stream["to"] in into:
             into[stream["to"]].append((stream["from"], names.get(at)))

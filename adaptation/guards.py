@@ -165,7 +165,6 @@ class SequenceCondition(StrictForm):
 
 
 def _tag(value: Any) -> str | None:
-    """Which form a condition has."""
     if isinstance(value, BaseModel):
         return next(tag for tag, kind in _KINDS.items() if isinstance(value, kind))
     return next((tag for tag in _KINDS if isinstance(value, dict) and tag.strip("()") in value), None)

@@ -169,7 +169,6 @@ _FORMS: dict[str, type[BaseModel]] = {"tasks": TaskForm, "streams": StreamForm}
 
 
 def _form_problem(found: ErrorDetails) -> Problem:
-    """The problem for one of pydantic's errors in the document's form."""
     path = found["loc"]
     if path == ("version",) and found["type"] != "missing":
         code, message, remedy = "unknown-version", "the version is unknown", "use 1"

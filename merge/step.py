@@ -184,7 +184,6 @@ def check_streams(before: Jobs, settled: Settled) -> None:
 
 
 def _received(jobs: Jobs, host: str) -> int:
-    """The number of streams between jobs that a host receives."""
     return sum(len(those) for job, those in jobs.entering.items() if jobs.jobs[job].host == host)
 
 
@@ -203,7 +202,6 @@ def _touched(before: Jobs, after: Jobs, assignment: Assignment) -> frozenset[Job
 
 
 def _delivering(jobs: Jobs, submitted: Submitted | None) -> frozenset[JobId]:
-    """The jobs that deliver a dataflow's outputs."""
     if submitted is None:
         return frozenset()
     places = submitted.places

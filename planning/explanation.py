@@ -148,7 +148,6 @@ def _module(problem: PlanningProblem, vertex: Vertex, left: TimeLeft) -> Remedy 
 
 
 def _anything(problem: PlanningProblem, name: str) -> Constraint:
-    """An effect that leaves a variable any value."""
     domain = next(each.domain for each in problem.variables if each.name == name)
     return Some(tuple(Equals(name, value) for value in sorted(domain)))
 

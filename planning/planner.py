@@ -230,7 +230,6 @@ class _Search:
         return True
 
     def _hint(self, plan: PipelinePlan) -> None:
-        """Begin the next search with a plan."""
         model = self.model.solver_model
         model.clear_hints()  # type: ignore[no-untyped-call]  # the library's own hints leave it out
         for vertex, options in self.model.options.items():
@@ -244,7 +243,6 @@ class _Search:
         return self._figures[criterion]
 
     def plan(self) -> PipelinePlan:
-        """The plan so far."""
         if self._plan is None:
             raise RuntimeError("nothing was solved")
         return replace(self._plan, reached=tuple(self.reached), is_optimal=self.is_optimal)

@@ -224,7 +224,6 @@ class Sweep:
         return following
 
     def _total(self, options: Mapping[str, str]) -> int:
-        """How bad a plan is."""
         return sum(
             (-scale if criterion.grows else scale) * figure(self._problem, options, criterion)
             for criterion, scale in self._scales.items()
@@ -529,7 +528,6 @@ def _forced(ensured: Constraint) -> Mapping[str, str]:
 
 
 def _key(option: Option) -> Hashable:
-    """An option as something to compare by."""
     return (
         option.name,
         option.module,

@@ -219,8 +219,6 @@ def simulate(world: World, deployment: Deployment, adaptation: Adaptation) -> Si
 
 
 class _State:
-    """A world at some interval."""
-
     def __init__(self, world: World, deployment: Deployment) -> None:
         self._world, self._deployment = world, deployment
         # The first machines have been started before.
@@ -269,7 +267,6 @@ class _State:
         self._deployment = deployment
 
     def run(self, step: int) -> None:
-        """Let events flow for an interval."""
         dataflow, active, seconds = self._world.dataflow, self._deployment.active, self._world.interval
         rates = self._world.rates_at(step)
         capacity = self._deployment.capacity(dataflow, self._working_speeds(step))

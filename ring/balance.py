@@ -187,7 +187,6 @@ def _with_newcomers(carriages: Mapping[str, Carriage], fleet: Fleet) -> Ring:
 
 
 def _able(fleet: Fleet) -> frozenset[str]:
-    """The machines that hosts may be moved to."""
     there = {name for name, seen in fleet.machines.items() if seen.alive and fleet.settled(name)}
     return frozenset(there & fleet.ring.tokens.keys() - fleet.draining)
 

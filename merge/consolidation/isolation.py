@@ -16,6 +16,7 @@ from which nothing can move without tearing a stream that is read on another roo
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import accumulate
 
@@ -66,7 +67,7 @@ def separated(  # noqa: PLR0913 - what runs, where, on what, at which cost, and 
         leaving = _leaving(running, there, quarantined, own.get(job, ""))
         if leaving and job not in apart and (ground := _ground(running, jobs, hosts, costs, there)) is not None:
             groups = _leaving_groups(running, ground, leaving)
-            found = regrouped(running, ground, _staying(running, ground, there, leaving), groups)
+            found = regrouped(running, ground, _staying(running, ground, there, leaving.keys()), groups)
             if Roots(hosts).keeps(running.tasks, jobs, found):
                 return found
     return None
@@ -95,11 +96,11 @@ def _leaving(running: RunningGraph, job: Job, quarantined: Mapping[Instance, str
 
 
 def _staying(
-    running: RunningGraph, ground: PlacementBoard, job: Job, leaving: Mapping[Instance, str]
+    running: RunningGraph, ground: PlacementBoard, job: Job, leaving: AbstractSet[Instance]
 ) -> Mapping[JobId, Job]:
-    """The jobs as they are without what leaves."""
+    """The jobs as they are without what leaves one."""
     others = {each: other for each, other in ground.jobs.jobs.items() if each != job.id}
-    rest = job.active - leaving.keys()
+    rest = job.active - leaving
     if not rest:
         return others
     return others | {job.id: replace(job, active=rest, busy=ground.work(running.tasks[each] for each in sorted(rest)))}
@@ -159,9 +160,8 @@ def _isolated(running: RunningGraph, ground: PlacementBoard, job: Job) -> Assign
     moving = _moving(running, ground, job)
     if not moving:
         return None
-    rest = job.active.difference(*map(_instances, moving))
-    stays = replace(job, active=rest, busy=ground.work(running.tasks[each] for each in sorted(rest)))
-    return regrouped(running, ground, dict(ground.jobs.jobs) | {job.id: stays}, moving)
+    leaving = frozenset(task.instance for group in moving for task in group)
+    return regrouped(running, ground, _staying(running, ground, job, leaving), moving)
 
 
 def _fullest(running: RunningGraph, job: Job, costs: Costs) -> tuple[float, float]:
@@ -232,7 +232,6 @@ def _instances(group: Group) -> frozenset[Instance]:
 
 
 def _moving_groups(ground: PlacementBoard, tasks: Group, moving: frozenset[Instance]) -> list[Group]:
-    """The tasks that move, grouped by the job that they get."""
     parts = connected_parts(tuple(task for task in tasks if task.instance in moving))
     return bundled((pieces(part, ground) for part in parts), ground)
 

@@ -72,7 +72,7 @@ def _fewest_groups(layout: NodeLayout, allowance: SearchAllowance) -> tuple[int,
     joined = [0] * len(layout.images)
     """The room in groups that run anyway."""
     owners = set(layout.owner[: layout.count]) - {""}
-    staying = list(filter(layout.stays, range(layout.count, layout.nodes)))
+    staying = range(layout.count, layout.nodes)
     for node in staying:
         joined[next(layout.images_in(layout.may[node]))] += max(0, layout.most_work - layout.work[node])
     model.add(sum(counts) >= len(owners) - len(staying))
@@ -123,7 +123,6 @@ def _parts(layout: NodeLayout) -> list[list[int]]:
 
 
 def _fewest_bridges(layout: NodeLayout, part: list[int], allowance: SearchAllowance) -> int:
-    """How many bridges a part has at least."""
     inside = set(part)
     volume = sum(_volume(layout, node) for node in part)
     by_work = max(0, -(-volume // layout.most_work) - 1)
@@ -175,7 +174,7 @@ class Contraction:
                 images=layout.problem.images,
                 costs=replace(layout.costs, hop=0.0, second=0.0, start=0.0, price=0.0),
                 present=tuple(
-                    replace(group, tasks=self._home(at, f"stays {layout.count + at}", stays=group.stays))
+                    replace(group, tasks=frozenset({f"stays {layout.count + at}"}))
                     for at, group in enumerate(layout.present)
                 ),
             )
@@ -189,12 +188,6 @@ class Contraction:
             work=sum(self._of.work[node] for node in nodes) / NANOCORES,
             owner=max(task.owner for task in tasks),
         )
-
-    def _home(self, present: int, name: str, *, stays: bool) -> frozenset[int | str]:
-        """The clusters whose first task a present group runs, and what stays there."""
-        home = self._of.count + present
-        clusters = frozenset(group for group, nodes in self._clusters.items() if self._of.home[nodes[0]] == home)
-        return clusters | {name} if stays else clusters
 
     def expanded(self, found: Partition) -> Partition:
         """A partition of the clusters as one of the tasks."""
@@ -259,9 +252,7 @@ def _most_groups(layout: NodeLayout, otherwise: int) -> int:
     limits = [limit for limit in layout.limits if limit is not None]
     if len(limits) < len(layout.limits) or not layout.batch:
         return min(layout.nodes, otherwise)
-    work = sum(layout.work[node] for node in range(layout.nodes) if layout.works(node))
-    empty = sum(1 for node in range(layout.count, layout.nodes) if not layout.stays(node))
-    return max(1, min(layout.nodes, (sum(limits) - work) // layout.batch + empty))
+    return max(1, min(layout.nodes, (sum(limits) - sum(layout.work)) // layout.batch))
 
 
 _EXACT = 1200
@@ -303,7 +294,6 @@ def begun(layout: NodeLayout, allowance: SearchAllowance, share: float) -> Parti
 
 
 def _exact(best: Partition, bound: int, allowance: SearchAllowance) -> tuple[Partition, int]:
-    """The cheapest partition that was found, and a bound."""
     model = SlotModel(best.layout, _slots(best.layout, best))
     model.solver_model.add(model.cost >= bound)
     model.hint(best)

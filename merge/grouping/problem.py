@@ -90,19 +90,16 @@ class GroupedStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentGroup:
-    """A group that is there already: a running job. Raises `ValueError` for impossible work."""
+    """A group that is there already and stays: a running job. Raises `ValueError` for impossible work."""
 
     id: GroupId
     image: str
-    """The name of its image, which stays."""
+    """The name of its image."""
     tasks: frozenset[TaskId] = frozenset()
-    """What it runs. Tasks of the problem may move elsewhere; all others stay."""
-    stays: bool = True
-    """Whether it runs something that stays, so that it is paid for anyway."""
+    """What it runs; none of the tasks of the problem."""
     work: float = 0.0
-    """The work of what stays."""
     owner: str = ""
-    """Whose code is among what stays."""
+    """Whose code it runs."""
     takes_more: bool = True
     """Whether tasks may join it."""
 
@@ -124,12 +121,10 @@ class GroupingCosts(Beat):
     """What a second is worth for which a new host is not there."""
     price: float = 0.0
     """What a unit of the price of images is worth."""
-    move: float = 0.0
-    """What it costs that a task leaves the group that runs it."""
 
     def __post_init__(self) -> None:
         Beat.__post_init__(self)
-        names = ("bridge", "hop", "second", "start", "price", "move")
+        names = ("bridge", "hop", "second", "start", "price")
         refuse("these are no costs", (wrong for name in names for wrong in wrong_figure(name, getattr(self, name))))
 
 
@@ -157,13 +152,12 @@ class GroupingProblem:
             *_twice("task of present groups", [task for group in self.present for task in group.tasks]),
             *(f"unknown task {end!r}" for each in self.streams for end in {each.parent, each.child} - known),
             *(f"unknown image {group.image!r}" for group in self.present if group.image not in images),
-            *(f"{group.id!r} has tasks that stay, but stays is false"
-              for group in self.present if not group.stays and group.tasks - ids),
+            *(f"task {task!r} is in a present group already" for group in self.present for task in group.tasks & ids),
             *self._too_much(),
-        ]  # fmt: skip
+        ]
         if wrong:
             raise ValueError(f"this is no grouping problem: {'; '.join(wrong)}")
-        places = {task: group.id for group in self.present for task in group.tasks - ids}
+        places = {task: group.id for group in self.present for task in group.tasks}
         graph: nx.DiGraph[tuple[str, TaskId | GroupId]] = nx.DiGraph()
         for each in self.streams:
             ends = [("group", places[end]) if end in places else ("task", end) for end in (each.parent, each.child)]
@@ -185,7 +179,6 @@ class GroupingProblem:
             "bridge": costs.bridge * len(self.streams),
             "hop": costs.hop * count,
             "second": costs.second * (costs.pace * work + costs.batch * count),
-            "move": costs.move * len(self.tasks),
         } | {
             f"start and price of image {image.name!r}": (1 + cores / image.cores)
             * (costs.start * image.start + costs.price * image.price)
@@ -233,12 +226,11 @@ class Expense:
     """Waiting for new hosts."""
     prices: float = 0.0
     """Paying for new hosts."""
-    moves: float = 0.0
 
     @property
     def total(self) -> float:
         """All of it."""
-        return self.groups + self.bridges + self.latency + self.starts + self.prices + self.moves
+        return self.groups + self.bridges + self.latency + self.starts + self.prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

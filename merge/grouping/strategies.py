@@ -5,7 +5,7 @@ can run, then which; they become a group. So on until no task is left. Tasks tha
 or a group too large, are left for later ones. Groups that are beyond the limits of images are drawn again.
 
 `hybrid` has few streams between groups, and branches apart where that is cheaper. It begins with the cheapest of the
-groups of `connection`, those of `node`, some that are packed, and what is there as it is. They are improved by what the
+groups of `connection`, those of `node`, and some that are packed. They are improved by what the
 model says: branches run side by side where images have the cores, and tasks go where they cost less. The groups of
 `connection` are made whatever the effort; what comes then takes no more than that.
 
@@ -16,7 +16,7 @@ which is loaded only when one of these is asked for.
 import random
 from collections.abc import Callable, Iterator, Mapping
 
-from merge.grouping.construction import connected, connection, filled, join_connected, join_others, node, packed
+from merge.grouping.construction import connected, connection, filled, node, packed
 from merge.grouping.improvement import descend, dissolve_groups, part_branches
 from merge.grouping.layout import NodeLayout
 from merge.grouping.partition import Partition, grouping_of, score, settle_images
@@ -99,9 +99,6 @@ def in_stages(allowance: SearchAllowance, partition: Partition) -> Partition:
 
 def _others(layout: NodeLayout, allowance: SearchAllowance) -> Iterator[Partition]:
     """What else it may begin with, as far as the allowance goes."""
-    if layout.present and not allowance.is_spent:
-        allowance.spend(_FIRST * layout.nodes)
-        yield present(layout)
     if not allowance.is_spent:
         yield filled(layout, allowance)
     for part in _PARTS:
@@ -111,18 +108,6 @@ def _others(layout: NodeLayout, allowance: SearchAllowance) -> Iterator[Partitio
 
 def _descended(partition: Partition, allowance: SearchAllowance) -> Partition:
     descend(partition, allowance)
-    return partition
-
-
-def present(layout: NodeLayout) -> Partition:
-    """What is there stays as far as it may, and what is new is joined to it."""
-    partition = Partition(layout)
-    for at in layout.order:
-        if layout.home[at] >= 0 and partition.joins(partition.of[at], partition.of[layout.home[at]]):
-            partition.move((at,), partition.of[layout.home[at]])
-    join_connected(partition)
-    join_others(partition)
-    settle_images(partition)
     return partition
 
 

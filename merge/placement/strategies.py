@@ -162,7 +162,6 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
 
 
 def _by(strategy: Strategy, ground: PlacementBoard, started: Group) -> PlacementBoard:
-    """The board with a residue on it, placed group by group."""
     groups = strategy.groups(started)
     for group in chain.from_iterable(_cut(ground, each) for each in groups) if ground.roots.several else groups:
         _place(ground, group, strategy.likes)

@@ -224,7 +224,6 @@ class _Making:
                 self._becomes.setdefault(places[task], set()).add(key)
 
     def swapped(self, edit: Edit) -> Submitted:
-        """A dataflow after the edit."""
         old, by = self._running.dataflow(edit.old), edit.by
         origins = {by.places[task]: instance for task, instance in old.places.items() if task in by.places}
         affected = {by.places[task] for task in edit.affected}

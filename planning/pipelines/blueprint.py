@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dags import AnyTaskType, Catalogue, Config, InvalidDocument, Ports, Problem, Source, TaskType
-from dags.canonical import DraftDocument, check_shape, fill_configs, find_sources, find_types, join_streams
+from dags.canonical import DRAFT_CHECKS, DraftDocument
 from dags.canonical.draft import Wire
 from dags.document import Reading, StreamForm, TaskForm
 from dags.problems import listed, problem_at, quoted
@@ -27,7 +27,8 @@ _PLACE: TaskType[_Place] = TaskType(
     ports=lambda config: Ports(inputs=config.inputs, outputs=config.outputs),
     output_schema=lambda config, inputs: {port: next(iter(inputs.values())) for port in config.outputs},
 )
-_CHECKS = (find_types, fill_configs, find_sources, join_streams, check_shape)
+_CHECKS = DRAFT_CHECKS[:-1]
+"""All but that of fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -294,7 +294,6 @@ class _Builder:
         ).union(*(goal.fields for goal in self.form.goals))
 
     def pipeline(self) -> Pipeline:
-        """The pipeline, or its problems."""
         reader = ConstraintReader(self.domains)
         given = {
             Outlet(spot.id, port): self._given(spot, reader)
@@ -436,7 +435,6 @@ class _Builder:
         return tuple(Outlet(last, port) for each in self.blueprint.spots if each.id == last for port in each.outputs)
 
     def _sources(self) -> Mapping[str, str]:
-        """What each source computes."""
         return {
             spot.id: computes(spot.type.name, spot.type.version, spot.text)
             for spot in self.blueprint.spots

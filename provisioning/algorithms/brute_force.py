@@ -34,8 +34,6 @@ def deployed(
 
 
 class _Search:
-    """The best that was found, and what is left to try."""
-
     def __init__(self, dataflow: DataflowFigures, rates: Rates, kinds: tuple[CoreKind, ...], goal: ProfitGoal) -> None:
         self.dataflow, self.rates, self.kinds, self.goal = dataflow, rates, kinds, goal
         self.theta = -float("inf")
@@ -49,7 +47,6 @@ class _Search:
         return self._theta(active, cost)
 
     def visit(self, active: Active) -> None:
-        """Try all counts of cores under these alternates."""
         options = self._options(active)
         if not all(options):
             return
@@ -123,7 +120,6 @@ class _Search:
                 yield counts
 
     def _price(self, counts: list[Counts]) -> float:
-        """What machines with so many cores cost by the hour."""
         total = 0.0
         for at, kind in enumerate(self.kinds):
             cores = sum(each[at] for each in counts)

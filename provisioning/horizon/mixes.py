@@ -89,7 +89,6 @@ def _between(dataflow: DataflowFigures, better: Active, cheaper: Active) -> Iter
 
 
 def _loss(task: TaskFigures, better: int, cheaper: int) -> float:
-    """The value that is lost for the work that is saved."""
     one, other = task.alternates[better], task.alternates[cheaper]
     return task.tenants * (one.value - other.value) / max(one.cost - other.cost, 1e-9)
 
@@ -228,7 +227,6 @@ def _score(step: HorizonStep, omega: float, cores: float) -> float:
 
 
 def _changed(dataflow: DataflowFigures, one: Active, other: Active) -> float:
-    """The share of the tasks with a choice that are switched."""
     if not dataflow.dynamic:
         return 0.0
     return sum(one[at] != other[at] for at in dataflow.dynamic) / len(dataflow.dynamic)

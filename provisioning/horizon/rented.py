@@ -302,5 +302,4 @@ def _least(outlook: Outlook, active: Active, level: float) -> float:
 
 
 def _highest(outlook: Outlook) -> Mapping[str, float]:
-    """The highest predicted rate of each source."""
     return {name: max(rates[name] for rates in outlook.coming_rates) for name in outlook.coming_rates[0]}

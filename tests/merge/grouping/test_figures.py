@@ -21,7 +21,7 @@ from merge.grouping import (
     problems_of,
 )
 
-_NAMES = ("work", "stays", "pace", "batch", "bridge", "hop", "second", "start", "price", "move")
+_NAMES = ("work", "stays", "pace", "batch", "bridge", "hop", "second", "start", "price")
 _IMAGE_NAMES = ("cores", "image_start", "image_price", "most", "there")
 _ANY: st.SearchStrategy[Any] = (
     st.sampled_from([0, -1, 1, 0.5, 1e-9, 1e300, -math.inf, math.inf, math.nan, 10**400, 5e-324, True, None, "1"])
