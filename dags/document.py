@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
-from dags.json_text import LONGEST_KEY, MOST_UNFIT, Path, describe_error, parsed_object, refusal, unfit_values
+from dags.json_text import LONGEST_KEY, MOST_UNFIT, F, Path, describe_error, parsed_object, refusal, unfit_values
 from dags.problems import MOST_DOCUMENT_PROBLEMS, InvalidDocument, Problem, problem_at
 from dags.task_type import LONGEST_PORT
 
@@ -137,28 +137,22 @@ def _is_new(found: ErrorDetails, value: dict[str, Any]) -> bool:
 
 def _salvage(value: dict[str, Any], spoilt: set[Path], problems: list[Problem]) -> Reading:
     """Keep the readable parts of a document that has problems."""
+    tasks, streams = value.get("tasks"), value.get("streams")
 
-    def entries(part: str) -> list[Any]:
+    def readable(part: str, items: Any, form: type[F]) -> tuple[F | None, ...]:
         # One unreadable entry stands for an unreadable list, so that nothing counts as missing from it.
-        items = value.get(part)
-        return items if isinstance(items, list) else [None]
+        if not isinstance(items, list):
+            return (None,)
+        return tuple(None if (part, i) in spoilt else form.model_validate(item) for i, item in enumerate(items))
 
-    # Without a list of tasks, streams cannot be checked.
-    if not isinstance(value.get("tasks"), list):
-        value = {**value, "streams": None}
-    spoilt = {*spoilt, *((part, 0) for part in _FORMS if not isinstance(value.get(part), list))}
     return Reading(
         name=str(value.get("name")),
-        tasks=tuple(
-            None if ("tasks", i) in spoilt else TaskForm.model_validate(item) for i, item in enumerate(entries("tasks"))
-        ),
-        streams=tuple(
-            None if ("streams", i) in spoilt else StreamForm.model_validate(item)
-            for i, item in enumerate(entries("streams"))
-        ),
+        tasks=readable("tasks", tasks, TaskForm),
+        # Without a list of tasks, streams cannot be checked.
+        streams=readable("streams", streams if isinstance(tasks, list) else None, StreamForm),
         unreadable_ids=frozenset(
             item["id"]
-            for i, item in enumerate(entries("tasks"))
+            for i, item in enumerate(tasks if isinstance(tasks, list) else ())
             if ("tasks", i) in spoilt and isinstance(item, dict) and isinstance(item.get("id"), str)
         ),
         problems=tuple(problems),

@@ -137,7 +137,10 @@ class Spread:
 
 def next_ring(carriages: Mapping[str, Carriage], fleet: Fleet, uneven_since: float | None = None) -> RingTurn:
     """The ring with all machines that are there, on which tokens were moved if that has been worth it for a while."""
-    ring = _with_newcomers(carriages, fleet)
+    ring = fleet.ring
+    for name, seen in sorted(fleet.machines.items()):
+        if seen.alive and name not in ring.tokens:
+            ring = joined(name, ring, carriages, fleet.loads)
     able = _able(fleet)
     if ring is not fleet.ring or not able or not _is_calm(carriages, fleet):
         return RingTurn(ring=ring)
@@ -151,11 +154,8 @@ def next_ring(carriages: Mapping[str, Carriage], fleet: Fleet, uneven_since: flo
     after, then = _best(ring, load, able, now)
     if now.highest - then.highest < WORTH * now.mean:
         return RingTurn(ring=ring, uneven_since=fleet.now)
-    going = [
-        f"{host} to {after.owner(each.point)}"
-        for host, each in sorted(carriages.items())
-        if after.owner(each.point) != each.machine
-    ]
+    homes = {host: after.owner(carriage.point) for host, carriage in sorted(carriages.items())}
+    going = [f"{host} to {home}" for host, home in homes.items() if home != carriages[host].machine]
     why = (
         f"machine {now.machine} has {now.ratio:.2f} times the mean load; the highest will be {then.ratio:.2f} times, "
         f"once these hosts have moved: {', '.join(going)}"
@@ -176,14 +176,6 @@ def joined(machine: str, ring: Ring, carriages: Mapping[str, Carriage], loads: M
     several = {name: sum(found) for name, found in sorted(hosts.items()) if len(found) > 1 and any(found)}
     burdened = max(several, key=several.__getitem__, default="")
     return ring.joined(machine, burdened, [each.point for each in carriages.values()])
-
-
-def _with_newcomers(carriages: Mapping[str, Carriage], fleet: Fleet) -> Ring:
-    ring = fleet.ring
-    for name, seen in sorted(fleet.machines.items()):
-        if seen.alive and name not in ring.tokens:
-            ring = joined(name, ring, carriages, fleet.loads)
-    return ring
 
 
 def _able(fleet: Fleet) -> frozenset[str]:

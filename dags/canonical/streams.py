@@ -245,13 +245,13 @@ def check_fields(draft: DraftDocument) -> DraftDocument:
         entered[i] = inputs
         if nested := _json_fields(inputs):
             json_fields[i] = nested
-        outputs = _outputs(i, kind, config, inputs)
-        if isinstance(outputs, list):
-            problems += outputs
-            if len(problems) >= MOST_DOCUMENT_PROBLEMS:
-                break
-        else:
+        outputs = ask(i, kind.name, _outputs, i, kind, config, inputs)
+        if isinstance(outputs, Mapping):
             schemas |= {(i, port): schema for port, schema in outputs.items()}
+            continue
+        problems += [outputs] if isinstance(outputs, Problem) else outputs
+        if len(problems) >= MOST_DOCUMENT_PROBLEMS:
+            break
     return replace(draft, json_fields=json_fields, schemas=entered, problems=(*draft.problems, *problems))
 
 
@@ -271,38 +271,24 @@ def _json_fields(inputs: Schemas) -> tuple[JsonField, ...]:
 
 
 def _outputs(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Schemas | list[Problem]:
-    lacking = ask(i, kind.name, _all_lacking, i, kind, config, inputs)
-    if isinstance(lacking, Problem):
-        return [lacking]
-    if lacking:
+    if lacking := _all_lacking(i, kind, config, inputs):
         return lacking
     if kind.is_sink:
         return {}
-    outputs = ask(i, kind.name, _given, i, kind, config, inputs)
-    if isinstance(outputs, Problem):
-        return [outputs]
-    unfit = ask(i, kind.name, _unfit, i, kind, outputs)
-    return outputs if unfit is None else [unfit]
-
-
-def _given(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Schemas | Problem:
     try:
-        return kind.output_schema(config, inputs)
+        outputs = kind.output_schema(config, inputs)
     except Unsuitable as error:
-        return problem_at("wrong-kind-upstream", error.message, error.remedy, *config_place(i, error.at))
-
-
-def _unfit(i: int, kind: AnyTaskType, outputs: Schemas) -> Problem | None:
+        return [problem_at("wrong-kind-upstream", error.message, error.remedy, *config_place(i, error.at))]
     if set(outputs) != set(kind.outputs):
         message = f"the task type {quoted(kind.name)} returned schemas for {listed(outputs)}, not for its ports"
-        return problem_at("task-type-failed", message, "report it to the provider of the type", "tasks", i)
+        return [problem_at("task-type-failed", message, "report it to the provider of the type", "tasks", i)]
     if not all(isinstance(schema, Schema) for schema in outputs.values()):
         raise TypeError("output_schema returned something other than a schema")
     most = max(len(schema.fields) for schema in outputs.values())
     if most > MOST_FIELDS:
         message = f"the events that leave this task have {most:,} fields"
-        return problem_at("too-many-fields", message, f"have at most {MOST_FIELDS:,}", "tasks", i)
-    return None
+        return [problem_at("too-many-fields", message, f"have at most {MOST_FIELDS:,}", "tasks", i)]
+    return {port: outputs[port] for port in outputs}
 
 
 def _reads(kind: AnyTaskType, config: Config) -> tuple[Read, ...]:

@@ -94,40 +94,25 @@ def fill_configs(draft: DraftDocument) -> DraftDocument:
     >>> fill_configs(find_types(draft("s:source > a:map{'ad': 1} > k:sink"))).problems[0].remedy
     "did you mean 'add'?"
     """
-    configs: list[Config | None] = []
-    texts: list[bytes | None] = []
-    keepings: list[TaskKeeping | None] = []
-    problems: list[Problem] = []
     types = list(draft.types)
+    configs: list[Config | None] = [None] * len(types)
+    texts: list[bytes | None] = [None] * len(types)
+    keepings: list[TaskKeeping | None] = [None] * len(types)
+    problems: list[Problem] = []
     for i, (form, kind) in enumerate(zip(draft.reading.tasks, draft.types, strict=True)):
-        config, text, keeping = None, None, None
-        if form is not None and kind is not None:
-            filled = ask(i, kind.name, complete, kind, form.config, draft.tenant)
-            if kind.varies:
-                # Without a config its ports and tags are unknown.
-                types[i] = None
-            if isinstance(filled, Problem):
-                problems.append(filled)
-            elif isinstance(filled, ValidationError):
-                if len(problems) < MOST_DOCUMENT_PROBLEMS:
-                    problems += _config_problems(i, form.config, kind, filled)
-            else:
-                config, text = filled
-                if kind.varies:
-                    found = ask(i, kind.name, _for_config, i, kind, config)
-                    if isinstance(found, Problem):
-                        problems.append(found)
-                    else:
-                        types[i] = found
-                kept = ask(i, kind.name, TaskKeeping.of, kind, config, ())
-                if isinstance(kept, Problem):
-                    problems.append(kept)
-                    config = None
-                else:
-                    keeping = kept
-        configs.append(config)
-        texts.append(text)
-        keepings.append(keeping)
+        if form is None or kind is None:
+            continue
+        filled = ask(i, kind.name, _filled, i, kind, form.config, draft.tenant)
+        if isinstance(filled, tuple):
+            types[i], configs[i], texts[i], keepings[i] = filled
+            continue
+        if kind.varies:
+            # Without a config its ports and tags are unknown.
+            types[i] = None
+        if isinstance(filled, Problem):
+            problems.append(filled)
+        elif len(problems) < MOST_DOCUMENT_PROBLEMS:
+            problems += filled
     return replace(
         draft,
         types=tuple(types),
@@ -138,11 +123,18 @@ def fill_configs(draft: DraftDocument) -> DraftDocument:
     )
 
 
-def _for_config(i: int, kind: AnyTaskType, config: Config) -> AnyTaskType | Problem:
+def _filled(
+    i: int, kind: AnyTaskType, given: dict[str, Any], owner: str
+) -> tuple[AnyTaskType, Config, bytes, TaskKeeping] | list[Problem]:
+    filled = complete(kind, given, owner)
+    if isinstance(filled, ValidationError):
+        return _config_problems(i, given, kind, filled)
+    config, text = filled
     try:
-        return kind.of(config)
+        own = kind.of(config)
     except Unsuitable as error:
-        return problem_at("wrong-value", error.message, error.remedy, *config_place(i, error.at))
+        return [problem_at("wrong-value", error.message, error.remedy, *config_place(i, error.at))]
+    return own, config, text, TaskKeeping.of(kind, config, ())
 
 
 def config_place(task: int, at: str) -> tuple[str | int, ...]:

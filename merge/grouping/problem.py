@@ -76,10 +76,7 @@ class GroupedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedStream:
-    """What one task takes from another.
-
-    All that a group takes from one port of a task comes over one bridge.
-    """
+    """What one task takes from another. All that a group takes from one port of a task comes over one bridge."""
 
     parent: TaskId
     child: TaskId
