@@ -48,5 +48,5 @@ def _no_clock_in_planning(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _names_for_doctests(doctest_namespace: dict[str, Any]) -> None:
     """Doctests of the passes write dataflows in one line, see `tests/notation.py`, and call any pass by name."""
-    doctest_namespace |= {name: getattr(dags.canonical, name) for name in dags.canonical.__all__}
+    doctest_namespace |= {name: thing for name, thing in vars(dags.canonical).items() if not name.startswith("__")}
     doctest_namespace |= {"draft": notation.draft, "accepted": notation.accepted}

@@ -3,9 +3,7 @@
 - What is no longer permitted is changed at once; the rest stays if it still fits.
 - If less than the target, less the tolerance, would be worked off, the best choice that fits is taken at once.
 - A better choice is taken if it fits with the tolerance as margin, has done so for a while, and nothing that it changes
-  was changed recently.
-
-So under a constant load it changes at most twice: to what fits, and to the best that does.
+  was changed recently. So under a constant load it changes at most twice.
 
 The best choice has the most value of those that fit in some cores; then the least need, then the fewest changes. If
 none fits, it is the cheapest one. The search is exact where there are few choices, and where no alternate changes what

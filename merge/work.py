@@ -1,15 +1,12 @@
 """The work of tasks: the events that each takes in a second, times the cost of one; declared or estimated.
 
-Rates start at the sources and go down: a task with several inputs interleaves them, so their rates add up, and an edge
-counts as often as it is there. A signature covers all ancestors, so a task takes the same events in every dataflow that
-has it. Therefore the work of a dataflow alone and the work of what runs are sums over the same numbers.
+Rates go down from the sources; a task with several inputs interleaves them, so their rates add up, and an edge counts
+as often as it is there. A signature covers all ancestors, so a task takes the same events in every dataflow that has
+it, and work alone and work that runs are sums over the same numbers. These are fractions, so that sums which are kept
+up by adding what starts and taking away what stops do not drift.
 
-Numbers are fractions, and exact for the rates and costs given. Sums that are kept up by adding what starts and taking
-away what stops do not drift. All of it takes time in proportion to the tasks and streams.
-
-An estimate says how busy a task would keep its job, from what was measured of tasks like it. A running task has its own
-figures. One that would start takes the mean cost of its type, times the events that its sources send. What was not
-measured is assumed.
+An estimate says how busy a task would keep its job, from what was measured of it or of tasks of its type, times the
+events that its sources send. What was not measured is assumed.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,17 +1,14 @@
 """Figures: of machines, of a dynamic dataflow, and of the throughput and profit that come of both.
 
 Rates are events a second, costs are seconds of a reference core, which has speed 1. Records ask as they are made
-whether their numbers can be reckoned with, so that nothing else has to. A rental is paid by started hours from the
-moment it is ordered, and works once it has started.
+whether their numbers can be reckoned with. A rental is paid by started hours from the moment it is ordered.
 
-Throughput is reckoned in two passes. The first is ideal, with plenty of cores; the second is actual. Relative
-throughput compares both at the sinks. The thesis compares a sink with what reaches it, so that one that is starved from
-above counts as fully served.
+Relative throughput compares what is served at the sinks with what would be with plenty of cores. The thesis compares a
+sink with what reaches it, so that one that is starved from above counts as fully served.
 
-Profit says what value is worth in money, and how much is left of it. The form is the thesis' with its sign put right:
-Theta = Gamma - sigma * (cost - C_max) - Gamma_max. So Theta is 0 at both break-even points that a user names, as the
-thesis describes it; its "+ 1" would make that 2. Gamma is the mean over the tasks that have a choice: over all tasks,
-as the thesis writes it, Theta could not reach its figures.
+Profit is Theta = Gamma - sigma * (cost - C_max) - Gamma_max, the thesis' form with its sign put right: it is 0 at both
+break-even points that a user names; its "+ 1" would make that 2. Gamma is the mean over the tasks that have a choice:
+over all tasks, as the thesis writes it, Theta could not reach its figures.
 """
 
 import math

@@ -1,20 +1,15 @@
 """The simulator: rates and machines that vary, predictions that err, and what comes of an algorithm among them.
 
-Discrete, seeded and without a clock: the same seeds give the same history. Tasks are bound by cores, not by the
-network.
+Discrete and seeded: the same seeds give the same history. Tasks are bound by cores, not by the network. In each
+interval an algorithm adapts, and events flow through queues, so none is lost. Relative throughput is what left at the
+sinks of what arrived in the interval, at most 1; `omega_of_all` counts the backlog to what should have left, as the
+thesis does.
 
-In each interval an algorithm adapts, and events flow through queues. What is not processed in an interval waits for the
-next, so no event is lost: what came in is done or waits. Relative throughput is what left at the sinks of what arrived
-in the interval, at most 1, so that a backlog, once caught up with, is no fault for ever; `omega_of_all` counts the
-backlog to what should have left, as the thesis writes it.
+The traces of machines are synthetic, as parts of their rated speed, and like what was published of EC2: neighbours move
+a machine between a few levels for an hour or so, and around each level it walks at random.
 
-The traces of machines are synthetic, as parts of their rated speed. They are made like what was published of EC2:
-neighbours come and go, which moves a machine between a few levels for an hour or so, and around each level it walks at
-random. Machines differ from each other.
-
-Predictions have errors that grow over the horizon, and a bias, as in the thesis. The error of the interval i of n is
-drawn from a normal distribution around 0, whose deviation is half of e_i; that grows from 0 to twice the mean error.
-Predictions are clamped, as no rate is negative and no machine stands still.
+Predictions have errors that grow over the horizon, and a bias, as in the thesis: the error of the interval i of n is
+normally distributed with half of e_i as its deviation, which grows from 0 to twice the mean error.
 """
 
 import math

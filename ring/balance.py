@@ -1,19 +1,16 @@
 """Balance: where the machines' tokens should be, so that none has much more to do than the others.
 
-One rule holds homes, ring and balance together: **a host is at home at the machine that owns its point**, and hosts go
-home. The point stays as long as the host exists; what moves is tokens.
+**A host is at home at the machine that owns its point**, and hosts go home. The point stays as long as the host exists;
+what moves is tokens.
 
 - A new machine is placed behind all points that are used there, so that nothing moves because it came. Its own hosts
-  then get points of its arc. So each begins at home. One that was forgotten, and whose host others carry since, gets
-  that back.
-- A host whose machine is lost is carried elsewhere, and goes home as soon as that machine is back for a while. A
-  machine that is forgotten leaves its points to its neighbour, and with them its hosts.
-- Balance moves tokens, and nothing else, until no machine could help another one any more. The hosts whose points have
-  another owner then go home, one at a time, by the same hand-over as any. So going home cannot undo it, and there is
-  nothing else to remember.
+  then get points of its arc. One that was forgotten, and whose host others carry since, gets that back.
+- A machine that is lost gets its hosts back once it is there again for a while; one that is forgotten leaves its points
+  to its neighbour, and with them its hosts.
+- Balance moves tokens until no machine could help another one any more. The hosts whose points have another owner then
+  go home, one at a time. So going home cannot undo it.
 
-Tokens are moved only while every host is at home. What was moved last is there by then, and no load counts that is at a
-machine for a while only.
+Tokens are moved only while every host is at home, so no load counts that is at a machine for a while only.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping

@@ -7,19 +7,3 @@ from dags.builder.alternates import alternate, rule, value_of
 from dags.builder.conditions import BuildError, clock, event, field, metric, sequence
 from dags.builder.program import OtherOutput, Program
 from dags.builder.streams import BuiltStream, StreamWindow
-
-__all__ = [
-    "BuildError",
-    "BuiltStream",
-    "OtherOutput",
-    "Program",
-    "StreamWindow",
-    "alternate",
-    "clock",
-    "event",
-    "field",
-    "metric",
-    "rule",
-    "sequence",
-    "value_of",
-]

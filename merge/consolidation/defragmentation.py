@@ -1,22 +1,18 @@
 """Fragmentation and its cure: how far jobs are from the fewest that would do, what moves, and in which regions.
 
-The target is worked out from the running graph alone. Running DAGs stay whole as far as one job can hold them; the
-busiest are packed first, each into the first job that has room. One that no job can hold is cut in topological order,
-and no two such cuts meet in a job, so that the graph of jobs stays acyclic. Packing is a rule of thumb, so whole jobs,
-merged with each other where they fit together, may be as good; then those that need no company stay as they are, and
-nothing moves for the sake of the rule. Hosts are chosen last, for what really opens.
-
-Where hosts do not share all files, each root has a target of its own. Running DAGs that are on several roots take part
-if that tears no stream and makes no cycle.
+The target is worked out from the running graph alone. Running DAGs stay whole as far as one job can hold them, and the
+busiest are packed first. One that no job can hold is cut in topological order, and no two such cuts meet in a job, so
+that the graph of jobs stays acyclic. Packing is a rule of thumb, so whole jobs, merged where they fit together, may be
+as good; those that need no company then stay as they are. Hosts are chosen last, for what really opens. Each root has a
+target of its own; running DAGs on several roots take part if that tears no stream and makes no cycle.
 
 If a target is to be planned, all tasks are cut anew, as one grouping problem: the fewest batches, bridges and hops.
-What the rule of thumb found stands where the model cannot judge it, as with shards, where there are too many tasks to
-plan, and where it costs no more. So do the jobs as they are: nothing moves for the sake of a plan.
+What the rule of thumb found stands where the model cannot judge it, as with shards, or costs no more; so do the jobs as
+they are.
 
 Regions are parts of what runs that can be consolidated one at a time, while all the others run on. Running DAGs that
-read one source are cut together, so they make a body, which moves as one or not at all. A region is made of jobs to be
-emptied, with all the bodies that run something there, also what these run elsewhere: as many as may stand still at the
-same time. First come the jobs that take most for how much has to stand still.
+read one source make a body, which moves as one or not at all. A region is made of jobs to be emptied, with all the
+bodies that run something there: as many as may stand still at the same time, the dearest jobs first.
 """
 
 from collections import Counter, defaultdict

@@ -1,17 +1,14 @@
 """Isolation: what overloads a job, or is in quarantine, is moved to a job of its own.
 
 **Quarantine.** The tasks of a tenant whose tasks were stopped again and again share no worker with those of others. A
-task is in quarantine while nobody needs it but tenants that are. With it are all tasks that it feeds, because a task
-serves all dataflows that the tasks below it serve. So when they leave the jobs that they share with others, streams
-lead from what stays to what leaves and not back, and the graph of jobs stays acyclic.
+task is in quarantine while nobody needs it but tenants that are; so are all tasks that it feeds. When they leave the
+jobs that they share with others, streams lead from what stays to what leaves and not back.
 
-**Overload.** What moves is closed within its job: with a task goes all that it feeds there, or all that feeds it. So
-streams lead between what moves and what stays one way only, and the graph of jobs stays acyclic. One connected piece
-moves where that leaves the job within capacity, the one that needs the fewest bridges; else whole connected parts, the
-busiest first; else whatever comes first or last in topological order. Raw streams need no bridge: each job reads their
-spools.
+**Overload.** What moves is closed within its job: with a task goes all that it feeds there, or all that feeds it. One
+connected piece moves where that leaves the job within capacity, the one that needs the fewest bridges; else whole
+connected parts, the busiest first; else whatever comes first or last in topological order.
 
-An overloaded job that another number of shards would help is left alone, because that is nearer than a move. So is one
+Either way the graph of jobs stays acyclic. A job that another number of shards would help is left alone, and so is one
 from which nothing can move without tearing a stream that is read on another root.
 """
 

@@ -2,18 +2,15 @@
 
 `optimal` begins with the best groups that heuristics found, and ends at once if they cost no more than the bound. Where
 these are beyond the limits of images, the solver first looks for any valid groups, or proves that there are none. A
-problem that is small enough is solved exactly. In a larger one the solver decides for clusters of tasks: whether there
-may be as few groups as are proved to be needed, and if that is not found, one more.
+problem that is small enough is solved exactly; in a larger one the solver decides for clusters of tasks. `plan` is what
+the service goes by: `optimal` within its time, and `hybrid` where the problem is too large for it.
 
-`plan` is what the service goes by: `optimal` within its time, and `hybrid` where the problem is too large for it.
+**The bound** is from small models that leave much out. The work that needs the same images needs so many groups,
+whatever these hold. And each connected part of a problem needs so many bridges by itself: where no image can run all of
+it, or it is too much for one group.
 
-**The bound** is what no grouping costs less than, from small models that leave much out. The work that needs the same
-images needs so many groups, whatever these hold. And each connected part of a problem needs so many bridges by itself,
-whatever its groups share with others: where no image can run all of it, or it is too much for one group.
-
-**A contraction** is a problem whose tasks are the clusters of another one, with what its answers mean there. It is for
-finding good groups quickly, so it leaves out what makes the solver slow and decides little among few groups: the
-slowest path, and the price of hosts.
+**A contraction** is a problem whose tasks are the clusters of another one. It leaves out what makes the solver slow and
+decides little among few groups: the slowest path, and the price of hosts.
 """
 
 import math

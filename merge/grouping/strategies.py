@@ -1,13 +1,11 @@
 """The strategies by which tasks are cut into groups, by name; `random` and `hybrid` are here.
 
-`random` is the baseline of the paper: images and tasks at random. An image is drawn, then how many of the tasks that it
-can run, then which; they become a group. So on until no task is left. Tasks that would make the graph of groups cyclic,
-or a group too large, are left for later ones. Groups that are beyond the limits of images are drawn again.
+`random` is the baseline of the paper: an image is drawn, then how many of the tasks that it can run, then which. Tasks
+that would make the graph of groups cyclic, or a group too large, are left for later ones. Groups that are beyond the
+limits of images are drawn again.
 
-`hybrid` has few streams between groups, and branches apart where that is cheaper. It begins with the cheapest of the
-groups of `connection`, those of `node`, and some that are packed. They are improved by what the
-model says: branches run side by side where images have the cores, and tasks go where they cost less. The groups of
-`connection` are made whatever the effort; what comes then takes no more than that.
+`hybrid` begins with the cheapest of the groups of `connection`, those of `node`, and some that are packed, and improves
+them by the model. The groups of `connection` are made whatever the effort; what comes then takes no more than that.
 
 `connection` and `node` are in `merge/grouping/construction.py`, `optimal` and `plan` in `merge/grouping/optimal.py`,
 which is loaded only when one of these is asked for.

@@ -2,14 +2,13 @@
 
 The residue is cut into groups. For each the strategy names the jobs it would like, best first, and the first that has
 room, offers the tags and keeps the graph of jobs acyclic takes the whole group. Where none does, new jobs are opened:
-the group in topological order, cut wherever the capacity or the tags of one host end. Streams lead only forwards across
-such cuts and nothing leads out of a new job yet, so no cycle can arise. A group that is too much for one core is not
-cut if it can be divided: its job gets as many shards as it needs. `plan` has a frame of its own, in
-`merge/placement/planned.py`.
+the group in topological order, cut wherever the capacity or the tags of one host end, so no cycle can arise. A group
+that is too much for one core is not cut if it can be divided: its job gets as many shards as it needs. `plan` has a
+frame of its own, in `merge/placement/planned.py`.
 
-Where hosts do not share all files, a group is placed on one root. It goes where the streams are that it reads, so that
-what is connected stays on one root. One that joins tasks of several roots goes to that with most of these streams, and
-only then do bridges lead from root to root. What reads nothing that runs goes to any root that offers its tags, whole.
+Where hosts do not share all files, a group is placed on one root: where the streams are that it reads, or most of them.
+Only between tasks of several roots do bridges lead from root to root. What reads nothing that runs goes to any root
+that offers its tags, whole.
 """
 
 from collections import Counter, defaultdict

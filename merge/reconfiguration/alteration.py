@@ -2,20 +2,16 @@
 
 A task gets a new config, type or version and keeps its instance and its state, if all dataflows that use it agree. If
 others use it too, the dataflow gets a copy, a *fork*, of this task and of all its own tasks below, with the states that
-they have at that moment. Everything else runs on as it is. A task below one that is altered in place keeps its instance
-and changes its key only.
-
-Tasks may also be inserted or taken out between others. An inserted task is a new instance without state. The tasks that
-it feeds keep their instances, and so do those that a task taken out has fed: only their inputs change.
+they have at that moment. Tasks may also be inserted or taken out between others, which then get other inputs only.
 
 An altered, inserted or forked task and all below it have a history of their own. So their keys get a scope, and nothing
 that is submitted later shares them. Sources have no history, and are shared as always.
 
-Nor do *joined* tasks have one. A task without state whose parents are shared as always emits what any equal task emits,
-whatever it was before. So it keeps the key that it would have if it had just been submitted. If an equal task runs in
-the same job, the dataflow uses that from the switch on, at a batch boundary; what was forked is one again. If not,
-later ones may join it. What would be joined across jobs gets a scope, since a job cannot begin to read another's stream
-at a place that nobody knows beforehand; and so does what would take the place of a task that itself changes.
+Nor do *joined* tasks have one. A task without state whose parents are shared as always emits what any equal task emits.
+So it keeps the key that it would have if it had just been submitted, and later ones may join it. If an equal task runs
+in the same job, the dataflow uses that from the switch on. What would be joined across jobs gets a scope, since a job
+cannot begin to read another's stream at a place that nobody knows beforehand; and so does what would take the place of
+a task that itself changes.
 """
 
 from collections import Counter

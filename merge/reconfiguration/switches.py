@@ -3,21 +3,14 @@
 Within a job a batch runs one plan, so tasks of one job switch together between two batches. Between jobs the components
 of the covering sub-DAG (`merge/reconfiguration/covering.py`) decide which streams have to carry a marker. The job of a
 head switches at its next batch and puts the marker into the component's streams to other jobs, at that very place. A
-job below switches where the markers of all those streams lie.
+job below switches where the markers of all those streams lie. Tasks come and go within the job of those that they feed,
+so for the components these are one with those.
 
-Tasks come and go within the job of those that they feed, which switch with them. So for the components these are one
-with those, and the streams between jobs are the same before and after. A task that may switch apart from the others
-switches at its job's next batch, or with those tasks of its job that wait.
-
-**Unique tasks** make components smaller. They emit at most one event for each event of a source, over all their output
-ports. A task knows nothing of the sources. Its type says by which fields it emits once, and the types of the tasks
-above say which fields they change. If those fields come unchanged from the source, then all that an event of the source
-led to has the same values in them, whatever ways it took and in however many pieces it arrives. So the task emits once
-for it.
-
-An event of a source is still whole where a task that emits at most one event for one is all that reads the source, or
-all that reads such a task. Whatever arrives further below was made of the one event that it emitted, so the fields that
-it changes are as good as those of the source.
+**Unique tasks** make components smaller: they emit at most one event for each event of a source, over all their output
+ports. A type says by which fields a task emits once, and the types above say which fields they change. If those fields
+come unchanged from the source, all that an event of the source led to has the same values in them, whatever ways it
+took, so the task emits once for it. An event of a source is still whole where a task that emits at most one event for
+one is all that reads the source, or all that reads such a task; the fields that it changes are as good as the source's.
 """
 
 from collections import Counter

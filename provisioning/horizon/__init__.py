@@ -7,5 +7,3 @@ dataflows that share tasks, so that the cost of a shared task counts once.
 
 from provisioning.horizon.mixes import plan
 from provisioning.horizon.rented import adapted, deployed
-
-__all__ = ["adapted", "deployed", "plan"]
