@@ -12,15 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adaptation.documents import (
-    DynamicDocument,
-    DynamicTask,
-    Policy,
-    Selection,
-    placed_guards,
-    placed_values,
-    resolve,
-)
+from adaptation.documents import DynamicDocument, DynamicTask, Policy, Selection, placed_guards, placed_values, resolve
 from adaptation.flow import FlowAlternate, FlowFigures, flow_of
 from adaptation.guards import (
     KNOWN_METRICS,

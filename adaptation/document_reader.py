@@ -194,12 +194,7 @@ def _task(form: DynamicTaskForm, at: int, module: ModuleOf, problems: list[Probl
         message = f"unknown alternate {quoted(first)}"
         problems.append(problem_at("unknown-alternate", message, remedy, *place, "first"))
     return DynamicTask(
-        id=form.id,
-        at=at,
-        alternates=alternates,
-        first=first,
-        is_fast=form.switch == "fast",
-        tags=frozenset(tags),
+        id=form.id, at=at, alternates=alternates, first=first, is_fast=form.switch == "fast", tags=frozenset(tags)
     )
 
 

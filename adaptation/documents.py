@@ -32,10 +32,6 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-def _value_tag(value: Any) -> str:
-    return "(guard)" if isinstance(value, dict | ValueGuard) else "(number)"
-
-
 class AlternateForm(StrictForm):
     """One of the implementations that a task may have."""
 
@@ -48,7 +44,8 @@ class AlternateForm(StrictForm):
     config: dict[str, Any] = Field(default_factory=dict)
     """As the type requires, or what the module leaves open."""
     value: Annotated[
-        Annotated[Positive, Tag("(number)")] | Annotated[ValueGuard, Tag("(guard)")], Discriminator(_value_tag)
+        Annotated[Positive, Tag("(number)")] | Annotated[ValueGuard, Tag("(guard)")],
+        Discriminator(lambda value: "(guard)" if isinstance(value, dict | ValueGuard) else "(number)"),
     ]
     """How good its results are, compared with those of the other alternates; or a number that events bring."""
     cost: Amount
@@ -129,12 +126,9 @@ class Policy(StrictForm):
     """Of two that are active, the earlier one wins."""
 
 
-def _task_tag(task: Any) -> str:
-    return "(dynamic)" if isinstance(task, dict) and "alternates" in task else "(task)"
-
-
 DynamicEntry = Annotated[
-    Annotated[TaskForm, Tag("(task)")] | Annotated[DynamicTaskForm, Tag("(dynamic)")], Discriminator(_task_tag)
+    Annotated[TaskForm, Tag("(task)")] | Annotated[DynamicTaskForm, Tag("(dynamic)")],
+    Discriminator(lambda task: "(dynamic)" if isinstance(task, dict) and "alternates" in task else "(task)"),
 ]
 
 
@@ -214,8 +208,7 @@ class DynamicDocument:
     def first(self) -> Selection:
         """With what it begins: no guard is active, so guarded streams are closed."""
         return Selection(
-            alternates={each.id: each.first for each in self.tasks.values()},
-            opened=dict.fromkeys(self.streams, False),
+            alternates={each.id: each.first for each in self.tasks.values()}, opened=dict.fromkeys(self.streams, False)
         )
 
 
@@ -265,7 +258,8 @@ def resolve(dynamic: DynamicDocument, choice: Selection) -> dict[str, Any]:
         streams[stream.at] = into
         streams.append(out)
     plain = {key: dynamic.written[key] for key in ("version", "name")}
-    return {**plain, "tasks": tasks, "streams": [_without_guard(each) for each in streams]}
+    unguarded = [{key: value for key, value in stream.items() if key != "when"} for stream in streams]
+    return {**plain, "tasks": tasks, "streams": unguarded}
 
 
 def choices_in(plain: Mapping[str, Any], dynamic: DynamicDocument) -> Selection:
@@ -293,10 +287,6 @@ def _halves(stream: Mapping[str, Any], gate: str) -> tuple[dict[str, Any], dict[
     into = {key: value for key, value in stream.items() if key in {"from", "from_port"}}
     out = {key: value for key, value in stream.items() if key in {"to", "to_port"}}
     return {**into, "to": gate}, {"from": gate, **out}
-
-
-def _without_guard(stream: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in stream.items() if key != "when"}
 
 
 def _alternate_in(found: Mapping[str, Any] | None, task: DynamicTask) -> str:

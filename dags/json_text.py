@@ -99,11 +99,7 @@ def _decode(raw: bytes | str) -> str:
 def _parse(text: str) -> Any:
     try:
         return json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_number,
-            parse_constant=float,
+            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=float
         )
     except json.JSONDecodeError as error:
         raise refusal(

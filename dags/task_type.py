@@ -109,7 +109,7 @@ class FieldFates:
 
     def __call__(self, old: Config, new: Config) -> StateFate | None:
         """The fate for two configs."""
-        return _least_favourable(self._each(old, new))
+        return min(self._each(old, new), key=_ORDER.index, default=StateFate.KEPT)
 
     @property
     def transforms(self) -> bool:
@@ -131,10 +131,6 @@ class FieldFates:
 
 _ORDER = (None, StateFate.FRESH, StateFate.TRANSFORMED, StateFate.KEPT)
 """The least favourable first."""
-
-
-def _least_favourable(fates: Iterator[StateFate | None]) -> StateFate | None:
-    return min(fates, key=_ORDER.index, default=StateFate.KEPT)
 
 
 def _values(config: Config) -> dict[str, Any]:

@@ -224,11 +224,7 @@ class RunningGraph:
     def snapshot(self) -> RunningGraph:
         """A copy that stays as it is, made in some milliseconds for a hundred thousand tasks."""
         return replace(
-            self,
-            tasks=dict(self.tasks),
-            index=dict(self.index),
-            users=dict(self.users),
-            dataflows=dict(self.dataflows),
+            self, tasks=dict(self.tasks), index=dict(self.index), users=dict(self.users), dataflows=dict(self.dataflows)
         )
 
     def dataflow(self, dataflow: str) -> Submitted:

@@ -100,8 +100,7 @@ def _searched(  # noqa: PLR0913, PLR0917 - a problem in three parts, what is kno
 def plan_with(problem: PlanningProblem, options: Mapping[str, str], criteria: Sequence[Criterion] = ()) -> PipelinePlan:
     """The plan with some options that are known to be the best. However many places there are, that is quick."""
     fixed = replace(
-        problem,
-        vertices=tuple(replace(vertex, options=(vertex.chosen(options),)) for vertex in problem.vertices),
+        problem, vertices=tuple(replace(vertex, options=(vertex.chosen(options),)) for vertex in problem.vertices)
     )
     left = reach(fixed, half_a_minute)
     if left is None:

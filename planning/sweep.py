@@ -145,12 +145,7 @@ class Sweep:
     """A sweep over one problem."""
 
     def __init__(
-        self,
-        problem: PlanningProblem,
-        left: Reach,
-        criteria: Sequence[Criterion],
-        peers: Peers,
-        effort: SweepEffort,
+        self, problem: PlanningProblem, left: Reach, criteria: Sequence[Criterion], peers: Peers, effort: SweepEffort
     ) -> None:
         """Only peers count as one task if they are. With fewer than there are, the answer is just a good plan.
 

@@ -243,7 +243,7 @@ class _State:
             omega=self._omega,
             mean_omega=sum(one.omega for one in self._intervals) / len(self._intervals),
             past_rates=tuple(world.rates_at(at) for at in seen),
-            past_speeds=tuple(self._speeds_at(at) for at in seen),
+            past_speeds=tuple({number: trace[at] for number, trace in self._traces.items()} for at in seen),
             coming_rates=tuple({name: each[at] for name, each in rates.items()} for at in range(oracle.horizon)),
             coming_speeds=tuple({number: each[at] for number, each in speeds.items()} for at in range(oracle.horizon)),
         )
@@ -303,9 +303,6 @@ class _State:
             done=dict(zip(names, self._done, strict=True)),
             queued=dict(zip(names, self._queues, strict=True)),
         )
-
-    def _speeds_at(self, step: int) -> Speeds:
-        return {number: trace[step] for number, trace in self._traces.items()}
 
     def _working_speeds(self, step: int) -> Speeds:
         """The speeds in an interval, of a machine that starts meanwhile for the rest of it."""

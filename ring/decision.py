@@ -111,10 +111,7 @@ def completed(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     after, before = moved(carriage, heir, fleet), carriage.machine
     if not fleet.shares(before, after.root):
         after = replace(
-            after,
-            peers=(before, *after.peers),
-            roots=(carriage.root, *after.roots),
-            kept_by=after.kept_by | {before},
+            after, peers=(before, *after.peers), roots=(carriage.root, *after.roots), kept_by=after.kept_by | {before}
         )
     why = f"machine {before} released {carriage.host}, and {heir} has everything; {_reason(carriage, fleet)}"
     return CarriageTurn(carriage=after, why=why)

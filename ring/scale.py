@@ -128,7 +128,11 @@ def scaled(before: ScaleState, use: FleetUse) -> tuple[ScaleState, HostScale | N
     if short and _held(state.short_since, now, hold) and len(use.added) < use.most:
         found = HostScale(act=ScaleAct.ADD, machine=_free_name(use), why=f"{short}, for {hold:g} s")
     elif spare and not short and _held(state.spare_since, now, rest) and not use.leaving:
-        found = HostScale(act=ScaleAct.REMOVE, machine=spare, why=f"{_why_spare(use, spare)}, for {rest:g} s")
+        why = (
+            f"jobs take {use.taken:.2f} cores, no more than {SPARE:.0%} of the {use.cores_without(spare):g} that are "
+            f"left without {spare}, which has {use.load_of(spare):.2f} to do, for {rest:g} s"
+        )
+        found = HostScale(act=ScaleAct.REMOVE, machine=spare, why=why)
     return (state if found is None else replace(state, rest_until=now + rest)), found
 
 
@@ -173,13 +177,6 @@ def _fits_without(name: str, use: FleetUse) -> bool:
             if loads[to] > CROWDED * use.cores_of(to):
                 return False
     return True
-
-
-def _why_spare(use: FleetUse, name: str) -> str:
-    return (
-        f"jobs take {use.taken:.2f} cores, no more than {SPARE:.0%} of the {use.cores_without(name):g} that are left "
-        f"without {name}, which has {use.load_of(name):.2f} to do"
-    )
 
 
 def _free_name(use: FleetUse) -> str:

@@ -109,12 +109,7 @@ class BuiltStream:
         return tuple(self._then("split", "where", {"expression": each}) for each in routes(expressions))
 
     def window(
-        self,
-        events: int | None = None,
-        *,
-        time: str | None = None,
-        seconds: float | None = None,
-        lateness: float = 0.0,
+        self, events: int | None = None, *, time: str | None = None, seconds: float | None = None, lateness: float = 0.0
     ) -> "StreamWindow":
         """A window of so many events, or of so many seconds by a field with the time. An aggregate has to end it."""
         step = self.draft.step("window")
@@ -243,15 +238,9 @@ class BuiltStream:
 
 
 def _alternate_form(step: str, given: BuiltAlternate) -> dict[str, Any]:
-    own: dict[str, Any] = {"name": given.name}
-    if given.type is not None:
-        own |= type_and_config(step, given.type, given.config)
-    else:
-        own |= {"module": given.module}
-        own |= {key: value for key, value in type_and_config(step, "", given.config).items() if key == "config"}
-    own["value"] = given.value if isinstance(given.value, int | float) else dict(given.value.form)
-    when = None if given.when is None else dict(given.when.form)
-    return own | present({"cost": given.cost, "selectivity": given.selectivity, "when": when})
+    made = type_and_config(step, given.type or "", given.config)
+    own = {"type": made["type"]} if given.type is not None else {"module": given.module}
+    return present({"name": given.name, **own, "config": made.get("config"), **given.form})
 
 
 _MILLISECONDS = 1_000

@@ -24,14 +24,7 @@ from networkx.utils import UnionFind
 
 from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, holds, pieces, regrouped
-from merge.grouping import (
-    GROUPING_STRATEGIES,
-    Effort,
-    GroupingProblem,
-    NoGrouping,
-    cost_of,
-    problems_of,
-)
+from merge.grouping import GROUPING_STRATEGIES, Effort, GroupingProblem, NoGrouping, cost_of, problems_of
 from merge.grouping.evaluation import arranged
 from merge.grouping.problem import Group as TaskGroup
 from merge.jobs import Assignment, Bridge, Job, JobId, Jobs, crossings, parents
@@ -384,11 +377,7 @@ def _packed(
 
 
 def _region(
-    running: RunningGraph,
-    jobs: Jobs,
-    hosts: Iterable[Host],
-    costs: Costs,
-    inside: dict[Instance, RunningTask],
+    running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs, inside: dict[Instance, RunningTask]
 ) -> Region:
     homes = {instance: jobs.homes[instance] for instance in inside}
     active: defaultdict[JobId, list[Instance]] = defaultdict(list)

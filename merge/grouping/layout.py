@@ -82,7 +82,8 @@ class NodeLayout:
         self.limits = [self._limit(at) for at in range(len(self.images))]
         """The cores of each image; None if any number."""
         self.is_limited = any(limit is not None for limit in self.limits)
-        self.prices = [self._host_price(image) for image in self.images]
+        costs = self.costs
+        self.prices = [units(image.start * costs.start + image.price * costs.price) for image in self.images]
         """What a new host of each image costs, in units."""
 
     def takes_more(self, anchor: int) -> bool:
@@ -103,9 +104,6 @@ class NodeLayout:
     def host_cores(self, image: int) -> int:
         """The cores of a host of an image, in units."""
         return round(self.images[image].cores * NANOCORES)
-
-    def _host_price(self, offered: Image) -> int:
-        return units(offered.start * self.costs.start + offered.price * self.costs.price)
 
     def images_in(self, mask: int) -> Iterator[int]:
         """The images of a set."""

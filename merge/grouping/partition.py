@@ -317,9 +317,7 @@ def proof_of_none(layout: NodeLayout) -> Ungroupable | None:
             busiest = layout.tasks[max(tasks, key=lambda node: (layout.work[node], -node))]
             why = _lacking(layout, images, needed, sum(limits))
             return Ungroupable(
-                busiest.id,
-                busiest.tags,
-                f"{why}; let the image have more hosts, or another one offer these tags",
+                busiest.id, busiest.tags, f"{why}; let the image have more hosts, or another one offer these tags"
             )
     return None
 

@@ -380,8 +380,7 @@ def planned_grouping(problem: GroupingProblem, weights: PddlWeights, plan: str) 
         if predicate == "in":
             tasks[group].append(ids[parts(task)[1]])
     groups = arranged(
-        problem,
-        [Group(image=images[group], tasks=tuple(sorted(each, key=in_order))) for group, each in tasks.items()],
+        problem, [Group(image=images[group], tasks=tuple(sorted(each, key=in_order))) for group, each in tasks.items()]
     )
     if wrong := problems_of(problem, groups):
         raise PddlError(f"the plan makes no valid groups: {'; '.join(wrong)}")

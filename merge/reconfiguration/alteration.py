@@ -187,11 +187,7 @@ def altered(running: RunningGraph, by: Alteration) -> RunningGraph:
     """The running graph after a reconfiguration, beside the one that is. Costs as much as all that runs."""
     users = {instance: set(each) if isinstance(each, set) else each for instance, each in running.users.items()}
     copy = replace(
-        running,
-        tasks=dict(running.tasks),
-        index=dict(running.index),
-        users=users,
-        dataflows=dict(running.dataflows),
+        running, tasks=dict(running.tasks), index=dict(running.index), users=users, dataflows=dict(running.dataflows)
     )
     alter(copy, by)
     return copy

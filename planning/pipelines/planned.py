@@ -325,9 +325,14 @@ def plan_together(
         together = zip(pipelines, options, made, checks, strict=True)
         wrong = [shortcoming(each.problem, chosen, document, check) for each, chosen, document, check in together]
         if not any(wrong):
+            # Each with its own figures.
+            plans = [
+                plan_with(pipeline.problem, chosen, pipeline.blueprint.form.prefer)
+                for pipeline, chosen in zip(pipelines, options, strict=True)
+            ]
             return tuple(
-                PlannedPipeline(pipeline=each, plan=_plan_of(each, chosen, plan), assembled=document)
-                for each, chosen, document in zip(pipelines, options, made, strict=True)
+                PlannedPipeline(pipeline=pipeline, plan=replace(own, is_optimal=plan.is_optimal), assembled=document)
+                for pipeline, own, document in zip(pipelines, plans, made, strict=True)
             )
         excluded = (_named(at, one.excluded) for at, one in enumerate(wrong) if one is not None)
         problem = replace(problem, excluded=(*problem.excluded, *excluded))
@@ -381,12 +386,6 @@ def _numbered_vertex(at: int, vertex: Vertex) -> Vertex:
         ),
         same=vertex.same and _name(at, vertex.same),
     )
-
-
-def _plan_of(pipeline: Pipeline, chosen: Mapping[str, str], joint: PipelinePlan) -> PipelinePlan:
-    """The part of a joint plan that is one pipeline's, with its own figures."""
-    plan = plan_with(pipeline.problem, chosen, pipeline.blueprint.form.prefer)
-    return replace(plan, is_optimal=joint.is_optimal)
 
 
 def _alone(pipelines: Sequence[Pipeline], checks: Sequence[Check], left: TimeLeft) -> tuple[PlannedPipeline, ...]:

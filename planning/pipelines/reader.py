@@ -259,11 +259,7 @@ def read_pipeline(raw: bytes | str, around: Surroundings) -> Pipeline:
     """The pipeline of a document. Raises `InvalidDocument` with every problem of one kind."""
     form = read_form(raw, PipelineForm)
     blueprint = draw(
-        form,
-        dataflow=around.dataflow,
-        tenant=around.tenant,
-        catalogue=around.catalogue,
-        sources=around.sources,
+        form, dataflow=around.dataflow, tenant=around.tenant, catalogue=around.catalogue, sources=around.sources
     )
     return _Builder(blueprint, around).pipeline()
 

@@ -51,12 +51,7 @@ MOST_STEPS = 100_000
 
 
 def deployed(
-    dataflow: DataflowFigures,
-    rates: Rates,
-    classes: tuple[MachineClass, ...],
-    goal: ProfitGoal,
-    *,
-    central: bool,
+    dataflow: DataflowFigures, rates: Rates, classes: tuple[MachineClass, ...], goal: ProfitGoal, *, central: bool
 ) -> Deployment:
     """A deployment on rated machines, for steady rates."""
     draft = DeploymentDraft(dataflow, Deployment(active=selected(dataflow, central=central)))

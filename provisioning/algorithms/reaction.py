@@ -126,8 +126,7 @@ def predicted(outlook: Outlook, *, of_rates: Fold, of_speeds: Fold) -> tuple[Rat
 CAF: Adaptation = partial(adapted, estimate=seen)
 """Current, after the fact: what was seen last."""
 WAAF: Adaptation = partial(
-    adapted,
-    estimate=lambda outlook: (_folded(outlook.past_rates, fmean), _folded(outlook.past_speeds, fmean)),
+    adapted, estimate=lambda outlook: (_folded(outlook.past_rates, fmean), _folded(outlook.past_speeds, fmean))
 )
 """Windowed average, after the fact."""
 WPA: Adaptation = partial(adapted, estimate=partial(predicted, of_rates=fmean, of_speeds=fmean))

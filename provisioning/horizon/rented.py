@@ -3,7 +3,7 @@
 Which core works for which task is decided last: what each needs is made up from free cores, spare ones, and exchanges.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from provisioning.algorithms import greedy
@@ -175,7 +175,8 @@ def adapted(outlook: Outlook) -> Deployment:
     With the machines of the plan the best mix is taken that reaches the level. If the planned one does not, since whole
     cores for whole tasks take more than was reckoned, small machines are added until it does.
     """
-    choice = mixes(outlook.dataflow, _highest(outlook), outlook.deployment.active)
+    highest = {name: max(rates[name] for rates in outlook.coming_rates) for name in outlook.coming_rates[0]}
+    choice = mixes(outlook.dataflow, highest, outlook.deployment.active)
     program = RentalProgram(outlook, choice, PLANNED_STEPS)
     plan = program.solved()
     # What the last part of a core would add is not worth a machine, as long as the mean is what it should be.
@@ -287,7 +288,3 @@ def _start_more(draft: DeploymentDraft, program: RentalProgram, plan: RentalPlan
 def _least(outlook: Outlook, active: Active, level: float) -> float:
     """The power without which a level cannot be reached even by the kindest division."""
     return 0.95 * level * sum(needs(outlook.dataflow, active, outlook.coming_rates[0]))
-
-
-def _highest(outlook: Outlook) -> Mapping[str, float]:
-    return {name: max(rates[name] for rates in outlook.coming_rates) for name in outlook.coming_rates[0]}
