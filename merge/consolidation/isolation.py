@@ -196,7 +196,8 @@ def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Gro
         sent = sum(bool(running.tasks[bridge.parent].inputs) for bridge in bridges)
         return sent, len(groups), len(bridges), len(moving), sorted(moving)
 
-    for family in (_pieces(parts), accumulate(map(_instances, parts), frozenset.union), _ends(tasks)):
+    unions = accumulate(map(_instances, parts), lambda one, other: one | other)
+    for family in (_pieces(parts), unions, _ends(tasks)):
         if helping := [moving for moving in dict.fromkeys(family) if helps(moving)]:
             return _moving_groups(ground, tasks, min(helping, key=price))
     return []

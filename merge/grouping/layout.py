@@ -47,8 +47,9 @@ class NodeLayout:
         numbers = {task.id: at for at, task in enumerate(self.tasks)}
         for at, group in enumerate(self.present):
             numbers |= dict.fromkeys(group.tasks, self.count + at)
-        self.work = [units(each.work) for each in (*self.tasks, *self.present)]
-        self.owner = [each.owner for each in (*self.tasks, *self.present)]
+        nodes: list[GroupedTask | PresentGroup] = [*self.tasks, *self.present]
+        self.work = [units(node.work) for node in nodes]
+        self.owner = [node.owner for node in nodes]
         self.may = [self._offering(task.tags) for task in self.tasks]
         """For each node its possible images, as bits."""
         self.may += [1 << self._image(group.image) for group in self.present]

@@ -224,9 +224,8 @@ def read_domains(
 
 def _wrong(form: ModuleForm, catalogue: Catalogue | None) -> Iterator[Problem]:
     if (form.installed is None) == (form.code is None):
-        code = "no-implementation" if form.code is None else "two-implementations"
-        message = "a module is either an installed task type or code"
-        yield problem_at(code, message, "give one of 'installed' and 'code'")
+        message, remedy = "a module is either an installed task type or code", "give one of 'installed' and 'code'"
+        yield problem_at("no-implementation" if form.code is None else "two-implementations", message, remedy)
     if form.installed is not None and catalogue is not None and catalogue.find(form.installed.type) is None:
         known = catalogue.names()
         message = f"unknown task type {quoted(form.installed.type)}"

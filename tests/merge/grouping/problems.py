@@ -48,7 +48,7 @@ def grouping_problems(
         for parent in sorted(draw(st.sets(st.integers(0, child - 1), max_size=2)))
     ]
     there = _present(draw, images) if present else ()
-    if there and draw(st.booleans()):
+    if there and bool(draw(st.booleans())):
         streams.append(GroupedStream(parent="stays", child=draw(st.integers(0, count - 1))))
     return GroupingProblem(
         tasks=tasks,
