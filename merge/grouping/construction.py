@@ -81,12 +81,8 @@ def _entries(partition: Partition, group: int) -> list[tuple[int, int, int]]:
 
 
 def _between(partition: Partition, one: int, other: int) -> list[tuple[int, int, int]]:
-    found = []
-    if count := partition.after[one][other]:
-        found.append((-count, one, other))
-    if count := partition.before[one][other]:
-        found.append((-count, other, one))
-    return found
+    ways = ((partition.after[one][other], one, other), (partition.before[one][other], other, one))
+    return [(-count, begin, end) for count, begin, end in ways if count]
 
 
 def node(problem: GroupingProblem) -> Grouping:

@@ -287,8 +287,6 @@ class Effort:
 
     seconds: float = 2.0
     """How long it may search; the first groups are made however little that is."""
-    seed: int = 1
-    """What `random` draws by."""
 
     def __post_init__(self) -> None:
         refuse("this is no effort", wrong_figure("seconds", self.seconds, least=LEAST_FIGURE))

@@ -148,57 +148,42 @@ def _spots(
 ) -> list[Spot]:
     entry = form.tasks[at]
     meeting = form.meets.get(entry.id, Meeting.EQUAL)
+    spot = Spot(id=entry.id, at=at, inputs=inputs, outputs=outputs, meeting=meeting)
     if isinstance(entry, TaskForm):
-        return [
-            Spot(
-                id=entry.id,
-                at=at,
-                inputs=inputs,
-                outputs=outputs,
-                task=entry,
-                type=draft.types[at],
-                config=draft.configs[at],
-                text=draft.config_texts[at] or b"",
-                source=draft.registered[at],
-                meeting=meeting,
-            )
-        ]
+        kind, config, text = draft.types[at], draft.configs[at], draft.config_texts[at] or b""
+        return [replace(spot, task=entry, type=kind, config=config, text=text, source=draft.registered[at])]
     if isinstance(entry, PointForm):
-        return [Spot(id=entry.id, at=at, inputs=inputs, outputs=outputs, choice=entry.point, meeting=meeting)]
-    found = []
+        return [replace(spot, choice=entry.point)]
+    chain = []
     for number in range(1, entry.gap.most + 1):
         name = f"{entry.id}.{number}"
-        found.append(Spot(id=name, at=at, inputs=inputs, outputs=("out",), choice=entry.gap, meeting=meeting))
+        chain.append(replace(spot, id=name, inputs=inputs, outputs=("out",), choice=entry.gap))
         inputs = (Inflow("in", (Outlet(name),)),)
-    return found
+    return chain
 
 
-def _wrong_places(form: PipelineForm, draft: DraftDocument) -> list[Problem]:
-    found = []
+def _wrong_places(form: PipelineForm, draft: DraftDocument) -> Iterator[Problem]:
     ids = {entry.id for entry in form.tasks}
     for at, (entry, kind) in enumerate(zip(form.tasks, draft.types, strict=True)):
         if isinstance(entry, GapForm):
             if not entry.gap.shape.allows_no_op or (kind and (kind.inputs, kind.outputs) != (("in",), ("out",))):
                 message = "a gap is filled by a chain, so it has one port on each side and a shape that allows nothing"
                 shapes = listed(shape for shape in ModuleShape if shape.allows_no_op)
-                remedy = f"choose one of {shapes}, without ports"
-                found.append(problem_at("wrong-gap", message, remedy, "tasks", at, "gap"))
+                yield problem_at("wrong-gap", message, f"choose one of {shapes}, without ports", "tasks", at, "gap")
             names = {f"{entry.id}.{number}" for number in range(1, entry.gap.most + 1)}
             if clash := sorted(names & ids):
                 message = f"{quoted(clash[0])} is the id of a place in the gap"
-                found.append(problem_at("repeated-id", message, "rename the task or the gap", "tasks", at, "id"))
-    return found
+                yield problem_at("repeated-id", message, "rename the task or the gap", "tasks", at, "id")
 
 
-def _unknown_ids(form: PipelineForm, positions: Mapping[str, int]) -> list[Problem]:
+def _unknown_ids(form: PipelineForm, positions: Mapping[str, int]) -> Iterator[Problem]:
     """What the document names that it does not have."""
     points = {entry.id for entry in form.tasks if isinstance(entry, PointForm)}
-    found = []
     for at, entry in enumerate(form.tasks):
         same = entry.point.same if isinstance(entry, PointForm) else None
         if same is not None and same not in points - {entry.id}:
             message = f"no other point has the id {quoted(same)}"
-            found.append(problem_at("unknown-task", message, "name another point", "tasks", at, "point", "same"))
+            yield problem_at("unknown-task", message, "name another point", "tasks", at, "point", "same")
     named: list[tuple[tuple[str | int, ...], str]] = [(("meets", name), name) for name in form.meets]
     named += [(("given", name), name) for name in form.given]
     for at, goal in enumerate(form.goals):
@@ -209,8 +194,7 @@ def _unknown_ids(form: PipelineForm, positions: Mapping[str, int]) -> list[Probl
     for place, name in named:
         if name not in positions:
             message = f"no task has the id {quoted(name)}"
-            found.append(problem_at("unknown-task", message, "correct the id, or add the task", *place))
-    return found
+            yield problem_at("unknown-task", message, "correct the id, or add the task", *place)
 
 
 def _idle_demands(form: PipelineForm, draft: DraftDocument, positions: Mapping[str, int]) -> Iterator[Problem]:

@@ -53,7 +53,7 @@ def _problem(figures: Mapping[str, Any]) -> GroupingProblem:
 
 
 @settings(max_examples=150)
-@given(st.dictionaries(st.sampled_from(_NAMES + _IMAGE_NAMES), _ANY, max_size=2), st.sampled_from(["hybrid", "random"]))
+@given(st.dictionaries(st.sampled_from(_NAMES + _IMAGE_NAMES), _ANY, max_size=2), st.sampled_from(["hybrid", "node"]))
 def test_any_figures_lead_to_valid_groups_or_to_an_error(figures: Mapping[str, Any], name: str) -> None:
     """A problem with whatever figures has an answer that is valid, or none with the reason."""
     _hold(figures, name)
