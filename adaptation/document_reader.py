@@ -9,8 +9,6 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from adaptation.document_checks import (
     Canonical,
     alternate_problems,
@@ -32,11 +30,9 @@ from adaptation.documents import (
 )
 from adaptation.guards import Place
 from dags import InvalidDocument, Problem
-from dags.document import TaskId
+from dags.document import is_task_id
 from dags.json_text import object_naming, parsed_object, read_form, refusal
 from dags.problems import listed, problem_at, quoted, suggestion
-
-_ID: TypeAdapter[str] = TypeAdapter(TaskId)
 
 
 def guarded_streams(form: DynamicForm, problems: list[Problem]) -> dict[str, GuardedStream]:
@@ -68,16 +64,9 @@ def _name(stream: GuardedStreamForm, *, is_only: bool) -> str:
 
 def _free_id(name: str, ids: Collection[str]) -> str:
     """The name of a stream as the id of its gate, or another if it is none or is taken."""
-    if name not in ids and _is_id(name):
+    if name not in ids and is_task_id(name):
         return name
-    return next(each for number in count(1) if (each := f"gate {number}") not in ids)
-
-
-def _is_id(text: str) -> bool:
-    try:
-        return _ID.validate_python(text) == text
-    except ValidationError:
-        return False
+    return next(other for number in count(1) if (other := f"gate {number}") not in ids)
 
 
 DYNAMIC_FIELDS = frozenset({"policy"})

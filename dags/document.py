@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from dags.json_text import LONGEST_KEY, MOST_UNFIT, F, Path, describe_error, parsed_object, refusal, unfit_values
@@ -30,6 +30,18 @@ HostTag = Annotated[
 ]
 """What a host must offer; the command line joins several by commas."""
 PortName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PORT, strict=True)]
+
+
+_ID: TypeAdapter[str] = TypeAdapter(TaskId)
+
+
+def is_task_id(text: str) -> bool:
+    """Whether a task may have such an id."""
+    try:
+        _ID.validate_python(text)
+    except ValidationError:
+        return False
+    return True
 
 
 class StrictForm(BaseModel):

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from ipaddress import AddressValueError, IPv6Address
+from ipaddress import IPv6Address
 from typing import Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -25,54 +25,40 @@ from dags.json_text import describe_error, place_in_config, read_form
 from dags.problems import listed, problem_at, quoted, suggestion
 from planning.constraint import UNSET, Constraint, ModuleShape
 from planning.forms import JOINING, MOST_SOURCE, MOST_WORTH, CodeForm, ConstraintReader, Domains, ModuleForm, value_text
-from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
+from planning.pipelines.passages import kinds_of
 
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]):([1-9][0-9]{0,4})")
 _MOST_PORT = 65_535
 _MOST_NAME = 253
 
 
-class NotATarget(ValueError):
-    """A text does not name a host with a port."""
-
-
 def target(text: str) -> str:
-    """A target in its one spelling. Raises `NotATarget`.
+    """A target in its one spelling. Raises `ValueError` for a text that does not name a host with a port.
 
     >>> target("Example.org.:443"), target("[2001:DB8:0::1]:80")
     ('example.org:443', '[2001:db8::1]:80')
     """
     found = _NAMED.fullmatch(text.lower().replace(".:", ":"))
     if found is None or int(found[2]) > _MOST_PORT or len(found[1]) > _MOST_NAME:
-        raise NotATarget(text)
+        raise ValueError(text)
     if not found[1].startswith("["):
         return found[0]
-    try:
-        return f"[{spelling(IPv6Address(found[1][1:-1]))}]:{found[2]}"
-    except AddressValueError:
-        raise NotATarget(text) from None
+    return f"[{spelling(IPv6Address(found[1][1:-1]))}]:{found[2]}"
 
 
 _PINNED = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*==\s*([A-Za-z0-9.!+_-]+)")
 
 
-class NotPinned(ValueError):
-    """A requirement does not say which version it wants."""
-
-
 def pinned(text: str) -> tuple[str, str]:
-    """The name and the version of a requirement, in their normal forms. Raises `NotPinned`.
+    """The name and the version of a requirement, in their normal forms. Raises `ValueError` if it wants no version.
 
     >>> pinned("My_Package == 1.00")
     ('my-package', '1.0')
     """
     found = _PINNED.fullmatch(text.strip())
-    try:
-        if found is None:
-            raise NotPinned(text)
-        return str(canonicalize_name(found[1])), str(Version(found[2]))
-    except InvalidVersion:
-        raise NotPinned(text) from None
+    if found is None:
+        raise ValueError(text)
+    return str(canonicalize_name(found[1])), str(Version(found[2]))
 
 
 def installed_problems(config: Mapping[str, Any], kind: AnyTaskType) -> Iterator[Problem]:
@@ -260,7 +246,7 @@ def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
     for name in code.types:
         try:
             kinds_of(name, code)
-        except RecursiveTypeVariable:
+        except ValueError:
             message, remedy = f"the type variable {quoted(name)} is defined by itself", "list the kinds that it may be"
             yield problem_at("recursive-type-variable", message, remedy, "code", "types", name)
         except KeyError as unknown:
@@ -277,7 +263,7 @@ def _wrong_requirements(code: CodeForm) -> Iterator[Problem]:
         place = ("code", "requirements", at)
         try:
             name, _ = pinned(text)
-        except NotPinned:
+        except ValueError:
             message = f"{quoted(text)} is no package that is pinned to a version"
             yield problem_at("not-pinned", message, "write it as in tiny==1.0", *place)
             continue
@@ -287,7 +273,7 @@ def _wrong_requirements(code: CodeForm) -> Iterator[Problem]:
     for at, text in enumerate(code.connects):
         try:
             target(text)
-        except NotATarget:
+        except ValueError:
             message, remedy = f"{quoted(text)} is no host with a port", "write it as in example.org:443"
             yield problem_at("not-a-target", message, remedy, "code", "connects", at)
 
