@@ -3,9 +3,7 @@
 - What is no longer permitted is changed at once; the rest stays if it still fits.
 - If less than the target, less the tolerance, would be worked off, the best choice that fits is taken at once.
 - A better choice is taken if it fits with the tolerance as margin, has done so for a while, and nothing that it changes
-  was changed recently.
-
-So under a constant load it changes at most twice: to what fits, and to the best that does.
+  was changed recently. So under a constant load it changes at most twice.
 
 The best choice has the most value of those that fit in some cores; then the least need, then the fewest changes. If
 none fits, it is the cheapest one. The search is exact where there are few choices, and where no alternate changes what
@@ -23,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from adaptation.documents import DynamicDocument, Policy, RuleForm, Selection
+from adaptation.documents import DynamicDocument, Policy, RuleForm, Selection, placed_guards, placed_values
 from adaptation.flow import FlowAlternate, FlowGraph, FlowTask, is_open
 from adaptation.guard_states import GuardStates
 from adaptation.guards import Guard, ValueGuard
@@ -45,16 +43,13 @@ class Permission:
 
 def guards_of(dynamic: DynamicDocument, policy: Policy) -> Iterator[Guard]:
     """Every guard of a document under a policy."""
-    for task in dynamic.tasks.values():
-        yield from (each.when for each in task.alternates.values() if each.when is not None)
-    yield from (each.when for each in dynamic.streams.values())
-    yield from (each.guard for each in policy.rules)
+    yield from (guard for _, guard in placed_guards(dynamic))
+    yield from (rule.guard for rule in policy.rules)
 
 
 def value_guards_of(dynamic: DynamicDocument) -> Iterator[ValueGuard]:
     """Every value guard of a document."""
-    for task in dynamic.tasks.values():
-        yield from (each.value for each in task.alternates.values() if isinstance(each.value, ValueGuard))
+    return (value for _, value in placed_values(dynamic))
 
 
 def permission(dynamic: DynamicDocument, policy: Policy, states: GuardStates, standing: Selection) -> Permission:

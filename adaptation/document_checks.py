@@ -8,14 +8,13 @@
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from adaptation.documents import DynamicDocument, DynamicTask, Policy, RuleForm, Selection, resolve
+from adaptation.documents import DynamicDocument, DynamicTask, Policy, Selection, placed_guards, placed_values, resolve
 from adaptation.flow import FlowAlternate, FlowFigures, flow_of
 from adaptation.guards import (
-    FEEDBACK,
     KNOWN_METRICS,
     AllCondition,
     AnyCondition,
@@ -25,51 +24,45 @@ from adaptation.guards import (
     MetricCondition,
     Place,
     TooManyCases,
-    ValueGuard,
     cases_of,
     conditions_of,
+    feedback_in,
 )
 from dags import Dataflow, InvalidDocument, Problem, Schemas
-from dags.problems import listed, pointer, quoted, suggestion
+from dags.problems import listed, pointer, problem_at, quoted, suggestion
 from dags.reconfiguration import emitted
 
 _LESS, _MORE = 0.8, 1.25
 
 
-class Fault(NamedTuple):
-    """What is wrong with a guard; made by `faults_of`."""
-
-    at: str
-    """`activate` or `deactivate`."""
-    code: str
-    message: str
-    remedy: str
-
-
-def faults_of(guard: Guard) -> Iterator[Fault]:
+def faults_of(guard: Guard, at: Place = ()) -> Iterator[Problem]:
     """What can be said against a guard before anything is observed."""
+    opens, closes = (*at, "activate"), (*at, "deactivate")
     try:
         activates = cases_of(guard.activate)
         deactivates = cases_of(guard.deactivate) if guard.deactivate is not None else ()
     except TooManyCases:
-        yield Fault("activate", "too-many-cases", "the conditions have too many cases to be checked", "simplify them")
+        message = "the conditions have too many cases to be checked"
+        yield problem_at("too-many-cases", message, "simplify them", *opens)
         return
     if not activates:
         message = "the condition can never hold: its bounds exclude each other, or no time is left"
-        yield Fault("activate", "never-fires", message, "change its bounds, or remove what it guards")
+        yield problem_at("never-fires", message, "change its bounds, or remove what it guards", *opens)
     if guard.deactivate is not None and not deactivates:
         message = "the condition can never hold, so it would stay active for ever"
-        yield Fault("deactivate", "never-fires", message, "change its bounds, or leave 'deactivate' out")
+        yield problem_at("never-fires", message, "change its bounds, or leave 'deactivate' out", *closes)
     if guard.deactivate is None:
         if is_momentary(guard.activate):
             message = "it would be active only for the moment at which the event comes"
-            yield Fault("activate", "momentary", message, "give the event 'within', or give 'deactivate'")
-        if any(each.feeds_back for each in activates):
-            yield _oscillation(guard, "it follows a metric that its own effect changes, so it can switch to and fro")
+            yield problem_at("momentary", message, "give the event 'within', or give 'deactivate'", *opens)
+        if any(case.feeds_back for case in activates):
+            message = "it follows a metric that its own effect changes, so it can switch to and fro"
+            yield problem_at("oscillates", message, _gap(feedback_in(guard.activate)), *opens)
     elif any(
         one.feeds_back and other.feeds_back and not one.is_apart(other) for one in activates for other in deactivates
     ):
-        yield _oscillation(guard, "'activate' and 'deactivate' leave no gap between them, so it can switch to and fro")
+        message = "'activate' and 'deactivate' leave no gap between them, so it can switch to and fro"
+        yield problem_at("oscillates", message, _gap(feedback_in(guard.activate)), *opens)
 
 
 def is_momentary(condition: Condition) -> bool:
@@ -98,18 +91,6 @@ def shadows(earlier: Guard, later: Guard) -> bool:
     return bool(narrow) and all(any(each.covers(case) for each in wide) for case in narrow)
 
 
-def _oscillation(guard: Guard, message: str) -> Fault:
-    return Fault("activate", "oscillates", message, _gap(_feedback_in(guard)))
-
-
-def _feedback_in(guard: Guard) -> Sequence[MetricCondition]:
-    return [
-        each
-        for at, each in conditions_of(guard, ())
-        if at[0] == "activate" and isinstance(each, MetricCondition) and each.metric in FEEDBACK
-    ]
-
-
 def _gap(found: Sequence[MetricCondition]) -> str:
     if not found:
         return "leave a gap between the bounds of 'activate' and 'deactivate'"
@@ -121,116 +102,83 @@ def _gap(found: Sequence[MetricCondition]) -> str:
     return f'let it deactivate at a higher bound, such as {{"metric": "{metric}", "above": {higher:g}}}'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """What guards and rules may name."""
-
-    tasks: Collection[str]
-    """The ids of all tasks."""
-    alternates: Mapping[str, Collection[str]]
-    """Of each task that has some."""
-    streams: Collection[str]
-    """The names of guarded streams."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guards:
-    """The guards of a document, each with its place."""
-
-    activations: Mapping[Place, Guard]
-    values: Mapping[Place, ValueGuard]
-
-
-def guard_problems(guards: Guards, policy: Policy, names: Names) -> Iterator[Problem]:
+def guard_problems(dynamic: DynamicDocument, policy: Policy) -> Iterator[Problem]:
     """What is wrong with the guards of a document."""
-    for at, guard in guards.activations.items():
-        yield from _wrong_guard(guard, at, policy, names)
-    for at, value in guards.values.items():
+    for at, guard in placed_guards(dynamic):
+        yield from _wrong_guard(guard, at, policy, dynamic)
+    for at, value in placed_values(dynamic):
         yield from _unknown_event(value.event, (*at, "event"), policy)
 
 
-def policy_problems(policy: Policy, names: Names, at: Place = ("policy",)) -> Iterator[Problem]:
+def policy_problems(policy: Policy, dynamic: DynamicDocument, at: Place = ("policy",)) -> Iterator[Problem]:
     """What is wrong with a policy at some place."""
     for name, stream in policy.events.items():
         if stream.dataflow is None:
-            yield from _unknown(stream.output, names.tasks, "task", (*at, "events", name, "output"))
+            yield from _unknown(stream.output, dynamic.ids, "task", (*at, "events", name, "output"))
     seen: set[str] = set()
     for number, rule in enumerate(policy.rules):
         place = (*at, "rules", number)
         if rule.name in seen:
             message = f"another rule is called {quoted(rule.name)}"
-            yield _problem((*place, "name"), "repeated-rule", message, "rename one of them")
+            yield problem_at("repeated-rule", message, "rename one of them", *place, "name")
         seen.add(rule.name)
-        yield from _wrong_guard(rule.guard, place, policy, names)
+        yield from _wrong_guard(rule.guard, place, policy, dynamic)
         for key, value in rule.choose.items():
-            yield from _wrong_choice(key, value, (*place, "choose", key), names)
-        above = next((each for each in policy.rules[:number] if _shadows(each, rule)), None)
-        if above is not None:
+            yield from _wrong_choice(key, value, (*place, "choose", key), dynamic)
+        covering = (each for each in policy.rules[:number] if rule.choose.keys() <= each.choose.keys())
+        if above := next((each for each in covering if shadows(each.guard, rule.guard)), None):
             message = f"the rule never has an effect, since {quoted(above.name)} is active whenever it is, and wins"
-            yield _problem(place, "shadowed-rule", message, "move it before that rule, or remove it")
+            yield problem_at("shadowed-rule", message, "move it before that rule, or remove it", *place)
 
 
-def lost_event_problems(guards: Guards, policy: Policy) -> Iterator[Problem]:
+def lost_event_problems(dynamic: DynamicDocument, policy: Policy) -> Iterator[Problem]:
     """The events that the guards of a document need and that another policy for it does not name."""
-    needed = {value.event for value in guards.values.values()}
-    for at, guard in guards.activations.items():
+    needed = {value.event for _, value in placed_values(dynamic)}
+    for at, guard in placed_guards(dynamic):
         needed |= {each.event for _, each in conditions_of(guard, at) if isinstance(each, EventCondition)}
     for event in sorted(needed - policy.events.keys()):
         message = f"guards of the document need the event {quoted(event)}"
-        yield _problem(("events",), "unknown-event", message, "name its output here")
+        yield problem_at("unknown-event", message, "name its output here", "events")
 
 
-def _shadows(earlier: RuleForm, later: RuleForm) -> bool:
-    return later.choose.keys() <= earlier.choose.keys() and shadows(earlier.guard, later.guard)
-
-
-def _wrong_guard(guard: Guard, at: Place, policy: Policy, names: Names) -> Iterator[Problem]:
+def _wrong_guard(guard: Guard, at: Place, policy: Policy, dynamic: DynamicDocument) -> Iterator[Problem]:
     for place, each in conditions_of(guard, at):
         if isinstance(each, MetricCondition):
             yield from _unknown(each.metric, sorted(KNOWN_METRICS), "metric", (*place, "metric"))
             if each.task is not None:
-                yield from _unknown(each.task, names.tasks, "task", (*place, "task"))
+                yield from _unknown(each.task, dynamic.ids, "task", (*place, "task"))
         elif isinstance(each, EventCondition):
             yield from _unknown_event(each.event, (*place, "event"), policy)
-    for fault in faults_of(guard):
-        yield _problem((*at, fault.at), fault.code, fault.message, fault.remedy)
+    yield from faults_of(guard, at)
 
 
-def _wrong_choice(key: str, value: Any, at: Place, names: Names) -> Iterator[Problem]:
-    if key in names.alternates:
-        known = sorted(names.alternates[key])
+def _wrong_choice(key: str, value: Any, at: Place, dynamic: DynamicDocument) -> Iterator[Problem]:
+    if key in dynamic.tasks:
+        known = sorted(dynamic.tasks[key].alternates)
         if not isinstance(value, str):
             message = f"what is chosen for the task {quoted(key)} is the name of an alternate"
-            yield _problem(at, "wrong-type", message, f"name one of {listed(known)}")
+            yield problem_at("wrong-type", message, f"name one of {listed(known)}", *at)
         else:
             yield from _unknown(value, known, "alternate", at)
-    elif key in names.streams:
+    elif key in dynamic.streams:
         if not isinstance(value, bool):
-            message = f"the stream {quoted(key)} is open or not"
-            yield _problem(at, "wrong-type", message, "give true or false")
+            yield problem_at("wrong-type", f"the stream {quoted(key)} is open or not", "give true or false", *at)
     else:
-        known = sorted({*names.alternates, *names.streams})
+        known = sorted({*dynamic.tasks, *dynamic.streams})
         message = f"{quoted(key)} is neither a task with alternates nor a guarded stream"
-        remedy = suggestion(key, known, f"there are {listed(known)}")
-        yield _problem(at, "not-dynamic", message, remedy)
+        yield problem_at("not-dynamic", message, suggestion(key, known, f"there are {listed(known)}"), *at)
 
 
 def _unknown_event(event: str, at: Place, policy: Policy) -> Iterator[Problem]:
     if event not in policy.events:
-        otherwise = "name its output in 'events' of the policy"
-        yield _problem(
-            at, "unknown-event", f"unknown event {quoted(event)}", suggestion(event, policy.events, otherwise)
-        )
+        remedy = suggestion(event, policy.events, "name its output in 'events' of the policy")
+        yield problem_at("unknown-event", f"unknown event {quoted(event)}", remedy, *at)
 
 
 def _unknown(name: str, known: Collection[str], what: str, at: Place) -> Iterator[Problem]:
     if name not in known:
         remedy = suggestion(name, known, f"there are {listed(known)}")
-        yield _problem(at, f"unknown-{what}", f"unknown {what} {quoted(name)}", remedy)
-
-
-def _problem(at: Place, code: str, message: str, remedy: str) -> Problem:
-    return Problem(pointer=pointer(*at), code=code, message=message, remedy=remedy)
+        yield problem_at(f"unknown-{what}", f"unknown {what} {quoted(name)}", remedy, *at)
 
 
 _MOST_ALONE = 20_000
@@ -289,7 +237,6 @@ def _outcome(dynamic: DynamicDocument, choice: Selection, canonical: Canonical) 
 
 
 def _of_one(task: DynamicTask, name: str, first: _Outcome, alone: _Outcome) -> Iterator[Problem]:
-    """What is wrong with one alternate."""
     at = ("tasks", task.at, "alternates", list(task.alternates).index(name))
     own = [each for each in alone.problems if f"{each.pointer}/".startswith(f"{pointer(*at)}/")]
     if own:
@@ -304,21 +251,18 @@ def _of_one(task: DynamicTask, name: str, first: _Outcome, alone: _Outcome) -> I
             yield _differs(at, message)
 
 
-def _differs(at: Iterable[str | int], message: str) -> Problem:
+def _differs(at: Place, message: str) -> Problem:
     remedy = "let all alternates of a task emit the same fields at the same ports"
-    return Problem(pointer=pointer(*at), code="alternates-differ", message=message, remedy=remedy)
+    return problem_at("alternates-differ", message, remedy, *at)
 
 
 def _ends(dynamic: DynamicDocument, dataflow: Dataflow) -> Iterator[Problem]:
     for task in dynamic.tasks.values():
         kind = dataflow.tasks[dataflow.places[task.id]].type
         if kind.is_source or kind.is_sink:
-            yield Problem(
-                pointer=pointer("tasks", task.at),
-                code="dynamic-end",
-                message="a task with alternates is neither where a dataflow begins nor where it ends",
-                remedy="give the alternates to a task between the two",
-            )
+            message = "a task with alternates is neither where a dataflow begins nor where it ends"
+            remedy = "give the alternates to a task between the two"
+            yield problem_at("dynamic-end", message, remedy, "tasks", task.at)
 
 
 def _emitted(dataflow: Dataflow, task: str) -> Mapping[str, Mapping[str, str]]:
@@ -328,7 +272,6 @@ def _emitted(dataflow: Dataflow, task: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def _words(ports: Mapping[str, Mapping[str, str]]) -> str:
-    """Some schemas in words."""
     parts = [
         f"{', '.join(f'{quoted(name)} ({fields[name]})' for name in sorted(fields)) or 'no fields'} at {quoted(port)}"
         for port, fields in sorted(ports.items())
@@ -376,12 +319,9 @@ def budget_problems(
         return
     needed = _least_cores(dynamic, rates) * policy.throughput
     if needed > policy.cores:
-        yield Problem(
-            pointer=pointer(*at, "cores"),
-            code="unattainable-budget",
-            message=f"no choice can keep the budget: at the declared costs, the cheapest one needs {needed:.3g} cores",
-            remedy=f"allow at least {needed * _MARGIN:.2g} cores, ask for less throughput, or add a cheaper alternate",
-        )
+        message = f"no choice can keep the budget: at the declared costs, the cheapest one needs {needed:.3g} cores"
+        remedy = f"allow at least {needed * _MARGIN:.2g} cores, ask for less throughput, or add a cheaper alternate"
+        yield problem_at("unattainable-budget", message, remedy, *at, "cores")
 
 
 def _least_cores(dynamic: DynamicDocument, rates: Mapping[str, float]) -> float:

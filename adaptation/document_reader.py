@@ -9,12 +9,8 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from adaptation.document_checks import (
     Canonical,
-    Guards,
-    Names,
     alternate_problems,
     budget_problems,
     guard_problems,
@@ -22,7 +18,6 @@ from adaptation.document_checks import (
     policy_problems,
 )
 from adaptation.documents import (
-    Alternate,
     AlternateForm,
     DynamicDocument,
     DynamicForm,
@@ -33,13 +28,11 @@ from adaptation.documents import (
     Policy,
     implementation_text,
 )
-from adaptation.guards import Place, ValueGuard
+from adaptation.guards import Place
 from dags import InvalidDocument, Problem
-from dags.document import TaskId
+from dags.document import is_task_id
 from dags.json_text import object_naming, parsed_object, read_form, refusal
-from dags.problems import listed, pointer, quoted, suggestion
-
-_ID: TypeAdapter[str] = TypeAdapter(TaskId)
+from dags.problems import listed, problem_at, quoted, suggestion
 
 
 def guarded_streams(form: DynamicForm, problems: list[Problem]) -> dict[str, GuardedStream]:
@@ -52,13 +45,9 @@ def guarded_streams(form: DynamicForm, problems: list[Problem]) -> dict[str, Gua
             continue
         name = _name(stream, is_only=between[stream.origin, stream.to] == 1)
         if name in found:
+            message = f"another guarded stream is called {quoted(name)}"
             problems.append(
-                Problem(
-                    pointer=pointer("streams", at),
-                    code="repeated-stream",
-                    message=f"another guarded stream is called {quoted(name)}",
-                    remedy="remove one of them, or rename a task",
-                )
+                problem_at("repeated-stream", message, "remove one of them, or rename a task", "streams", at)
             )
             continue
         gate = _free_id(name, ids)
@@ -75,16 +64,9 @@ def _name(stream: GuardedStreamForm, *, is_only: bool) -> str:
 
 def _free_id(name: str, ids: Collection[str]) -> str:
     """The name of a stream as the id of its gate, or another if it is none or is taken."""
-    if name not in ids and _is_id(name):
+    if name not in ids and is_task_id(name):
         return name
-    return next(each for number in count(1) if (each := f"gate {number}") not in ids)
-
-
-def _is_id(text: str) -> bool:
-    try:
-        return _ID.validate_python(text) == text
-    except ValidationError:
-        return False
+    return next(other for number in count(1) if (other := f"gate {number}") not in ids)
 
 
 DYNAMIC_FIELDS = frozenset({"policy"})
@@ -142,9 +124,8 @@ def read_dynamic(
     dynamic = DynamicDocument(name=form.name, written=value, tasks=tasks, streams=streams, policy=form.policy)
     problems += _repeated(form)
     is_sound = not problems
-    names = names_in(dynamic)
-    problems += guard_problems(guards_in(dynamic), form.policy, names)
-    problems += policy_problems(form.policy, names)
+    problems += guard_problems(dynamic, form.policy)
+    problems += policy_problems(form.policy, dynamic)
     if is_sound:
         if canonical is not None:
             problems += alternate_problems(dynamic, canonical)
@@ -161,38 +142,13 @@ def read_policy(
     """Another policy for a dynamic document. Raises `InvalidDocument` with every problem."""
     policy = read_form(raw, Policy)
     problems = [
-        *policy_problems(policy, names_in(dynamic), ()),
-        *lost_event_problems(guards_in(dynamic), policy),
+        *policy_problems(policy, dynamic, ()),
+        *lost_event_problems(dynamic, policy),
         *budget_problems(dynamic, policy, rates, ()),
     ]
     if problems:
         raise InvalidDocument(problems)
     return policy
-
-
-def names_in(dynamic: DynamicDocument) -> Names:
-    """What guards and rules of a document may name."""
-    return Names(
-        tasks=[each["id"] for each in dynamic.written["tasks"]],
-        alternates={task.id: task.alternates.keys() for task in dynamic.tasks.values()},
-        streams=dynamic.streams.keys(),
-    )
-
-
-def guards_in(dynamic: DynamicDocument) -> Guards:
-    """The guards of a document's alternates and streams."""
-    alternates: dict[Place, Alternate] = {
-        ("tasks", task.at, "alternates", number): each
-        for task in dynamic.tasks.values()
-        for number, each in enumerate(task.alternates.values())
-    }
-    return Guards(
-        activations={
-            **{(*at, "when"): each.when for at, each in alternates.items() if each.when is not None},
-            **{("streams", each.at, "when"): each.when for each in dynamic.streams.values()},
-        },
-        values={(*at, "value"): each.value for at, each in alternates.items() if isinstance(each.value, ValueGuard)},
-    )
 
 
 def _has(value: Mapping[str, Any], part: str, field: str) -> bool:
@@ -203,56 +159,47 @@ def _has(value: Mapping[str, Any], part: str, field: str) -> bool:
 def _task(form: DynamicTaskForm, at: int, module: ModuleOf, problems: list[Problem]) -> DynamicTask:
     place = ("tasks", at)
     if len(form.alternates) < FEWEST_ALTERNATES:
-        message = "a task with alternates has at least two"
-        problems.append(_problem((*place, "alternates"), "single-alternate", message, "add one, or give a plain task"))
-    alternates: dict[str, Alternate] = {}
+        message, remedy = "a task with alternates has at least two", "add one, or give a plain task"
+        problems.append(problem_at("single-alternate", message, remedy, *place, "alternates"))
+    alternates: dict[str, AlternateForm] = {}
     texts: dict[str, str] = {}
+    tags = set(form.tags)
     for number, each in enumerate(form.alternates):
         here = (*place, "alternates", number)
         if each.name in alternates:
             message = f"another alternate is called {quoted(each.name)}"
-            problems.append(_problem((*here, "name"), "repeated-alternate", message, "rename one of them"))
+            problems.append(problem_at("repeated-alternate", message, "rename one of them", *here, "name"))
             continue
-        made = _alternate(each, here, module, problems)
+        made, needed = _completed(each, here, module, problems)
+        tags.update(needed)
         text = implementation_text(made)
         if text in texts:
             message = f"it is the same as the alternate {quoted(texts[text])}"
-            problems.append(_problem(here, "alternates-alike", message, "change one of them, or remove it"))
+            problems.append(problem_at("alternates-alike", message, "change one of them, or remove it", *here))
         alternates[each.name], texts[text] = made, each.name
     first = form.first if form.first is not None else next(iter(alternates), "")
     if alternates and first not in alternates:
         remedy = suggestion(first, alternates, f"there are {listed(alternates)}")
-        problems.append(_problem((*place, "first"), "unknown-alternate", f"unknown alternate {quoted(first)}", remedy))
+        message = f"unknown alternate {quoted(first)}"
+        problems.append(problem_at("unknown-alternate", message, remedy, *place, "first"))
     return DynamicTask(
-        id=form.id,
-        at=at,
-        alternates=alternates,
-        first=first,
-        is_fast=form.switch == "fast",
-        tags=frozenset(form.tags).union(*(each.tags for each in alternates.values())),
+        id=form.id, at=at, alternates=alternates, first=first, is_fast=form.switch == "fast", tags=frozenset(tags)
     )
 
 
-def _alternate(form: AlternateForm, at: Place, module: ModuleOf, problems: list[Problem]) -> Alternate:
-    found: tuple[str, Mapping[str, Any], Collection[str]] | None = (form.type or "", form.config, ())
-    if form.module is not None:
-        found = module(form.module, form.config)
-        if found is None:
-            message = f"unknown module {quoted(form.module)}"
-            remedy = "publish it, or name one that there is, with its version, as in clean@2"
-            problems.append(_problem((*at, "module"), "unknown-module", message, remedy))
-    kind, config, tags = found or (form.module or "", form.config, ())
-    return Alternate(
-        name=form.name,
-        type=kind,
-        config=config,
-        module=form.module,
-        value=form.value,
-        cost=form.cost,
-        selectivity=form.selectivity,
-        when=form.when,
-        tags=frozenset(tags),
-    )
+def _completed(
+    form: AlternateForm, at: Place, module: ModuleOf, problems: list[Problem]
+) -> tuple[AlternateForm, Collection[str]]:
+    """An alternate with what its module gives, if it has one, and the tags that this needs."""
+    if form.module is None:
+        return form, ()
+    found = module(form.module, form.config)
+    if found is None:
+        message = f"unknown module {quoted(form.module)}"
+        remedy = "publish it, or name one that there is, with its version, as in clean@2"
+        problems.append(problem_at("unknown-module", message, remedy, *at, "module"))
+    kind, config, tags = found or (form.module, form.config, ())
+    return form.model_copy(update={"type": kind, "config": config}), tags
 
 
 def _repeated(form: DynamicForm) -> Iterator[Problem]:
@@ -260,8 +207,4 @@ def _repeated(form: DynamicForm) -> Iterator[Problem]:
     for at, entry in enumerate(form.tasks):
         if isinstance(entry, DynamicTaskForm) and counts[entry.id] > 1:
             message = f"another task has the id {quoted(entry.id)}"
-            yield _problem(("tasks", at, "id"), "repeated-id", message, "rename one of them")
-
-
-def _problem(at: Place, code: str, message: str, remedy: str) -> Problem:
-    return Problem(pointer=pointer(*at), code=code, message=message, remedy=remedy)
+            yield problem_at("repeated-id", message, "rename one of them", "tasks", at, "id")

@@ -6,23 +6,24 @@ the selection that a plain document stands for.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StringConstraints,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from adaptation.guards import Guard, ValueGuard
-from dags.document import MOST_DOCUMENT_STREAMS, MOST_TAGS, MOST_TASKS, HostTag, Name, StreamForm, TaskForm, TaskId
+from adaptation.guards import Guard, Place, ValueGuard
+from dags.document import (
+    MOST_DOCUMENT_STREAMS,
+    MOST_TAGS,
+    MOST_TASKS,
+    HostTag,
+    Name,
+    StreamForm,
+    StrictForm,
+    TaskForm,
+    TaskId,
+)
 
 MOST_ALTERNATES = 20
 MOST_RULES = MOST_EVENTS = 100
@@ -31,15 +32,7 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-def _value_tag(value: Any) -> str:
-    return "(guard)" if isinstance(value, dict | ValueGuard) else "(number)"
-
-
-class AlternateForm(_Form):
+class AlternateForm(StrictForm):
     """One of the implementations that a task may have."""
 
     name: Name
@@ -51,7 +44,8 @@ class AlternateForm(_Form):
     config: dict[str, Any] = Field(default_factory=dict)
     """As the type requires, or what the module leaves open."""
     value: Annotated[
-        Annotated[Positive, Tag("(number)")] | Annotated[ValueGuard, Tag("(guard)")], Discriminator(_value_tag)
+        Annotated[Positive, Tag("(number)")] | Annotated[ValueGuard, Tag("(guard)")],
+        Discriminator(lambda value: "(guard)" if isinstance(value, dict | ValueGuard) else "(number)"),
     ]
     """How good its results are, compared with those of the other alternates; or a number that events bring."""
     cost: Amount
@@ -68,7 +62,7 @@ class AlternateForm(_Form):
         return self
 
 
-class DynamicTaskForm(_Form):
+class DynamicTaskForm(StrictForm):
     """A task with alternates."""
 
     id: TaskId
@@ -88,7 +82,7 @@ class GuardedStreamForm(StreamForm):
     """When it is open; always if left out."""
 
 
-class EventStreamForm(_Form):
+class EventStreamForm(StrictForm):
     """An output whose events are domain events."""
 
     dataflow: Name | None = None
@@ -115,7 +109,7 @@ class RuleForm(Guard):
         return Guard(activate=self.activate, deactivate=self.deactivate)
 
 
-class Policy(_Form):
+class Policy(StrictForm):
     """What a tenant asks of a dynamic dataflow."""
 
     throughput: Annotated[float, Field(gt=0, le=1)] = 0.8
@@ -132,16 +126,13 @@ class Policy(_Form):
     """Of two that are active, the earlier one wins."""
 
 
-def _task_tag(task: Any) -> str:
-    return "(dynamic)" if isinstance(task, dict) and "alternates" in task else "(task)"
-
-
 DynamicEntry = Annotated[
-    Annotated[TaskForm, Tag("(task)")] | Annotated[DynamicTaskForm, Tag("(dynamic)")], Discriminator(_task_tag)
+    Annotated[TaskForm, Tag("(task)")] | Annotated[DynamicTaskForm, Tag("(dynamic)")],
+    Discriminator(lambda task: "(dynamic)" if isinstance(task, dict) and "alternates" in task else "(task)"),
 ]
 
 
-class DynamicForm(_Form):
+class DynamicForm(StrictForm):
     """A dataflow that adapts, as its tenant wrote it."""
 
     version: Annotated[int, Field(ge=1, le=1)]
@@ -152,32 +143,14 @@ class DynamicForm(_Form):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alternate:
-    """One of the implementations that a task may have."""
-
-    name: str
-    type: str
-    config: Mapping[str, Any]
-    """Complete: with what its module gives, if it has one."""
-    module: str | None
-    value: float | ValueGuard
-    cost: float
-    """Microseconds of CPU an event, as declared."""
-    selectivity: float
-    when: Guard | None
-    tags: frozenset[str] = frozenset()
-    """The tags that its module needs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicTask:
     """A task with alternates."""
 
     id: str
     at: int
     """Its position among the tasks of the document, and of every document that it resolves to."""
-    alternates: Mapping[str, Alternate]
-    """By name, in the document's order."""
+    alternates: Mapping[str, AlternateForm]
+    """By name, in the document's order; with the types and complete configs that their modules give."""
     first: str
     is_fast: bool
     """Whether it switches at its job's next batch, rather than at one cut with the others."""
@@ -222,6 +195,11 @@ class DynamicDocument:
     policy: Policy
 
     @property
+    def ids(self) -> list[str]:
+        """The ids of all tasks."""
+        return [task["id"] for task in self.written["tasks"]]
+
+    @property
     def fast(self) -> frozenset[str]:
         """The ids of the tasks that switch apart from the others."""
         return frozenset(each.id for each in self.tasks.values() if each.is_fast)
@@ -230,9 +208,31 @@ class DynamicDocument:
     def first(self) -> Selection:
         """With what it begins: no guard is active, so guarded streams are closed."""
         return Selection(
-            alternates={each.id: each.first for each in self.tasks.values()},
-            opened=dict.fromkeys(self.streams, False),
+            alternates={each.id: each.first for each in self.tasks.values()}, opened=dict.fromkeys(self.streams, False)
         )
+
+
+def placed_alternates(dynamic: DynamicDocument) -> Iterator[tuple[Place, AlternateForm]]:
+    """Every alternate with its place in the document."""
+    for task in dynamic.tasks.values():
+        for number, alternate in enumerate(task.alternates.values()):
+            yield ("tasks", task.at, "alternates", number), alternate
+
+
+def placed_guards(dynamic: DynamicDocument) -> Iterator[tuple[Place, Guard]]:
+    """The guards of alternates and streams, each with its place in the document."""
+    for at, alternate in placed_alternates(dynamic):
+        if alternate.when is not None:
+            yield (*at, "when"), alternate.when
+    for stream in dynamic.streams.values():
+        yield ("streams", stream.at, "when"), stream.when
+
+
+def placed_values(dynamic: DynamicDocument) -> Iterator[tuple[Place, ValueGuard]]:
+    """The value guards of alternates, each with its place in the document."""
+    for at, alternate in placed_alternates(dynamic):
+        if isinstance(alternate.value, ValueGuard):
+            yield (*at, "value"), alternate.value
 
 
 GATE_TYPE = "gate"
@@ -258,7 +258,8 @@ def resolve(dynamic: DynamicDocument, choice: Selection) -> dict[str, Any]:
         streams[stream.at] = into
         streams.append(out)
     plain = {key: dynamic.written[key] for key in ("version", "name")}
-    return {**plain, "tasks": tasks, "streams": [_without_guard(each) for each in streams]}
+    unguarded = [{key: value for key, value in stream.items() if key != "when"} for stream in streams]
+    return {**plain, "tasks": tasks, "streams": unguarded}
 
 
 def choices_in(plain: Mapping[str, Any], dynamic: DynamicDocument) -> Selection:
@@ -270,7 +271,7 @@ def choices_in(plain: Mapping[str, Any], dynamic: DynamicDocument) -> Selection:
     )
 
 
-def implementation_text(alternate: Alternate) -> str:
+def implementation_text(alternate: AlternateForm) -> str:
     """What an alternate is, as a text in which 1 and true differ."""
     return json.dumps([alternate.type, alternate.config], sort_keys=True)
 
@@ -286,10 +287,6 @@ def _halves(stream: Mapping[str, Any], gate: str) -> tuple[dict[str, Any], dict[
     into = {key: value for key, value in stream.items() if key in {"from", "from_port"}}
     out = {key: value for key, value in stream.items() if key in {"to", "to_port"}}
     return {**into, "to": gate}, {"from": gate, **out}
-
-
-def _without_guard(stream: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in stream.items() if key != "when"}
 
 
 def _alternate_in(found: Mapping[str, Any] | None, task: DynamicTask) -> str:

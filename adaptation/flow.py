@@ -1,11 +1,11 @@
 """The flow of a dynamic dataflow in numbers: what enters its tasks, and the cores that they need for it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
-from adaptation.documents import Alternate, DynamicDocument, Selection
+from adaptation.documents import AlternateForm, DynamicDocument, Selection
 from adaptation.guards import ValueGuard
 
 ONLY = ""
@@ -119,13 +119,16 @@ def flow_of(dynamic: DynamicDocument, figures: FlowFigures = _NO_FIGURES) -> Flo
 
     A plain task that was not measured costs nothing and passes on what it gets.
     """
-    ids = [str(each["id"]) for each in dynamic.written["tasks"]]
     names = {each.at: each.name for each in dynamic.streams.values()}
-    into: dict[str, list[tuple[str, str | None]]] = {each: [] for each in ids}
+    into: dict[str, list[tuple[str, str | None]]] = {each: [] for each in dynamic.ids}
     for at, stream in enumerate(dynamic.written["streams"]):
         if stream["from"] in into and stream["to"] in into:
             into[stream["to"]].append((stream["from"], names.get(at)))
-    order = _order({each: [parent for parent, _ in parents] for each, parents in into.items()})
+    parents = {task: [parent for parent, _ in streams] for task, streams in into.items()}
+    try:
+        order = list(TopologicalSorter(parents).static_order())
+    except CycleError as error:
+        raise ValueError("the document has a cycle, so nothing can be said of what flows in it") from error
     positions = {each: at for at, each in enumerate(order)}
     return FlowGraph(
         tasks=tuple(
@@ -140,18 +143,11 @@ def flow_of(dynamic: DynamicDocument, figures: FlowFigures = _NO_FIGURES) -> Flo
     )
 
 
-def _order(parents: Mapping[str, Iterable[str]]) -> list[str]:
-    try:
-        return list(TopologicalSorter(parents).static_order())
-    except CycleError as error:
-        raise ValueError("the document has a cycle, so nothing can be said of what flows in it") from error
-
-
 def _alternates(task: str, dynamic: DynamicDocument, figures: FlowFigures) -> Mapping[str, FlowAlternate]:
     if task not in dynamic.tasks:
         return {ONLY: _measured(_PASSES_ON, figures.measured.get((task, ONLY), _NOT_MEASURED))}
     known = dynamic.tasks[task].alternates
-    values = dict(_values(known.values(), figures.numbers))
+    values = {name: _value(each, figures.numbers) for name, each in known.items()}
     best = max(values.values(), default=0.0) or 1.0
     return {
         name: _measured(
@@ -162,10 +158,9 @@ def _alternates(task: str, dynamic: DynamicDocument, figures: FlowFigures) -> Ma
     }
 
 
-def _values(known: Iterable[Alternate], numbers: Mapping[tuple[str, str], float]) -> Iterator[tuple[str, float]]:
-    for each in known:
-        guard = each.value
-        yield each.name, guard.of(numbers.get((guard.event, guard.field))) if isinstance(guard, ValueGuard) else guard
+def _value(alternate: AlternateForm, numbers: Mapping[tuple[str, str], float]) -> float:
+    guard = alternate.value
+    return guard.of(numbers.get((guard.event, guard.field))) if isinstance(guard, ValueGuard) else guard
 
 
 def _measured(declared: FlowAlternate, measured: TaskMeasure) -> FlowAlternate:

@@ -1,6 +1,6 @@
 """The forecast of a rate from its history: by the method that would have been best on that history so far."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,8 +34,8 @@ class Forecast:
         return max(self.rates)
 
 
-def forecast(history: Sequence[float], ahead: int, season: int | None = None) -> Forecast:
-    """The rates of the next few steps. `season` is a number of steps after which rates may repeat.
+def forecast(history: Sequence[float], ahead: int) -> Forecast:
+    """The rates of the next few steps.
 
     >>> forecast([10.0, 20, 30, 40, 50, 60, 70, 80, 90, 100], 2).method
     'trend 0.9'
@@ -43,21 +43,12 @@ def forecast(history: Sequence[float], ahead: int, season: int | None = None) ->
     newest = history[-1] if history else 0.0
     if len(history) < SHORTEST_HISTORY:
         return Forecast(rates=(newest,) * ahead, method="newest", error=0.0)
-    methods = dict(_methods(len(history), season))
-    errors = {name: _back_test(method, history, ahead) for name, method in methods.items()}
+    errors = {name: _back_test(method, history, ahead) for name, method in _METHODS.items()}
     # The simplest of equally good ones, which stands first.
-    name = min(errors, key=lambda each: errors[each])
+    name = min(errors, key=errors.__getitem__)
     most = _MOST_GROWTH * max(history)
-    rates = tuple(min(most, max(0.0, each)) for each in methods[name](history, ahead))
+    rates = tuple(min(most, max(0.0, rate)) for rate in _METHODS[name](history, ahead))
     return Forecast(rates=rates, method=name, error=errors[name])
-
-
-def _methods(length: int, season: int | None) -> Iterator[tuple[str, Method]]:
-    yield "newest", lambda history, ahead: [history[-1]] * ahead
-    for level, trend in _SMOOTHINGS:
-        yield f"trend {level:g}", partial(_trend, level, trend)
-    if season is not None and 1 < season <= length // 2:
-        yield "season", partial(_season, season)
 
 
 def _trend(level_share: float, trend_share: float, history: Sequence[float], ahead: int) -> Sequence[float]:
@@ -74,9 +65,10 @@ def _trend(level_share: float, trend_share: float, history: Sequence[float], ahe
     return found
 
 
-def _season(season: int, history: Sequence[float], ahead: int) -> Sequence[float]:
-    """What was one season ago."""
-    return [history[len(history) - season + step % season] for step in range(ahead)]
+_METHODS: Mapping[str, Method] = {
+    "newest": lambda history, ahead: [history[-1]] * ahead,
+    **{f"trend {level:g}": partial(_trend, level, trend) for level, trend in _SMOOTHINGS},
+}
 
 
 def _back_test(method: Method, history: Sequence[float], ahead: int) -> float:

@@ -19,7 +19,6 @@ from zoneinfo import ZoneInfo
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     StringConstraints,
@@ -28,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from dags.document import Name, TaskId
+from dags.document import Name, StrictForm, TaskId
 
 ENTERING_RATE = "rate"
 FEEDBACK = frozenset({"throughput", "latency", "backlog", "load"})
@@ -46,11 +45,7 @@ FieldText = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 TimeOfDay = Annotated[str, StringConstraints(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$")]
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class MetricCondition(_Form):
+class MetricCondition(StrictForm):
     """A metric is above or below a bound."""
 
     metric: str
@@ -75,7 +70,7 @@ def _scalar(value: Any) -> Any:
     return value
 
 
-class FieldTest(_Form):
+class FieldTest(StrictForm):
     """What a field of an event must be."""
 
     field: FieldText
@@ -110,7 +105,7 @@ class FieldTest(_Form):
         return self.equals is not None and not self.passes(self.equals)
 
 
-class EventCondition(_Form):
+class EventCondition(StrictForm):
     """A domain event has come: just now, or within some seconds."""
 
     event: Name
@@ -119,7 +114,7 @@ class EventCondition(_Form):
     within: Seconds | None = None
 
 
-class ClockTimes(_Form):
+class ClockTimes(StrictForm):
     """The times of day, and the days on which they begin."""
 
     from_: TimeOfDay = Field(alias="from")
@@ -138,31 +133,31 @@ class ClockTimes(_Form):
         return zone
 
 
-class ClockCondition(_Form):
+class ClockCondition(StrictForm):
     """The clock is within some times."""
 
     clock: ClockTimes
 
 
-class AllCondition(_Form):
+class AllCondition(StrictForm):
     """All of some conditions hold."""
 
     parts: "Parts" = Field(alias="all")
 
 
-class AnyCondition(_Form):
+class AnyCondition(StrictForm):
     """At least one of some conditions holds."""
 
     parts: "Parts" = Field(alias="any")
 
 
-class NotCondition(_Form):
+class NotCondition(StrictForm):
     """A condition does not hold."""
 
     part: "Condition" = Field(alias="not")
 
 
-class SequenceCondition(_Form):
+class SequenceCondition(StrictForm):
     """Conditions became true one after the other, within some seconds."""
 
     parts: "Parts" = Field(alias="sequence")
@@ -170,7 +165,6 @@ class SequenceCondition(_Form):
 
 
 def _tag(value: Any) -> str | None:
-    """Which form a condition has."""
     if isinstance(value, BaseModel):
         return next(tag for tag, kind in _KINDS.items() if isinstance(value, kind))
     return next((tag for tag in _KINDS if isinstance(value, dict) and tag.strip("()") in value), None)
@@ -206,7 +200,7 @@ for _kind in (AllCondition, AnyCondition, NotCondition, SequenceCondition):
     _kind.model_rebuild()
 
 
-class Guard(_Form):
+class Guard(StrictForm):
     """What activates something, and what deactivates it."""
 
     activate: Condition
@@ -214,7 +208,7 @@ class Guard(_Form):
     """If left out, it is active as long as `activate` holds."""
 
 
-class ValueGuard(_Form):
+class ValueGuard(StrictForm):
     """A value that follows a number of the newest event of a name."""
 
     event: Name
@@ -264,9 +258,18 @@ _JOINING = {AllCondition: "all", AnyCondition: "any", SequenceCondition: "sequen
 
 def conditions_of(guard: Guard, at: Place) -> Iterator[tuple[Place, Condition]]:
     """Every condition of a guard at some place, with its own place."""
-    yield from _inside(guard.activate, (*at, "activate"))
-    if guard.deactivate is not None:
-        yield from _inside(guard.deactivate, (*at, "deactivate"))
+    for side, condition in (("activate", guard.activate), ("deactivate", guard.deactivate)):
+        if condition is not None:
+            yield from _inside(condition, (*at, side))
+
+
+def feedback_in(condition: Condition) -> list[MetricCondition]:
+    """What of a condition, or within it, is on a metric that changes with the choice."""
+    return [
+        inside
+        for _, inside in _inside(condition, ())
+        if isinstance(inside, MetricCondition) and inside.metric in FEEDBACK
+    ]
 
 
 def _inside(condition: Condition, at: Place) -> Iterator[tuple[Place, Condition]]:
@@ -355,7 +358,7 @@ class Case:
     @property
     def feeds_back(self) -> bool:
         """Whether it depends on a metric that changes with the choice."""
-        return any(_follows(each) for each, _ in self.literals) or any(key.metric in FEEDBACK for key in self.bounds)
+        return any(feedback_in(each) for each, _ in self.literals) or any(key.metric in FEEDBACK for key in self.bounds)
 
     def is_apart(self, other: "Case") -> bool:
         """Whether there is a gap between two, so that a small change does not lead from one into the other."""
@@ -364,11 +367,6 @@ class Case:
             if distance > 0 or (key.metric not in FEEDBACK and self.bounds[key].meet(other.bounds[key]).is_empty):
                 return True
         return any(not self.minutes[zone] & other.minutes[zone] for zone in self.minutes.keys() & other.minutes.keys())
-
-
-def _follows(condition: Condition) -> bool:
-    is_one = isinstance(condition, MetricCondition) and condition.metric in FEEDBACK
-    return is_one or any(map(_follows, parts_of(condition)))
 
 
 def cases_of(condition: Condition, *, holds: bool = True) -> tuple[Case, ...]:

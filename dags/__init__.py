@@ -5,7 +5,7 @@ Start with `canonicalise`, which turns a tenant's document into a `Dataflow` or 
 """
 
 from dags.canonical import SCHEME, canonicalise, confine
-from dags.config import Config, NamesSource, Outside, Owned, Place, Secret
+from dags.config import Config, NamesSource, Outside, Place, Secret
 from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_in, fields_in
 from dags.document import Document
 from dags.problems import InvalidDocument, Problem
@@ -29,51 +29,3 @@ from dags.task_type import (
     Unsuitable,
     passes_on,
 )
-
-__all__ = [
-    "ANY",
-    "NUMBER",
-    "SCHEME",
-    "AnyTaskType",
-    "Catalogue",
-    "Config",
-    "Continuation",
-    "Dataflow",
-    "Document",
-    "Effect",
-    "Emission",
-    "FieldFates",
-    "Input",
-    "InvalidDocument",
-    "JsonField",
-    "Key",
-    "Kind",
-    "NamesSource",
-    "Namespace",
-    "Outside",
-    "Owned",
-    "Place",
-    "Ports",
-    "Problem",
-    "Read",
-    "Resized",
-    "Schema",
-    "Schemas",
-    "Scope",
-    "Secret",
-    "Source",
-    "State",
-    "StateFate",
-    "Task",
-    "TaskType",
-    "Unsuitable",
-    "Visibility",
-    "canonicalise",
-    "config_in",
-    "confine",
-    "fate",
-    "fields_in",
-    "fits",
-    "meet",
-    "passes_on",
-]

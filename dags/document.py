@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from dags.json_text import LONGEST_KEY, MOST_UNFIT, Path, describe_error, parsed_object, refusal, unfit_values
-from dags.problems import MOST_DOCUMENT_PROBLEMS, InvalidDocument, Problem, pointer
+from dags.json_text import LONGEST_KEY, MOST_UNFIT, F, Path, describe_error, parsed_object, refusal, unfit_values
+from dags.problems import MOST_DOCUMENT_PROBLEMS, InvalidDocument, Problem, problem_at
 from dags.task_type import LONGEST_PORT
 
 MOST_TASKS = 10_000
@@ -32,11 +32,25 @@ HostTag = Annotated[
 PortName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PORT, strict=True)]
 
 
-class _Form(BaseModel):
+_ID: TypeAdapter[str] = TypeAdapter(TaskId)
+
+
+def is_task_id(text: str) -> bool:
+    """Whether a task may have such an id."""
+    try:
+        _ID.validate_python(text)
+    except ValidationError:
+        return False
+    return True
+
+
+class StrictForm(BaseModel):
+    """The base of all forms: what JSON texts are read as."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class TaskForm(_Form):
+class TaskForm(StrictForm):
     """One task: a vertex of the dataflow."""
 
     id: TaskId
@@ -56,7 +70,7 @@ class TaskForm(_Form):
     """Start this task and all tasks after it anew, instead of sharing tasks that already run."""
 
 
-class StreamForm(_Form):
+class StreamForm(StrictForm):
     """One stream: from an output port of a task to an input port of another."""
 
     origin: str = Field(alias="from", max_length=128)
@@ -69,7 +83,7 @@ class StreamForm(_Form):
     """May be left out if the task has one input port."""
 
 
-class Document(_Form):
+class Document(StrictForm):
     """A dataflow as its tenant wrote it."""
 
     model_config = ConfigDict(title="Braid dataflow")
@@ -91,9 +105,9 @@ class Reading:
     name: str
     tasks: tuple[TaskForm | None, ...]
     streams: tuple[StreamForm | None, ...]
-    unreadable_ids: frozenset[str]
+    unreadable_ids: frozenset[str] = frozenset()
     """Ids of unreadable tasks, so that streams to them are no second problem."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
 
 
 def read(raw: bytes | str) -> Reading:
@@ -125,13 +139,7 @@ def read(raw: bytes | str) -> Reading:
         return _salvage(value, spoilt, problems)
     if problems:
         return _salvage(value, spoilt, problems)
-    return Reading(
-        name=document.name,
-        tasks=document.tasks,
-        streams=document.streams,
-        unreadable_ids=frozenset(),
-        problems=(),
-    )
+    return Reading(name=document.name, tasks=document.tasks, streams=document.streams)
 
 
 def _is_new(found: ErrorDetails, value: dict[str, Any]) -> bool:
@@ -141,28 +149,22 @@ def _is_new(found: ErrorDetails, value: dict[str, Any]) -> bool:
 
 def _salvage(value: dict[str, Any], spoilt: set[Path], problems: list[Problem]) -> Reading:
     """Keep the readable parts of a document that has problems."""
+    tasks, streams = value.get("tasks"), value.get("streams")
 
-    def entries(part: str) -> list[Any]:
+    def readable(part: str, items: Any, form: type[F]) -> tuple[F | None, ...]:
         # One unreadable entry stands for an unreadable list, so that nothing counts as missing from it.
-        items = value.get(part)
-        return items if isinstance(items, list) else [None]
+        if not isinstance(items, list):
+            return (None,)
+        return tuple(None if (part, i) in spoilt else form.model_validate(item) for i, item in enumerate(items))
 
-    # Without a list of tasks, streams cannot be checked.
-    if not isinstance(value.get("tasks"), list):
-        value = {**value, "streams": None}
-    spoilt = {*spoilt, *((part, 0) for part in _FORMS if not isinstance(value.get(part), list))}
     return Reading(
         name=str(value.get("name")),
-        tasks=tuple(
-            None if ("tasks", i) in spoilt else TaskForm.model_validate(item) for i, item in enumerate(entries("tasks"))
-        ),
-        streams=tuple(
-            None if ("streams", i) in spoilt else StreamForm.model_validate(item)
-            for i, item in enumerate(entries("streams"))
-        ),
+        tasks=readable("tasks", tasks, TaskForm),
+        # Without a list of tasks, streams cannot be checked.
+        streams=readable("streams", streams if isinstance(tasks, list) else None, StreamForm),
         unreadable_ids=frozenset(
             item["id"]
-            for i, item in enumerate(entries("tasks"))
+            for i, item in enumerate(tasks if isinstance(tasks, list) else ())
             if ("tasks", i) in spoilt and isinstance(item, dict) and isinstance(item.get("id"), str)
         ),
         problems=tuple(problems),
@@ -173,7 +175,6 @@ _FORMS: dict[str, type[BaseModel]] = {"tasks": TaskForm, "streams": StreamForm}
 
 
 def _form_problem(found: ErrorDetails) -> Problem:
-    """The problem for one of pydantic's errors in the document's form."""
     path = found["loc"]
     if path == ("version",) and found["type"] != "missing":
         code, message, remedy = "unknown-version", "the version is unknown", "use 1"
@@ -181,4 +182,4 @@ def _form_problem(found: ErrorDetails) -> Problem:
         form: type[BaseModel] = Document if len(path) == 1 else _FORMS[str(path[0])]
         known = [field.alias or name for name, field in form.model_fields.items()]
         code, message, remedy = describe_error(found, known)
-    return Problem(pointer=pointer(*path), code=code, message=message, remedy=remedy)
+    return problem_at(code, message, remedy, *path)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin
 from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
-from dags.problems import MOST_DOCUMENT_PROBLEMS, InvalidDocument, Problem, listed, pointer, quoted, suggestion
+from dags.problems import MOST_DOCUMENT_PROBLEMS, InvalidDocument, Problem, listed, problem_at, quoted, suggestion
 
 LONGEST_KEY = 1_000
 """Of an object, at every level. Each problem below a key repeats the key in its pointer."""
@@ -72,7 +72,7 @@ def object_naming(raw: bytes, names: Iterable[str]) -> dict[str, Any]:
 
 def refusal(code: str, message: str, remedy: str, *place: str) -> InvalidDocument:
     """The refusal of a whole document for one reason, at a place in it."""
-    return InvalidDocument([Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy)])
+    return InvalidDocument([problem_at(code, message, remedy, *place)])
 
 
 def _decode(raw: bytes | str) -> str:
@@ -99,11 +99,7 @@ def _decode(raw: bytes | str) -> str:
 def _parse(text: str) -> Any:
     try:
         return json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_number,
-            parse_constant=float,
+            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=float
         )
     except json.JSONDecodeError as error:
         raise refusal(
@@ -200,7 +196,7 @@ _WHOLE_CHARACTERS = "write both halves of each surrogate pair"
 
 
 def _found(path: Path, code: str, message: str, remedy: str) -> tuple[Path, Problem]:
-    return path, Problem(pointer=pointer(*path), code=code, message=message, remedy=remedy)
+    return path, problem_at(code, message, remedy, *path)
 
 
 def _has_lone_surrogate(text: str) -> bool:
@@ -256,6 +252,23 @@ def describe_error(found: ErrorDetails, known_fields: Sequence[str]) -> tuple[st
     return "wrong-value", message, "change it to follow this rule"
 
 
+def place_in_config(found: ErrorDetails, config: Any) -> tuple[list[str | int], Any]:
+    """The place of an error in a config, and the value there.
+
+    Pydantic's paths also name the alternatives of a union, a level that the config does not have.
+    """
+    place: list[str | int] = []
+    for token in found["loc"]:
+        if (isinstance(config, dict) and token in config) or (
+            isinstance(config, list) and isinstance(token, int) and token < len(config)
+        ):
+            config = config[token]  # type: ignore[index]
+            place.append(token)
+        elif token == found["loc"][-1] and found["type"] == "missing":
+            place.append(token)
+    return place, config
+
+
 F = TypeVar("F", bound=BaseModel)
 _TAG = re.compile(r"\(\w+\)|\[key\]")
 """What pydantic adds to a path that is no place in the document: which of several forms an entry has, or a key."""
@@ -272,18 +285,15 @@ def read_form(raw: bytes | str, kind: type[F]) -> F:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        findings = [each for each in error.errors(include_url=False) if not _counts_bad_entries(each)]
-        raise InvalidDocument([_problem(each, kind, value) for each in findings[:MOST_DOCUMENT_PROBLEMS]]) from None
+        # A list is also called too short if it only has bad entries.
+        findings = [
+            found for found in error.errors(include_url=False) if found["type"] != "too_short" or not found["input"]
+        ]
+        raise InvalidDocument([_problem(found, kind, value) for found in findings[:MOST_DOCUMENT_PROBLEMS]]) from None
 
 
 def _problem(found: ErrorDetails, kind: type[BaseModel], value: Any) -> Problem:
-    code, message, remedy = describe_error(found, _known(kind, found["loc"]))
-    return Problem(pointer=pointer(*_place(found["loc"], value)), code=code, message=message, remedy=remedy)
-
-
-def _counts_bad_entries(found: ErrorDetails) -> bool:
-    """Whether a list is called too short only because all its entries are bad."""
-    return found["type"] == "too_short" and bool(found["input"])
+    return problem_at(*describe_error(found, _known(kind, found["loc"])), *_place(found["loc"], value))
 
 
 def _place(path: Sequence[str | int], value: Any) -> list[str | int]:

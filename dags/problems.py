@@ -32,6 +32,11 @@ class Problem:
         return f"{self.pointer or '(document)'}: {self.message}; {self.remedy}"
 
 
+def problem_at(code: str, message: str, remedy: str, *place: str | int) -> Problem:
+    """The problem of a place in the document, which is given by the keys and indexes that lead there."""
+    return Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy)
+
+
 class InvalidDocument(ValueError):
     """A document was refused. Carries every problem found, in the document's order."""
 

@@ -73,31 +73,24 @@ class _Owners:
     """The outside of configs that are only compared: resolves a value to its owner, so that two owners' differ."""
 
     def secret(self, owner: str, _name: str) -> str:
-        """The owner."""
         return owner
 
     def place(self, owner: str, _path: str) -> str:
-        """The owner."""
         return owner
 
     def barred(self, _host: str) -> str:
-        """Nothing may be reached."""
         return "this config is only compared"
 
     def addresses(self, _host: str) -> Sequence[str]:
-        """None."""
         return ()
 
     def code(self, digest: str) -> str:
-        """The digest."""
         return digest
 
     def wheel(self, digest: str) -> str:
-        """The digest."""
         return digest
 
     def vouched(self, _owner: str, _digest: str, _entry: str, _per: str) -> bool:
-        """Nobody vouches."""
         return False
 
 

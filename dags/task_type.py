@@ -109,7 +109,7 @@ class FieldFates:
 
     def __call__(self, old: Config, new: Config) -> StateFate | None:
         """The fate for two configs."""
-        return _least_favourable(self._each(old, new))
+        return min(self._each(old, new), key=_ORDER.index, default=StateFate.KEPT)
 
     @property
     def transforms(self) -> bool:
@@ -131,10 +131,6 @@ class FieldFates:
 
 _ORDER = (None, StateFate.FRESH, StateFate.TRANSFORMED, StateFate.KEPT)
 """The least favourable first."""
-
-
-def _least_favourable(fates: Iterator[StateFate | None]) -> StateFate | None:
-    return min(fates, key=_ORDER.index, default=StateFate.KEPT)
 
 
 def _values(config: Config) -> dict[str, Any]:
@@ -281,32 +277,36 @@ class TaskType(Generic[C]):
     """The config field with the number of events that the task combines into one; empty if it combines none."""
 
     def __post_init__(self) -> None:
+        for fault in self._faults():
+            raise ValueError(f"task type {self.name!r} {fault}")
+
+    def _faults(self) -> Iterator[str]:
+        """What is wrong with it, each as the rest of a sentence that begins with the type."""
         if self.version < 1:
-            raise ValueError(f"task type {self.name!r} has version {self.version}; versions start at 1")
-        if unknown := sorted(each for each in self.keeps_state_of if not 1 <= each < self.version):
-            raise ValueError(
-                f"task type {self.name!r} keeps the state of version {unknown[0]}, which is not before its version "
-                f"{self.version}; name earlier versions only"
+            yield f"has version {self.version}; versions start at 1"
+        if unknown := sorted(version for version in self.keeps_state_of if not 1 <= version < self.version):
+            yield (
+                f"keeps the state of version {unknown[0]}, which is not before its version {self.version}; "
+                "name earlier versions only"
             )
-        self._check_continuations()
+        yield from self._wrong_continuations()
         if self.unique_by is not None and self.state is State.NONE:
-            raise ValueError(
-                f"task type {self.name!r} says that it emits once by some fields, but has no state to remember that it "
-                "has; declare the state, or leave out unique_by"
+            yield (
+                "says that it emits once by some fields, but has no state to remember that it has; declare the state, "
+                "or leave out unique_by"
             )
         if self.gathers and self.gathers not in self.config.model_fields:
-            raise ValueError(
-                f"task type {self.name!r} gathers as many events as its config field {self.gathers!r} says, but its"
-                " config has no such field; name a field with a whole number"
+            yield (
+                f"gathers as many events as its config field {self.gathers!r} says, but its config has no such field; "
+                "name a field with a whole number"
             )
-        for why in unfit(self.inputs, self.outputs, self.optional):
-            raise ValueError(f"task type {self.name!r} {why}")
+        yield from unfit(self.inputs, self.outputs, self.optional)
         if self.output_schema is not passes_on or (not self.ports and (self.is_sink or self.reads_source)):
             return
         if self.ports is not None:
-            raise ValueError(
-                f"task type {self.name!r} has ports that depend on its config; give it an output_schema, which returns "
-                "the schema at each of them"
+            yield (
+                "has ports that depend on its config; give it an output_schema, which returns the schema at each of "
+                "them"
             )
         if self.is_source:
             raise ValueError(
@@ -314,23 +314,20 @@ class TaskType(Generic[C]):
                 "config from NamesSource, or give it an output_schema if it makes its events itself"
             )
         if self.outputs != ("out",) or "in" not in self.inputs or "in" in self.optional:
-            raise ValueError(
-                f"task type {self.name!r} has the default output_schema, which needs the input port 'in', not optional,"
-                " and the output port 'out' alone; give it an output_schema for its own ports"
+            yield (
+                "has the default output_schema, which needs the input port 'in', not optional, and the output port "
+                "'out' alone; give it an output_schema for its own ports"
             )
 
-    def _check_continuations(self) -> None:
-        others = [each.type for each in self.continues]
-        for each in self.continues:
-            if each.type == self.name or others.count(each.type) > 1:
-                raise ValueError(
-                    f"task type {self.name!r} continues {each.type!r}, which is itself or named twice; name each other "
-                    "type once"
-                )
-            if missing := sorted(set(each.same) - set(self.config.model_fields)):
-                raise ValueError(
-                    f"task type {self.name!r} continues {each.type!r} of the same {missing[0]!r}, but its config has no"
-                    " such field; name fields of both configs"
+    def _wrong_continuations(self) -> Iterator[str]:
+        others = [other.type for other in self.continues]
+        for other in self.continues:
+            if other.type == self.name or others.count(other.type) > 1:
+                yield f"continues {other.type!r}, which is itself or named twice; name each other type once"
+            if missing := sorted(set(other.same) - set(self.config.model_fields)):
+                yield (
+                    f"continues {other.type!r} of the same {missing[0]!r}, but its config has no such field; "
+                    "name fields of both configs"
                 )
 
     def of(self, config: C) -> Self:

@@ -26,7 +26,6 @@ class Beat:
     """Seconds that a batch takes whatever it holds."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no time."""
         refuse(
             "these are no costs",
             (*wrong_figure("pace", self.pace, least=LEAST_FIGURE), *wrong_figure("batch", self.batch)),

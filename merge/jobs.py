@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, NewType, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NewType, TypeAlias, TypeVar
 
 import networkx as nx
 from rpds import HashTrieMap, HashTrieSet
@@ -28,6 +28,10 @@ class Bridge(NamedTuple):
     parent: Instance
     port: str
     to: JobId
+
+
+if TYPE_CHECKING:
+    _ByEnd: TypeAlias = HashTrieMap[End, HashTrieSet[Bridge]]
 
 
 class Home(NamedTuple):
@@ -119,7 +123,7 @@ class Jobs:
         if assignment.base != self.version:
             raise StaleChange(assignment.base, self.version)
         jobs, homes = self.jobs, self.homes
-        drafts = {job: _Draft(id=job, host=host) for job, host in assignment.opens}
+        drafts = {job: _Draft.of(Job(id=job, host=host)) for job, host in assignment.opens}
 
         def draft(job: JobId) -> _Draft:
             return drafts.get(job) or drafts.setdefault(job, _Draft.of(jobs[job]))
@@ -137,7 +141,7 @@ class Jobs:
             draft(home.job).busy += home.busy
             homes = homes.insert(instance, home)
         for job, shards, groups in assignment.shards:
-            draft(job).shards, draft(job).groups = shards, groups
+            draft(job).job = replace(draft(job).job, shards=shards, groups=groups)
         bridges, leaving, entering = self._crossed(assignment.crossings)
         feeding = self.feeding
         rewired = {bridge.to for bridge, _ in assignment.crossings}
@@ -165,11 +169,7 @@ class Jobs:
 
     def _crossed(
         self, crossings: Iterable[tuple[Bridge, int]]
-    ) -> tuple[
-        HashTrieMap[Bridge, int],
-        HashTrieMap[Instance, HashTrieSet[Bridge]],
-        HashTrieMap[JobId, HashTrieSet[Bridge]],
-    ]:
+    ) -> tuple[HashTrieMap[Bridge, int], _ByEnd[Instance], _ByEnd[JobId]]:
         """The bridges after some of them have grown or shrunk, and the same by their ends."""
         bridges, leaving, entering = self.bridges, self.leaving, self.entering
         for bridge, more in crossings:
@@ -195,55 +195,32 @@ def _origins(bridges: Iterable[Bridge], homes: Mapping[Instance, Home]) -> froze
     return frozenset(homes[bridge.parent].job for bridge in bridges)
 
 
-def _with(
-    bridges: HashTrieMap[End, HashTrieSet[Bridge]], end: End, bridge: Bridge
-) -> HashTrieMap[End, HashTrieSet[Bridge]]:
+def _with(bridges: _ByEnd[End], end: End, bridge: Bridge) -> _ByEnd[End]:
     return bridges.insert(end, bridges.get(end, HashTrieSet()).insert(bridge))
 
 
-def _without(
-    bridges: HashTrieMap[End, HashTrieSet[Bridge]], end: End, bridge: Bridge
-) -> HashTrieMap[End, HashTrieSet[Bridge]]:
+def _without(bridges: _ByEnd[End], end: End, bridge: Bridge) -> _ByEnd[End]:
     left = bridges.get(end, HashTrieSet()).discard(bridge)
     return bridges.insert(end, left) if left else bridges.discard(end)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class _Draft:
     """A job while an assignment is applied to it."""
 
-    id: JobId
-    host: str
-    active: set[Instance] = field(default_factory=set)
-    paused: set[Instance] = field(default_factory=set)
-    busy: float = 0.0
-    shards: int = 1
-    groups: tuple[int, ...] = ()
+    job: Job
+    active: set[Instance]
+    paused: set[Instance]
+    busy: float
 
     @classmethod
     def of(cls, job: Job) -> _Draft:
-        return cls(
-            id=job.id,
-            host=job.host,
-            active=set(job.active),
-            paused=set(job.paused),
-            busy=job.busy,
-            shards=job.shards,
-            groups=job.groups,
-        )
+        return cls(job, set(job.active), set(job.paused), job.busy)
 
     def done(self) -> Job:
         # An empty job is idle exactly; a difference of sums need not be.
         busy = self.busy if self.active else 0.0
-        return Job(
-            id=self.id,
-            host=self.host,
-            active=frozenset(self.active),
-            paused=frozenset(self.paused),
-            busy=busy,
-            shards=self.shards,
-            groups=self.groups,
-        )
+        return replace(self.job, active=frozenset(self.active), paused=frozenset(self.paused), busy=busy)
 
 
 def crossings(

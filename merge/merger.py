@@ -35,35 +35,14 @@ def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
             continue
         instance = Instance(running.next_instance + len(starts))
         places.append(instance)
-        starts.append(
-            RunningTask(
-                instance=instance,
-                key=task.key,
-                text=task.text,
-                type=task.type,
-                inputs=tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs),
-                json_fields=task.json_fields,
-                since=now,
-                tags=task.tags,
-                keeping=task.keeping,
-            )
-        )
-    parts = tuple(tuple(sorted(places[source] for source in part)) for part in dataflow.parts)
-    running_dags = running.running_dags.join(parts)
+        starts.append(RunningTask.of(task, instance, places, now))
+    submitted = Submitted.of(dataflow, places)
     return Change(
         base=running.version,
-        submitted=Submitted(
-            id=dataflow.id,
-            tenant=dataflow.tenant,
-            name=dataflow.name,
-            task_ids=tuple(dataflow.places),
-            instances=tuple(places[place] for place in dataflow.places.values()),
-            sinks=dataflow.sinks,
-            parts=parts,
-        ),
+        submitted=submitted,
         starts=tuple(starts),
         reuses=tuple(reuses),
-        running_dags=running_dags,
+        running_dags=running.running_dags.join(submitted.parts),
         next_instance=Instance(running.next_instance + len(starts)),
     )
 

@@ -1,17 +1,13 @@
 """The running graph: every distinct task that some submitted dataflow needs, and who needs it.
 
-Deciding and doing are apart: `merge` and `unmerge` read the graph and return a `Change`; only advancing by it changes
-the graph, at a cost that depends on the change alone. Plain dictionaries hold the tasks, because lookups by key are the
-hot path: persistent maps were measured twice as slow there, and slower the more is running.
+`merge` and `unmerge` read the graph and return a `Change`; only advancing by it changes the graph, at a cost that
+depends on the change alone. Plain dictionaries hold the tasks, because persistent maps were measured twice as slow at
+lookups by key. The users of a task are a small tuple for most tasks, which takes a quarter of a set's memory, and a set
+for the popular ones, where a tuple would be copied whole at every submission.
 
-The users of a task are a small tuple for most tasks, and a set for the popular ones. Nearly every task serves a handful
-of dataflows, where a set takes four times the memory of a tuple; a popular source serves nearly all of them, where a
-tuple would be copied whole at every submission.
-
-Running DAGs are the connected components of the graph, tracked on the small graph of its sources. Whatever connects
-running tasks was brought by some dataflow, so two sources are connected exactly when a chain of dataflows' connected
-parts joins them. Each part of a submitted dataflow links its sources into a path, and links are counted. Joining
-relabels the smaller side. A removal takes its counts back, and only a link that falls to zero causes a search, which
+Running DAGs are the connected components of the graph, tracked on the small graph of its sources: two are connected
+exactly when a chain of dataflows' connected parts joins them. Each part of a submitted dataflow links its sources into
+a path, and links are counted. Joining relabels the smaller side. Only a link that falls to zero causes a search, which
 walks from both ends by turns and so costs no more than the smaller side of a split.
 """
 
@@ -228,11 +224,7 @@ class RunningGraph:
     def snapshot(self) -> RunningGraph:
         """A copy that stays as it is, made in some milliseconds for a hundred thousand tasks."""
         return replace(
-            self,
-            tasks=dict(self.tasks),
-            index=dict(self.index),
-            users=dict(self.users),
-            dataflows=dict(self.dataflows),
+            self, tasks=dict(self.tasks), index=dict(self.index), users=dict(self.users), dataflows=dict(self.dataflows)
         )
 
     def dataflow(self, dataflow: str) -> Submitted:

@@ -13,7 +13,6 @@ from typing import NamedTuple, TypeAlias
 
 from dags import Dataflow
 from merge.capacity import Costs
-from merge.consolidation.isolation import AllBut
 from merge.errors import TooManyStreams
 from merge.grouping.problem import Image
 from merge.jobs import Assignment, JobId, Jobs, release, trimmed
@@ -159,7 +158,7 @@ def _closed(jobs: Jobs, request: Request, conditions: Conditions) -> Container[J
     match request:
         case Submit(dataflow=Dataflow(tenant=tenant)) | Replace(by=Dataflow(tenant=tenant)):
             if (own := conditions.quarantined.get(tenant)) is not None:
-                return AllBut(own - conditions.apart, jobs.next_job)
+                return frozenset(jobs.jobs) - (own - conditions.apart)
     return conditions.apart.union(*conditions.quarantined.values()) if conditions.quarantined else conditions.apart
 
 
@@ -185,7 +184,6 @@ def check_streams(before: Jobs, settled: Settled) -> None:
 
 
 def _received(jobs: Jobs, host: str) -> int:
-    """The number of streams between jobs that a host receives."""
     return sum(len(those) for job, those in jobs.entering.items() if jobs.jobs[job].host == host)
 
 
@@ -204,7 +202,6 @@ def _touched(before: Jobs, after: Jobs, assignment: Assignment) -> frozenset[Job
 
 
 def _delivering(jobs: Jobs, submitted: Submitted | None) -> frozenset[JobId]:
-    """The jobs that deliver a dataflow's outputs."""
     if submitted is None:
         return frozenset()
     places = submitted.places

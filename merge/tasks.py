@@ -6,13 +6,13 @@ feeds. Sources, steps and outputs are counted apart, because they cost too unlik
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from typing import Any, NewType
 
-from dags import AnyTaskType, Config, Input, JsonField, Key, config_in
+from dags import AnyTaskType, Config, Dataflow, Input, JsonField, Key, Task, config_in
 from dags.dataflow import TaskKeeping
 
 Instance = NewType("Instance", int)
@@ -39,6 +39,21 @@ class RunningTask:
     """Tags that its host must offer: those it was started with, not those of dataflows that share it since."""
     keeping: TaskKeeping | None = field(default=None, compare=False)
     """What it keeps, without its parents; None if it was loaded, and its config has to be read for that."""
+
+    @classmethod
+    def of(cls, task: Task, instance: Instance, places: Sequence[Instance], since: datetime) -> "RunningTask":
+        """A task of a dataflow as it runs, with the instances of the tasks before it."""
+        return cls(
+            instance=instance,
+            key=task.key,
+            text=task.text,
+            type=task.type,
+            inputs=tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs),
+            json_fields=task.json_fields,
+            since=since,
+            tags=task.tags,
+            keeping=task.keeping,
+        )
 
     @property
     def config(self) -> dict[str, Any]:
@@ -69,6 +84,19 @@ class Submitted:
     sinks: tuple[str, ...]
     parts: tuple[tuple[Instance, ...], ...]
     """For each connected part, its running sources."""
+
+    @classmethod
+    def of(cls, dataflow: Dataflow, places: Sequence[Instance]) -> "Submitted":
+        """A dataflow whose distinct tasks run as these instances."""
+        return cls(
+            id=dataflow.id,
+            tenant=dataflow.tenant,
+            name=dataflow.name,
+            task_ids=tuple(dataflow.places),
+            instances=tuple(places[place] for place in dataflow.places.values()),
+            sinks=dataflow.sinks,
+            parts=tuple(tuple(sorted(places[source] for source in part)) for part in dataflow.parts),
+        )
 
     @property
     def places(self) -> dict[str, Instance]:

@@ -1,46 +1,29 @@
 """The work of tasks: the events that each takes in a second, times the cost of one; declared or estimated.
 
-Rates start at the sources and go down: a task with several inputs interleaves them, so their rates add up, and an edge
-counts as often as it is there. A signature covers all ancestors, so a task takes the same events in every dataflow that
-has it. Therefore the work of a dataflow alone and the work of what runs are sums over the same numbers.
+Rates go down from the sources; a task with several inputs interleaves them, so their rates add up, and an edge counts
+as often as it is there. A signature covers all ancestors, so a task takes the same events in every dataflow that has
+it, and work alone and work that runs are sums over the same numbers. These are fractions, so that sums which are kept
+up by adding what starts and taking away what stops do not drift.
 
-Numbers are fractions, and exact for the rates and costs given. Sums that are kept up by adding what starts and taking
-away what stops do not drift. All of it takes time in proportion to the tasks and streams.
-
-An estimate says how busy a task would keep its job, from what was measured of tasks like it. A running task has its own
-figures. One that would start takes the mean cost of its type, times the events that its sources send. What was not
-measured is assumed.
+An estimate says how busy a task would keep its job, from what was measured of it or of tasks of its type, times the
+events that its sources send. What was not measured is assumed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
-from dags import AnyTaskType, Dataflow, Input, Key, Task
-from merge.tasks import Instance
+from dags import AnyTaskType, Dataflow, Key, Task
+from merge.tasks import Instance, RunningTask
 
 Amount: TypeAlias = Fraction | int | float
 """A rate, cost or selectivity as a caller has it; taken as the exact number that it is."""
 
 
-class Weighed(Protocol):
-    """A task whose work can be asked for: one of a dataflow, or a running one."""
-
-    @property
-    def type(self) -> AnyTaskType:
-        """Its type."""
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """The streams that enter it."""
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Its canonical config."""
-
-
+Weighed: TypeAlias = Task | RunningTask
+"""A task whose work can be asked for: one of a dataflow, or a running one."""
 T = TypeVar("T", bound=Weighed)
 N = TypeVar("N", bound=int)
 
@@ -67,11 +50,6 @@ def each_step(task: Weighed) -> Amount:
     Near what a task costs here: a source hands on what its spool holds, and an output what its task made.
     """
     return 0 if task.type.is_source or task.type.is_sink else 1
-
-
-def each_task(_task: Weighed) -> Amount:
-    """Cost of 1 for an event at any task, sources and outputs included, as where each task is a thread of its own."""
-    return 1
 
 
 def flows(
@@ -121,7 +99,7 @@ def works(
 ) -> dict[int, Fraction]:
     """The work of each task: what it takes in a second times the `cost` of an event.
 
-    Services pass the CPU seconds that they measured for an event, replays `each_step`; `each_task` is the paper's view.
+    Services pass the CPU seconds that they measured for an event, and replays `each_step`.
     """
     passing = flows(tasks, arriving, selectivity)
     return {number: passing[number].taken * Fraction(cost(task)) for number, task in tasks.items()}

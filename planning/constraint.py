@@ -10,10 +10,9 @@ True
 ['raw', 'unit']
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 State = Mapping[str, str]
 """The value of every variable, on one stream."""
@@ -80,28 +79,26 @@ def holds(constraint: Constraint, state: State) -> bool:
             return any(holds(part, state) for part in parts)
 
 
+def _comparisons(constraint: Constraint) -> Iterator[Equals | Same]:
+    match constraint:
+        case Equals() | Same():
+            yield constraint
+        case Not(part):
+            yield from _comparisons(part)
+        case All(parts) | Some(parts):
+            for part in parts:
+                yield from _comparisons(part)
+
+
 def affected(effects: Constraint) -> frozenset[str]:
     """The variables that effects may change: those on the left of a comparison."""
-    match effects:
-        case Equals(variable) | Same(variable):
-            return frozenset({variable})
-        case Not(part):
-            return affected(part)
-        case All(parts) | Some(parts):
-            return frozenset().union(*map(affected, parts))
+    return frozenset(comparison.variable for comparison in _comparisons(effects))
 
 
 def mentioned(constraint: Constraint) -> frozenset[str]:
     """The variables on either side of its comparisons."""
-    match constraint:
-        case Equals(variable):
-            return frozenset({variable})
-        case Same(variable, other):
-            return frozenset({variable, other})
-        case Not(part):
-            return mentioned(part)
-        case All(parts) | Some(parts):
-            return frozenset().union(*map(mentioned, parts))
+    others = (comparison.other for comparison in _comparisons(constraint) if isinstance(comparison, Same))
+    return affected(constraint).union(others)
 
 
 def narrowed(constraint: Constraint, domains: Domains, *, true: bool = True) -> Domains | None:
@@ -195,24 +192,17 @@ class ModuleShape(StrEnum):
     @property
     def requires(self) -> Constraint:
         """What it requires of the kind of stream."""
-        return _PASSAGES[self].requires
+        return _REQUIRES.get(self, NOTHING)
 
     @property
     def ensures(self) -> Constraint:
         """What it makes of the kind of stream."""
-        return _PASSAGES[self].ensures
+        return {ModuleShape.ONE_TO_PAIR: _PAIRS, ModuleShape.PAIR_TO_ONE: _SINGLE}.get(self, NOTHING)
 
 
-class _Passage(NamedTuple):
-    requires: Constraint = NOTHING
-    ensures: Constraint = NOTHING
-
-
-_PASSAGES = {
-    ModuleShape.ONE_TO_ONE: _Passage(_SINGLE),
-    ModuleShape.ONE_TO_PAIR: _Passage(_SINGLE, _PAIRS),
-    ModuleShape.PAIR_TO_PAIR: _Passage(_PAIRS),
-    ModuleShape.PAIR_TO_ONE: _Passage(_PAIRS, _SINGLE),
-    ModuleShape.FILTER: _Passage(),
-    ModuleShape.JOIN: _Passage(),
+_REQUIRES = {
+    ModuleShape.ONE_TO_ONE: _SINGLE,
+    ModuleShape.ONE_TO_PAIR: _SINGLE,
+    ModuleShape.PAIR_TO_PAIR: _PAIRS,
+    ModuleShape.PAIR_TO_ONE: _PAIRS,
 }

@@ -61,12 +61,7 @@ class Remedy:
 
 def conflict(problem: PlanningProblem, left: TimeLeft = half_a_minute) -> tuple[Demand, ...]:
     """Demands that cannot hold together, none of which can be left out. For problems without a plan."""
-    every = demands(problem)
-
-    def clashes(kept: Collection[Demand]) -> bool:
-        return find_plan(keeping(problem, frozenset(kept)), left=left) is None
-
-    return minimal(every, clashes)
+    return minimal(demands(problem), lambda kept: find_plan(keeping(problem, frozenset(kept)), left=left) is None)
 
 
 def remedies(problem: PlanningProblem, why: Sequence[Demand], left: TimeLeft = half_a_minute) -> tuple[Remedy, ...]:
@@ -95,15 +90,14 @@ def demands(problem: PlanningProblem) -> tuple[Demand, ...]:
     found = [Demand(Asked.GOAL, goal.name) for goal in problem.goals]
     for vertex in problem.vertices:
         parts = [part for option in vertex.options for each in option.requires.values() for part in _parts(each)]
-        types = {each.name for each in problem.variables if each.is_type}
         meets = any(len(each.streams) > 1 for each in vertex.inputs)
         asked = {
             Asked.REQUIRED: vertex.requires != NOTHING,
             Asked.ENSURED: vertex.ensures != NOTHING,
-            Asked.CONDITIONS: any(not mentioned(part) <= types for part in parts),
-            Asked.TYPES: any(mentioned(part) <= types for part in parts),
+            Asked.CONDITIONS: any(not mentioned(part) <= problem.types for part in parts),
+            Asked.TYPES: any(mentioned(part) <= problem.types for part in parts),
             Asked.MEETING: (meets or len(vertex.inputs) > 1) and vertex.meeting is Meeting.EQUAL,
-            Asked.MEETING_TYPES: meets and bool(types),
+            Asked.MEETING_TYPES: meets and bool(problem.types),
             Asked.SAME: bool(vertex.same),
         }
         found += [Demand(kind, vertex.id) for kind, exists in asked.items() if exists]
@@ -154,7 +148,6 @@ def _module(problem: PlanningProblem, vertex: Vertex, left: TimeLeft) -> Remedy 
 
 
 def _anything(problem: PlanningProblem, name: str) -> Constraint:
-    """An effect that leaves a variable any value."""
     domain = next(each.domain for each in problem.variables if each.name == name)
     return Some(tuple(Equals(name, value) for value in sorted(domain)))
 
@@ -167,12 +160,12 @@ def _with_vertex(problem: PlanningProblem, changed: Vertex) -> PlanningProblem:
 
 def keeping(problem: PlanningProblem, kept: Collection[Demand]) -> PlanningProblem:
     """The problem with only some of its demands."""
-    types = {each.name for each in problem.variables if each.is_type}
     return replace(
         problem,
         goals=tuple(goal for goal in problem.goals if Demand(Asked.GOAL, goal.name) in kept),
         vertices=tuple(
-            _relaxed(vertex, {each.kind for each in kept if each.at == vertex.id}, types) for vertex in problem.vertices
+            _relaxed(vertex, {each.kind for each in kept if each.at == vertex.id}, problem.types)
+            for vertex in problem.vertices
         ),
     )
 
@@ -216,7 +209,7 @@ def supports(problem: PlanningProblem, plan: PipelinePlan, goal: Goal) -> tuple[
         if vertex is None:
             found.add(stream.origin)
             continue
-        option = _chosen(vertex, plan)
+        option = vertex.chosen(plan.options)
         if name in affected(option.ensured(stream.port)):
             found.add(vertex.id)
             continue
@@ -246,18 +239,14 @@ def alternatives(  # noqa: PLR0913 - a plan of a problem, one place of it, and b
             if other is None or [each.value for each in other.reached] != [each.value for each in plan.reached]:
                 break
             chosen.add(other.options[vertex])
-            found.append(_chosen(problem.by_id[vertex], other).filling)
-    mine = _chosen(problem.by_id[vertex], plan).filling
+            found.append(problem.by_id[vertex].chosen(other.options).filling)
+    mine = problem.by_id[vertex].chosen(plan.options).filling
     return tuple(each for each in dict.fromkeys(found) if each != mine)
-
-
-def _chosen(vertex: Vertex, plan: PipelinePlan) -> Option:
-    return next(each for each in vertex.options if each.name == plan.options[vertex.id])
 
 
 def _above(problem: PlanningProblem, vertex: Vertex, option: Option, name: str) -> Sequence[Outlet]:
     """The streams from which a vertex has the value of a variable."""
     ports = vertex.inputs
-    if any(each.is_type and each.name == name for each in problem.variables):
+    if name in problem.types:
         ports = tuple(each for each in ports if each.port == (option.base or ports[0].port))
     return [stream for each in ports for stream in each.streams]

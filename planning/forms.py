@@ -12,11 +12,21 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from dags import Problem
-from dags.document import MOST_DOCUMENT_STREAMS, MOST_TAGS, MOST_TASKS, HostTag, Name, StreamForm, TaskForm, TaskId
-from dags.problems import listed, pointer, quoted, suggestion
+from dags.document import (
+    MOST_DOCUMENT_STREAMS,
+    MOST_TAGS,
+    MOST_TASKS,
+    HostTag,
+    Name,
+    StreamForm,
+    StrictForm,
+    TaskForm,
+    TaskId,
+)
+from dags.problems import listed, problem_at, quoted, suggestion
 from planning.constraint import NOTHING, UNSET, All, Constraint, Equals, ModuleShape, Not, Same, Some
 from planning.problem import Criterion, Meeting
 
@@ -43,18 +53,14 @@ Domains = dict[VariableName, Annotated[list[str | bool | int], Field(min_length=
 """The values that each variable may have. All may also be null: nothing has set them."""
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class InstalledForm(_Form):
+class InstalledForm(StrictForm):
     """An implementation that is a task type of the catalogue, with part of a config or all of it."""
 
     type: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     config: dict[str, Any] = Field(default_factory=dict)
 
 
-class OutputForm(_Form):
+class OutputForm(StrictForm):
     """What leaves code: some fields of what entered, and those it sets."""
 
     fields: dict[FieldName, KindName] = Field(default_factory=dict)
@@ -65,7 +71,7 @@ class OutputForm(_Form):
     """Whether all other fields that enter leave too."""
 
 
-class CodeForm(_Form):
+class CodeForm(StrictForm):
     """An implementation that is Python source with one entry function."""
 
     source: Annotated[str, StringConstraints(min_length=1, max_length=MOST_SOURCE)]
@@ -82,7 +88,7 @@ class CodeForm(_Form):
     output: OutputForm = Field(default_factory=OutputForm)
 
 
-class ModuleForm(_Form):
+class ModuleForm(StrictForm):
     """A version of a module: an implementation for the points of pipelines, and what is known of it."""
 
     name: ModuleName
@@ -113,7 +119,7 @@ MOST_GOALS = 1_000
 END, EVERYWHERE = "end", "everywhere"
 
 
-class Choice(_Form):
+class Choice(StrictForm):
     """What may fill a place of a pipeline."""
 
     shape: Annotated[ModuleShape, Field(strict=False)] = ModuleShape.ONE_TO_ONE
@@ -140,21 +146,21 @@ class GapChoice(Choice):
     most: Annotated[int, Field(ge=1, le=MOST_IN_GAP)]
 
 
-class PointForm(_Form):
+class PointForm(StrictForm):
     """A point of a pipeline."""
 
     id: TaskId
     point: PointChoice
 
 
-class GapForm(_Form):
+class GapForm(StrictForm):
     """A gap of a pipeline."""
 
     id: TaskId
     gap: GapChoice
 
 
-class GoalForm(_Form):
+class GoalForm(StrictForm):
     """Something that a pipeline shall achieve."""
 
     at: TaskId | None = None
@@ -177,7 +183,7 @@ Entry = Annotated[
 ]
 
 
-class PipelineForm(_Form):
+class PipelineForm(StrictForm):
     """A dataflow with open places, as its tenant wrote it."""
 
     version: Annotated[int, Field(ge=1, le=1)]
@@ -283,12 +289,8 @@ class ConstraintReader:
             return True
         known = sorted(self._domains)
         others = f"the known ones are {listed(known)}; name one of them, or " if known else ""
-        self._add(
-            (*at, name),
-            "unknown-variable",
-            f"unknown variable {quoted(name)}",
-            suggestion(name, known, f"{others}declare it in 'variables'"),
-        )
+        remedy = suggestion(name, known, f"{others}declare it in 'variables'")
+        self.problems.append(problem_at("unknown-variable", f"unknown variable {quoted(name)}", remedy, *at, name))
         return False
 
     def _value(self, variable: str, value: Any, at: Path) -> str | None:
@@ -298,16 +300,13 @@ class ConstraintReader:
         elif text not in self._domains[variable]:
             others = listed(sorted(self._domains[variable] - {UNSET}))
             message = f"{quoted(variable)} cannot be {quoted(text)}"
-            self._add(at, "outside-domain", message, f"it may be {others} or null")
+            self.problems.append(problem_at("outside-domain", message, f"it may be {others} or null", *at))
             return None
         return text
 
     def _malformed(self, at: Path, message: str) -> Constraint:
-        self._add(at, "malformed-constraint", message, _FORM)
+        self.problems.append(problem_at("malformed-constraint", message, _FORM, *at))
         return NOTHING
-
-    def _add(self, at: Path, code: str, message: str, remedy: str) -> None:
-        self.problems.append(Problem(pointer=pointer(*at), code=code, message=message, remedy=remedy))
 
 
 def _joined(kind: Callable[[tuple[Constraint, ...]], All | Some], parts: Iterable[Constraint]) -> Constraint:

@@ -398,7 +398,7 @@ class Model:
         self._formulas = Formulas(self.solver_model)
         self.left = left
         self._time_left = time_left
-        self._types = frozenset(each.name for each in problem.variables if each.is_type)
+        self._types = problem.types
         self.states: dict[Place, State] = {}
         self.options: dict[str, Options] = {}
         for stream in problem.given:

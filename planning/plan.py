@@ -204,19 +204,19 @@ class PipelinePlan:
 class OutOfTime(Exception):
     """No plan was found in the time allowed, nor that there is none."""
 
+    def __init__(self) -> None:
+        super().__init__("no plan was found in the time allowed, nor that there is none; allow more")
+
 
 def look(left: TimeLeft) -> None:
     """Raise `OutOfTime` if no time is left."""
     if left() <= 0:
-        raise OutOfTime("no plan was found in the time allowed, nor that there is none; allow more")
+        raise OutOfTime
 
 
 def figure(problem: PlanningProblem, options: Mapping[str, str], criterion: Criterion) -> int:
     """What a plan with some options reaches by a criterion."""
-    chosen = {
-        vertex.id: next(each for each in vertex.options if each.name == options[vertex.id])
-        for vertex in problem.vertices
-    }
+    chosen = {vertex.id: vertex.chosen(options) for vertex in problem.vertices}
     if criterion is Criterion.RESIDUE:
         return residue(problem, chosen)
     return sum(problem.weight(vertex, chosen[vertex.id], criterion) for vertex in problem.vertices)

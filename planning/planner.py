@@ -76,7 +76,9 @@ def _searched(  # noqa: PLR0913, PLR0917 - a problem in three parts, what is kno
     except OutOfTime:
         if known is None:
             raise
-        return _so_far(problem, known, criteria[0], bound(problem, reached.options, criteria[0]))
+        # Of this plan nothing is known but a bound for better ones by the first criterion.
+        plan, best = plan_with(problem, known, criteria[:1]), bound(problem, reached.options, criteria[0])
+        return replace(plan, reached=tuple(replace(each, bound=best) for each in plan.reached), is_optimal=False)
     if known is not None:
         search.begin(plan_with(problem, known))
     try:
@@ -98,11 +100,7 @@ def _searched(  # noqa: PLR0913, PLR0917 - a problem in three parts, what is kno
 def plan_with(problem: PlanningProblem, options: Mapping[str, str], criteria: Sequence[Criterion] = ()) -> PipelinePlan:
     """The plan with some options that are known to be the best. However many places there are, that is quick."""
     fixed = replace(
-        problem,
-        vertices=tuple(
-            replace(vertex, options=tuple(each for each in vertex.options if each.name == options[vertex.id]))
-            for vertex in problem.vertices
-        ),
+        problem, vertices=tuple(replace(vertex, options=(vertex.chosen(options),)) for vertex in problem.vertices)
     )
     left = reach(fixed, half_a_minute)
     if left is None:
@@ -115,13 +113,6 @@ def plan_with(problem: PlanningProblem, options: Mapping[str, str], criteria: Se
     figures = ((criterion, figure(problem, options, criterion)) for criterion in criteria)
     reached = tuple(Reached(criterion=criterion, value=value, bound=value) for criterion, value in figures)
     return replace(plan, reached=reached)
-
-
-def _so_far(problem: PlanningProblem, options: Mapping[str, str], criterion: Criterion, best: int) -> PipelinePlan:
-    """The plan with some options, of which nothing is known but a bound for better ones by the first criterion."""
-    plan = plan_with(problem, options, (criterion,))
-    reached = tuple(replace(each, bound=best) for each in plan.reached)
-    return replace(plan, reached=reached, is_optimal=False)
 
 
 class _Undecided(Exception):
@@ -161,13 +152,8 @@ class _Search:
                     raise
                 self.is_optimal = False
                 value = figure(self.model.problem, self._plan.options, criterion)
-                self.reached.append(
-                    Reached(
-                        criterion=criterion,
-                        value=value,
-                        bound=bound(self.model.problem, self.model.left.options, criterion),
-                    )
-                )
+                best = bound(self.model.problem, self.model.left.options, criterion)
+                self.reached.append(Reached(criterion=criterion, value=value, bound=best))
                 break
             if not self.improves(criterion, expression):
                 return None
@@ -195,7 +181,7 @@ class _Search:
         if status in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
             self._plan = self._read()
         elif status != cp_model.INFEASIBLE and self._plan is None:
-            raise OutOfTime("no plan was found in the time allowed, nor that there is none; allow more")
+            raise OutOfTime
         return status != cp_model.INFEASIBLE
 
     def _solved(self, *, by_cores: bool) -> cp_model.CpSolverStatus:
@@ -243,7 +229,6 @@ class _Search:
         return True
 
     def _hint(self, plan: PipelinePlan) -> None:
-        """Begin the next search with a plan."""
         model = self.model.solver_model
         model.clear_hints()  # type: ignore[no-untyped-call]  # the library's own hints leave it out
         for vertex, options in self.model.options.items():
@@ -257,7 +242,6 @@ class _Search:
         return self._figures[criterion]
 
     def plan(self) -> PipelinePlan:
-        """The plan so far."""
         if self._plan is None:
             raise RuntimeError("nothing was solved")
         return replace(self._plan, reached=tuple(self.reached), is_optimal=self.is_optimal)

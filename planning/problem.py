@@ -120,6 +120,10 @@ class Vertex:
         """What it emits."""
         return tuple(Outlet(self.id, port) for port in self.outputs)
 
+    def chosen(self, options: Mapping[str, str]) -> Option:
+        """What it holds, by the name of the option of each vertex."""
+        return next(option for option in self.options if option.name == options[self.id])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
@@ -187,6 +191,11 @@ class PlanningProblem:
     def by_id(self) -> Mapping[str, Vertex]:
         """The vertices by their ids."""
         return {vertex.id: vertex for vertex in self.vertices}
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """The variables that describe the events' schema."""
+        return frozenset(variable.name for variable in self.variables if variable.is_type)
 
     def weight(self, vertex: Vertex, option: Option, criterion: Criterion) -> int:
         """What an option of a vertex adds to a figure, except to the residue, which depends on the whole plan."""

@@ -58,7 +58,7 @@ def reach(problem: PlanningProblem, time_left: TimeLeft) -> Reach | None:
 class _Narrowing:
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
-        self.types = frozenset(each.name for each in problem.variables if each.is_type)
+        self.types = problem.types
         self.full = {each.name: each.domain for each in problem.variables}
         self.domains: dict[Place, Domains] = {}
         self.options = {vertex.id: vertex.options for vertex in problem.vertices}
@@ -270,7 +270,7 @@ class _Search:
     def __init__(self, problem: PlanningProblem, left: Reach) -> None:
         self._problem = problem
         self._left = left
-        self._types = frozenset(each.name for each in problem.variables if each.is_type)
+        self._types = problem.types
         self._meetings = {place: (vertex, parts) for vertex in problem.vertices for place, parts in meetings(vertex)}
 
     def wanted(self) -> Iterator[_Fact]:

@@ -145,12 +145,7 @@ class Sweep:
     """A sweep over one problem."""
 
     def __init__(
-        self,
-        problem: PlanningProblem,
-        left: Reach,
-        criteria: Sequence[Criterion],
-        peers: Peers,
-        effort: SweepEffort,
+        self, problem: PlanningProblem, left: Reach, criteria: Sequence[Criterion], peers: Peers, effort: SweepEffort
     ) -> None:
         """Only peers count as one task if they are. With fewer than there are, the answer is just a good plan.
 
@@ -159,7 +154,7 @@ class Sweep:
         self._effort = effort
         self._problem = problem
         self._left = left
-        self._types = frozenset(each.name for each in problem.variables if each.is_type)
+        self._types = problem.types
         self._domains = {each.name: each.domain for each in problem.variables}
         self._identity = TaskIdentity(problem)
         self._peers = peers
@@ -224,7 +219,6 @@ class Sweep:
         return following
 
     def _total(self, options: Mapping[str, str]) -> int:
-        """How bad a plan is."""
         return sum(
             (-scale if criterion.grows else scale) * figure(self._problem, options, criterion)
             for criterion, scale in self._scales.items()
@@ -529,7 +523,6 @@ def _forced(ensured: Constraint) -> Mapping[str, str]:
 
 
 def _key(option: Option) -> Hashable:
-    """An option as something to compare by."""
     return (
         option.name,
         option.module,

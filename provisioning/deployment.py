@@ -66,25 +66,6 @@ class Deployment:
         """What the machines cost by the hour."""
         return sum(rental.machine_class.price for rental in self.rentals)
 
-    def problems(self, dataflow: DataflowFigures) -> Iterator[str]:
-        """Why this cannot be: a task that runs nowhere or where its tags are missing, too many cores of a machine."""
-        known = {rental.number: rental.machine_class for rental in self.rentals}
-        somewhere = {task for tasks in self.cores.values() for task, count in tasks.items() if count}
-        for at, one in enumerate(dataflow.tasks):
-            if at not in somewhere:
-                yield f"{one.name} runs nowhere"
-        if len(known) < len(self.rentals):
-            yield "two rentals have one number"
-        for number, tasks in self.cores.items():
-            if number not in known:
-                yield f"rental {number} has work, but is not there"
-                continue
-            if sum(tasks.values()) > known[number].cores or min(tasks.values(), default=0) < 0:
-                yield f"rental {number} has {known[number].cores} cores, not {sum(tasks.values())}"
-            for task in tasks:
-                if missing := dataflow.tasks[task].tags - known[number].tags:
-                    yield f"{dataflow.tasks[task].name} needs {', '.join(sorted(missing))}, which {number} lacks"
-
     def _shares(self, task: int) -> dict[int, float]:
         """Which share of a task's work is done on which rental."""
         power = {
@@ -106,7 +87,6 @@ class DeploymentDraft:
         speeds: Mapping[int, float] | None = None,
         now: float = 0.0,
     ) -> None:
-        """Begin with what runs."""
         self.dataflow = dataflow
         self.now = now
         self.active = list(deployment.active)

@@ -1,22 +1,19 @@
 """Figures: of machines, of a dynamic dataflow, and of the throughput and profit that come of both.
 
 Rates are events a second, costs are seconds of a reference core, which has speed 1. Records ask as they are made
-whether their numbers can be reckoned with, so that nothing else has to. A rental is paid by started hours from the
-moment it is ordered, and works once it has started.
+whether their numbers can be reckoned with. A rental is paid by started hours from the moment it is ordered.
 
-Throughput is reckoned in two passes. The first is ideal, with plenty of cores; the second is actual. Relative
-throughput compares both at the sinks. The thesis compares a sink with what reaches it, so that one that is starved from
-above counts as fully served.
+Relative throughput compares what is served at the sinks with what would be with plenty of cores. The thesis compares a
+sink with what reaches it, so that one that is starved from above counts as fully served.
 
-Profit says what value is worth in money, and how much is left of it. The form is the thesis' with its sign put right:
-Theta = Gamma - sigma * (cost - C_max) - Gamma_max. So Theta is 0 at both break-even points that a user names, as the
-thesis describes it; its "+ 1" would make that 2. Gamma is the mean over the tasks that have a choice: over all tasks,
-as the thesis writes it, Theta could not reach its figures.
+Profit is Theta = Gamma - sigma * (cost - C_max) - Gamma_max, the thesis' form with its sign put right: it is 0 at both
+break-even points that a user names; its "+ 1" would make that 2. Gamma is the mean over the tasks that have a choice:
+over all tasks, as the thesis writes it, Theta could not reach its figures.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 
 LARGEST = 1e12
@@ -39,6 +36,16 @@ def wrong_figure(name: str, figure: object, *, least: float = 0.0, most: float =
         f"a number of {figure.bit_length()} bits" if isinstance(figure, int) and abs(figure) > LARGEST else repr(figure)
     )
     return (f"{name} is {said}; give a number from {least:g} to {most:g}",)
+
+
+AMOUNT = (0.0, LARGEST)
+"""The least and the most of a figure that has no other limits."""
+
+
+def _wrong(record: object, limits: Mapping[str, tuple[float, float]]) -> Iterator[str]:
+    """What is wrong with the figures of a record, each of which has a least and a most."""
+    for name, (least, most) in limits.items():
+        yield from wrong_figure(name, getattr(record, name), least=least, most=most)
 
 
 def wrong_rates(rates: Mapping[str, float], *, least: float = 0.0) -> Iterator[str]:
@@ -75,13 +82,8 @@ class MachineClass:
 
     def __post_init__(self) -> None:
         """Refuse figures that no machine can have; its network alone may be without a limit."""
-        wrong = [
-            *wrong_figure("cores", self.cores, least=1),
-            *wrong_figure("speed", self.speed, least=SMALLEST),
-        ]
-        wrong += [*wrong_figure("price", self.price), *wrong_figure("start_seconds", self.start_seconds)]
-        wrong += wrong_figure("bandwidth", self.bandwidth, least=SMALLEST, most=math.inf)
-        refuse(f"no machine class {self.name!r} can be", wrong)
+        limits = {"cores": (1, LARGEST), "speed": (SMALLEST, LARGEST), "price": AMOUNT, "start_seconds": AMOUNT}
+        refuse(f"no machine class {self.name!r} can be", _wrong(self, limits | {"bandwidth": (SMALLEST, math.inf)}))
 
     @property
     def power(self) -> float:
@@ -134,12 +136,8 @@ class AlternateFigures:
     """Events out for an event in."""
 
     def __post_init__(self) -> None:
-        """Refuse figures that no implementation can have."""
-        wrong = [
-            *wrong_figure("cost", self.cost),
-            *wrong_figure("value", self.value, least=SMALLEST, most=1.0),
-        ]
-        refuse("no alternate can be", [*wrong, *wrong_figure("selectivity", self.selectivity)])
+        limits = {"cost": AMOUNT, "value": (SMALLEST, 1.0), "selectivity": AMOUNT}
+        refuse("no alternate can be", _wrong(self, limits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +184,7 @@ class DataflowFigures:
                 raise ValueError(f"{task.name} is there twice; each task needs a name of its own")
             if not task.alternates:
                 raise ValueError(f"{task.name} needs an alternate; give it one")
-            wrong = wrong_figure("tenants", task.tenants, least=1)
-            refuse(f"{task.name} cannot be", wrong)
+            refuse(f"{task.name} cannot be", wrong_figure("tenants", task.tenants, least=1))
             number[task.name] = at
             parents.append(tuple(number[name] for name in task.inputs))
             for parent in parents[-1]:
@@ -240,20 +237,11 @@ def union(dataflows: Iterable[DataflowFigures]) -> DataflowFigures:
         event_bytes = max(event_bytes, dataflow.event_bytes)
         for task in dataflow.tasks:
             known = tasks.setdefault(task.name, task)
-            if known is not task and (known.alternates, known.inputs, known.tags) != (
-                task.alternates,
-                task.inputs,
-                task.tags,
-            ):
+            if replace(known, tenants=task.tenants) != task:
                 raise ValueError(f"{task.name} differs between two dataflows; name what differs differently")
             tenants[task.name] = tenants.get(task.name, 0) + task.tenants
-    shared = (
-        TaskFigures(
-            name=task.name, alternates=task.alternates, inputs=task.inputs, tags=task.tags, tenants=tenants[name]
-        )
-        for name, task in tasks.items()
-    )
-    return DataflowFigures(tasks=tuple(shared), event_bytes=event_bytes or 1000.0)
+    shared = tuple(replace(task, tenants=tenants[name]) for name, task in tasks.items())
+    return DataflowFigures(tasks=shared, event_bytes=event_bytes or 1000.0)
 
 
 def _best(task: TaskFigures) -> int:
@@ -352,16 +340,8 @@ class ProfitGoal:
     """What the worst alternates may cost."""
 
     def __post_init__(self) -> None:
-        """Refuse goals that no deployment can be judged by."""
-        wrong = [
-            *wrong_figure("omega", self.omega, least=SMALLEST, most=1.0),
-            *wrong_figure("tolerance", self.tolerance),
-        ]
-        wrong += [
-            *wrong_figure("hours", self.hours, least=SMALLEST),
-            *wrong_figure("best_cost", self.best_cost),
-        ]
-        refuse("this is no goal", [*wrong, *wrong_figure("least_cost", self.least_cost)])
+        limits = {"omega": (SMALLEST, 1.0), "tolerance": AMOUNT, "hours": (SMALLEST, LARGEST)}
+        refuse("this is no goal", _wrong(self, limits | {"best_cost": AMOUNT, "least_cost": AMOUNT}))
         if not (0 < self.omega <= 1 and 0 <= self.tolerance < self.omega and self.hours > 0):
             raise ValueError("a goal needs 0 < omega <= 1, a tolerance below omega, and some hours")
         if not 0 <= self.least_cost < self.best_cost:

@@ -1,20 +1,15 @@
 """The simulator: rates and machines that vary, predictions that err, and what comes of an algorithm among them.
 
-Discrete, seeded and without a clock: the same seeds give the same history. Tasks are bound by cores, not by the
-network.
+Discrete and seeded: the same seeds give the same history. Tasks are bound by cores, not by the network. In each
+interval an algorithm adapts, and events flow through queues, so none is lost. Relative throughput is what left at the
+sinks of what arrived in the interval, at most 1; `omega_of_all` counts the backlog to what should have left, as the
+thesis does.
 
-In each interval an algorithm adapts, and events flow through queues. What is not processed in an interval waits for the
-next, so no event is lost: what came in is done or waits. Relative throughput is what left at the sinks of what arrived
-in the interval, at most 1, so that a backlog, once caught up with, is no fault for ever; `omega_of_all` counts the
-backlog to what should have left, as the thesis writes it.
+The traces of machines are synthetic, as parts of their rated speed, and like what was published of EC2: neighbours move
+a machine between a few levels for an hour or so, and around each level it walks at random.
 
-The traces of machines are synthetic, as parts of their rated speed. They are made like what was published of EC2:
-neighbours come and go, which moves a machine between a few levels for an hour or so, and around each level it walks at
-random. Machines differ from each other.
-
-Predictions have errors that grow over the horizon, and a bias, as in the thesis. The error of the interval i of n is
-drawn from a normal distribution around 0, whose deviation is half of e_i; that grows from 0 to twice the mean error.
-Predictions are clamped, as no rate is negative and no machine stands still.
+Predictions have errors that grow over the horizon, and a bias, as in the thesis: the error of the interval i of n is
+normally distributed with half of e_i as its deviation, which grows from 0 to twice the mean error.
 """
 
 import math
@@ -105,10 +100,6 @@ class Oracle:
     """What is added to each predicted rate, as a part of the truth; added to speeds as well, it would cancel out."""
     seed: int = 0
 
-    def predicted_speeds(self, number: int, truth: Sequence[float], step: int) -> tuple[float, ...]:
-        """What is predicted of a machine."""
-        return replace(self, bias=0.0).predicted(f"machine {number}", truth, step)
-
     def predicted(self, name: str, truth: Sequence[float], step: int) -> tuple[float, ...]:
         """What is predicted at an interval for it and those after it; what is beyond the end stays as it was."""
         coming = [truth[min(at, len(truth) - 1)] for at in range(step, step + self.horizon)]
@@ -166,8 +157,6 @@ class SimulatedInterval:
     cores: int
     price: float
     """Of the machines that are rented, by the hour."""
-    waiting: float
-    """Events in queues at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +214,6 @@ def simulate(world: World, deployment: Deployment, adaptation: Adaptation) -> Si
 
 
 class _State:
-    """A world at some interval."""
-
     def __init__(self, world: World, deployment: Deployment) -> None:
         self._world, self._deployment = world, deployment
         # The first machines have been started before.
@@ -243,7 +230,8 @@ class _State:
         world, seen = self._world, range(max(0, step - _WINDOW), step)
         oracle = world.oracle
         rates = {name: oracle.predicted(name, series, step) for name, series in world.rates.items()}
-        speeds = {number: oracle.predicted_speeds(number, each, step) for number, each in self._traces.items()}
+        unbiased = replace(oracle, bias=0.0)
+        speeds = {number: unbiased.predicted(f"machine {number}", each, step) for number, each in self._traces.items()}
         return Outlook(
             dataflow=world.dataflow,
             goal=world.goal,
@@ -255,7 +243,7 @@ class _State:
             omega=self._omega,
             mean_omega=sum(one.omega for one in self._intervals) / len(self._intervals),
             past_rates=tuple(world.rates_at(at) for at in seen),
-            past_speeds=tuple(self._speeds_at(at) for at in seen),
+            past_speeds=tuple({number: trace[at] for number, trace in self._traces.items()} for at in seen),
             coming_rates=tuple({name: each[at] for name, each in rates.items()} for at in range(oracle.horizon)),
             coming_speeds=tuple({number: each[at] for number, each in speeds.items()} for at in range(oracle.horizon)),
         )
@@ -274,7 +262,6 @@ class _State:
         self._deployment = deployment
 
     def run(self, step: int) -> None:
-        """Let events flow for an interval."""
         dataflow, active, seconds = self._world.dataflow, self._deployment.active, self._world.interval
         rates = self._world.rates_at(step)
         capacity = self._deployment.capacity(dataflow, self._working_speeds(step))
@@ -301,7 +288,6 @@ class _State:
                 gamma=dataflow.gamma(active),
                 cores=sum(sum(tasks.values()) for tasks in self._deployment.cores.values()),
                 price=self._deployment.price(),
-                waiting=sum(self._queues),
             )
         )
 
@@ -317,9 +303,6 @@ class _State:
             done=dict(zip(names, self._done, strict=True)),
             queued=dict(zip(names, self._queues, strict=True)),
         )
-
-    def _speeds_at(self, step: int) -> Speeds:
-        return {number: trace[step] for number, trace in self._traces.items()}
 
     def _working_speeds(self, step: int) -> Speeds:
         """The speeds in an interval, of a machine that starts meanwhile for the rest of it."""

@@ -1,19 +1,16 @@
 """Balance: where the machines' tokens should be, so that none has much more to do than the others.
 
-One rule holds homes, ring and balance together: **a host is at home at the machine that owns its point**, and hosts go
-home. The point stays as long as the host exists; what moves is tokens.
+**A host is at home at the machine that owns its point**, and hosts go home. The point stays as long as the host exists;
+what moves is tokens.
 
 - A new machine is placed behind all points that are used there, so that nothing moves because it came. Its own hosts
-  then get points of its arc. So each begins at home. One that was forgotten, and whose host others carry since, gets
-  that back.
-- A host whose machine is lost is carried elsewhere, and goes home as soon as that machine is back for a while. A
-  machine that is forgotten leaves its points to its neighbour, and with them its hosts.
-- Balance moves tokens, and nothing else, until no machine could help another one any more. The hosts whose points have
-  another owner then go home, one at a time, by the same hand-over as any. So going home cannot undo it, and there is
-  nothing else to remember.
+  then get points of its arc. One that was forgotten, and whose host others carry since, gets that back.
+- A machine that is lost gets its hosts back once it is there again for a while; one that is forgotten leaves its points
+  to its neighbour, and with them its hosts.
+- Balance moves tokens until no machine could help another one any more. The hosts whose points have another owner then
+  go home, one at a time. So going home cannot undo it.
 
-Tokens are moved only while every host is at home. What was moved last is there by then, and no load counts that is at a
-machine for a while only.
+Tokens are moved only while every host is at home, so no load counts that is at a machine for a while only.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -137,7 +134,10 @@ class Spread:
 
 def next_ring(carriages: Mapping[str, Carriage], fleet: Fleet, uneven_since: float | None = None) -> RingTurn:
     """The ring with all machines that are there, on which tokens were moved if that has been worth it for a while."""
-    ring = _with_newcomers(carriages, fleet)
+    ring = fleet.ring
+    for name, seen in sorted(fleet.machines.items()):
+        if seen.alive and name not in ring.tokens:
+            ring = joined(name, ring, carriages, fleet.loads)
     able = _able(fleet)
     if ring is not fleet.ring or not able or not _is_calm(carriages, fleet):
         return RingTurn(ring=ring)
@@ -151,11 +151,8 @@ def next_ring(carriages: Mapping[str, Carriage], fleet: Fleet, uneven_since: flo
     after, then = _best(ring, load, able, now)
     if now.highest - then.highest < WORTH * now.mean:
         return RingTurn(ring=ring, uneven_since=fleet.now)
-    going = [
-        f"{host} to {after.owner(each.point)}"
-        for host, each in sorted(carriages.items())
-        if after.owner(each.point) != each.machine
-    ]
+    homes = {host: after.owner(carriage.point) for host, carriage in sorted(carriages.items())}
+    going = [f"{host} to {home}" for host, home in homes.items() if home != carriages[host].machine]
     why = (
         f"machine {now.machine} has {now.ratio:.2f} times the mean load; the highest will be {then.ratio:.2f} times, "
         f"once these hosts have moved: {', '.join(going)}"
@@ -178,16 +175,7 @@ def joined(machine: str, ring: Ring, carriages: Mapping[str, Carriage], loads: M
     return ring.joined(machine, burdened, [each.point for each in carriages.values()])
 
 
-def _with_newcomers(carriages: Mapping[str, Carriage], fleet: Fleet) -> Ring:
-    ring = fleet.ring
-    for name, seen in sorted(fleet.machines.items()):
-        if seen.alive and name not in ring.tokens:
-            ring = joined(name, ring, carriages, fleet.loads)
-    return ring
-
-
 def _able(fleet: Fleet) -> frozenset[str]:
-    """The machines that hosts may be moved to."""
     there = {name for name, seen in fleet.machines.items() if seen.alive and fleet.settled(name)}
     return frozenset(there & fleet.ring.tokens.keys() - fleet.draining)
 

@@ -11,6 +11,7 @@ at a time, so each change has one reason, and the next one is decided on what ca
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
+from typing import Any
 
 from ring.fleet import STORE, Carriage, CarriageTurn, Fleet
 
@@ -25,10 +26,8 @@ def taken_over(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     if not able:
         return None
     machine = min(able, key=lambda name: (name in fleet.draining, not fleet.suits(name, carriage), order.index(name)))
-    return CarriageTurn(
-        carriage=moved(carriage, machine, fleet),
-        why=f"machine {carriage.machine} is lost, and {machine} has everything",
-    )
+    why = f"machine {carriage.machine} is lost, and {machine} has everything"
+    return CarriageTurn(carriage=moved(carriage, machine, fleet), why=why)
 
 
 def moved(carriage: Carriage, machine: str, fleet: Fleet) -> Carriage:
@@ -58,10 +57,8 @@ def restored(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
         return None
     if not seen.accepts_loss and (STORE not in carriage.kept_by or seen.restores != carriage.root):
         return None
-    return CarriageTurn(
-        carriage=moved(carriage, carriage.host, fleet),
-        why=f"machine {carriage.machine} is lost, and {carriage.host} is restored from the store",
-    )
+    why = f"machine {carriage.machine} is lost, and {carriage.host} is restored from the store"
+    return CarriageTurn(carriage=moved(carriage, carriage.host, fleet), why=why)
 
 
 def begun_afresh(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
@@ -72,12 +69,13 @@ def begun_afresh(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     seen = fleet.machines.get(carriage.machine)
     if fleet.replicas or carriage.kept_by or seen is None or not seen.alive or carriage.host not in seen.own_hosts:
         return None
-    return CarriageTurn(
-        carriage=replace(
-            carriage, root=seen.root, term=carriage.term + 1, version=carriage.version + 1, heir="", peers=(), roots=()
-        ),
-        why=f"machine {carriage.machine} has another root than before, and nobody has a copy of the old one",
-    )
+    why = f"machine {carriage.machine} has another root than before, and nobody has a copy of the old one"
+    return _turn(carriage, why, root=seen.root, term=carriage.term + 1, heir="", peers=(), roots=())
+
+
+def _turn(carriage: Carriage, why: str, **changes: Any) -> CarriageTurn:
+    """The next version of a carriage, with these changes."""
+    return CarriageTurn(carriage=replace(carriage, version=carriage.version + 1, **changes), why=why)
 
 
 def wanted(carriage: Carriage, fleet: Fleet) -> str:
@@ -102,9 +100,7 @@ def begun(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     heir = wanted(carriage, fleet)
     if heir == carriage.machine or not _inherits(heir, carriage, fleet):
         return None
-    return CarriageTurn(
-        carriage=_with_heir(carriage, heir), why=f"{carriage.host} is handed to {heir}: {_reason(carriage, fleet)}"
-    )
+    return _turn(carriage, f"{carriage.host} is handed to {heir}: {_reason(carriage, fleet)}", heir=heir)
 
 
 def completed(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
@@ -115,10 +111,7 @@ def completed(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     after, before = moved(carriage, heir, fleet), carriage.machine
     if not fleet.shares(before, after.root):
         after = replace(
-            after,
-            peers=(before, *after.peers),
-            roots=(carriage.root, *after.roots),
-            kept_by=after.kept_by | {before},
+            after, peers=(before, *after.peers), roots=(carriage.root, *after.roots), kept_by=after.kept_by | {before}
         )
     why = f"machine {before} released {carriage.host}, and {heir} has everything; {_reason(carriage, fleet)}"
     return CarriageTurn(carriage=after, why=why)
@@ -130,13 +123,7 @@ def withdrawn(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     unseen = heir not in fleet.machines and not fleet.lost(heir, carriage.root_of(heir))
     if not heir or unseen or _inherits(heir, carriage, fleet):
         return None
-    return CarriageTurn(
-        carriage=_with_heir(carriage, ""), why=f"machine {carriage.heir} can't take {carriage.host} any more"
-    )
-
-
-def _with_heir(carriage: Carriage, heir: str) -> Carriage:
-    return replace(carriage, heir=heir, version=carriage.version + 1)
+    return _turn(carriage, f"machine {carriage.heir} can't take {carriage.host} any more", heir="")
 
 
 def may_have(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
@@ -175,7 +162,7 @@ def counted(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
         return None
     whys = [f"{', '.join(sorted(kept_by - carriage.kept_by))} now has everything"] if kept_by - carriage.kept_by else []
     whys += [f"{carriage.machine} can't reach {', '.join(sorted(broken))}"] if broken else []
-    return CarriageTurn(carriage=replace(carriage, kept_by=kept_by, version=carriage.version + 1), why="; ".join(whys))
+    return _turn(carriage, "; ".join(whys), kept_by=kept_by)
 
 
 def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
@@ -186,23 +173,16 @@ def chosen(carriage: Carriage, fleet: Fleet) -> CarriageTurn | None:
     """
     heir = wanted(carriage, fleet)
     peers = _peers(carriage, fleet, "" if heir == carriage.machine else heir)
-    if peers == carriage.peers or (carriage.kept_by - {*peers, STORE} and not fleet.followed(carriage)):
+    is_followed = fleet.report(carriage).version == carriage.version
+    if peers == carriage.peers or (carriage.kept_by - {*peers, STORE} and not is_followed):
         return None
     gone = [name for name in carriage.peers if name not in peers]
     new = [name for name in peers if name not in carriage.peers]
     whys = [f"{', '.join(gone)} gets no copies any more"] if gone else []
     whys += [f"{', '.join(new)} gets copies"] if new else []
-    present = {name: carriage.root_of(name) for name in carriage.peers}
-    return CarriageTurn(
-        carriage=replace(
-            carriage,
-            peers=peers,
-            roots=tuple(present[name] if name in present else fleet.machines[name].root for name in peers),
-            kept_by=carriage.kept_by & {*peers, STORE},
-            version=carriage.version + 1,
-        ),
-        why="; ".join(whys),
-    )
+    roots = (carriage.root_of(name) if name in carriage.peers else fleet.machines[name].root for name in peers)
+    kept_by = carriage.kept_by & {*peers, STORE}
+    return _turn(carriage, "; ".join(whys), peers=peers, roots=tuple(roots), kept_by=kept_by)
 
 
 def _peers(carriage: Carriage, fleet: Fleet, heir: str) -> tuple[str, ...]:

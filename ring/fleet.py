@@ -195,10 +195,6 @@ class Fleet:
         others = (seen for _, seen in sorted(self.machines.items()) if host in seen.own_hosts)
         return self.machines.get(host) or next(others, None)
 
-    def followed(self, carriage: Carriage) -> bool:
-        """Whether the carrier is known to act upon this version."""
-        return self.report(carriage).version == carriage.version
-
     def report(self, carriage: Carriage) -> HostReport:
         """The carrier's report, if it is on this version."""
         seen = self.machines.get(carriage.machine)

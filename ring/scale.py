@@ -6,7 +6,7 @@ constant load it comes to rest: no addition ever follows a removal. Each must be
 each, in which machines start and hosts move. Machines that operators started are left alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -71,8 +71,8 @@ class FleetUse:
     @property
     def staying(self) -> tuple[str, ...]:
         """The machines that are there and do not drain."""
-        there = (name for name, seen in sorted(self.fleet.machines.items()) if seen.alive)
-        return tuple(name for name in there if name not in self.fleet.draining)
+        machines = sorted(self.fleet.machines.items())
+        return tuple(name for name, seen in machines if seen.alive and name not in self.fleet.draining)
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -93,8 +93,11 @@ class FleetUse:
 
     def load_of(self, machine: str) -> float:
         """The cores that the hosts of a machine take."""
-        here = (host for host, each in sorted(self.carriages.items()) if each.machine == machine)
-        return sum(self.fleet.loads.get(host, 0.0) for host in here)
+        return sum(
+            self.fleet.loads.get(host, 0.0)
+            for host, carriage in sorted(self.carriages.items())
+            if carriage.machine == machine
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +118,8 @@ def scaled(before: ScaleState, use: FleetUse) -> tuple[ScaleState, HostScale | N
     rest = hold * _TIMES_LONGER
     short, spare = _shortage(use), next(_removable(use), None)
     state = ScaleState(
-        short_since=_since(before.short_since, now) if short else None,
-        spare_since=_since(before.spare_since, now) if spare and not short else None,
+        short_since=(now if before.short_since is None else before.short_since) if short else None,
+        spare_since=(now if before.spare_since is None else before.spare_since) if spare and not short else None,
         rest_until=now + rest if before.rest_until is None else before.rest_until,
     )
     if state.rest_until is not None and now < state.rest_until:
@@ -125,36 +128,26 @@ def scaled(before: ScaleState, use: FleetUse) -> tuple[ScaleState, HostScale | N
     if short and _held(state.short_since, now, hold) and len(use.added) < use.most:
         found = HostScale(act=ScaleAct.ADD, machine=_free_name(use), why=f"{short}, for {hold:g} s")
     elif spare and not short and _held(state.spare_since, now, rest) and not use.leaving:
-        found = HostScale(act=ScaleAct.REMOVE, machine=spare, why=f"{_why_spare(use, spare)}, for {rest:g} s")
+        why = (
+            f"jobs take {use.taken:.2f} cores, no more than {SPARE:.0%} of the {use.cores_without(spare):g} that are "
+            f"left without {spare}, which has {use.load_of(spare):.2f} to do, for {rest:g} s"
+        )
+        found = HostScale(act=ScaleAct.REMOVE, machine=spare, why=why)
     return (state if found is None else replace(state, rest_until=now + rest)), found
 
 
 def _shortage(use: FleetUse) -> str:
-    """Why a machine should be added, by the first rule that says so; empty if none does."""
-    return next(filter(None, (rule(use) for rule in SHORTAGES)), "")
-
-
-def _lacks_copies(use: FleetUse) -> str:
-    needed = use.fleet.replicas + 1 if use.fleet.replicas else 0
-    if len(use.staying) >= needed:
-        return ""
-    return f"there are {len(use.staying)} machines, and {use.fleet.replicas} copies of each host need {needed}"
-
-
-def _crowded(use: FleetUse) -> str:
-    if use.taken < CROWDED * use.cores or not use.cores:
-        return ""
-    return f"jobs take {use.taken:.2f} of {use.cores:g} cores, {CROWDED:.0%} or more"
-
-
-def _behind(use: FleetUse) -> str:
-    if not use.behind or use.taken < BUSY * use.cores or not use.cores:
-        return ""
-    jobs = f"job {use.behind[0]} has" if len(use.behind) == 1 else f"jobs {', '.join(use.behind)} have"
-    return f"{jobs} fallen behind, and jobs take {use.taken:.2f} of {use.cores:g} cores, {BUSY:.0%} or more"
-
-
-SHORTAGES: tuple[Callable[[FleetUse], str], ...] = (_lacks_copies, _crowded, _behind)
+    """Why a machine should be added; empty if there is no reason."""
+    machines, copies, cores = len(use.staying), use.fleet.replicas, use.cores
+    taken = f"jobs take {use.taken:.2f} of {cores:g} cores"
+    if copies and machines <= copies:
+        return f"there are {machines} machines, and {copies} copies of each host need {copies + 1}"
+    if cores and use.taken >= CROWDED * cores:
+        return f"{taken}, {CROWDED:.0%} or more"
+    if cores and use.taken >= BUSY * cores and use.behind:
+        jobs = f"job {use.behind[0]} has" if len(use.behind) == 1 else f"jobs {', '.join(use.behind)} have"
+        return f"{jobs} fallen behind, and {taken}, {BUSY:.0%} or more"
+    return ""
 
 
 def _removable(use: FleetUse) -> Iterator[str]:
@@ -186,23 +179,12 @@ def _fits_without(name: str, use: FleetUse) -> bool:
     return True
 
 
-def _why_spare(use: FleetUse, name: str) -> str:
-    return (
-        f"jobs take {use.taken:.2f} cores, no more than {SPARE:.0%} of the {use.cores_without(name):g} that are left "
-        f"without {name}, which has {use.load_of(name):.2f} to do"
-    )
-
-
 def _free_name(use: FleetUse) -> str:
     """The first name that no machine has, and whose host, if it is still there from before, would go home to it."""
     carriages, ring = use.carriages, use.fleet.ring
     used = {*use.added, *use.fleet.machines, *ring.tokens}
     used |= {host for host, each in carriages.items() if not ring.can_begin_at(each.point)}
     return next(name for number in range(1, len(used) + 2) if (name := f"added-{number}") not in used)
-
-
-def _since(before: float | None, now: float) -> float:
-    return now if before is None else before
 
 
 def _held(since: float | None, now: float, hold: float) -> bool:

@@ -8,7 +8,7 @@ import random
 
 from merge.grouping import GroupedStream, GroupedTask, GroupingCosts, GroupingProblem, Image
 
-COSTS = GroupingCosts(pace=1.0, batch=0.06, bridge=0.01, hop=0.002, start=1e-4, price=0.01, move=0.002)
+COSTS = GroupingCosts(pace=1.0, batch=0.06, bridge=0.01, hop=0.002, start=1e-4, price=0.01)
 """Batches that cost three times what they do now, and bridges that cost twice: the figures in the docs are of these."""
 _SPECIAL_PART = 0.25
 _MEAN_WORK = 0.02

@@ -19,6 +19,7 @@ from typing import Any
 
 from benchmarks.placement.image_hosts import SENT_IN_A_RUN, ImageHosts, image_hosts
 from benchmarks.placement.pipelines import PaperPipeline
+from benchmarks.placement.random_groups import at_random
 from merge.grouping import GROUPING_STRATEGIES, Effort, Group
 
 _STRATEGIES = ("default", "random", "node", "connection", "hybrid", "optimal")
@@ -84,7 +85,7 @@ def _by_groups(pipeline: PaperPipeline, runs: int) -> Iterator[tuple[list[str], 
             groups = GROUPING_STRATEGIES[name](problem, Effort(seconds=_SECONDS)).groups
         ways.setdefault(groups, []).append(name)
     yield from ((names, [groups] * runs) for groups, names in ways.items())
-    random = (GROUPING_STRATEGIES["random"](problem, Effort(seed=seed)).groups for seed in range(1, runs + 1))
+    random = (at_random(problem, seed).groups for seed in range(1, runs + 1))
     yield ["random"], list(random)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks.placement.drawn_problems import drawn_problem
+from benchmarks.placement.random_groups import at_random
 from merge.grouping import GROUPING_STRATEGIES, Effort, NoGrouping
 from tests.merge.grouping.planted import planted_problem
 
@@ -42,7 +43,11 @@ def planted_row(*, quick: bool) -> Mapping[str, Any]:
         counts: Counter[str] = Counter()
         for seed in range(row["problems"]):
             try:
-                GROUPING_STRATEGIES[name](planted_problem(20, seed).problem, Effort(seconds=_SECONDS))
+                problem = planted_problem(20, seed).problem
+                if name == "random":
+                    at_random(problem, seconds=_SECONDS)
+                else:
+                    GROUPING_STRATEGIES[name](problem, Effort(seconds=_SECONDS))
             except NoGrouping as none:
                 counts[type(none).__name__] += 1
             else:

@@ -17,6 +17,7 @@ import kairos
 
 from benchmarks.placement.drawn_problems import drawn_problem, lines
 from benchmarks.placement.first_fit import first_fit
+from benchmarks.placement.random_groups import at_random
 from merge.grouping import GROUPING_STRATEGIES, Effort, Grouping, GroupingProblem, problems_of
 from merge.grouping.pddl import exported, model_weights, planned_grouping
 
@@ -36,8 +37,9 @@ def planning(*, quick: bool) -> Iterator[Mapping[str, Any]]:
         row |= {"bound": _rounded(best.bound or 0.0), "gap": _rounded(best.gap or 0.0), "groups": len(best.groups)}
         ways: dict[str, Callable[[], Grouping]] = {
             each: lambda each=each, problem=problem: _by(each, problem)  # type: ignore[misc]
-            for each in ("hybrid", "connection", "node", "random")
+            for each in ("hybrid", "connection", "node")
         }
+        ways["random"] = lambda problem=problem: at_random(problem, seconds=_SECONDS)  # type: ignore[misc]
         ways["first fit"] = lambda problem=problem: first_fit(problem)  # type: ignore[misc]
         for way, planned in ways.items():
             found = _measured(row, way, planned)

@@ -3,46 +3,7 @@ Start with `Program`: its `stream` begins a stream, the methods of a stream add 
 It knows task types by their names only, but for the few of the library that its operators stand for.
 """
 
-from dags.builder.alternates import BuiltAlternate, BuiltRule, BuiltValue, alternate, rule, value_of
-from dags.builder.conditions import (
-    BuildError,
-    BuiltCondition,
-    BuiltGuard,
-    BuiltMetric,
-    BuiltTest,
-    clock,
-    event,
-    field,
-    guard,
-    metric,
-    sequence,
-)
-from dags.builder.draft import BuiltTask
+from dags.builder.alternates import alternate, rule, value_of
+from dags.builder.conditions import BuildError, clock, event, field, metric, sequence
 from dags.builder.program import OtherOutput, Program
-from dags.builder.streams import BuiltOutput, BuiltStream, StreamWindow
-
-__all__ = [
-    "BuildError",
-    "BuiltAlternate",
-    "BuiltCondition",
-    "BuiltGuard",
-    "BuiltMetric",
-    "BuiltOutput",
-    "BuiltRule",
-    "BuiltStream",
-    "BuiltTask",
-    "BuiltTest",
-    "BuiltValue",
-    "OtherOutput",
-    "Program",
-    "StreamWindow",
-    "alternate",
-    "clock",
-    "event",
-    "field",
-    "guard",
-    "metric",
-    "rule",
-    "sequence",
-    "value_of",
-]
+from dags.builder.streams import BuiltStream, StreamWindow

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dags import Config
-from dags.builder.conditions import BuildError, BuiltCondition, BuiltGuard, Form, guard
+from dags.builder.conditions import BuildError, BuiltCondition, BuiltGuard, Form, guard, present
 from dags.task_type import AnyTaskType
 
 
@@ -23,10 +23,8 @@ class BuiltAlternate:
     type: AnyTaskType | str | None
     config: Mapping[str, object] | Config
     module: str | None
-    value: float | BuiltValue
-    cost: float
-    selectivity: float | None
-    when: BuiltGuard | None
+    form: Form
+    """What the document says of it besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +70,13 @@ def alternate(  # noqa: PLR0913 - an alternate has as many parts, most with defa
     for what, number in (("cost", cost), ("selectivity", selectivity)):
         if number is not None and number < 0:
             raise BuildError(step, f"its {what} is {number}", f"give a {what} of 0 or more")
-    return BuiltAlternate(
-        name=name,
-        type=type,
-        config={} if config is None else config,
-        module=module,
-        value=value,
-        cost=cost,
-        selectivity=selectivity,
-        when=None if when is None else guard(when),
-    )
+    form = {
+        "value": dict(value.form) if isinstance(value, BuiltValue) else value,
+        "cost": cost,
+        "selectivity": selectivity,
+        "when": None if when is None else dict(guard(when).form),
+    }
+    return BuiltAlternate(name=name, type=type, config=config or {}, module=module, form=present(form))
 
 
 def rule(name: str, when: BuiltGuard | BuiltCondition, choose: Mapping[object, str | bool]) -> BuiltRule:

@@ -28,6 +28,15 @@ def known_among(step: str, what: str, name: str, known: Iterable[str]) -> None:
         raise BuildError(step, f"there is no {what} {name!r}", remedy)
 
 
+def present(form: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a part of a document that are given.
+
+    >>> present({"metric": "rate", "task": None})
+    {'metric': 'rate'}
+    """
+    return {key: value for key, value in form.items() if value is not None}
+
+
 Metric: TypeAlias = Literal["rate", "throughput", "latency", "backlog", "load"]
 """What is measured of a dataflow or one of its tasks."""
 Form: TypeAlias = Mapping[str, Any]
@@ -78,10 +87,6 @@ class BuiltCondition:
         """The guard that this opens and another condition closes."""
         return BuiltGuard(activate=self, deactivate=deactivate)
 
-    def events(self) -> Iterator[str]:
-        """The names of the domain events that it speaks of."""
-        yield from _events(self.form)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltGuard:
@@ -94,12 +99,8 @@ class BuiltGuard:
     @property
     def form(self) -> Form:
         """The guard as documents have it."""
-        closing = {} if self.deactivate is None else {"deactivate": self.deactivate.form}
-        return {"activate": self.activate.form, **closing}
-
-    def events(self) -> Iterator[str]:
-        """The names of the domain events that it speaks of."""
-        yield from _events(self.form)
+        closing = None if self.deactivate is None else self.deactivate.form
+        return present({"activate": self.activate.form, "deactivate": closing})
 
 
 def guard(given: BuiltGuard | BuiltCondition) -> BuiltGuard:
@@ -122,8 +123,7 @@ class BuiltMetric:
         return self._compared("below", bound, seconds)
 
     def _compared(self, side: str, bound: float, seconds: float | None) -> BuiltCondition:
-        lasting = {} if seconds is None else {"for": seconds}
-        return BuiltCondition(form={**self.form, side: bound, **lasting})
+        return BuiltCondition(form=present({**self.form, side: bound, "for": seconds}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ def metric(name: Metric, *, at: BuiltPlace | str | None = None) -> BuiltMetric:
     {'metric': 'rate', 'below': 80}
     """
     known_among("a condition", "metric", name, get_args(Metric))
-    return BuiltMetric(form={"metric": name, **({} if at is None else {"task": at})})
+    return BuiltMetric(form=present({"metric": name, "task": at}))
 
 
 def field(name: str) -> BuiltTest:
@@ -166,8 +166,8 @@ def event(name: str, where: BuiltTest | None = None, *, within: float | None = N
     >>> event("peak", field("level").above(3), within=60).form
     {'event': 'peak', 'where': {'field': 'level', 'above': 3}, 'within': 60}
     """
-    tests = {} if where is None else {"where": where.form}
-    return BuiltCondition(form={"event": name, **tests, **({} if within is None else {"within": within})})
+    test = None if where is None else where.form
+    return BuiltCondition(form=present({"event": name, "where": test, "within": within}))
 
 
 def clock(begin: str, end: str, *, days: Sequence[str] = (), zone: str | None = None) -> BuiltCondition:
@@ -176,10 +176,8 @@ def clock(begin: str, end: str, *, days: Sequence[str] = (), zone: str | None = 
     >>> clock("22:00", "06:00", zone="Europe/Berlin").form
     {'clock': {'from': '22:00', 'to': '06:00', 'zone': 'Europe/Berlin'}}
     """
-    more: dict[str, Any] = {"days": list(days)} if days else {}
-    if zone is not None:
-        more["zone"] = zone
-    return BuiltCondition(form={"clock": {"from": begin, "to": end, **more}})
+    times = present({"from": begin, "to": end, "days": list(days) or None, "zone": zone})
+    return BuiltCondition(form={"clock": times})
 
 
 def sequence(*conditions: BuiltCondition, within: float) -> BuiltCondition:
@@ -197,12 +195,11 @@ def _joined(word: str, *conditions: BuiltCondition) -> BuiltCondition:
     return BuiltCondition(form={word: parts})
 
 
-def _events(form: Any) -> Iterator[str]:
+def events_in(form: Any) -> Iterator[str]:
+    """The names of the domain events that a part of a document speaks of."""
     if isinstance(form, Mapping):
         if isinstance(name := form.get("event"), str):
             yield name
-        for part in form.values():
-            yield from _events(part)
-    elif isinstance(form, list):
-        for part in form:
-            yield from _events(part)
+        form = [part for key, part in form.items() if key != "config"]
+    for part in form if isinstance(form, list) else ():
+        yield from events_in(part)

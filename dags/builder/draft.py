@@ -8,14 +8,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
-
-from dags.builder.conditions import BuildError, BuiltGuard, BuiltPlace, Form, known_among
+from dags.builder.conditions import BuildError, BuiltGuard, BuiltPlace, Form, events_in, known_among, present
 from dags.config import Config
-from dags.document import TaskId
+from dags.document import is_task_id
 from dags.task_type import AnyTaskType
 
-_ID = TypeAdapter(TaskId)
 _NO_ID = re.compile(r"[/+#\x00-\x1f\x7f-\x9f]+")
 """What an id may not have."""
 
@@ -67,11 +64,9 @@ class ProgramDraft:
         """Add a task. Returns its number."""
         step = self.step(task.operator, task.name)
         if task.name is not None:
-            try:
-                _ID.validate_python(task.name)
-            except ValidationError:
+            if not is_task_id(task.name):
                 message = f"{task.name!r} cannot be a task's id"
-                raise BuildError(step, message, "give a name of 1 to 128 characters without '/', '+', '#'") from None
+                raise BuildError(step, message, "give a name of 1 to 128 characters without '/', '+', '#'")
             if task.name in self.names:
                 raise BuildError(step, f"another task is named {task.name!r}", "give each task a name of its own")
             self.names.add(task.name)
@@ -91,20 +86,16 @@ class ProgramDraft:
     def document(self) -> dict[str, Any]:
         """The whole document but for the policy. Raises `BuildError` if a step is unfinished."""
         for step in self.windows.values():
-            raise BuildError(
-                step, "the window has no aggregate", "end it with mean, collect, summary, join or process, or remove it"
-            )
+            remedy = "end it with mean, collect, summary, join or process, or remove it"
+            raise BuildError(step, "the window has no aggregate", remedy)
+        ids = self.ids()
         read = {origin.task for task in self.tasks for origin, _ in task.entrances}
         for number, task in enumerate(self.tasks):
             if not task.is_sink and number not in read:
-                raise BuildError(
-                    self._shown(number, self.ids()),
-                    "nothing reads its stream",
-                    "end it with output, or remove the step",
-                )
+                remedy = "end it with output, or remove the step"
+                raise BuildError(self._shown(number, ids), "nothing reads its stream", remedy)
         if not self.tasks:
             raise BuildError("the program", "it has no steps", "begin with stream")
-        ids = self.ids()
         return {
             "version": 1,
             "name": self.name,
@@ -130,21 +121,16 @@ class ProgramDraft:
         """The names of domain events that guards and values speak of, each with the step."""
         ids = self.ids()
         for number, task in enumerate(self.tasks):
-            guards = [origin.when for origin, _ in task.entrances if origin.when is not None]
-            found = [name for each in guards for name in each.events()]
-            found += [name for each in task.form.get("alternates", ()) for name in _named_events(each)]
-            yield from ((name, self._shown(number, ids)) for name in found)
+            forms = [origin.when.form for origin, _ in task.entrances if origin.when is not None]
+            for name in events_in([*forms, *task.form.get("alternates", ())]):
+                yield name, self._shown(number, ids)
 
     def _streams(self, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
         for number, task in enumerate(self.tasks):
             for origin, port in task.entrances:
-                yield {
-                    "from": ids[origin.task],
-                    **({} if origin.port is None else {"from_port": origin.port}),
-                    "to": ids[number],
-                    **({} if port is None else {"to_port": port}),
-                    **({} if origin.when is None else {"when": self.resolved(origin.when.form, ids)}),
-                }
+                when = None if origin.when is None else self.resolved(origin.when.form, ids)
+                ends = {"from": ids[origin.task], "from_port": origin.port, "to": ids[number], "to_port": port}
+                yield present({**ends, "when": when})
 
     def resolved(self, form: Any, ids: Sequence[str]) -> Any:
         """A part of a document, in which streams stand for their tasks, with the ids of these."""
@@ -164,18 +150,6 @@ class ProgramDraft:
         return f"step {number + 1}, {self.tasks[number].operator} {ids[number]!r}"
 
 
-def _named_events(form: Any) -> Iterator[str]:
-    if isinstance(form, Mapping):
-        for key, part in form.items():
-            if key == "event" and isinstance(part, str):
-                yield part
-            elif key != "config":
-                yield from _named_events(part)
-    elif isinstance(form, list):
-        for part in form:
-            yield from _named_events(part)
-
-
 def stem_of(text: str) -> str:
     """A text as part of an id.
 
@@ -185,11 +159,15 @@ def stem_of(text: str) -> str:
     return _NO_ID.sub("-", text.rpartition(":")[2])[:100] or "task"
 
 
+def written(config: Mapping[str, object] | Config) -> Mapping[str, object]:
+    """A config as documents have it."""
+    return config.model_dump(mode="json", by_alias=True, exclude_unset=True) if isinstance(config, Config) else config
+
+
 def type_and_config(step: str, kind: AnyTaskType | str, config: Mapping[str, object] | Config) -> dict[str, Any]:
     """The type and config of a task as documents have them, with sorted keys."""
-    given = config.model_dump(mode="json", by_alias=True, exclude_unset=True) if isinstance(config, Config) else config
     try:
-        plain = json.loads(json.dumps(given, sort_keys=True, allow_nan=False))
+        plain = json.loads(json.dumps(written(config), sort_keys=True, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise BuildError(step, f"its config is not JSON: {error}", "use texts, numbers, lists and mappings") from None
     return {"type": kind if isinstance(kind, str) else kind.name, **({"config": plain} if plain else {})}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dags.builder.alternates import BuiltRule
-from dags.builder.conditions import BuildError, known_among
+from dags.builder.conditions import BuildError, events_in, known_among, present
 from dags.builder.draft import BuiltTask, Origin, ProgramDraft, stem_of, type_and_config
 from dags.builder.streams import BuiltOutput, BuiltStream
 from dags.config import Config
@@ -75,7 +75,7 @@ class Program:
                 remedy = "name it as an OtherOutput with its dataflow"
                 raise BuildError(step, f"the event {name!r} is an output of another program", remedy)
         given = {"throughput": throughput, "tolerance": tolerance, "latency": latency, "cores": cores}
-        self._policy = {key: value for key, value in given.items() if value is not None}
+        self._policy = present(given)
         self._rules = tuple(rules)
 
     def document(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Program:
         made = self._draft.document()
         used = list(self._draft.events())
         for each in self._rules:
-            used += [(name, f"the rule {each.name!r}") for name in each.when.events()]
+            used += [(name, f"the rule {each.name!r}") for name in events_in(each.when.form)]
         for name, step in used:
             known_among(step, "event", name, self._events)
         if self._policy is None:

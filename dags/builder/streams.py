@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from dags.builder.alternates import BuiltAlternate
-from dags.builder.conditions import BuildError, BuiltCondition, BuiltGuard, guard, known_among
-from dags.builder.draft import BuiltEntrance, BuiltTask, Origin, ProgramDraft, stem_of, type_and_config
+from dags.builder.conditions import BuildError, BuiltCondition, BuiltGuard, guard, known_among, present
+from dags.builder.draft import BuiltEntrance, BuiltTask, Origin, ProgramDraft, stem_of, type_and_config, written
 from dags.config import Config
 from dags.task_type import AnyTaskType
 
@@ -109,12 +109,7 @@ class BuiltStream:
         return tuple(self._then("split", "where", {"expression": each}) for each in routes(expressions))
 
     def window(
-        self,
-        events: int | None = None,
-        *,
-        time: str | None = None,
-        seconds: float | None = None,
-        lateness: float = 0.0,
+        self, events: int | None = None, *, time: str | None = None, seconds: float | None = None, lateness: float = 0.0
     ) -> "StreamWindow":
         """A window of so many events, or of so many seconds by a field with the time. An aggregate has to end it."""
         step = self.draft.step("window")
@@ -160,7 +155,7 @@ class BuiltStream:
         if first is not None:
             known_among(step, "alternate", first, names)
         form: dict[str, Any] = {"alternates": [_alternate_form(step, each) for each in alternates]}
-        form |= {key: given for key, given in (("first", first), ("switch", switch)) if given is not None}
+        form |= present({"first": first, "switch": switch})
         return self._add("dynamic", "dynamic", form, ports=ports or {}, name=name)
 
     def when(self, condition: BuiltGuard | BuiltCondition) -> "BuiltStream":
@@ -243,16 +238,9 @@ class BuiltStream:
 
 
 def _alternate_form(step: str, given: BuiltAlternate) -> dict[str, Any]:
-    own: dict[str, Any] = {"name": given.name}
-    if given.type is not None:
-        own |= type_and_config(step, given.type, given.config)
-    else:
-        own |= {"module": given.module}
-        own |= {key: value for key, value in type_and_config(step, "", given.config).items() if key == "config"}
-    own["value"] = given.value if isinstance(given.value, int | float) else dict(given.value.form)
-    own["cost"] = given.cost
-    own |= {} if given.selectivity is None else {"selectivity": given.selectivity}
-    return own if given.when is None else own | {"when": dict(given.when.form)}
+    made = type_and_config(step, given.type or "", given.config)
+    own = {"type": made["type"]} if given.type is not None else {"module": given.module}
+    return present({"name": given.name, **own, "config": made.get("config"), **given.form})
 
 
 _MILLISECONDS = 1_000
@@ -279,15 +267,17 @@ class StreamWindow:
 
     def mean(self, field: str, *, name: str | None = None) -> BuiltStream:
         """The mean of a field over every so many events."""
-        return self.process("block_window_average", {"field": field, **self._of_events("mean", "summary")}, name=name)
+        self._is_of("mean", "events", "give events, or use summary")
+        return self.process("block_window_average", {"field": field}, name=name)
 
     def collect(self, *fields: str, name: str | None = None) -> BuiltStream:
         """The values of fields over every so many events, each field as one JSON array."""
-        return self.process("accumulate", {"fields": list(fields), **self._of_events("collect", "summary")}, name=name)
+        self._is_of("collect", "events", "give events, or use summary")
+        return self.process("accumulate", {"fields": list(fields)}, name=name)
 
     def summary(self, field: str, *, name: str | None = None) -> BuiltStream:
         """Count, sum, mean, minimum and maximum of a field; late events leave at the port `late`."""
-        self._of_time("summary", "mean")
+        self._is_of("summary", "time", "give time and seconds, or use mean")
         return self.process("tumbling_window", {"field": field}, name=name).port("out")
 
     def join(self, value: str, *others: tuple[BuiltStream, str], name: str | None = None) -> BuiltStream:
@@ -295,14 +285,18 @@ class StreamWindow:
 
         The window is the time to wait. All streams have the fields of the key and the time, and their values one kind.
         """
-        self._of_time("join", "collect")
+        self._is_of("join", "time", "give time and seconds, or use collect")
         if not self.by or not others:
             raise BuildError(self.step, "join lacks a key or other streams", "call group_by first, and name streams")
         values = [value, *(each for _, each in others)]
         if len(set(values)) < len(values):
             raise BuildError(self.step, f"join has two values of one name in {values}", "rename one with project")
         keep = (*self.by, *([] if self.time in self.by or self.time is None else [self.time]))
-        first, *rest = (_measurement(each, keep, of) for each, of in [(self.stream, value), *others])
+        first, *rest = (
+            # One value of each event as `join_by_id` takes it.
+            stream.project(*keep, computed={"field": quoted_text(name), "value": quoted_field(name)})
+            for stream, name in [(self.stream, value), *others]
+        )
         config = {
             "by": list(self.by),
             "expected": len(values),
@@ -322,12 +316,7 @@ class StreamWindow:
         name: str | None = None,
     ) -> BuiltStream:
         """A task of any type that takes a window's size and key under the names that the library gives them."""
-        given: dict[str, object] = (
-            config.model_dump(mode="json", by_alias=True, exclude_unset=True)
-            if isinstance(config, Config)
-            else dict(config or {})
-        )
-        made = self.stream.process(type, self._settings() | given, ports=ports, name=name)
+        made = self.stream.process(type, {**self._settings(), **written(config or {})}, ports=ports, name=name)
         self._end()
         return made
 
@@ -338,14 +327,9 @@ class StreamWindow:
         late = {"lateness_ms": round(self.lateness * _MILLISECONDS)} if self.lateness else {}
         return {"time": self.time, "size_ms": round(self.seconds * _MILLISECONDS), **late, **key}
 
-    def _of_events(self, operator: str, other: str) -> dict[str, Any]:
-        if self.events is None:
-            raise BuildError(self.step, f"{operator} takes a window of events", f"give events, or use {other}")
-        return {}
-
-    def _of_time(self, operator: str, other: str) -> None:
-        if self.events is not None:
-            raise BuildError(self.step, f"{operator} takes a window of time", f"give time and seconds, or use {other}")
+    def _is_of(self, operator: str, what: Literal["events", "time"], remedy: str) -> None:
+        if (self.events is None) == (what == "events"):
+            raise BuildError(self.step, f"{operator} takes a window of {what}", remedy)
 
     def _end(self) -> None:
         self.stream.draft.windows.pop(self.number, None)
@@ -357,8 +341,3 @@ class StreamWindow:
             if name.startswith("__"):
                 raise AttributeError(name)
             raise BuildError(self.step, f"a window has no {name!r}", "end it with an aggregate first")
-
-
-def _measurement(stream: BuiltStream, keep: Sequence[str], value: str) -> BuiltStream:
-    """One value of each event in the form in which `join_by_id` takes it: under `field` and `value`."""
-    return stream.project(*keep, computed={"field": quoted_text(value), "value": quoted_field(value)})

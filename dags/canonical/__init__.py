@@ -58,24 +58,3 @@ def canonicalise(  # noqa: PLR0913 - a document, whose it is, what it may name, 
     for form in FORMS:
         accepted = form(accepted)
     return collapse(accepted)
-
-
-__all__ = [
-    "DRAFT_CHECKS",
-    "FORMS",
-    "SCHEME",
-    "Accepted",
-    "DraftDocument",
-    "accept",
-    "canonicalise",
-    "check_fields",
-    "check_shape",
-    "collapse",
-    "confine",
-    "fill_configs",
-    "find_sources",
-    "find_types",
-    "join_streams",
-    "settle_scopes",
-    "sign",
-]

@@ -11,11 +11,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from dags.canonical.draft import DraftDocument, Wire
-from dags.canonical.tasks import ask
+from dags.canonical.tasks import ask, config_place
 from dags.config import Config
 from dags.dataflow import JsonField
 from dags.document import StreamForm
-from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, listed, pointer, quoted, suggestion
+from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, listed, problem_at, quoted, suggestion
 from dags.schema import Kind, Schema, meet
 from dags.task_type import AnyTaskType, Read, Schemas, State, Unsuitable
 
@@ -50,14 +50,8 @@ def join_streams(draft: DraftDocument) -> DraftDocument:
             continue
         if task.id in positions:
             repeated.add(task.id)
-            problems.append(
-                Problem(
-                    pointer=pointer("tasks", i, "id"),
-                    code="repeated-id",
-                    message=f"the id {quoted(task.id)} is already that of task {positions[task.id]}",
-                    remedy="give each task its own id",
-                )
-            )
+            message = f"the id {quoted(task.id)} is already that of task {positions[task.id]}"
+            problems.append(problem_at("repeated-id", message, "give each task its own id", "tasks", i, "id"))
         positions.setdefault(task.id, i)
     # A stream may mean either of the two, so its end is not checked.
     positions = {name: i for name, i in positions.items() if name not in repeated}
@@ -70,7 +64,8 @@ def join_streams(draft: DraftDocument) -> DraftDocument:
         joined = _join(i, stream, positions, ambiguous, draft.types)
         if isinstance(joined, Wire):
             if joined in first:
-                problems.append(_repeated(i, first[joined]))
+                message = f"the stream repeats stream {first[joined]}: it connects the same tasks and ports"
+                problems.append(problem_at("repeated-stream", message, "remove one of the two", "streams", i))
             first.setdefault(joined, i)
             wires.append(joined)
         else:
@@ -90,7 +85,8 @@ def _join(
     for end, task, port in ((_FROM, stream.origin, stream.from_port), (_TO, stream.to, stream.to_port)):
         if task not in positions:
             if task not in ambiguous:
-                problems.append(_unknown_task(i, end, task))
+                message, remedy = f"no task has the id {quoted(task)}", "correct the id, or add the task"
+                problems.append(problem_at("unknown-task", message, remedy, "streams", i, end.task))
         elif (kind := types[positions[task]]) is not None:
             named = _port(i, end, task, kind, port)
             if isinstance(named, Problem):
@@ -98,14 +94,8 @@ def _join(
             else:
                 found.append((positions[task], named))
     if stream.origin == stream.to and stream.to not in ambiguous:
-        problems.append(
-            Problem(
-                pointer=pointer("streams", i),
-                code="self-loop",
-                message=f"the stream leads from {quoted(stream.to)} to itself",
-                remedy="remove it; a dataflow has no cycles",
-            )
-        )
+        message = f"the stream leads from {quoted(stream.to)} to itself"
+        problems.append(problem_at("self-loop", message, "remove it; a dataflow has no cycles", "streams", i))
     if problems or len(found) < 2:  # noqa: PLR2004 - a stream has two ends
         return problems
     (origin, from_port), (to, to_port) = found
@@ -115,47 +105,18 @@ def _join(
 def _port(i: int, end: _End, task: str, kind: AnyTaskType, named: str | None) -> str | Problem:
     ports = kind.outputs if end is _FROM else kind.inputs
     if not ports:
-        return Problem(
-            pointer=pointer("streams", i, end.task),
-            code=end.code,
-            message=f"the task {quoted(task)} is {end.role}",
-            remedy="remove the stream, or change the task's type",
-        )
+        message, remedy = f"the task {quoted(task)} is {end.role}", "remove the stream, or change the task's type"
+        return problem_at(end.code, message, remedy, "streams", i, end.task)
     if named is None:
         if len(ports) == 1:
             return ports[0]
-        return Problem(
-            pointer=pointer("streams", i),
-            code="missing-port",
-            message=f"the task {quoted(task)} has several {end.side} ports, and the stream names none",
-            remedy=f"add {quoted(end.port)}, one of {listed(ports)}",
-        )
+        message = f"the task {quoted(task)} has several {end.side} ports, and the stream names none"
+        return problem_at("missing-port", message, f"add {quoted(end.port)}, one of {listed(ports)}", "streams", i)
     if named in ports:
         return named
-    return Problem(
-        pointer=pointer("streams", i, end.port),
-        code="unknown-port",
-        message=f"the task {quoted(task)} of type {quoted(kind.name)} has no {end.side} port {quoted(named)}",
-        remedy=suggestion(named, ports, f"it has {listed(ports)}"),
-    )
-
-
-def _unknown_task(i: int, end: _End, task: str) -> Problem:
-    return Problem(
-        pointer=pointer("streams", i, end.task),
-        code="unknown-task",
-        message=f"no task has the id {quoted(task)}",
-        remedy="correct the id, or add the task",
-    )
-
-
-def _repeated(i: int, first: int) -> Problem:
-    return Problem(
-        pointer=pointer("streams", i),
-        code="repeated-stream",
-        message=f"the stream repeats stream {first}: it connects the same tasks and ports",
-        remedy="remove one of the two",
-    )
+    message = f"the task {quoted(task)} of type {quoted(kind.name)} has no {end.side} port {quoted(named)}"
+    remedy = suggestion(named, ports, f"it has {listed(ports)}")
+    return problem_at("unknown-port", message, remedy, "streams", i, end.port)
 
 
 def check_shape(draft: DraftDocument) -> DraftDocument:
@@ -173,7 +134,9 @@ def check_shape(draft: DraftDocument) -> DraftDocument:
     except CycleError as error:
         order = ()
         # The sorter repeats the first task at the end.
-        problems.append(_cycle(draft, error.args[1][:-1]))
+        cycle = error.args[1][:-1]
+        message = f"the streams form a cycle: {listed(_id(draft, i) for i in cycle)}"
+        problems.append(problem_at("cycle", message, "remove one of its streams", "tasks", cycle[0]))
     # If a type or stream has a problem, an apparent dead end may only be a misspelling.
     if draft.types and None not in draft.types:
         problems += _missing_ends(draft)
@@ -194,12 +157,7 @@ def _missing_ends(draft: DraftDocument) -> Iterable[Problem]:
     kinds = [kind for kind in draft.types if kind is not None]
     for there, what in ((any(k.is_source for k in kinds), "source"), (any(k.is_sink for k in kinds), "sink")):
         if not there:
-            yield Problem(
-                pointer=pointer("tasks"),
-                code=f"no-{what}",
-                message=f"the dataflow has no {what}",
-                remedy=f"add a task of a {what} type",
-            )
+            yield problem_at(f"no-{what}", f"the dataflow has no {what}", f"add a task of a {what} type", "tasks")
 
 
 def _dead_ends(draft: DraftDocument) -> Iterable[Problem]:
@@ -214,12 +172,11 @@ def _dead_ends(draft: DraftDocument) -> Iterable[Problem]:
     for i in range(len(draft.types)):
         name = quoted(_id(draft, i))
         if sources and i not in reached:
-            yield _at_task(
-                i, "unreached-task", f"no source reaches the task {name}", "connect it to a source, or remove it"
-            )
+            message, remedy = f"no source reaches the task {name}", "connect it to a source, or remove it"
+            yield problem_at("unreached-task", message, remedy, "tasks", i)
         if sinks and i not in reaching:
-            message = f"the task {name} reaches no sink"
-            yield _at_task(i, "fruitless-task", message, "connect it to a sink, or remove it")
+            message, remedy = f"the task {name} reaches no sink", "connect it to a sink, or remove it"
+            yield problem_at("fruitless-task", message, remedy, "tasks", i)
 
 
 def _unfed_ports(draft: DraftDocument) -> Iterable[Problem]:
@@ -230,12 +187,9 @@ def _unfed_ports(draft: DraftDocument) -> Iterable[Problem]:
         if kind is not None and fed[i]:
             for port in kind.inputs:
                 if port not in fed[i] and port not in kind.optional:
-                    yield _at_task(
-                        i,
-                        "unfed-port",
-                        f"no stream enters port {quoted(port)} of the task {quoted(_id(draft, i))}",
-                        "add one; an input port needs a stream unless it is optional",
-                    )
+                    message = f"no stream enters port {quoted(port)} of the task {quoted(_id(draft, i))}"
+                    remedy = "add one; an input port needs a stream unless it is optional"
+                    yield problem_at("unfed-port", message, remedy, "tasks", i)
 
 
 def _reach(neighbours: Sequence[Sequence[int]], starts: Iterable[int]) -> set[int]:
@@ -247,15 +201,6 @@ def _reach(neighbours: Sequence[Sequence[int]], starts: Iterable[int]) -> set[in
                 reached.add(task)
                 open_ends.append(task)
     return reached
-
-
-def _cycle(draft: DraftDocument, cycle: Sequence[int]) -> Problem:
-    names = [_id(draft, i) for i in cycle]
-    return _at_task(cycle[0], "cycle", f"the streams form a cycle: {listed(names)}", "remove one of its streams")
-
-
-def _at_task(task: int, code: str, message: str, remedy: str) -> Problem:
-    return Problem(pointer=pointer("tasks", task), code=code, message=message, remedy=remedy)
 
 
 def _id(draft: DraftDocument, task: int) -> str:
@@ -300,13 +245,13 @@ def check_fields(draft: DraftDocument) -> DraftDocument:
         entered[i] = inputs
         if nested := _json_fields(inputs):
             json_fields[i] = nested
-        outputs = _outputs(i, kind, config, inputs)
-        if isinstance(outputs, list):
-            problems += outputs
-            if len(problems) >= MOST_DOCUMENT_PROBLEMS:
-                break
-        else:
+        outputs = ask(i, kind.name, _outputs, i, kind, config, inputs)
+        if isinstance(outputs, Mapping):
             schemas |= {(i, port): schema for port, schema in outputs.items()}
+            continue
+        problems += [outputs] if isinstance(outputs, Problem) else outputs
+        if len(problems) >= MOST_DOCUMENT_PROBLEMS:
+            break
     return replace(draft, json_fields=json_fields, schemas=entered, problems=(*draft.problems, *problems))
 
 
@@ -326,47 +271,24 @@ def _json_fields(inputs: Schemas) -> tuple[JsonField, ...]:
 
 
 def _outputs(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Schemas | list[Problem]:
-    lacking = ask(i, kind.name, _all_lacking, i, kind, config, inputs)
-    if isinstance(lacking, Problem):
-        return [lacking]
-    if lacking:
+    if lacking := _all_lacking(i, kind, config, inputs):
         return lacking
     if kind.is_sink:
         return {}
-    outputs = ask(i, kind.name, _given, i, kind, config, inputs)
-    if isinstance(outputs, Problem):
-        return [outputs]
-    unfit = ask(i, kind.name, _unfit, i, kind, outputs)
-    return outputs if unfit is None else [unfit]
-
-
-def _given(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Schemas | Problem:
     try:
-        return kind.output_schema(config, inputs)
+        outputs = kind.output_schema(config, inputs)
     except Unsuitable as error:
-        place = pointer("tasks", i, "config", *error.at.split("/")) if error.at else pointer("tasks", i)
-        return Problem(pointer=place, code="wrong-kind-upstream", message=error.message, remedy=error.remedy)
-
-
-def _unfit(i: int, kind: AnyTaskType, outputs: Schemas) -> Problem | None:
+        return [problem_at("wrong-kind-upstream", error.message, error.remedy, *config_place(i, error.at))]
     if set(outputs) != set(kind.outputs):
-        return Problem(
-            pointer=pointer("tasks", i),
-            code="task-type-failed",
-            message=f"the task type {quoted(kind.name)} returned schemas for {listed(outputs)}, not for its ports",
-            remedy="report it to the provider of the type",
-        )
+        message = f"the task type {quoted(kind.name)} returned schemas for {listed(outputs)}, not for its ports"
+        return [problem_at("task-type-failed", message, "report it to the provider of the type", "tasks", i)]
     if not all(isinstance(schema, Schema) for schema in outputs.values()):
         raise TypeError("output_schema returned something other than a schema")
     most = max(len(schema.fields) for schema in outputs.values())
     if most > MOST_FIELDS:
-        return Problem(
-            pointer=pointer("tasks", i),
-            code="too-many-fields",
-            message=f"the events that leave this task have {most:,} fields",
-            remedy=f"have at most {MOST_FIELDS:,}",
-        )
-    return None
+        message = f"the events that leave this task have {most:,} fields"
+        return [problem_at("too-many-fields", message, f"have at most {MOST_FIELDS:,}", "tasks", i)]
+    return {port: outputs[port] for port in outputs}
 
 
 def _reads(kind: AnyTaskType, config: Config) -> tuple[Read, ...]:
@@ -396,19 +318,13 @@ def _lacking(i: int, read: Read, inputs: Mapping[str, Schema]) -> Iterable[Probl
     there: Kind | None = schema.fields.get(read.field)
     if there in read.kinds:
         return
-    place = pointer("tasks", i, "config", *read.at.split("/")) if read.at else pointer("tasks", i)
+    place = config_place(i, read.at)
     if there is None:
         names = schema.names()
-        yield Problem(
-            pointer=place,
-            code="unknown-field-upstream",
-            message=f"the events that reach port {quoted(read.port)} have no field {quoted(read.field)}",
-            remedy=suggestion(read.field, names, f"they have {listed(names)}"),
-        )
+        message = f"the events that reach port {quoted(read.port)} have no field {quoted(read.field)}"
+        remedy = suggestion(read.field, names, f"they have {listed(names)}")
+        yield problem_at("unknown-field-upstream", message, remedy, *place)
     else:
-        yield Problem(
-            pointer=place,
-            code="wrong-kind-upstream",
-            message=f"the field {quoted(read.field)} is of kind {there} at port {quoted(read.port)}",
-            remedy=f"choose a field of kind {' or '.join(sorted(read.kinds))}",
-        )
+        message = f"the field {quoted(read.field)} is of kind {there} at port {quoted(read.port)}"
+        remedy = f"choose a field of kind {' or '.join(sorted(read.kinds))}"
+        yield problem_at("wrong-kind-upstream", message, remedy, *place)

@@ -16,8 +16,8 @@ from pydantic_core import ErrorDetails
 from dags.canonical.draft import DraftDocument
 from dags.config import Config, NamesSource
 from dags.dataflow import TaskKeeping
-from dags.json_text import LARGEST_INTEGER, describe_error
-from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, listed, pointer, quoted, suggestion
+from dags.json_text import LARGEST_INTEGER, describe_error, place_in_config
+from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, listed, problem_at, quoted, suggestion
 from dags.schema import Source
 from dags.task_type import AnyTaskType, Unsuitable
 
@@ -34,12 +34,8 @@ def ask(task: int, type_name: str, hook: Callable[P, R], *args: P.args, **kwargs
     try:
         return hook(*args, **kwargs)
     except Exception as error:  # noqa: BLE001 - third parties may raise anything
-        return Problem(
-            pointer=pointer("tasks", task),
-            code="task-type-failed",
-            message=f"the task type {quoted(type_name)} failed on this task: {type(error).__name__}: {_text(error)}",
-            remedy="report it to the provider of the type",
-        )
+        message = f"the task type {quoted(type_name)} failed on this task: {type(error).__name__}: {_text(error)}"
+        return problem_at("task-type-failed", message, "report it to the provider of the type", "tasks", task)
 
 
 def _text(error: Exception) -> str:
@@ -84,12 +80,8 @@ def _unknown_types(draft: DraftDocument, named: Mapping[int, str]) -> Iterable[P
     known = draft.catalogue.names()
     otherwise = f"the known types are {listed(known)}"
     for task, name in named.items():
-        yield Problem(
-            pointer=pointer("tasks", task, "type"),
-            code="unknown-type",
-            message=f"unknown task type {quoted(name)}",
-            remedy=suggestion(name, known, otherwise),
-        )
+        remedy = suggestion(name, known, otherwise)
+        yield problem_at("unknown-type", f"unknown task type {quoted(name)}", remedy, "tasks", task, "type")
 
 
 def fill_configs(draft: DraftDocument) -> DraftDocument:
@@ -102,40 +94,25 @@ def fill_configs(draft: DraftDocument) -> DraftDocument:
     >>> fill_configs(find_types(draft("s:source > a:map{'ad': 1} > k:sink"))).problems[0].remedy
     "did you mean 'add'?"
     """
-    configs: list[Config | None] = []
-    texts: list[bytes | None] = []
-    keepings: list[TaskKeeping | None] = []
-    problems: list[Problem] = []
     types = list(draft.types)
+    configs: list[Config | None] = [None] * len(types)
+    texts: list[bytes | None] = [None] * len(types)
+    keepings: list[TaskKeeping | None] = [None] * len(types)
+    problems: list[Problem] = []
     for i, (form, kind) in enumerate(zip(draft.reading.tasks, draft.types, strict=True)):
-        config, text, keeping = None, None, None
-        if form is not None and kind is not None:
-            filled = ask(i, kind.name, complete, kind, form.config, draft.tenant)
-            if kind.varies:
-                # Without a config its ports and tags are unknown.
-                types[i] = None
-            if isinstance(filled, Problem):
-                problems.append(filled)
-            elif isinstance(filled, ValidationError):
-                if len(problems) < MOST_DOCUMENT_PROBLEMS:
-                    problems += _config_problems(i, form.config, kind, filled)
-            else:
-                config, text = filled
-                if kind.varies:
-                    found = ask(i, kind.name, _for_config, i, kind, config)
-                    if isinstance(found, Problem):
-                        problems.append(found)
-                    else:
-                        types[i] = found
-                kept = ask(i, kind.name, TaskKeeping.of, kind, config, ())
-                if isinstance(kept, Problem):
-                    problems.append(kept)
-                    config = None
-                else:
-                    keeping = kept
-        configs.append(config)
-        texts.append(text)
-        keepings.append(keeping)
+        if form is None or kind is None:
+            continue
+        filled = ask(i, kind.name, _filled, i, kind, form.config, draft.tenant)
+        if isinstance(filled, tuple):
+            types[i], configs[i], texts[i], keepings[i] = filled
+            continue
+        if kind.varies:
+            # Without a config its ports and tags are unknown.
+            types[i] = None
+        if isinstance(filled, Problem):
+            problems.append(filled)
+        elif len(problems) < MOST_DOCUMENT_PROBLEMS:
+            problems += filled
     return replace(
         draft,
         types=tuple(types),
@@ -146,12 +123,23 @@ def fill_configs(draft: DraftDocument) -> DraftDocument:
     )
 
 
-def _for_config(i: int, kind: AnyTaskType, config: Config) -> AnyTaskType | Problem:
+def _filled(
+    i: int, kind: AnyTaskType, given: dict[str, Any], owner: str
+) -> tuple[AnyTaskType, Config, bytes, TaskKeeping] | list[Problem]:
+    filled = complete(kind, given, owner)
+    if isinstance(filled, ValidationError):
+        return _config_problems(i, given, kind, filled)
+    config, text = filled
     try:
-        return kind.of(config)
+        own = kind.of(config)
     except Unsuitable as error:
-        place = pointer("tasks", i, "config", *error.at.split("/")) if error.at else pointer("tasks", i)
-        return Problem(pointer=place, code="wrong-value", message=error.message, remedy=error.remedy)
+        return [problem_at("wrong-value", error.message, error.remedy, *config_place(i, error.at))]
+    return own, config, text, TaskKeeping.of(kind, config, ())
+
+
+def config_place(task: int, at: str) -> tuple[str | int, ...]:
+    """The place of a config field of a task, as `Read` and `Unsuitable` name it; the task itself if they name none."""
+    return ("tasks", task, "config", *at.split("/")) if at else ("tasks", task)
 
 
 def complete(kind: AnyTaskType, given: dict[str, Any], owner: str) -> tuple[Config, bytes] | ValidationError:
@@ -188,44 +176,26 @@ def _largest_as_float(value: Any) -> Any:
 
 def _config_problems(task: int, given: dict[str, Any], kind: AnyTaskType, error: ValidationError) -> list[Problem]:
     if error.error_count() > MOST_DOCUMENT_PROBLEMS:
-        return [
-            Problem(
-                pointer=pointer("tasks", task, "config"),
-                code="too-many-problems",
-                message=f"the config breaks the schema of {quoted(kind.name)} in {error.error_count():,} places",
-                remedy="compare it with the schema of the type",
-            )
-        ]
+        message = f"the config breaks the schema of {quoted(kind.name)} in {error.error_count():,} places"
+        remedy = "compare it with the schema of the type"
+        return [problem_at("too-many-problems", message, remedy, "tasks", task, "config")]
     findings = error.errors(include_url=False, include_input=False)
     problems = (_config_problem(task, given, kind, found) for found in findings)
     return [problem for problem in problems if problem is not None]
 
 
 def _config_problem(task: int, given: Any, kind: AnyTaskType, found: ErrorDetails) -> Problem | None:
-    place: list[str | int] = []
-    for token in found["loc"]:
-        # Pydantic's paths also name the alternatives of a union, a level that the document does not have.
-        if (isinstance(given, dict) and token in given) or (
-            isinstance(given, list) and isinstance(token, int) and token < len(given)
-        ):
-            given = given[token]  # type: ignore[index]
-            place.append(token)
-        elif token == found["loc"][-1] and found["type"] == "missing":
-            place.append(token)
-    if found["type"] == "too_short" and len(given) >= found["ctx"]["min_length"]:
+    within, value = place_in_config(found, given)
+    place = ("tasks", task, "config", *within)
+    if found["type"] == "too_short" and len(value) >= found["ctx"]["min_length"]:
         # An array with bad entries also counts as too short, which is no problem of its own.
         return None
-    if found["type"] == "int_type" and isinstance(given, float) and given.is_integer():
-        return Problem(
-            pointer=pointer("tasks", task, "config", *place),
-            code="integer-too-large",
-            message="the integer is beyond ±2^53, where JSON numbers lose digits",
-            remedy="use a smaller one",
-        )
+    if found["type"] == "int_type" and isinstance(value, float) and value.is_integer():
+        message = "the integer is beyond ±2^53, where JSON numbers lose digits"
+        return problem_at("integer-too-large", message, "use a smaller one", *place)
     # The known fields are those of the config itself; they are unknown for nested objects.
-    fields = kind.config.model_fields.items() if len(place) == 1 else ()
-    code, message, remedy = describe_error(found, [field.alias or name for name, field in fields])
-    return Problem(pointer=pointer("tasks", task, "config", *place), code=code, message=message, remedy=remedy)
+    fields = kind.config.model_fields.items() if len(within) == 1 else ()
+    return problem_at(*describe_error(found, [field.alias or name for name, field in fields]), *place)
 
 
 def find_sources(draft: DraftDocument) -> DraftDocument:
@@ -260,9 +230,5 @@ def _unknown_sources(draft: DraftDocument, named: dict[int, str]) -> Iterable[Pr
     readable = sorted(name for name, source in draft.sources.items() if source.visible_to(draft.tenant))
     otherwise = f"you may use {listed(readable)}"
     for task, name in named.items():
-        yield Problem(
-            pointer=pointer("tasks", task, "config", "source"),
-            code="unknown-source",
-            message=f"unknown source {quoted(name)}",
-            remedy=suggestion(name, readable, otherwise),
-        )
+        remedy = suggestion(name, readable, otherwise)
+        yield problem_at("unknown-source", f"unknown source {quoted(name)}", remedy, *config_place(task, "source"))

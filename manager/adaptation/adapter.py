@@ -290,7 +290,7 @@ class Adapter:
             else:
                 together.add_node(dataflow)
         for switch in decided.switches:
-            nx.add_path(together, sorted(switch.tasks))
+            nx.add_path(together, sorted(switch))
         for group in sorted(map(sorted, nx.connected_components(together))):
             self._switch({each: decided.decisions[each] for each in group})
 

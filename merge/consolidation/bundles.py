@@ -8,6 +8,7 @@ units meet in a bundle: so if the pieces of each unit feed each other forwards o
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rpds import HashTrieMap
 
@@ -19,18 +20,9 @@ from merge.tasks import RunningTask
 
 def pieces(group: Group, ground: PlacementBoard) -> tuple[Group, ...]:
     """A group, each task after its parents, in runs that each a job shall hold; in one where one job shall hold all."""
-    found: list[Group] = []
-    run: list[RunningTask] = []
-    work, busiest, tags, owners = 0.0, 0.0, frozenset[str](), frozenset[str]()
-    for task in group:
-        more, own = ground.costs.busy[task.instance], owners_of((task,))
-        work, busiest, tags, owners = work + more, max(busiest, more), tags | task.tags, owners | own
-        if run and not (trusted(owners) and _held(work, busiest, tags, ground)):
-            found.append(tuple(run))
-            run, work, busiest, tags, owners = [], more, more, task.tags, own
-        run.append(task)
+    runs = tuple(ground.cut(group, partial(_held, ground)))
     # One job with shards needs no bridges between them.
-    return (group,) if found and ground.splits(group) else (*found, tuple(run))
+    return (group,) if len(runs) > 1 and ground.splits(group) else runs
 
 
 def holds(group: Group, ground: PlacementBoard) -> bool:
@@ -38,10 +30,10 @@ def holds(group: Group, ground: PlacementBoard) -> bool:
     if not trusted(owners_of(group)):
         return False
     busiest = max(ground.costs.busy[task.instance] for task in group)
-    return _held(ground.work(group), busiest, tags_of(group), ground) or ground.splits(group)
+    return _held(ground, ground.work(group), busiest, tags_of(group)) or ground.splits(group)
 
 
-def _held(work: float, busiest: float, tags: frozenset[str], ground: PlacementBoard) -> bool:
+def _held(ground: PlacementBoard, work: float, busiest: float, tags: frozenset[str]) -> bool:
     return ground.costs.holds(work, busiest) and any(tags <= host.tags for host in ground.hosts)
 
 

@@ -113,7 +113,6 @@ class Regime:
         return found.sharing - found.packing
 
     def _fewest(self, work: float) -> float:
-        """The number of jobs for so much work, as each may be busy for half its pace."""
         room = (self.pace / 2 - self.batch) / self.pace
         return max(1.0, math.ceil(work / room)) if room > 0.0 else self.dataflows
 
@@ -128,9 +127,6 @@ class Gain:
     hops_before: int
     """The most bridges in a row."""
     hops_after: int
-    latency_before: float
-    """Seconds that the longest row of bridges adds at most: a pace for each."""
-    latency_after: float
 
     @property
     def cores(self) -> float:
@@ -194,14 +190,11 @@ def gain(
     rates_after = {job: rates[job] for job in after.jobs if job not in origins} | {
         job: min(sum(rates[origin] for origin in those), 1 / costs.pace) for job, those in origins.items()
     }
-    hops_before, hops_after = hops_of(running, jobs), hops_of(running, after)
     return Gain(
         cores_before=_cores(running, jobs, costs, rates),
         cores_after=_cores(running, after, costs, rates_after),
-        hops_before=hops_before,
-        hops_after=hops_after,
-        latency_before=hops_before * costs.pace,
-        latency_after=hops_after * costs.pace,
+        hops_before=hops_of(running, jobs),
+        hops_after=hops_of(running, after),
     )
 
 

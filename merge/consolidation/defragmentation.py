@@ -1,22 +1,18 @@
 """Fragmentation and its cure: how far jobs are from the fewest that would do, what moves, and in which regions.
 
-The target is worked out from the running graph alone. Running DAGs stay whole as far as one job can hold them; the
-busiest are packed first, each into the first job that has room. One that no job can hold is cut in topological order,
-and no two such cuts meet in a job, so that the graph of jobs stays acyclic. Packing is a rule of thumb, so whole jobs,
-merged with each other where they fit together, may be as good; then those that need no company stay as they are, and
-nothing moves for the sake of the rule. Hosts are chosen last, for what really opens.
-
-Where hosts do not share all files, each root has a target of its own. Running DAGs that are on several roots take part
-if that tears no stream and makes no cycle.
+The target is worked out from the running graph alone. Running DAGs stay whole as far as one job can hold them, and the
+busiest are packed first. One that no job can hold is cut in topological order, and no two such cuts meet in a job, so
+that the graph of jobs stays acyclic. Packing is a rule of thumb, so whole jobs, merged where they fit together, may be
+as good; those that need no company then stay as they are. Hosts are chosen last, for what really opens. Each root has a
+target of its own; running DAGs on several roots take part if that tears no stream and makes no cycle.
 
 If a target is to be planned, all tasks are cut anew, as one grouping problem: the fewest batches, bridges and hops.
-What the rule of thumb found stands where the model cannot judge it, as with shards, where there are too many tasks to
-plan, and where it costs no more. So do the jobs as they are: nothing moves for the sake of a plan.
+What the rule of thumb found stands where the model cannot judge it, as with shards, or costs no more; so do the jobs as
+they are.
 
 Regions are parts of what runs that can be consolidated one at a time, while all the others run on. Running DAGs that
-read one source are cut together, so they make a body, which moves as one or not at all. A region is made of jobs to be
-emptied, with all the bodies that run something there, also what these run elsewhere: as many as may stand still at the
-same time. First come the jobs that take most for how much has to stand still.
+read one source make a body, which moves as one or not at all. A region is made of jobs to be emptied, with all the
+bodies that run something there: as many as may stand still at the same time, the dearest jobs first.
 """
 
 from collections import Counter, defaultdict
@@ -28,14 +24,7 @@ from networkx.utils import UnionFind
 
 from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, holds, pieces, regrouped
-from merge.grouping import (
-    GROUPING_STRATEGIES,
-    Effort,
-    GroupingProblem,
-    NoGrouping,
-    cost_of,
-    problems_of,
-)
+from merge.grouping import GROUPING_STRATEGIES, Effort, GroupingProblem, NoGrouping, cost_of, problems_of
 from merge.grouping.evaluation import arranged
 from merge.grouping.problem import Group as TaskGroup
 from merge.jobs import Assignment, Bridge, Job, JobId, Jobs, crossings, parents
@@ -156,10 +145,11 @@ def consolidate(  # noqa: PLR0913 - what runs, where, on what, at which cost, an
     """
     ground = PlacementBoard(running.tasks, jobs, hosts, costs)
     joined = [frozenset(each) for each in nx.weakly_connected_components(jobs.streams_between())]
-    apart = _with_joined(joined, apart)
+    # With them are those with parts of the same running DAGs, which bridges join to them.
+    apart = frozenset[JobId]().union(*(together for together in joined if any(job in apart for job in together)))
     planned = planned and not ground.roots.several
     found = _consolidated(running, ground, apart, shared, planned=planned)
-    if not ground.roots.several or ground.roots.keeps(running.tasks, jobs, jobs.apply(found)):
+    if ground.roots.keeps(running.tasks, jobs, found):
         return found
     spanning = frozenset().union(*(each for each in joined if len({root_of(ground, job) for job in each}) > 1))
     return _consolidated(running, ground, apart | spanning, shared, planned=planned)
@@ -218,11 +208,6 @@ def hops_of(running: RunningGraph, jobs: Jobs) -> int:
             default=0,
         )
     return max(hops.values(), default=0)
-
-
-def _with_joined(joined: Iterable[frozenset[JobId]], apart: Container[JobId]) -> frozenset[JobId]:
-    """The jobs that are apart, and those with parts of the same running DAGs, which bridges join to them."""
-    return frozenset(job for component in joined if any(job in apart for job in component) for job in component)
 
 
 def _by_root(ground: PlacementBoard, jobs: Mapping[JobId, Job]) -> list[tuple[PlacementBoard, Mapping[JobId, Job]]]:
@@ -288,14 +273,21 @@ def _whole_jobs(ground: PlacementBoard, present: Mapping[JobId, Group]) -> Itera
         yield (whole,) if holds(whole, ground) else jobs
 
 
-def _running_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> Iterator[Group]:
-    """The running DAGs that these tasks are, each in topological order."""
+def _with_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> list[tuple[RunningTask, DagId]]:
+    """The tasks in topological order, each with its running DAG."""
     dag_of: dict[Instance, DagId] = {}
-    dags: defaultdict[DagId, list[RunningTask]] = defaultdict(list)
-    for task in downwards(tasks):
+    order = downwards(tasks)
+    for task in order:
         above = next(parents(task), None)
         dag_of[task.instance] = running.dag_of(task.instance) if above not in dag_of else dag_of[above]
-        dags[dag_of[task.instance]].append(task)
+    return [(task, dag_of[task.instance]) for task in order]
+
+
+def _running_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> Iterator[Group]:
+    """The running DAGs that these tasks are, each in topological order."""
+    dags: defaultdict[DagId, list[RunningTask]] = defaultdict(list)
+    for task, dag in _with_dags(running, tasks):
+        dags[dag].append(task)
     return map(tuple, dags.values())
 
 
@@ -335,20 +327,14 @@ def regions(running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Cos
 
 def _bodies(running: RunningGraph) -> list[list[RunningTask]]:
     """The bodies, which are cut together, each task after its parents."""
-    found: UnionFind[DagId | str] = UnionFind()
-    dag_of: dict[Instance, DagId] = {}
-    tasks = downwards(running.tasks.values())
-    for task in tasks:
-        instance = task.instance
-        if (above := next(parents(task), None)) is not None:
-            dag_of[instance] = dag_of[above]
-        else:
-            dag_of[instance] = running.dag_of(instance)
-            if task.type.reads_source:
-                found.union(dag_of[instance], task.config["source"])
+    together: UnionFind[DagId | str] = UnionFind()
+    tasks = _with_dags(running, running.tasks.values())
+    for task, dag in tasks:
+        if task.type.reads_source:
+            together.union(dag, task.config["source"])
     bodies: defaultdict[DagId | str, list[RunningTask]] = defaultdict(list)
-    for task in tasks:
-        bodies[found[dag_of[task.instance]]].append(task)
+    for task, dag in tasks:
+        bodies[together[dag]].append(task)
     return list(bodies.values())
 
 
@@ -391,11 +377,7 @@ def _packed(
 
 
 def _region(
-    running: RunningGraph,
-    jobs: Jobs,
-    hosts: Iterable[Host],
-    costs: Costs,
-    inside: dict[Instance, RunningTask],
+    running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs, inside: dict[Instance, RunningTask]
 ) -> Region:
     homes = {instance: jobs.homes[instance] for instance in inside}
     active: defaultdict[JobId, list[Instance]] = defaultdict(list)

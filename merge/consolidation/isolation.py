@@ -1,22 +1,20 @@
 """Isolation: what overloads a job, or is in quarantine, is moved to a job of its own.
 
 **Quarantine.** The tasks of a tenant whose tasks were stopped again and again share no worker with those of others. A
-task is in quarantine while nobody needs it but tenants that are. With it are all tasks that it feeds, because a task
-serves all dataflows that the tasks below it serve. So when they leave the jobs that they share with others, streams
-lead from what stays to what leaves and not back, and the graph of jobs stays acyclic.
+task is in quarantine while nobody needs it but tenants that are; so are all tasks that it feeds. When they leave the
+jobs that they share with others, streams lead from what stays to what leaves and not back.
 
-**Overload.** What moves is closed within its job: with a task goes all that it feeds there, or all that feeds it. So
-streams lead between what moves and what stays one way only, and the graph of jobs stays acyclic. One connected piece
-moves where that leaves the job within capacity, the one that needs the fewest bridges; else whole connected parts, the
-busiest first; else whatever comes first or last in topological order. Raw streams need no bridge: each job reads their
-spools.
+**Overload.** What moves is closed within its job: with a task goes all that it feeds there, or all that feeds it. One
+connected piece moves where that leaves the job within capacity, the one that needs the fewest bridges; else whole
+connected parts, the busiest first; else whatever comes first or last in topological order.
 
-An overloaded job that another number of shards would help is left alone, because that is nearer than a move. So is one
+Either way the graph of jobs stays acyclic. A job that another number of shards would help is left alone, and so is one
 from which nothing can move without tearing a stream that is read on another root.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from itertools import accumulate
 
 import networkx as nx
@@ -46,22 +44,6 @@ def in_quarantine(running: RunningGraph, quarantined: Container[str]) -> Mapping
     return {each: min(running.tenants_of(each)) for each in running.only_for(quarantined)}
 
 
-@dataclass(frozen=True, slots=True)
-class AllBut:
-    """The jobs that run, but for some.
-
-    >>> JobId(1) in AllBut(frozenset({JobId(2)}), JobId(3)), JobId(2) in AllBut(frozenset({JobId(2)}), JobId(3))
-    (True, False)
-    """
-
-    excepted: frozenset[JobId]
-    next_job: JobId
-    """The first that does not run yet."""
-
-    def __contains__(self, job: object) -> bool:
-        return isinstance(job, int) and job < self.next_job and job not in self.excepted
-
-
 def separated(  # noqa: PLR0913 - what runs, where, on what, at which cost, and who takes part, are seven things
     running: RunningGraph,
     jobs: Jobs,
@@ -77,24 +59,24 @@ def separated(  # noqa: PLR0913 - what runs, where, on what, at which cost, and 
     `own` are the jobs that are somebody's own. A job that is apart is left alone, until it has caught up.
     """
     hosts = tuple(hosts)
-    roots = Roots(hosts)
     for job in sorted({jobs.homes[instance].job for instance in quarantined if instance in jobs.homes}):
         there = jobs.jobs[job]
         leaving = _leaving(running, there, quarantined, own.get(job, ""))
-        if not leaving or job in apart:
-            continue
-        root = roots.of(there.host)
-        ground = PlacementBoard(
-            running.tasks, jobs, [host for host in hosts if not roots.several or host.root == root], costs
-        )
-        if not ground.hosts:
-            continue
-        found = regrouped(
-            running, ground, _staying(running, ground, there, leaving), _leaving_groups(running, ground, leaving)
-        )
-        if not roots.several or roots.keeps(running.tasks, jobs, jobs.apply(found)):
-            return found
+        if leaving and job not in apart and (ground := _ground(running, jobs, hosts, costs, there)) is not None:
+            groups = _leaving_groups(running, ground, leaving)
+            found = regrouped(running, ground, _staying(running, ground, there, leaving.keys()), groups)
+            if Roots(hosts).keeps(running.tasks, jobs, found):
+                return found
     return None
+
+
+def _ground(running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs, job: Job) -> PlacementBoard | None:
+    """A board with the hosts of the root that a job is on; None if none of them is there."""
+    hosts = tuple(hosts)
+    roots = Roots(hosts)
+    sharing = (host for host in hosts if not roots.several or host.root == roots.of(job.host))
+    board = PlacementBoard(running.tasks, jobs, sharing, costs)
+    return board if board.hosts else None
 
 
 def _leaving(running: RunningGraph, job: Job, quarantined: Mapping[Instance, str], own: str) -> Mapping[Instance, str]:
@@ -111,11 +93,11 @@ def _leaving(running: RunningGraph, job: Job, quarantined: Mapping[Instance, str
 
 
 def _staying(
-    running: RunningGraph, ground: PlacementBoard, job: Job, leaving: Mapping[Instance, str]
+    running: RunningGraph, ground: PlacementBoard, job: Job, leaving: AbstractSet[Instance]
 ) -> Mapping[JobId, Job]:
-    """The jobs as they are without what leaves."""
+    """The jobs as they are without what leaves one."""
     others = {each: other for each, other in ground.jobs.jobs.items() if each != job.id}
-    rest = job.active - leaving.keys()
+    rest = job.active - leaving
     if not rest:
         return others
     return others | {job.id: replace(job, active=rest, busy=ground.work(running.tasks[each] for each in sorted(rest)))}
@@ -161,17 +143,12 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
     """
     hosts = tuple(hosts)
     splitting = {each.job for each in rescaled(running, jobs, hosts, costs, batch_seconds, apart=apart)}
-    roots = Roots(hosts)
     for job in overloaded(running, jobs, costs, batch_seconds):
         if job not in apart and job not in splitting:
             measured = _as_measured(running, jobs.jobs[job], costs, batch_seconds[job])
-            root = roots.of(jobs.jobs[job].host)
-            sharing = (host for host in hosts if not roots.several or host.root == root)
-            ground = PlacementBoard(running.tasks, jobs, sharing, measured)
-            if roots.several and not ground.hosts:
-                continue
-            found = _isolated(running, ground, jobs.jobs[job])
-            if found is not None and (not roots.several or roots.keeps(running.tasks, jobs, jobs.apply(found))):
+            ground = _ground(running, jobs, hosts, measured, jobs.jobs[job])
+            found = None if ground is None else _isolated(running, ground, jobs.jobs[job])
+            if found is not None and Roots(hosts).keeps(running.tasks, jobs, found):
                 return found
     return None
 
@@ -180,9 +157,8 @@ def _isolated(running: RunningGraph, ground: PlacementBoard, job: Job) -> Assign
     moving = _moving(running, ground, job)
     if not moving:
         return None
-    rest = job.active.difference(*map(_instances, moving))
-    stays = replace(job, active=rest, busy=ground.work(running.tasks[each] for each in sorted(rest)))
-    return regrouped(running, ground, dict(ground.jobs.jobs) | {job.id: stays}, moving)
+    leaving = frozenset(task.instance for group in moving for task in group)
+    return regrouped(running, ground, _staying(running, ground, job, leaving), moving)
 
 
 def _fullest(running: RunningGraph, job: Job, costs: Costs) -> tuple[float, float]:
@@ -220,7 +196,8 @@ def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Gro
         sent = sum(bool(running.tasks[bridge.parent].inputs) for bridge in bridges)
         return sent, len(groups), len(bridges), len(moving), sorted(moving)
 
-    for family in (_pieces(parts), _unions(parts), _ends(tasks)):
+    unions = accumulate(map(_instances, parts), lambda one, other: one | other)
+    for family in (_pieces(parts), unions, _ends(tasks)):
         if helping := [moving for moving in dict.fromkeys(family) if helps(moving)]:
             return _moving_groups(ground, tasks, min(helping, key=price))
     return []
@@ -241,11 +218,6 @@ def _pieces(parts: Iterable[Group]) -> Iterator[frozenset[Instance]]:
             yield frozenset({instance, *nx.ancestors(streams, instance)})
 
 
-def _unions(parts: Iterable[Group]) -> Iterator[frozenset[Instance]]:
-    """The first part, the first two, and so on."""
-    return accumulate(map(_instances, parts), frozenset.union)
-
-
 def _ends(tasks: Group) -> Iterator[frozenset[Instance]]:
     """The first so many tasks, and all but them."""
     for place in range(1, len(tasks)):
@@ -258,7 +230,6 @@ def _instances(group: Group) -> frozenset[Instance]:
 
 
 def _moving_groups(ground: PlacementBoard, tasks: Group, moving: frozenset[Instance]) -> list[Group]:
-    """The tasks that move, grouped by the job that they get."""
     parts = connected_parts(tuple(task for task in tasks if task.instance in moving))
     return bundled((pieces(part, ground) for part in parts), ground)
 

@@ -25,24 +25,3 @@ from merge.grouping.problem import (
     Ungroupable,
 )
 from merge.grouping.strategies import GROUPING_STRATEGIES
-
-__all__ = [
-    "GROUPING_STRATEGIES",
-    "Effort",
-    "Expense",
-    "Group",
-    "GroupId",
-    "GroupedStream",
-    "GroupedTask",
-    "Grouping",
-    "GroupingCosts",
-    "GroupingNotFound",
-    "GroupingProblem",
-    "Image",
-    "NoGrouping",
-    "PresentGroup",
-    "TaskId",
-    "Ungroupable",
-    "cost_of",
-    "problems_of",
-]

@@ -81,13 +81,8 @@ def _entries(partition: Partition, group: int) -> list[tuple[int, int, int]]:
 
 
 def _between(partition: Partition, one: int, other: int) -> list[tuple[int, int, int]]:
-    """The entries of two groups."""
-    found = []
-    if count := partition.after[one][other]:
-        found.append((-count, one, other))
-    if count := partition.before[one][other]:
-        found.append((-count, other, one))
-    return found
+    ways = ((partition.after[one][other], one, other), (partition.before[one][other], other, one))
+    return [(-count, begin, end) for count, begin, end in ways if count]
 
 
 def node(problem: GroupingProblem) -> Grouping:
@@ -132,11 +127,10 @@ class _Filling:
         for each in range(layout.nodes):
             self._free(each)
         self._taken = [0] * len(layout.images)
-        for each in filter(layout.stays, range(layout.nodes)):
+        for each in range(layout.count, layout.nodes):
             self._taken[next(layout.images_in(layout.may[each]))] += layout.work[each] + layout.batch
 
     def close(self, image: int, group: list[int]) -> None:
-        """Take a group out of what is left."""
         self.left.difference_update(group)
         self._taken[image] += self._more(group)
         for each in group:
@@ -181,7 +175,7 @@ class _Filling:
         place, work, owner, looked = 0, sum(layout.work[each] for each in group), "", 0
         anchor = group[0] if group else None
         owner = "" if anchor is None else layout.owner[anchor]
-        running = any(map(layout.stays, group))
+        running = anchor is not None
         while freed or place < len(self._ready):
             if not freed or (place < len(self._ready) and self._ready[place] < freed[0]):
                 more, each = self._ready[place]
@@ -192,14 +186,12 @@ class _Filling:
             if running and work + more > layout.capacity:
                 # All others have as much work or more.
                 break
-            cores = work + more + layout.batch if anchor is None or not layout.stays(anchor) else work + more
-            if anchor is not None and layout.stays(anchor):
-                cores -= layout.work[anchor]
+            cores = work + more + (layout.batch if anchor is None else -layout.work[anchor])
             if within and limit is not None and self._taken[image] + cores > limit:
                 break
             if not layout.may[each] >> image & 1 or (owner and layout.owner[each] and owner != layout.owner[each]):
                 continue
-            if anchor is not None and layout.home[each] != anchor and not layout.takes_more(anchor):
+            if anchor is not None and not layout.takes_more(anchor):
                 continue
             group, work, running, owner = [*group, each], work + more, True, owner or layout.owner[each]
             self._unlock([each], unmet, freed)
@@ -217,10 +209,8 @@ class _Filling:
 
     def _more(self, group: list[int]) -> int:
         """The cores that a group takes beside what stays."""
-        layout = self._layout
-        work = sum(layout.work[each] for each in group if each < layout.count)
-        runs = any(each < layout.count for each in group)
-        return work + (layout.batch if runs and not any(map(layout.stays, group)) else 0)
+        tasks = [each for each in group if each < self._layout.count]
+        return sum(self._layout.work[each] for each in tasks) + (self._layout.batch if len(tasks) == len(group) else 0)
 
 
 def clustered(layout: NodeLayout, part: float) -> Partition:

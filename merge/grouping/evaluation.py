@@ -21,29 +21,22 @@ Place = tuple[str, GroupId]
 def cost_of(problem: GroupingProblem, groups: Sequence[Group]) -> Expense:
     """What groups cost beyond what is paid anyway; they have every task, and make no cycle."""
     costs = problem.costs
-    there = {group.id: group for group in problem.present}
     places = places_of(problem, groups)
     works = work_of(problem, groups)
-    before = {task: group.id for group in problem.present for task in group.tasks}
     new_hosts = {image.name: _new_hosts(problem, groups, works, image.name) for image in problem.images}
     movable = {task.id for task in problem.tasks}
     return Expense(
-        groups=costs.cores(0.0)
-        * sum(1 for group in groups if group.tasks and (group.present is None or not there[group.present].stays)),
+        groups=costs.cores(0.0) * sum(1 for group in groups if group.tasks and group.present is None),
         bridges=costs.bridge * (len(_bridges(problem, places)) - len(_bridges(problem, places, without=movable))),
         latency=_latency(problem, places, works),
         starts=costs.start * sum(new_hosts[image.name] * image.start for image in problem.images),
         prices=costs.price * sum(new_hosts[image.name] * image.price for image in problem.images),
-        moves=costs.move * sum(1 for task in movable if task in before and places[task] != ("present", before[task])),
     )
 
 
 def places_of(problem: GroupingProblem, groups: Sequence[Group]) -> dict[TaskId, Place]:
     """The group of every task, of those that stay too."""
-    movable = {task.id for task in problem.tasks}
-    places: dict[TaskId, Place] = {
-        task: ("present", group.id) for group in problem.present for task in group.tasks if task not in movable
-    }
+    places: dict[TaskId, Place] = {task: ("present", group.id) for group in problem.present for task in group.tasks}
     for number, group in enumerate(groups):
         here = ("new", number) if group.present is None else ("present", group.present)
         places |= dict.fromkeys(group.tasks, here)
@@ -54,8 +47,7 @@ def work_of(problem: GroupingProblem, groups: Sequence[Group]) -> dict[Place, fl
     """The work of every group that runs something, with what stays there."""
     works: defaultdict[Place, float] = defaultdict(float)
     for each in problem.present:
-        if each.stays:
-            works["present", each.id] = each.work
+        works["present", each.id] = each.work
     of = {task.id: task.work for task in problem.tasks}
     for number, group in enumerate(groups):
         here = ("new", number) if group.present is None else ("present", group.present)
@@ -132,7 +124,6 @@ def problems_of(problem: GroupingProblem, groups: Sequence[Group]) -> tuple[str,
 
 
 def _strange(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]:
-    """What makes them no groups of this problem at all."""
     asked = {task.id for task in problem.tasks}
     counts = Counter(task for group in groups for task in group.tasks)
     yield from (f"task {task!r} is in no group" for task in asked if task not in counts)
@@ -152,26 +143,23 @@ def _strange(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]
 
 
 def _within(problem: GroupingProblem, group: Group, tasks: Sequence[GroupedTask]) -> Iterator[str]:
-    """What is wrong within one group."""
     shown = f"the group of {group.tasks[0]!r} on {group.image!r}"
     image = next(each for each in problem.images if each.name == group.image)
     present = next((each for each in problem.present if each.id == group.present), None)
     lacking = frozenset[str]().union(*(task.tags for task in tasks)) - image.tags
     if lacking:
         yield f"{shown} lacks {', '.join(sorted(lacking))}"
-    stays = present is not None and present.stays
-    owners = {task.owner for task in tasks} | ({present.owner} if present and stays else set())
+    owners = {task.owner for task in tasks} | ({present.owner} if present else set())
     if len(owners - {""}) > 1:
         yield f"{shown} mixes code of {', '.join(sorted(owners - {''}))}"
-    work = math.fsum(task.work for task in tasks) + (present.work if present and stays else 0.0)
-    if (len(tasks) > 1 or stays) and not problem.costs.fits(work - _ROUNDING):
+    work = math.fsum(task.work for task in tasks) + (present.work if present else 0.0)
+    if (len(tasks) > 1 or present) and not problem.costs.fits(work - _ROUNDING):
         yield f"{shown} is beyond capacity with {work:g} cores of work"
-    if present and not present.takes_more and not set(group.tasks) <= present.tasks:
+    if present and not present.takes_more:
         yield f"{shown} takes no more tasks"
 
 
 def _cores(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]:
-    """Which images have too few hosts."""
     works, before = work_of(problem, groups), work_of(problem, ())
     for image in problem.images:
         needed = taken(problem, groups, works, image.name)
@@ -181,7 +169,6 @@ def _cores(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]:
 
 
 def _cycle(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]:
-    """Whether groups wait for each other, or are listed before what feeds them."""
     places = places_of(problem, groups)
     order = {places[group.tasks[0]]: at for at, group in enumerate(groups)}
     feeding = {(places[each.parent], places[each.child]) for each in problem.streams}

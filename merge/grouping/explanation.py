@@ -133,7 +133,6 @@ def _nearest(problem: GroupingProblem, grouping: Grouping) -> Grouping | None:
 
 
 def _partition(layout: NodeLayout, grouping: Grouping) -> Partition:
-    """A grouping as a partition."""
     nodes = {task.id: node for node, task in enumerate(layout.tasks)}
     anchors = {group.id: layout.count + at for at, group in enumerate(layout.present)}
     found = Partition(layout)

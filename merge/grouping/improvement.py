@@ -1,8 +1,8 @@
 """Partitions made cheaper: step by step, by branches apart, and by giving groups up.
 
 - **Descent.** A step moves a task, or with it all of its group that follows or precedes it, to another group that
-  streams join it with, to the one that ran it, or to a new one; or it makes two groups one. It goes on while that makes
-  the partition cheaper. What is still cheaper after no such step is for the solver to find.
+  streams join it with, or to a new one; or it makes two groups one. It goes on while that makes the partition cheaper.
+  What is still cheaper after no such step is for the solver to find.
 - **Branches** are the parts of a group that run side by side, so that they may be groups of their own. A task that
   comes before or after every other one of its group is on no branch. What is left without these falls into branches.
 - **Dissolution.** A group is given up, and its tasks are divided among the others, where the bridges cost less than the
@@ -33,7 +33,6 @@ class _Descent:
         self._overload, self._linear, self._latency = partition.overload(), linear(partition), latency(partition)
 
     def moves_tasks(self) -> bool:
-        """Whether moving tasks helped."""
         helped = False
         for node in range(self._partition.layout.count):
             if self._allowance.is_spent:
@@ -46,7 +45,6 @@ class _Descent:
         return helped
 
     def joins_groups(self) -> bool:
-        """Whether making two groups one helped."""
         partition = self._partition
         helped = False
         for one in sorted(partition.members):
@@ -76,11 +74,9 @@ class _Descent:
                 yield tuple(sorted(found))
 
     def _targets(self, nodes: tuple[int, ...]) -> list[int]:
-        """Where nodes may move to."""
         partition, layout = self._partition, self._partition.layout
         here = partition.of[nodes[0]]
         near = {partition.of[each] for node in nodes for each in layout.near[node]}
-        near |= {partition.of[layout.home[node]] for node in nodes if layout.home[node] >= 0}
         found = sorted(near - {here})
         return [*found, NEW] if len(nodes) < len(partition.members[here]) else found
 
@@ -90,7 +86,6 @@ class _Descent:
         return (
             bool(self._overload or layout.costs.second)
             or len(nodes) >= len(partition.members[here]) - 1
-            or any(layout.home[node] >= 0 for node in nodes)
             or partition.more_bridges(nodes, to) < 0
         )
 

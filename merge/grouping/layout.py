@@ -1,8 +1,7 @@
 """The layout of a problem: everything by number, in order of ids, so that the order of what is given decides nothing.
 
-Nodes are the tasks, and after them a node for each present group: for what stays there, or for the group itself. Work
-is counted in whole billionths of a core, rounded up, and limits leave room for that: up to five hundred tasks that fit
-fit here, and what fits here is valid.
+Nodes are the tasks, and after them a node for each present group. Work is counted in whole billionths of a core,
+rounded up, and limits leave room for that: up to five hundred tasks that fit fit here, and what fits here is valid.
 """
 
 import math
@@ -46,17 +45,11 @@ class NodeLayout:
         self.count = len(self.tasks)
         self.nodes = self.count + len(self.present)
         numbers = {task.id: at for at, task in enumerate(self.tasks)}
-        self.home = [-1] * self.nodes
-        """The node of the present group that a task may stay in; -1 if it is new."""
         for at, group in enumerate(self.present):
-            for id_ in group.tasks & numbers.keys():
-                self.home[numbers[id_]] = self.count + at
-        for at, group in enumerate(self.present):
-            numbers |= dict.fromkeys(group.tasks - numbers.keys(), self.count + at)
-        self.work = [units(task.work) for task in self.tasks]
-        self.work += [units(group.work) if group.stays else 0 for group in self.present]
-        self.owner = [task.owner for task in self.tasks]
-        self.owner += [group.owner if group.stays else "" for group in self.present]
+            numbers |= dict.fromkeys(group.tasks, self.count + at)
+        nodes: list[GroupedTask | PresentGroup] = [*self.tasks, *self.present]
+        self.work = [units(node.work) for node in nodes]
+        self.owner = [node.owner for node in nodes]
         self.may = [self._offering(task.tags) for task in self.tasks]
         """For each node its possible images, as bits."""
         self.may += [1 << self._image(group.image) for group in self.present]
@@ -90,23 +83,16 @@ class NodeLayout:
         self.limits = [self._limit(at) for at in range(len(self.images))]
         """The cores of each image; None if any number."""
         self.is_limited = any(limit is not None for limit in self.limits)
-        self.prices = [self._host_price(image) for image in self.images]
+        costs = self.costs
+        self.prices = [units(image.start * costs.start + image.price * costs.price) for image in self.images]
         """What a new host of each image costs, in units."""
 
     def takes_more(self, anchor: int) -> bool:
         """Whether tasks may join a present group, by its node."""
         return self.present[anchor - self.count].takes_more
 
-    def works(self, node: int) -> bool:
-        """Whether a node is a task, or a present group that runs something."""
-        return node < self.count or self.stays(node)
-
-    def stays(self, node: int) -> bool:
-        """Whether a node is a present group that runs something that stays."""
-        return node >= self.count and self.present[node - self.count].stays
-
     def fits(self, work: int, nodes: int) -> bool:
-        """Whether one group can do so much work, of so many nodes that work."""
+        """Whether one group can do so much work, of so many nodes."""
         return work <= self.capacity or nodes <= 1
 
     def host_cost(self, image: int, load: int) -> int:
@@ -119,9 +105,6 @@ class NodeLayout:
     def host_cores(self, image: int) -> int:
         """The cores of a host of an image, in units."""
         return round(self.images[image].cores * NANOCORES)
-
-    def _host_price(self, offered: Image) -> int:
-        return units(offered.start * self.costs.start + offered.price * self.costs.price)
 
     def images_in(self, mask: int) -> Iterator[int]:
         """The images of a set."""
@@ -149,7 +132,7 @@ class NodeLayout:
         image = self.images[at]
         if image.limit is None:
             return None
-        stays = [node for node in range(self.count, self.nodes) if self.may[node] == 1 << at and self.stays(node)]
+        stays = [node for node in range(self.count, self.nodes) if self.may[node] == 1 << at]
         return max(math.floor(image.limit * NANOCORES) + ROOM, sum(self.work[node] + self.batch for node in stays))
 
     def _flows(self, numbers: dict[int | str, int]) -> tuple[PortFlow, ...]:

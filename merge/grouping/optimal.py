@@ -2,18 +2,15 @@
 
 `optimal` begins with the best groups that heuristics found, and ends at once if they cost no more than the bound. Where
 these are beyond the limits of images, the solver first looks for any valid groups, or proves that there are none. A
-problem that is small enough is solved exactly. In a larger one the solver decides for clusters of tasks: whether there
-may be as few groups as are proved to be needed, and if that is not found, one more.
+problem that is small enough is solved exactly; in a larger one the solver decides for clusters of tasks. `plan` is what
+the service goes by: `optimal` within its time, and `hybrid` where the problem is too large for it.
 
-`plan` is what the service goes by: `optimal` within its time, and `hybrid` where the problem is too large for it.
+**The bound** is from small models that leave much out. The work that needs the same images needs so many groups,
+whatever these hold. And each connected part of a problem needs so many bridges by itself: where no image can run all of
+it, or it is too much for one group.
 
-**The bound** is what no grouping costs less than, from small models that leave much out. The work that needs the same
-images needs so many groups, whatever these hold. And each connected part of a problem needs so many bridges by itself,
-whatever its groups share with others: where no image can run all of it, or it is too much for one group.
-
-**A contraction** is a problem whose tasks are the clusters of another one, with what its answers mean there. It is for
-finding good groups quickly, so it leaves out what makes the solver slow and decides little among few groups: the
-slowest path, and the price of hosts.
+**A contraction** is a problem whose tasks are the clusters of another one. It leaves out what makes the solver slow and
+decides little among few groups: the slowest path, and the price of hosts.
 """
 
 import math
@@ -72,7 +69,7 @@ def _fewest_groups(layout: NodeLayout, allowance: SearchAllowance) -> tuple[int,
     joined = [0] * len(layout.images)
     """The room in groups that run anyway."""
     owners = set(layout.owner[: layout.count]) - {""}
-    staying = list(filter(layout.stays, range(layout.count, layout.nodes)))
+    staying = range(layout.count, layout.nodes)
     for node in staying:
         joined[next(layout.images_in(layout.may[node]))] += max(0, layout.most_work - layout.work[node])
     model.add(sum(counts) >= len(owners) - len(staying))
@@ -123,7 +120,6 @@ def _parts(layout: NodeLayout) -> list[list[int]]:
 
 
 def _fewest_bridges(layout: NodeLayout, part: list[int], allowance: SearchAllowance) -> int:
-    """How many bridges a part has at least."""
     inside = set(part)
     volume = sum(_volume(layout, node) for node in part)
     by_work = max(0, -(-volume // layout.most_work) - 1)
@@ -157,7 +153,6 @@ class Contraction:
     """A problem of clusters, and of present groups as they are."""
 
     def __init__(self, clusters: Partition) -> None:
-        """Make each group that is not there already a task."""
         self._of = layout = clusters.layout
         self._clusters: dict[int | str, list[int]] = {
             group: sorted(nodes) for group, nodes in clusters.members.items() if clusters.anchor(group) is None
@@ -176,7 +171,7 @@ class Contraction:
                 images=layout.problem.images,
                 costs=replace(layout.costs, hop=0.0, second=0.0, start=0.0, price=0.0),
                 present=tuple(
-                    replace(group, tasks=self._home(at, f"stays {layout.count + at}", stays=group.stays))
+                    replace(group, tasks=frozenset({f"stays {layout.count + at}"}))
                     for at, group in enumerate(layout.present)
                 ),
             )
@@ -190,12 +185,6 @@ class Contraction:
             work=sum(self._of.work[node] for node in nodes) / NANOCORES,
             owner=max(task.owner for task in tasks),
         )
-
-    def _home(self, present: int, name: str, *, stays: bool) -> frozenset[int | str]:
-        """The clusters whose first task a present group runs, and what stays there."""
-        home = self._of.count + present
-        clusters = frozenset(group for group, nodes in self._clusters.items() if self._of.home[nodes[0]] == home)
-        return clusters | {name} if stays else clusters
 
     def expanded(self, found: Partition) -> Partition:
         """A partition of the clusters as one of the tasks."""
@@ -260,9 +249,7 @@ def _most_groups(layout: NodeLayout, otherwise: int) -> int:
     limits = [limit for limit in layout.limits if limit is not None]
     if len(limits) < len(layout.limits) or not layout.batch:
         return min(layout.nodes, otherwise)
-    work = sum(layout.work[node] for node in range(layout.nodes) if layout.works(node))
-    empty = sum(1 for node in range(layout.count, layout.nodes) if not layout.stays(node))
-    return max(1, min(layout.nodes, (sum(limits) - work) // layout.batch + empty))
+    return max(1, min(layout.nodes, (sum(limits) - sum(layout.work)) // layout.batch))
 
 
 _EXACT = 1200
@@ -304,7 +291,6 @@ def begun(layout: NodeLayout, allowance: SearchAllowance, share: float) -> Parti
 
 
 def _exact(best: Partition, bound: int, allowance: SearchAllowance) -> tuple[Partition, int]:
-    """The cheapest partition that was found, and a bound."""
     model = SlotModel(best.layout, _slots(best.layout, best))
     model.solver_model.add(model.cost >= bound)
     model.hint(best)

@@ -25,7 +25,6 @@ class Partition:
     """Groups by number, each with nodes; at first every node is alone."""
 
     def __init__(self, layout: NodeLayout) -> None:
-        """Every node in a group of the same number."""
         self.layout = layout
         self.of = list(range(layout.nodes))
         """The group of each node."""
@@ -40,12 +39,9 @@ class Partition:
         self.paid = 0
         """The groups that cost a batch of their own, because they would not run otherwise."""
         self.bridges = 0
-        self.moves = 0
         self._masks: dict[int, Counter[int]] = {}
         """For each group which images its nodes may run on, as bits, by how many nodes."""
         self._owners: dict[int, Counter[str]] = {}
-        self._working: dict[int, int] = {}
-        """How many nodes of each group work."""
         self._anchors = {node: node for node in range(layout.count, layout.nodes)}
         self._next = layout.nodes
         self.looked = 0
@@ -65,19 +61,14 @@ class Partition:
             for child in layout.children[node]:
                 self._count(node, child, 1)
             self.members[node], self.work[node] = {node}, layout.work[node]
-            self._masks[node], self._working[node] = Counter((layout.may[node],)), layout.works(node)
+            self._masks[node] = Counter((layout.may[node],))
             self._owners[node] = Counter([layout.owner[node]] if layout.owner[node] else [])
             self.image[node] = next(layout.images_in(layout.may[node]), 0)
             self._tally(node, 1)
-            self.moves += layout.home[node] >= 0
-
-    def runs(self, group: int) -> bool:
-        """Whether a group runs at all: one that is there with nothing that stays may be empty."""
-        return len(self.members[group]) > (group in self._anchors) or self._stays(group)
 
     def cores(self, group: int) -> int:
         """The cores that a group takes."""
-        return self.work[group] + self.layout.batch if self.runs(group) else 0
+        return self.work[group] + self.layout.batch
 
     def anchor(self, group: int) -> int | None:
         """The node of the present group that a group is; None if it is a new one."""
@@ -104,15 +95,15 @@ class Partition:
             mask &= layout.may[node]
             if layout.owner[node]:
                 owners.add(layout.owner[node])
-            if anchor is not None and layout.home[node] != anchor and not layout.takes_more(anchor):
+            if anchor is not None and not layout.takes_more(anchor):
                 return False
         work = self.work[group] + sum(layout.work[node] for node in moved)
-        return bool(mask) and len(owners) <= 1 and layout.fits(work, self._working[group] + len(moved))
+        return bool(mask) and len(owners) <= 1 and layout.fits(work, len(self.members[group]) + len(moved))
 
     def is_one(self, one: int, other: int) -> bool:
         """Whether two groups may be one by what is in them: images, owners, capacity, and what takes no more."""
         work = self.work[one] + self.work[other]
-        if not self.layout.fits(work, self._working[one] + self._working[other]):
+        if not self.layout.fits(work, len(self.members[one]) + len(self.members[other])):
             return False
         if not self.mask_of(one) & self.mask_of(other) or len({*self._owners[one], *self._owners[other]}) > 1:
             return False
@@ -174,7 +165,7 @@ class Partition:
         if to == NEW:
             to, self._next = self._next, self._next + 1
             self.members[to], self.work[to] = set(), 0
-            self._masks[to], self._owners[to], self._working[to] = Counter(), Counter(), 0
+            self._masks[to], self._owners[to] = Counter(), Counter()
         moved = [node for node in nodes if self.of[node] != to]
         if not moved:
             return to
@@ -192,8 +183,7 @@ class Partition:
                     self.image[group] = self._roomiest(mask, self.cores(group))
                 self._tally(group, 1)
             else:
-                del self.members[group], self.work[group]
-                del self._masks[group], self._owners[group], self._working[group]
+                del self.members[group], self.work[group], self._masks[group], self._owners[group]
                 self.image.pop(group, None)
                 self.after.pop(group, None)
                 self.before.pop(group, None)
@@ -233,18 +223,14 @@ class Partition:
             "load": self.load.copy(),
             "_masks": {group: count.copy() for group, count in self._masks.items()},
             "_owners": {group: count.copy() for group, count in self._owners.items()},
-            "_working": self._working.copy(),
             "_anchors": self._anchors.copy(),
             "_takers": [count.copy() for count in self._takers],
         }
         return found
 
-    def _stays(self, group: int) -> bool:
-        return group in self._anchors and self.layout.stays(self._anchors[group])
-
     def _tally(self, group: int, sign: int) -> None:
         self.load[self.image[group]] += sign * self.cores(group)
-        self.paid += sign * (self.runs(group) and not self._stays(group))
+        self.paid += sign * (group not in self._anchors)
 
     def _has_room(self, image: int, cores: int) -> bool:
         limit = self.layout.limits[image]
@@ -274,21 +260,14 @@ class Partition:
         for child in layout.children[node]:
             self._count(old, self.of[child], -1)
             self._count(to, self.of[child], 1)
-        if layout.home[node] >= 0:
-            home = self.of[layout.home[node]]
-            self.moves += (old == home) - (to == home)
-        elif node >= layout.count:
+        if node >= layout.count:
             del self._anchors[old]
             self._anchors[to] = node
-            settled = [task for task in range(layout.count) if layout.home[task] == node]
-            self.moves += sum((self.of[task] == old) - (self.of[task] == to) for task in settled)
         self.members[old].remove(node)
         self.work[old] -= layout.work[node]
         _tell(self._masks, layout.may[node], old, to)
         if layout.owner[node]:
             _tell(self._owners, layout.owner[node], old, to)
-        self._working[old] -= layout.works(node)
-        self._working[to] += layout.works(node)
         self.members[to].add(node)
         self.work[to] += layout.work[node]
         self.of[node] = to
@@ -338,9 +317,7 @@ def proof_of_none(layout: NodeLayout) -> Ungroupable | None:
             busiest = layout.tasks[max(tasks, key=lambda node: (layout.work[node], -node))]
             why = _lacking(layout, images, needed, sum(limits))
             return Ungroupable(
-                busiest.id,
-                busiest.tags,
-                f"{why}; let the image have more hosts, or another one offer these tags",
+                busiest.id, busiest.tags, f"{why}; let the image have more hosts, or another one offer these tags"
             )
     return None
 
@@ -369,14 +346,13 @@ def _masks(layout: NodeLayout) -> Iterator[int]:
 
 def _least_cores(layout: NodeLayout, nodes: list[int]) -> int:
     """The cores that nodes take at least, in the fewest groups: the present ones that stay have room first."""
-    staying = [node for node in nodes if layout.stays(node)]
+    staying = [node for node in nodes if node >= layout.count]
     # A task that is too much for a group counts as one that fills it.
     most = layout.most_work
     room = sum(max(0, most - layout.work[node]) for node in staying)
     filled = sum(min(layout.work[node], most) for node in nodes if node < layout.count)
     groups = max(0 if staying else 1, -(-(filled - len(nodes) - room) // most))
-    works = sum(layout.work[node] for node in nodes if node < layout.count or layout.stays(node))
-    return works + layout.batch * (len(staying) + groups)
+    return sum(layout.work[node] for node in nodes) + layout.batch * (len(staying) + groups)
 
 
 def _lacking(layout: NodeLayout, images: list[int], needed: int, there: int) -> str:
@@ -394,8 +370,7 @@ def linear(partition: Partition) -> int:
     """All costs but that of the slowest path, in units."""
     layout = partition.layout
     hosts = sum(layout.host_cost(image, load) for image, load in enumerate(partition.load) if load)
-    bridges, moves = round(layout.costs.bridge * NANOCORES), round(layout.costs.move * NANOCORES)
-    return partition.paid * layout.batch + partition.bridges * bridges + partition.moves * moves + hosts
+    return partition.paid * layout.batch + partition.bridges * round(layout.costs.bridge * NANOCORES) + hosts
 
 
 def latency(partition: Partition) -> int:
@@ -412,8 +387,7 @@ def latency(partition: Partition) -> int:
     reached: dict[int, int] = {}
     for group in ordered(partition):
         before = max((reached[each] + hop for each in feeding[group]), default=0)
-        batch = layout.costs.batch * NANOCORES + pace * partition.work[group] if partition.runs(group) else 0
-        reached[group] = before + round(second * batch)
+        reached[group] = before + round(second * (layout.costs.batch * NANOCORES + pace * partition.work[group]))
     return max(reached.values(), default=0)
 
 

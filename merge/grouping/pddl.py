@@ -25,7 +25,7 @@ PDDL knows no upper case and few signs, so in a name all else is written as its 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -110,13 +110,6 @@ class PddlWeights:
     """For each stream within a group."""
     between: int
     """For each bridge."""
-
-
-PAPER_WEIGHTS: Mapping[str, PddlWeights] = {
-    "node": PddlWeights(group=1000, within=5, between=5),
-    "connection": PddlWeights(group=50, within=5, between=20),
-}
-"""Those of the paper: a group costs very much for one strategy, and a medium price for the other."""
 
 
 def model_weights(problem: GroupingProblem) -> PddlWeights:
@@ -317,7 +310,6 @@ def _section(text: Expression, name: str) -> list[Expression]:
 
 
 def _kinds(words: Sequence[str]) -> dict[str, str]:
-    """The kind of each name in a typed list."""
     found: dict[str, str] = {}
     waiting: list[str] = []
     each = iter(words)
@@ -388,8 +380,7 @@ def planned_grouping(problem: GroupingProblem, weights: PddlWeights, plan: str) 
         if predicate == "in":
             tasks[group].append(ids[parts(task)[1]])
     groups = arranged(
-        problem,
-        [Group(image=images[group], tasks=tuple(sorted(each, key=in_order))) for group, each in tasks.items()],
+        problem, [Group(image=images[group], tasks=tuple(sorted(each, key=in_order))) for group, each in tasks.items()]
     )
     if wrong := problems_of(problem, groups):
         raise PddlError(f"the plan makes no valid groups: {'; '.join(wrong)}")

@@ -38,7 +38,6 @@ class Image:
     """How many hosts run already."""
 
     def __post_init__(self) -> None:
-        """Refuse figures that no host can have."""
         wrong = [*wrong_figure("cores", self.cores, least=LEAST_FIGURE)]
         wrong += [*wrong_figure("start", self.start), *wrong_figure("price", self.price)]
         wrong += [] if self.most is None else [*wrong_figure("most", self.most, whole=True)]
@@ -72,16 +71,12 @@ class GroupedTask:
     """Whose code it runs; empty if nobody's. The code of two owners is never in one group."""
 
     def __post_init__(self) -> None:
-        """Refuse work that no task can have."""
         refuse(f"no task {self.id!r} can be", wrong_figure("work", self.work))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedStream:
-    """What one task takes from another.
-
-    All that a group takes from one port of a task comes over one bridge.
-    """
+    """What one task takes from another. All that a group takes from one port of a task comes over one bridge."""
 
     parent: TaskId
     child: TaskId
@@ -92,24 +87,20 @@ class GroupedStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentGroup:
-    """A group that is there already: a running job. Raises `ValueError` for impossible work."""
+    """A group that is there already and stays: a running job. Raises `ValueError` for impossible work."""
 
     id: GroupId
     image: str
-    """The name of its image, which stays."""
+    """The name of its image."""
     tasks: frozenset[TaskId] = frozenset()
-    """What it runs. Tasks of the problem may move elsewhere; all others stay."""
-    stays: bool = True
-    """Whether it runs something that stays, so that it is paid for anyway."""
+    """What it runs; none of the tasks of the problem."""
     work: float = 0.0
-    """The work of what stays."""
     owner: str = ""
-    """Whose code is among what stays."""
+    """Whose code it runs."""
     takes_more: bool = True
     """Whether tasks may join it."""
 
     def __post_init__(self) -> None:
-        """Refuse work that no group can have."""
         refuse(f"no present group {self.id!r} can be", wrong_figure("work", self.work))
 
 
@@ -127,15 +118,11 @@ class GroupingCosts(Beat):
     """What a second is worth for which a new host is not there."""
     price: float = 0.0
     """What a unit of the price of images is worth."""
-    move: float = 0.0
-    """What it costs that a task leaves the group that runs it."""
 
     def __post_init__(self) -> None:
-        """Refuse costs that are none."""
         Beat.__post_init__(self)
-        costs = {"bridge": self.bridge, "hop": self.hop, "second": self.second}
-        costs |= {"start": self.start, "price": self.price, "move": self.move}
-        refuse("these are no costs", (wrong for name, cost in costs.items() for wrong in wrong_figure(name, cost)))
+        names = ("bridge", "hop", "second", "start", "price")
+        refuse("these are no costs", (wrong for name in names for wrong in wrong_figure(name, getattr(self, name))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +139,6 @@ class GroupingProblem:
     present: tuple[PresentGroup, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what no strategy could answer."""
         ids = {task.id for task in self.tasks}
         known = ids.union(*(group.tasks for group in self.present))
         images = {image.name for image in self.images}
@@ -163,13 +149,12 @@ class GroupingProblem:
             *_twice("task of present groups", [task for group in self.present for task in group.tasks]),
             *(f"unknown task {end!r}" for each in self.streams for end in {each.parent, each.child} - known),
             *(f"unknown image {group.image!r}" for group in self.present if group.image not in images),
-            *(f"{group.id!r} has tasks that stay, but stays is false"
-              for group in self.present if not group.stays and group.tasks - ids),
+            *(f"task {task!r} is in a present group already" for group in self.present for task in group.tasks & ids),
             *self._too_much(),
-        ]  # fmt: skip
+        ]
         if wrong:
             raise ValueError(f"this is no grouping problem: {'; '.join(wrong)}")
-        places = {task: group.id for group in self.present for task in group.tasks - ids}
+        places = {task: group.id for group in self.present for task in group.tasks}
         graph: nx.DiGraph[tuple[str, TaskId | GroupId]] = nx.DiGraph()
         for each in self.streams:
             ends = [("group", places[end]) if end in places else ("task", end) for end in (each.parent, each.child)]
@@ -191,7 +176,6 @@ class GroupingProblem:
             "bridge": costs.bridge * len(self.streams),
             "hop": costs.hop * count,
             "second": costs.second * (costs.pace * work + costs.batch * count),
-            "move": costs.move * len(self.tasks),
         } | {
             f"start and price of image {image.name!r}": (1 + cores / image.cores)
             * (costs.start * image.start + costs.price * image.price)
@@ -239,12 +223,11 @@ class Expense:
     """Waiting for new hosts."""
     prices: float = 0.0
     """Paying for new hosts."""
-    moves: float = 0.0
 
     @property
     def total(self) -> float:
         """All of it."""
-        return self.groups + self.bridges + self.latency + self.starts + self.prices + self.moves
+        return self.groups + self.bridges + self.latency + self.starts + self.prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,11 +287,8 @@ class Effort:
 
     seconds: float = 2.0
     """How long it may search; the first groups are made however little that is."""
-    seed: int = 1
-    """What `random` draws by."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no length of time."""
         refuse("this is no effort", wrong_figure("seconds", self.seconds, least=LEAST_FIGURE))
 
 
@@ -316,7 +296,6 @@ class SearchAllowance:
     """What is left of an effort."""
 
     def __init__(self, seconds: float) -> None:
-        """So many seconds."""
         self.seconds = seconds
 
     @property

@@ -58,8 +58,7 @@ class SlotModel:
         self._new = self.solver_model.new_bool_var
         self._upto: list[list[cp_model.LiteralT]] = []
         self._at = [self._positions() for _ in range(layout.nodes)]
-        self._running = [node for node in range(layout.nodes) if node < layout.count or layout.stays(node)]
-        self._runs = [self._any(self._at[node][k] for node in self._running) for k in self._slots]
+        self._runs = [self._any(self._at[node][k] for node in range(layout.nodes)) for k in self._slots]
         self._images = [[self._new("") for _ in layout.images] for _ in self._slots]
         self._orders()
         self._offers()
@@ -146,14 +145,9 @@ class SlotModel:
             for child in layout.children[node]:
                 for k in self._slots[:-1]:
                     model.add_implication(self._upto[child][k], self._upto[node][k])
-        occupied = (
-            self._runs
-            if not layout.present
-            else [self._any(self._at[node][k] for node in range(layout.nodes)) for k in self._slots]
-        )
         for k in self._slots[1:]:
             # Slots that are not needed are the last ones.
-            model.add_implication(occupied[k], occupied[k - 1])
+            model.add_implication(self._runs[k], self._runs[k - 1])
 
     def _offers(self) -> None:
         layout, everywhere = self.layout, (1 << len(self.layout.images)) - 1
@@ -177,7 +171,7 @@ class SlotModel:
                         self.solver_model.add_implication(self._at[node][k], literals[owner])
 
     def _bounds_work(self) -> None:
-        layout, running = self.layout, self._running
+        layout, running = self.layout, range(self.layout.nodes)
         large, most = [node for node in running if layout.work[node] > layout.capacity], max(0, layout.capacity)
         for k in self._slots:
             self.solver_model.add(sum(min(layout.work[node], most) * self._at[node][k] for node in running) <= most)
@@ -194,15 +188,14 @@ class SlotModel:
             for anchor in anchors:
                 if not layout.present[anchor - layout.count].takes_more:
                     for node in range(layout.count):
-                        if layout.home[node] != anchor:
-                            self.solver_model.add_bool_or([~self._at[node][k], ~self._at[anchor][k]])
+                        self.solver_model.add_bool_or([~self._at[node][k], ~self._at[anchor][k]])
 
     def _costs(self) -> Sequence[cp_model.LinearExprT]:
-        return (*self._batches(), *self._bridges(), *self._moves(), *self._hosts(), *self._latency())
+        return (*self._batches(), *self._bridges(), *self._hosts(), *self._latency())
 
     def _batches(self) -> Iterable[cp_model.LinearExprT]:
         layout = self.layout
-        staying = list(filter(layout.stays, range(layout.nodes)))
+        staying = range(layout.count, layout.nodes)
         for k in self._slots:
             if not staying:
                 yield layout.batch * self._runs[k]
@@ -235,12 +228,6 @@ class SlotModel:
             self.solver_model.add_bool_or([found, ~self._at[child][k], self._at[parent][k]])
         return found
 
-    def _moves(self) -> Iterable[cp_model.LinearExprT]:
-        cost = round(self.layout.costs.move * NANOCORES)
-        for node in range(self.layout.count):
-            if cost and self.layout.home[node] >= 0:
-                yield cost * self.cut(self.layout.home[node], node)
-
     def _hosts(self) -> Iterable[cp_model.LinearExprT]:
         model, layout = self.solver_model, self.layout
         everything = sum(layout.work) + layout.batch * len(self._slots)
@@ -258,7 +245,7 @@ class SlotModel:
         if not layout.is_limited and not any(layout.prices):
             return []
         loads: list[list[cp_model.LinearExprT]] = [[] for _ in layout.images]
-        for node in self._running:
+        for node in range(layout.nodes):
             on = {image: self._new("") for image in layout.images_in(layout.may[node])}
             model.add_exactly_one(on.values())
             for image, literal in on.items():
@@ -278,7 +265,7 @@ class SlotModel:
         """What images take is within their limits; and what other images leave is taken, which is found sooner said."""
         model, layout = self.solver_model, self.layout
         limits = [limit for limit in layout.limits if limit is not None]
-        everything = sum(layout.work[node] for node in self._running) + layout.batch * sum(self._runs)
+        everything = sum(layout.work) + layout.batch * sum(self._runs)
         for image, limit in enumerate(layout.limits):
             if limit is not None:
                 model.add(self._loads[image] <= limit)

@@ -1,63 +1,19 @@
-"""The strategies by which tasks are cut into groups, by name; `random` and `hybrid` are here.
+"""The strategies by which tasks are cut into groups, by name; `hybrid` is here.
 
-`random` is the baseline of the paper: images and tasks at random. An image is drawn, then how many of the tasks that it
-can run, then which; they become a group. So on until no task is left. Tasks that would make the graph of groups cyclic,
-or a group too large, are left for later ones. Groups that are beyond the limits of images are drawn again.
-
-`hybrid` has few streams between groups, and branches apart where that is cheaper. It begins with the cheapest of the
-groups of `connection`, those of `node`, some that are packed, and what is there as it is. They are improved by what the
-model says: branches run side by side where images have the cores, and tasks go where they cost less. The groups of
-`connection` are made whatever the effort; what comes then takes no more than that.
+`hybrid` begins with the cheapest of the groups of `connection`, those of `node`, and some that are packed, and improves
+them by the model. The groups of `connection` are made whatever the effort; what comes then takes no more than that.
 
 `connection` and `node` are in `merge/grouping/construction.py`, `optimal` and `plan` in `merge/grouping/optimal.py`,
 which is loaded only when one of these is asked for.
 """
 
-import random
 from collections.abc import Callable, Iterator, Mapping
 
-from merge.grouping.construction import connected, connection, filled, join_connected, join_others, node, packed
+from merge.grouping.construction import connected, connection, filled, node, packed
 from merge.grouping.improvement import descend, dissolve_groups, part_branches
 from merge.grouping.layout import NodeLayout
 from merge.grouping.partition import Partition, grouping_of, score, settle_images
 from merge.grouping.problem import Effort, Grouping, GroupingProblem, SearchAllowance
-
-_DRAWS = 50
-"""How often groups are drawn at most."""
-
-
-def at_random(problem: GroupingProblem, effort: Effort) -> Grouping:
-    """Random groups; the same for the same seed."""
-    layout, allowance = NodeLayout(problem), SearchAllowance(effort.seconds)
-    draw = random.Random(effort.seed)  # noqa: S311 - it keeps no secret
-    partition = _drawn(layout, draw, allowance)
-    for _ in range(_DRAWS - 1):
-        if not partition.overload() or allowance.is_spent:
-            break
-        partition = _drawn(layout, draw, allowance)
-    return grouping_of(partition)
-
-
-def _drawn(layout: NodeLayout, draw: random.Random, allowance: SearchAllowance) -> Partition:
-    partition = Partition(layout)
-    left = list(range(layout.count))
-    while left:
-        image = draw.choice(
-            [at for at in range(len(layout.images)) if any(layout.may[node] >> at & 1 for node in left)]
-        )
-        able = [node for node in left if layout.may[node] >> image & 1]
-        allowance.spend(4 * len(left))
-        first, *others = draw.sample(able, draw.randint(1, len(able)))
-        group = partition.of[first]
-        partition.set_image(group, image)
-        gone = {first}
-        for other in others:
-            if partition.joins(group, partition.of[other]):
-                partition.move((other,), group)
-                gone.add(other)
-        left = [node for node in left if node not in gone]
-    return partition
-
 
 _PARTS = (1.0, 0.7, 0.5, 0.25)
 """What parts of the capacity clusters have that groups are packed with."""
@@ -99,9 +55,6 @@ def in_stages(allowance: SearchAllowance, partition: Partition) -> Partition:
 
 def _others(layout: NodeLayout, allowance: SearchAllowance) -> Iterator[Partition]:
     """What else it may begin with, as far as the allowance goes."""
-    if layout.present and not allowance.is_spent:
-        allowance.spend(_FIRST * layout.nodes)
-        yield present(layout)
     if not allowance.is_spent:
         yield filled(layout, allowance)
     for part in _PARTS:
@@ -111,18 +64,6 @@ def _others(layout: NodeLayout, allowance: SearchAllowance) -> Iterator[Partitio
 
 def _descended(partition: Partition, allowance: SearchAllowance) -> Partition:
     descend(partition, allowance)
-    return partition
-
-
-def present(layout: NodeLayout) -> Partition:
-    """What is there stays as far as it may, and what is new is joined to it."""
-    partition = Partition(layout)
-    for at in layout.order:
-        if layout.home[at] >= 0 and partition.joins(partition.of[at], partition.of[layout.home[at]]):
-            partition.move((at,), partition.of[layout.home[at]])
-    join_connected(partition)
-    join_others(partition)
-    settle_images(partition)
     return partition
 
 
@@ -140,7 +81,6 @@ def _plan(problem: GroupingProblem, effort: Effort) -> Grouping:
 
 
 GROUPING_STRATEGIES: Mapping[str, Callable[[GroupingProblem, Effort], Grouping]] = {
-    "random": at_random,
     "node": lambda problem, _: node(problem),
     "connection": lambda problem, _: connection(problem),
     "hybrid": lambda problem, effort: hybrid(problem, effort.seconds),

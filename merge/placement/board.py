@@ -6,7 +6,7 @@ the worker itself.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import networkx as nx
@@ -181,21 +181,24 @@ class PlacementBoard:
         return cores > 1.0 and splits(self.divided(group), self.costs, cores)
 
     def runs(self, group: Group, root: str | None = None) -> Iterator[Group]:
-        """A group cut so that one new job can take each run; a task too busy for any job gets one to itself.
+        """A group cut so that one new job can take each run; a task too busy for any job gets one to itself."""
+        if not self.costs.fits(self.work(group)) and self.splits(group, root):
+            return iter((group,))
+        return self.cut(group, lambda work, _busiest, tags: self.suits(work, tags, root))
+
+    def cut(self, group: Group, holds: Callable[[float, float, frozenset[str]], bool]) -> Iterator[Group]:
+        """A group, each task after its parents, in runs that a job holds, by their work, busiest task and tags.
 
         The code of two owners is in two runs.
         """
-        if not self.costs.fits(self.work(group)) and self.splits(group, root):
-            yield group
-            return
         run: list[RunningTask] = []
-        work, tags, owners = 0.0, frozenset[str](), frozenset[str]()
+        work, busiest, tags, owners = 0.0, 0.0, frozenset[str](), frozenset[str]()
         for task in group:
             more, own = self.costs.busy[task.instance], owners_of((task,))
-            work, tags, owners = work + more, tags | task.tags, owners | own
-            if run and not (trusted(owners) and self.suits(work, tags, root)):
+            work, busiest, tags, owners = work + more, max(busiest, more), tags | task.tags, owners | own
+            if run and not (trusted(owners) and holds(work, busiest, tags)):
                 yield tuple(run)
-                run, work, tags, owners = [], more, task.tags, own
+                run, work, busiest, tags, owners = [], more, more, task.tags, own
             run.append(task)
         yield tuple(run)
 

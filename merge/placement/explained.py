@@ -138,7 +138,8 @@ def _best(problem: GroupingProblem, seconds: float) -> Grouping | None:
 def placement_pddl(asked: PlacementQuestion) -> Pddl:
     """The two texts of the problem. Raises `PddlError` where PDDL cannot say it."""
     problem = _alone(asked.problem)
-    return exported(problem, model_weights(problem), _most_groups(asked))
+    # As many groups as there are now, and one more: engines take long where there are many.
+    return exported(problem, model_weights(problem), len(asked.now) + 1)
 
 
 def placement_plan(asked: PlacementQuestion, plan: str) -> Grouping:
@@ -156,8 +157,3 @@ def _alone(problem: GroupingProblem) -> GroupingProblem:
     tasks = {task.id for task in problem.tasks}
     streams = tuple(each for each in problem.streams if {each.parent, each.child} <= tasks)
     return replace(problem, present=(), streams=streams)
-
-
-def _most_groups(asked: PlacementQuestion) -> int:
-    """So many as there are now, and one more: engines take long where there are many."""
-    return len(asked.now) + 1

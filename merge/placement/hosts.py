@@ -12,7 +12,7 @@ from typing import TypeAlias
 import networkx as nx
 
 from merge.grouping.problem import Image
-from merge.jobs import Jobs
+from merge.jobs import Assignment, Jobs
 from merge.tasks import Instance, RunningTask
 
 
@@ -122,7 +122,10 @@ class Roots:
         forwarded = {(bridge.parent, bridge.port) for bridge in jobs.bridges}
         return frozenset(stream for stream in forwarded if len(self.readers(stream, running, jobs)) > 1)
 
-    def keeps(self, running: Mapping[Instance, RunningTask], before: Jobs, after: Jobs) -> bool:
-        """Whether other jobs tear no stream that was whole, and do not wait for each other in a circle over roots."""
+    def keeps(self, running: Mapping[Instance, RunningTask], before: Jobs, by: Assignment) -> bool:
+        """Whether an assignment tears no stream that was whole, and has no jobs wait in a circle over roots."""
+        if not self.several:
+            return True
+        after = before.apply(by)
         whole = self.torn(running, after) <= self.torn(running, before)
         return whole and nx.is_directed_acyclic_graph(after.streams_between())

@@ -292,7 +292,6 @@ def _job(group: GroupId) -> JobId:
 
 
 def _standing(job: JobId) -> str:
-    """The name of all that stays in a job."""
     return f"job {job}"
 
 

@@ -2,14 +2,13 @@
 
 The residue is cut into groups. For each the strategy names the jobs it would like, best first, and the first that has
 room, offers the tags and keeps the graph of jobs acyclic takes the whole group. Where none does, new jobs are opened:
-the group in topological order, cut wherever the capacity or the tags of one host end. Streams lead only forwards across
-such cuts and nothing leads out of a new job yet, so no cycle can arise. A group that is too much for one core is not
-cut if it can be divided: its job gets as many shards as it needs. `plan` has a frame of its own, in
-`merge/placement/planned.py`.
+the group in topological order, cut wherever the capacity or the tags of one host end, so no cycle can arise. A group
+that is too much for one core is not cut if it can be divided: its job gets as many shards as it needs. `plan` has a
+frame of its own, in `merge/placement/planned.py`.
 
-Where hosts do not share all files, a group is placed on one root. It goes where the streams are that it reads, so that
-what is connected stays on one root. One that joins tasks of several roots goes to that with most of these streams, and
-only then do bridges lead from root to root. What reads nothing that runs goes to any root that offers its tags, whole.
+Where hosts do not share all files, a group is placed on one root: where the streams are that it reads, or most of them.
+Only between tasks of several roots do bridges lead from root to root. What reads nothing that runs goes to any root
+that offers its tags, whole.
 """
 
 from collections import Counter, defaultdict
@@ -54,16 +53,11 @@ def choices(ground: PlacementBoard, group: Group) -> Iterator[RootChoice]:
         yield RootChoice(None, opens=True)
     elif roots := _of_streams(ground, group):
         for root in roots:
-            yield RootChoice(root, opens=_opens(ground, group, root))
+            yield RootChoice(root, opens=_offers(ground, group, root) and not tears(ground, group, None, root))
     else:
         # Any job may have room for it.
         yield RootChoice(None, opens=False)
         yield from (RootChoice(root, opens=True) for root in _roomiest(ground, group))
-
-
-def by_root(ground: PlacementBoard, groups: Iterable[Group]) -> Iterable[Group]:
-    """The groups, each cut into what new jobs on one root can run; connected tasks stay together."""
-    return chain.from_iterable(_cut(ground, group) for group in groups) if ground.roots.several else groups
 
 
 def refusal(ground: PlacementBoard, group: Group) -> NoHost:
@@ -89,6 +83,7 @@ def _unoffered(ground: PlacementBoard, group: Group, roots: tuple[str, ...]) -> 
 
 
 def _cut(ground: PlacementBoard, group: Group) -> Iterator[Group]:
+    """A group cut into what new jobs on one root can run; connected tasks stay together."""
     there: defaultdict[str | None, list[Group]] = defaultdict(list)
     for part in connected_parts(group):
         there[next((root for root, opens in choices(ground, part) if opens), None)].append(part)
@@ -109,11 +104,6 @@ def _of_streams(ground: PlacementBoard, group: Group) -> tuple[str, ...]:
         # Only where all its streams are sent anyway.
         elsewhere = {root for root in elsewhere if all(root in read_on(ground, stream) for stream in streams)}
     return (*found, *sorted(elsewhere))
-
-
-def _opens(ground: PlacementBoard, group: Group, root: str) -> bool:
-    """Whether new jobs on a root can run a group."""
-    return _offers(ground, group, root) and not tears(ground, group, None, root)
 
 
 def _offers(ground: PlacementBoard, group: Group, root: str) -> bool:
@@ -171,8 +161,8 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
 
 
 def _by(strategy: Strategy, ground: PlacementBoard, started: Group) -> PlacementBoard:
-    """The board with a residue on it, placed group by group."""
-    for group in by_root(ground, strategy.groups(started)):
+    groups = strategy.groups(started)
+    for group in chain.from_iterable(_cut(ground, each) for each in groups) if ground.roots.several else groups:
         _place(ground, group, strategy.likes)
     return ground
 
@@ -188,14 +178,6 @@ def _place(ground: PlacementBoard, group: Group, likes: Callable[[PlacementBoard
                 ground.open(run, root)
             return
     raise refusal(ground, group)
-
-
-def _whole(residue: Group) -> Iterable[Group]:
-    return [residue] if residue else []
-
-
-def _likes_new(_ground: PlacementBoard, _group: Group) -> Iterable[JobId]:
-    return ()
 
 
 def _likes_its_inputs_job(ground: PlacementBoard, group: Group) -> Iterable[JobId]:
@@ -215,7 +197,7 @@ def _likes_company(ground: PlacementBoard, group: Group) -> Iterable[JobId]:
 _pack = partial(_by, Strategy(connected_parts, _likes_company))
 STRATEGIES: Mapping[str, Callable[[PlacementBoard, Group], PlacementBoard]] = MappingProxyType(
     {
-        "launch": partial(_by, Strategy(_whole, _likes_new)),
+        "launch": partial(_by, Strategy(lambda residue: [residue] if residue else [], lambda _ground, _group: ())),
         "graft": partial(_by, Strategy(connected_parts, _likes_its_inputs_job)),
         "pack": _pack,
         "plan": partial(planned, pack=_pack),

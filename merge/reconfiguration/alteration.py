@@ -2,20 +2,16 @@
 
 A task gets a new config, type or version and keeps its instance and its state, if all dataflows that use it agree. If
 others use it too, the dataflow gets a copy, a *fork*, of this task and of all its own tasks below, with the states that
-they have at that moment. Everything else runs on as it is. A task below one that is altered in place keeps its instance
-and changes its key only.
-
-Tasks may also be inserted or taken out between others. An inserted task is a new instance without state. The tasks that
-it feeds keep their instances, and so do those that a task taken out has fed: only their inputs change.
+they have at that moment. Tasks may also be inserted or taken out between others, which then get other inputs only.
 
 An altered, inserted or forked task and all below it have a history of their own. So their keys get a scope, and nothing
 that is submitted later shares them. Sources have no history, and are shared as always.
 
-Nor do *joined* tasks have one. A task without state whose parents are shared as always emits what any equal task emits,
-whatever it was before. So it keeps the key that it would have if it had just been submitted. If an equal task runs in
-the same job, the dataflow uses that from the switch on, at a batch boundary; what was forked is one again. If not,
-later ones may join it. What would be joined across jobs gets a scope, since a job cannot begin to read another's stream
-at a place that nobody knows beforehand; and so does what would take the place of a task that itself changes.
+Nor do *joined* tasks have one. A task without state whose parents are shared as always emits what any equal task emits.
+So it keeps the key that it would have if it had just been submitted, and later ones may join it. If an equal task runs
+in the same job, the dataflow uses that from the switch on. What would be joined across jobs gets a scope, since a job
+cannot begin to read another's stream at a place that nobody knows beforehand; and so does what would take the place of
+a task that itself changes.
 """
 
 from collections import Counter
@@ -28,6 +24,7 @@ from typing import NamedTuple
 from dags import Dataflow, Input, Key, Scope, Task
 from merge.errors import StaleChange
 from merge.jobs import JobId, Jobs
+from merge.reconfiguration.covering import reached
 from merge.running_graph import RunningDags, RunningGraph, with_user, without_user
 from merge.tasks import Instance, RunningTask, Submitted, downwards
 
@@ -105,12 +102,7 @@ def below(streams: Iterable[tuple[str, str]], ids: Collection[str]) -> frozenset
     following: dict[str, list[str]] = {}
     for origin, to in streams:
         following.setdefault(origin, []).append(to)
-    found, left = set(ids), list(ids)
-    while left:
-        new = [each for each in following.get(left.pop(), ()) if each not in found]
-        found.update(new)
-        left += new
-    return frozenset(found)
+    return frozenset(reached(ids, following))
 
 
 def histories(tasks: Mapping[str, RunningTask], affected: Iterable[str], name: str) -> dict[str, Scope]:
@@ -195,11 +187,7 @@ def altered(running: RunningGraph, by: Alteration) -> RunningGraph:
     """The running graph after a reconfiguration, beside the one that is. Costs as much as all that runs."""
     users = {instance: set(each) if isinstance(each, set) else each for instance, each in running.users.items()}
     copy = replace(
-        running,
-        tasks=dict(running.tasks),
-        index=dict(running.index),
-        users=users,
-        dataflows=dict(running.dataflows),
+        running, tasks=dict(running.tasks), index=dict(running.index), users=users, dataflows=dict(running.dataflows)
     )
     alter(copy, by)
     return copy
@@ -228,7 +216,6 @@ class _Making:
                 self._becomes.setdefault(places[task], set()).add(key)
 
     def swapped(self, edit: Edit) -> Submitted:
-        """A dataflow after the edit."""
         old, by = self._running.dataflow(edit.old), edit.by
         origins = {by.places[task]: instance for task, instance in old.places.items() if task in by.places}
         affected = {by.places[task] for task in edit.affected}
@@ -240,15 +227,7 @@ class _Making:
                 places.append(self._forked(self._new(task, places, self._now), None))
             else:
                 places.append(self._placed(task, origins, origins[at], places))
-        return Submitted(
-            id=by.id,
-            tenant=old.tenant,
-            name=by.name,
-            task_ids=tuple(by.places),
-            instances=tuple(places[place] for place in by.places.values()),
-            sinks=by.sinks,
-            parts=tuple(tuple(sorted(places[source] for source in part)) for part in by.parts),
-        )
+        return Submitted.of(by, places)
 
     def _placed(
         self, task: Task, origins: Mapping[int, Instance], origin: Instance, places: Sequence[Instance]
@@ -274,17 +253,7 @@ class _Making:
 
     def _new(self, task: Task, places: Sequence[Instance], since: datetime) -> RunningTask:
         """A task as a new instance, whose number is not used unless it is forked."""
-        return RunningTask(
-            instance=Instance(self._first + len(self.forks)),
-            key=task.key,
-            text=task.text,
-            type=task.type,
-            inputs=tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs),
-            json_fields=task.json_fields,
-            since=since,
-            tags=task.tags,
-            keeping=task.keeping,
-        )
+        return RunningTask.of(task, Instance(self._first + len(self.forks)), places, since)
 
     def _forked(self, task: RunningTask, origin: Instance | None) -> Instance:
         self.forks.append(Fork(task, origin))

@@ -38,10 +38,12 @@ That the sub-DAG is the smallest with this property is not proven.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+
+import networkx as nx
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +85,22 @@ def components(
     except CycleError as error:
         raise ValueError(f"streams lead in a circle, {' > '.join(error.args[1])}; a dataflow has none") from error
 
-    leading = _reached(changed, parents)
+    leading = reached(changed, parents)
     # A tuple on any other edge meets no changed task.
     edges = {task: [child for child in children[task] if child in leading] for task in leading}
     several = leading.intersection(one_to_many).difference(per_edge)
     copying = {task for task in leading.intersection(per_edge) if len(edges[task]) > 1}
     spreading = several | copying
     pruned = _gated(order, changed, edges, frozenset(unique) - copying)
-    scope = _reached({*changed, *(spreading - pruned)}, edges)
-    return tuple(sorted(_connected(scope, parents, edges), key=lambda component: min(component.scope)))
+    scope = reached({*changed, *(spreading - pruned)}, edges)
+    streams_within: nx.DiGraph[str] = nx.DiGraph()
+    streams_within.add_nodes_from(scope)
+    streams_within.add_edges_from((task, child) for task in scope for child in edges[task])
+    parts = sorted(map(frozenset, nx.weakly_connected_components(streams_within)), key=min)
+    return tuple(
+        Component(scope=part, heads=frozenset(task for task in part if not streams_within.in_degree(task)))
+        for part in parts
+    )
 
 
 def _gated(
@@ -110,7 +119,7 @@ def _gated(
     return {task for task, gate in gates.items() if gate is not None}
 
 
-def _reached(starts: Iterable[str], edges: Mapping[str, Collection[str]]) -> set[str]:
+def reached(starts: Iterable[str], edges: Mapping[str, Collection[str]]) -> set[str]:
     """Some tasks, and all to which edges lead from them."""
     found = set(starts)
     ends = list(found)
@@ -120,17 +129,3 @@ def _reached(starts: Iterable[str], edges: Mapping[str, Collection[str]]) -> set
                 found.add(following)
                 ends.append(following)
     return found
-
-
-def _connected(
-    scope: Collection[str], parents: Mapping[str, Collection[str]], children: Mapping[str, Collection[str]]
-) -> Iterator[Component]:
-    """The weakly connected parts of the sub-DAG of some tasks."""
-    around = {
-        task: [other for other in (*parents.get(task, ()), *children.get(task, ())) if other in scope] for task in scope
-    }
-    left = set(scope)
-    while left:
-        part = frozenset(_reached([left.pop()], around))
-        left -= part
-        yield Component(scope=part, heads=frozenset(task for task in part if part.isdisjoint(parents.get(task, ()))))

@@ -3,21 +3,14 @@
 Within a job a batch runs one plan, so tasks of one job switch together between two batches. Between jobs the components
 of the covering sub-DAG (`merge/reconfiguration/covering.py`) decide which streams have to carry a marker. The job of a
 head switches at its next batch and puts the marker into the component's streams to other jobs, at that very place. A
-job below switches where the markers of all those streams lie.
+job below switches where the markers of all those streams lie. Tasks come and go within the job of those that they feed,
+so for the components these are one with those.
 
-Tasks come and go within the job of those that they feed, which switch with them. So for the components these are one
-with those, and the streams between jobs are the same before and after. A task that may switch apart from the others
-switches at its job's next batch, or with those tasks of its job that wait.
-
-**Unique tasks** make components smaller. They emit at most one event for each event of a source, over all their output
-ports. A task knows nothing of the sources. Its type says by which fields it emits once, and the types of the tasks
-above say which fields they change. If those fields come unchanged from the source, then all that an event of the source
-led to has the same values in them, whatever ways it took and in however many pieces it arrives. So the task emits once
-for it.
-
-An event of a source is still whole where a task that emits at most one event for one is all that reads the source, or
-all that reads such a task. Whatever arrives further below was made of the one event that it emitted, so the fields that
-it changes are as good as those of the source.
+**Unique tasks** make components smaller: they emit at most one event for each event of a source, over all their output
+ports. A type says by which fields a task emits once, and the types above say which fields they change. If those fields
+come unchanged from the source, all that an event of the source led to has the same values in them, whatever ways it
+took, so the task emits once for it. An event of a source is still whole where a task that emits at most one event for
+one is all that reads the source, or all that reads such a task; the fields that it changes are as good as the source's.
 """
 
 from collections import Counter
@@ -223,7 +216,8 @@ def _components(
         heads = frozenset(_name(each) for each in every if not running.tasks[each].inputs)
         return (Component(scope=frozenset(map(_name, every)), heads=heads),)
     emits = {parent for parent, _, _ in streams if running.tasks[parent].type.emission is Emission.MANY}
-    fans = {instance for instance, count in _fans(streams).items() if count > 1}
+    # A task gives each of the streams that leave it its events.
+    fans = {instance for instance, count in Counter(parent for parent, _, _ in streams).items() if count > 1}
     # A task that switches apart from the others counts as unchanged, but not what it does.
     unique = unique_tasks((running.tasks[instance] for instance in _used(by)), by.apart)
     pruned = scheduler is Scheduler.FRIES
@@ -282,14 +276,6 @@ def _streams(running: RunningGraph, by: Alteration) -> Iterator[_Stream]:
 def _used(by: Alteration) -> frozenset[Instance]:
     """The tasks of the dataflows that are altered."""
     return frozenset(instance for old, _ in by.swaps for instance in old.instances)
-
-
-def _fans(streams: Iterable[_Stream]) -> Mapping[Instance, int]:
-    """The number of streams that leave each task: it gives each of them its events."""
-    found: dict[Instance, int] = {}
-    for parent, _, _ in streams:
-        found[parent] = found.get(parent, 0) + 1
-    return found
 
 
 def _name(instance: Instance) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dags import AnyTaskType, Catalogue, Config, InvalidDocument, Ports, Problem, Source, TaskType
-from dags.canonical import DraftDocument, check_shape, fill_configs, find_sources, find_types, join_streams
+from dags.canonical import DRAFT_CHECKS, DraftDocument
 from dags.canonical.draft import Wire
 from dags.document import Reading, StreamForm, TaskForm
-from dags.problems import listed, pointer, quoted
+from dags.problems import listed, problem_at, quoted
 from planning.constraint import ModuleShape
 from planning.forms import END, EVERYWHERE, Choice, GapForm, PipelineForm, PointChoice, PointForm
 from planning.problem import Inflow, Meeting, Outlet
@@ -27,7 +27,8 @@ _PLACE: TaskType[_Place] = TaskType(
     ports=lambda config: Ports(inputs=config.inputs, outputs=config.outputs),
     output_schema=lambda config, inputs: {port: next(iter(inputs.values())) for port in config.outputs},
 )
-_CHECKS = (find_types, fill_configs, find_sources, join_streams, check_shape)
+_CHECKS = DRAFT_CHECKS[:-1]
+"""All but that of fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +81,6 @@ def draw(
             name=form.name,
             tasks=tuple(each if isinstance(each, TaskForm) else _placed(each, form.streams) for each in form.tasks),
             streams=form.streams,
-            unreadable_ids=frozenset(),
-            problems=(),
         ),
         catalogue=replace(catalogue, types={**catalogue.types, _PLACE.name: _PLACE}),
         sources=sources,
@@ -149,57 +148,42 @@ def _spots(
 ) -> list[Spot]:
     entry = form.tasks[at]
     meeting = form.meets.get(entry.id, Meeting.EQUAL)
+    spot = Spot(id=entry.id, at=at, inputs=inputs, outputs=outputs, meeting=meeting)
     if isinstance(entry, TaskForm):
-        return [
-            Spot(
-                id=entry.id,
-                at=at,
-                inputs=inputs,
-                outputs=outputs,
-                task=entry,
-                type=draft.types[at],
-                config=draft.configs[at],
-                text=draft.config_texts[at] or b"",
-                source=draft.registered[at],
-                meeting=meeting,
-            )
-        ]
+        kind, config, text = draft.types[at], draft.configs[at], draft.config_texts[at] or b""
+        return [replace(spot, task=entry, type=kind, config=config, text=text, source=draft.registered[at])]
     if isinstance(entry, PointForm):
-        return [Spot(id=entry.id, at=at, inputs=inputs, outputs=outputs, choice=entry.point, meeting=meeting)]
-    found = []
+        return [replace(spot, choice=entry.point)]
+    chain = []
     for number in range(1, entry.gap.most + 1):
         name = f"{entry.id}.{number}"
-        found.append(Spot(id=name, at=at, inputs=inputs, outputs=("out",), choice=entry.gap, meeting=meeting))
+        chain.append(replace(spot, id=name, inputs=inputs, outputs=("out",), choice=entry.gap))
         inputs = (Inflow("in", (Outlet(name),)),)
-    return found
+    return chain
 
 
-def _wrong_places(form: PipelineForm, draft: DraftDocument) -> list[Problem]:
-    found = []
+def _wrong_places(form: PipelineForm, draft: DraftDocument) -> Iterator[Problem]:
     ids = {entry.id for entry in form.tasks}
     for at, (entry, kind) in enumerate(zip(form.tasks, draft.types, strict=True)):
         if isinstance(entry, GapForm):
             if not entry.gap.shape.allows_no_op or (kind and (kind.inputs, kind.outputs) != (("in",), ("out",))):
                 message = "a gap is filled by a chain, so it has one port on each side and a shape that allows nothing"
                 shapes = listed(shape for shape in ModuleShape if shape.allows_no_op)
-                remedy = f"choose one of {shapes}, without ports"
-                found.append(_problem(("tasks", at, "gap"), "wrong-gap", message, remedy))
+                yield problem_at("wrong-gap", message, f"choose one of {shapes}, without ports", "tasks", at, "gap")
             names = {f"{entry.id}.{number}" for number in range(1, entry.gap.most + 1)}
             if clash := sorted(names & ids):
                 message = f"{quoted(clash[0])} is the id of a place in the gap"
-                found.append(_problem(("tasks", at, "id"), "repeated-id", message, "rename the task or the gap"))
-    return found
+                yield problem_at("repeated-id", message, "rename the task or the gap", "tasks", at, "id")
 
 
-def _unknown_ids(form: PipelineForm, positions: Mapping[str, int]) -> list[Problem]:
+def _unknown_ids(form: PipelineForm, positions: Mapping[str, int]) -> Iterator[Problem]:
     """What the document names that it does not have."""
     points = {entry.id for entry in form.tasks if isinstance(entry, PointForm)}
-    found = []
     for at, entry in enumerate(form.tasks):
         same = entry.point.same if isinstance(entry, PointForm) else None
         if same is not None and same not in points - {entry.id}:
             message = f"no other point has the id {quoted(same)}"
-            found.append(_problem(("tasks", at, "point", "same"), "unknown-task", message, "name another point"))
+            yield problem_at("unknown-task", message, "name another point", "tasks", at, "point", "same")
     named: list[tuple[tuple[str | int, ...], str]] = [(("meets", name), name) for name in form.meets]
     named += [(("given", name), name) for name in form.given]
     for at, goal in enumerate(form.goals):
@@ -210,8 +194,7 @@ def _unknown_ids(form: PipelineForm, positions: Mapping[str, int]) -> list[Probl
     for place, name in named:
         if name not in positions:
             message = f"no task has the id {quoted(name)}"
-            found.append(_problem(place, "unknown-task", message, "correct the id, or add the task"))
-    return found
+            yield problem_at("unknown-task", message, "correct the id, or add the task", *place)
 
 
 def _idle_demands(form: PipelineForm, draft: DraftDocument, positions: Mapping[str, int]) -> Iterator[Problem]:
@@ -223,14 +206,10 @@ def _idle_demands(form: PipelineForm, draft: DraftDocument, positions: Mapping[s
             if name is not None and kind is not None and kind.is_sink:
                 message = f"nothing leaves {quoted(name)}, so a goal there says nothing"
                 remedy = f"name the task before it, or leave {quoted(word)} out: then the goal is for the end"
-                yield _problem(("goals", at, word), "wrong-value", message, remedy)
+                yield problem_at("wrong-value", message, remedy, "goals", at, word)
     for name in form.given:
         kind = kinds.get(name)
         if kind is not None and not kind.is_source:
             message = f"{quoted(name)} is no source; what holds of its events follows from what enters it"
             remedy = "give it of the sources above, or require it by a goal or by 'ensure' of a point"
-            yield _problem(("given", name), "wrong-value", message, remedy)
-
-
-def _problem(place: tuple[str | int, ...], code: str, message: str, remedy: str) -> Problem:
-    return Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy)
+            yield problem_at("wrong-value", message, remedy, "given", name)

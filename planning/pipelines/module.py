@@ -11,68 +11,54 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from ipaddress import AddressValueError, IPv6Address
+from ipaddress import IPv6Address
 from typing import Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from dags import AnyTaskType, Catalogue, InvalidDocument, Kind, Problem
 from dags.internet_addresses import spelling
-from dags.json_text import describe_error, read_form
-from dags.problems import listed, pointer, quoted, suggestion
+from dags.json_text import describe_error, place_in_config, read_form
+from dags.problems import listed, problem_at, quoted, suggestion
 from planning.constraint import UNSET, Constraint, ModuleShape
 from planning.forms import JOINING, MOST_SOURCE, MOST_WORTH, CodeForm, ConstraintReader, Domains, ModuleForm, value_text
-from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
+from planning.pipelines.passages import kinds_of
 
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]):([1-9][0-9]{0,4})")
 _MOST_PORT = 65_535
 _MOST_NAME = 253
 
 
-class NotATarget(ValueError):
-    """A text does not name a host with a port."""
-
-
 def target(text: str) -> str:
-    """A target in its one spelling. Raises `NotATarget`.
+    """A target in its one spelling. Raises `ValueError` for a text that does not name a host with a port.
 
     >>> target("Example.org.:443"), target("[2001:DB8:0::1]:80")
     ('example.org:443', '[2001:db8::1]:80')
     """
     found = _NAMED.fullmatch(text.lower().replace(".:", ":"))
     if found is None or int(found[2]) > _MOST_PORT or len(found[1]) > _MOST_NAME:
-        raise NotATarget(text)
+        raise ValueError(text)
     if not found[1].startswith("["):
         return found[0]
-    try:
-        return f"[{spelling(IPv6Address(found[1][1:-1]))}]:{found[2]}"
-    except AddressValueError:
-        raise NotATarget(text) from None
+    return f"[{spelling(IPv6Address(found[1][1:-1]))}]:{found[2]}"
 
 
 _PINNED = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*==\s*([A-Za-z0-9.!+_-]+)")
 
 
-class NotPinned(ValueError):
-    """A requirement does not say which version it wants."""
-
-
 def pinned(text: str) -> tuple[str, str]:
-    """The name and the version of a requirement, in their normal forms. Raises `NotPinned`.
+    """The name and the version of a requirement, in their normal forms. Raises `ValueError` if it wants no version.
 
     >>> pinned("My_Package == 1.00")
     ('my-package', '1.0')
     """
     found = _PINNED.fullmatch(text.strip())
-    try:
-        if found is None:
-            raise NotPinned(text)
-        return str(canonicalize_name(found[1])), str(Version(found[2]))
-    except InvalidVersion:
-        raise NotPinned(text) from None
+    if found is None:
+        raise ValueError(text)
+    return str(canonicalize_name(found[1])), str(Version(found[2]))
 
 
 def installed_problems(config: Mapping[str, Any], kind: AnyTaskType) -> Iterator[Problem]:
@@ -80,13 +66,13 @@ def installed_problems(config: Mapping[str, Any], kind: AnyTaskType) -> Iterator
     for found in _found(config, kind):
         is_open = not found["loc"] or (found["type"] == "missing" and len(found["loc"]) == 1)
         if not is_open:
-            yield _problem(found, kind, ["installed", "config", *_place(found["loc"], config)])
+            yield _problem(found, kind, ["installed", "config", *place_in_config(found, config)[0]])
 
 
 def code_problems(config: Mapping[str, Any], kind: AnyTaskType) -> Iterator[Problem]:
     """What is wrong with the config of code, in the form of its module."""
     for found in _found(config, kind):
-        place = list(_place(found["loc"], config))
+        place, _ = place_in_config(found, config)
         # The form has the fields that it needs one level higher.
         yield _problem(found, kind, ["code", *(place[:1] + place[2:] if place[:2] == ["input", "in"] else place)])
 
@@ -102,21 +88,9 @@ def _found(config: Mapping[str, Any], kind: AnyTaskType) -> list[ErrorDetails]:
     return []
 
 
-def _place(location: Sequence[str | int], config: Any) -> Iterator[str | int]:
-    """The path in the config: without the alternatives that pydantic also names."""
-    for token in location:
-        try:
-            config = config[token]
-        except (KeyError, IndexError, TypeError):
-            if token != location[-1] or not isinstance(config, Mapping):
-                continue
-        yield token
-
-
 def _problem(found: ErrorDetails, kind: AnyTaskType, place: Sequence[str | int]) -> Problem:
     known = [field.alias or name for name, field in kind.config.model_fields.items()] if len(found["loc"]) == 1 else []
-    code, message, remedy = describe_error(found, known)
-    return Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy)
+    return problem_at(*describe_error(found, known), *place)
 
 
 CODE_TYPE, CONNECTING_TYPE = "code", "connecting_code"
@@ -151,12 +125,8 @@ class Module:
         for name in ("cost", "quality"):
             figure = getattr(self.form, name)
             if figure is not None and figure > MOST_WORTH:
-                yield Problem(
-                    pointer=pointer(name),
-                    code="wrong-value",
-                    message=f"the {name} of the module {quoted(self.name)} is {figure:g}, more than {MOST_WORTH:,}",
-                    remedy="publish it with less, in larger units if need be",
-                )
+                message = f"the {name} of the module {quoted(self.name)} is {figure:g}, more than {MOST_WORTH:,}"
+                yield problem_at("wrong-value", message, "publish it with less, in larger units if need be", name)
 
     def config(self, rest: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
         """The config of a task of it, where a place gives what the module leaves open; with the kinds of its types."""
@@ -227,42 +197,30 @@ def read_domains(
     problems = []
     domains = dict(known)
     for name, values in forms.items():
-        place = pointer("variables", name)
         if name in JOINING:
             message = f"a variable cannot be called {quoted(name)}, which joins constraints"
-            problems.append(Problem(pointer=place, code="wrong-value", message=message, remedy="rename it"))
+            problems.append(problem_at("wrong-value", message, "rename it", "variables", name))
         texts = [value_text(value) or UNSET for value in values]
         if len(set(texts)) < len(texts):
             message = f"a value of {quoted(name)} is there twice"
-            problems.append(Problem(pointer=place, code="wrong-value", message=message, remedy="leave one of them out"))
+            problems.append(problem_at("wrong-value", message, "leave one of them out", "variables", name))
         domains[name] = domains.get(name, frozenset()) | frozenset({UNSET, *texts})
     return domains, problems
 
 
 def _wrong(form: ModuleForm, catalogue: Catalogue | None) -> Iterator[Problem]:
     if (form.installed is None) == (form.code is None):
-        yield Problem(
-            pointer="",
-            code="no-implementation" if form.code is None else "two-implementations",
-            message="a module is either an installed task type or code",
-            remedy="give one of 'installed' and 'code'",
-        )
+        message, remedy = "a module is either an installed task type or code", "give one of 'installed' and 'code'"
+        yield problem_at("no-implementation" if form.code is None else "two-implementations", message, remedy)
     if form.installed is not None and catalogue is not None and catalogue.find(form.installed.type) is None:
         known = catalogue.names()
-        yield Problem(
-            pointer=pointer("installed", "type"),
-            code="unknown-type",
-            message=f"unknown task type {quoted(form.installed.type)}",
-            remedy=suggestion(form.installed.type, known, f"the known types are {listed(known)}"),
-        )
+        message = f"unknown task type {quoted(form.installed.type)}"
+        remedy = suggestion(form.installed.type, known, f"the known types are {listed(known)}")
+        yield problem_at("unknown-type", message, remedy, "installed", "type")
     if form.installed is not None and form.installed.type in {CODE_TYPE, CONNECTING_TYPE}:
         # Its config would say by itself whose code it is, and that an operator vouches for it.
-        yield Problem(
-            pointer=pointer("installed", "type"),
-            code="wrong-value",
-            message=f"the type {quoted(form.installed.type)} is for modules that are code",
-            remedy="give the source in 'code'",
-        )
+        message = f"the type {quoted(form.installed.type)} is for modules that are code"
+        yield problem_at("wrong-value", message, "give the source in 'code'", "installed", "type")
     if form.code is not None:
         yield from _wrong_code(form.shape, form.code)
 
@@ -279,30 +237,18 @@ def _wrong_config(module: Module, catalogue: Catalogue) -> Iterator[Problem]:
 
 def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
     if shape not in {ModuleShape.ONE_TO_ONE, ModuleShape.PAIR_TO_PAIR, ModuleShape.FILTER}:
-        yield Problem(
-            pointer="/shape",
-            code="wrong-shape",
-            message=f"code keeps nothing from event to event, so it cannot be {shape}",
-            remedy="use an installed task type for this shape, or choose one-to-one, pair-to-pair or filter",
-        )
+        message = f"code keeps nothing from event to event, so it cannot be {shape}"
+        remedy = "use an installed task type for this shape, or choose one-to-one, pair-to-pair or filter"
+        yield problem_at("wrong-shape", message, remedy, "shape")
     if len(code.source.encode()) > MOST_SOURCE:
-        yield Problem(
-            pointer="/code/source",
-            code="too-long",
-            message=f"the source has more than {MOST_SOURCE:,} bytes",
-            remedy="shorten it",
-        )
+        yield problem_at("too-long", f"the source has more than {MOST_SOURCE:,} bytes", "shorten it", "code", "source")
     yield from _wrong_requirements(code)
     for name in code.types:
         try:
             kinds_of(name, code)
-        except RecursiveTypeVariable:
-            yield Problem(
-                pointer=pointer("code", "types", name),
-                code="recursive-type-variable",
-                message=f"the type variable {quoted(name)} is defined by itself",
-                remedy="list the kinds that it may be",
-            )
+        except ValueError:
+            message, remedy = f"the type variable {quoted(name)} is defined by itself", "list the kinds that it may be"
+            yield problem_at("recursive-type-variable", message, remedy, "code", "types", name)
         except KeyError as unknown:
             yield _unknown_kind(("code", "types", name), str(unknown.args[0]), code)
     for place, kinds in ((("code", "input"), code.input), (("code", "output", "fields"), code.output.fields)):
@@ -314,34 +260,25 @@ def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
 def _wrong_requirements(code: CodeForm) -> Iterator[Problem]:
     seen = set()
     for at, text in enumerate(code.requirements):
-        place = pointer("code", "requirements", at)
+        place = ("code", "requirements", at)
         try:
             name, _ = pinned(text)
-        except NotPinned:
+        except ValueError:
             message = f"{quoted(text)} is no package that is pinned to a version"
-            yield Problem(pointer=place, code="not-pinned", message=message, remedy="write it as in tiny==1.0")
+            yield problem_at("not-pinned", message, "write it as in tiny==1.0", *place)
             continue
         if name in seen:
-            message = f"{quoted(name)} is required twice"
-            yield Problem(pointer=place, code="required-twice", message=message, remedy="leave one of them out")
+            yield problem_at("required-twice", f"{quoted(name)} is required twice", "leave one of them out", *place)
         seen.add(name)
     for at, text in enumerate(code.connects):
         try:
             target(text)
-        except NotATarget:
-            yield Problem(
-                pointer=pointer("code", "connects", at),
-                code="not-a-target",
-                message=f"{quoted(text)} is no host with a port",
-                remedy="write it as in example.org:443",
-            )
+        except ValueError:
+            message, remedy = f"{quoted(text)} is no host with a port", "write it as in example.org:443"
+            yield problem_at("not-a-target", message, remedy, "code", "connects", at)
 
 
 def _unknown_kind(place: tuple[str, ...], name: str, code: CodeForm) -> Problem:
     known = [*Kind, *code.types]
-    return Problem(
-        pointer=pointer(*place),
-        code="unknown-kind",
-        message=f"{quoted(name)} is neither a kind nor a type variable",
-        remedy=suggestion(name, known, f"the known ones are {listed(known)}"),
-    )
+    remedy = suggestion(name, known, f"the known ones are {listed(known)}")
+    return problem_at("unknown-kind", f"{quoted(name)} is neither a kind nor a type variable", remedy, *place)

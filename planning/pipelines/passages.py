@@ -110,14 +110,10 @@ def passages_of_code(code: CodeForm) -> tuple[Passage, ...]:
     return tuple(cases)
 
 
-class RecursiveTypeVariable(ValueError):
-    """A type variable that is defined by itself."""
-
-
 def kinds_of(name: str, code: CodeForm, above: tuple[str, ...] = ()) -> frozenset[Kind]:
-    """The kinds that a type variable may be. Raises `RecursiveTypeVariable`, or `KeyError` for an unknown one."""
+    """The kinds of a type variable. Raises `ValueError` if it is defined by itself, `KeyError` for an unknown one."""
     if name in above:
-        raise RecursiveTypeVariable(name)
+        raise ValueError(name)
     found: frozenset[Kind] = frozenset()
     for each in code.types[name]:
         found |= frozenset({Kind(each)}) if each in set(Kind) else kinds_of(each, code, (*above, name))

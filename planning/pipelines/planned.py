@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dags import AnyTaskType, InvalidDocument, Problem
-from dags.document import TaskForm
-from dags.problems import listed, pointer, quoted
+from dags.problems import listed, pointer, problem_at, quoted
 from planning.constraint import PAIR, UNSET
 from planning.explanation import Asked, Demand, Remedy, conflict, remedies
 from planning.pipelines.blueprint import Spot
@@ -99,7 +98,7 @@ def _origins(
 
 def _task(pipeline: Pipeline, spot: Spot, options: Mapping[str, str]) -> Mapping[str, Any]:
     if spot.task is not None:
-        return _written(spot.task)
+        return spot.task.model_dump(exclude_defaults=True)
     candidate = pipeline.candidates[spot.id][options[spot.id]]
     tags = [] if candidate.module is None else sorted({*candidate.module.form.host_tags})
     return {
@@ -109,10 +108,6 @@ def _task(pipeline: Pipeline, spot: Spot, options: Mapping[str, str]) -> Mapping
         "module": candidate.name,
         **({"tags": tags} if tags else {}),
     }
-
-
-def _written(task: TaskForm) -> Mapping[str, Any]:
-    return task.model_dump(exclude_defaults=True)
 
 
 _MOST_REMEDIES = 3
@@ -133,7 +128,7 @@ def refusal_of(pipeline: Pipeline, why: Sequence[Demand], remedies: Sequence[Rem
     helps = [_remedy(each) for each in remedies[:_MOST_REMEDIES]]
     remedy = ", or ".join(helps) or "ask for less"
     if not why:
-        return [Problem(pointer="", code="no-plan", message="no choice of modules fits together", remedy=remedy)]
+        return [problem_at("no-plan", "no choice of modules fits together", remedy)]
     return [
         Problem(
             pointer=_place(pipeline, demand),
@@ -195,11 +190,10 @@ def _remedy(remedy: Remedy) -> str:
 MOST_TRIES = 50
 """Plans whose documents did not pass, before planning gives up."""
 
-_NO_PLAN = Problem(
-    pointer="",
-    code="no-plan",
-    message="no choice of modules reaches all goals",
-    remedy="ask for less, or name fewer modules at each place, so that there is time to find the demands at fault",
+_NO_PLAN = problem_at(
+    "no-plan",
+    "no choice of modules reaches all goals",
+    "ask for less, or name fewer modules at each place, so that there is time to find the demands at fault",
 )
 
 Check = Callable[[Assembled], Sequence[Problem]]
@@ -217,11 +211,8 @@ class PlannedPipeline:
     @property
     def fillings(self) -> Mapping[str, str]:
         """The module at each open place, or `nothing`."""
-        return {
-            vertex.id: next(each.filling for each in vertex.options if each.name == self.plan.options[vertex.id])
-            for vertex in self.pipeline.problem.vertices
-            if vertex.is_open
-        }
+        vertices = [vertex for vertex in self.pipeline.problem.vertices if vertex.is_open]
+        return {vertex.id: vertex.chosen(self.plan.options).filling for vertex in vertices}
 
 
 def plan_pipeline(
@@ -276,19 +267,15 @@ def shortcoming(
     problem: PlanningProblem, options: Mapping[str, str], made: Assembled, check: Check
 ) -> Shortcoming | None:
     """What is wrong with the document of a plan with these options; None if it passes."""
-    wrong = [_doubled(made)] if made.doubled else check(made)
+    if made.doubled:
+        message = f"a stream enters one port twice if {listed(sorted(made.doubled))} hold nothing"
+        remedy = "leave one of the ways out, or have a module hold the place"
+        wrong: Sequence[Problem] = [problem_at("no-plan", message, remedy)]
+    else:
+        wrong = check(made)
     if not wrong:
         return None
     return Shortcoming(wrong, {name: options[name] for name in made.doubled or _blamed(problem, made, wrong)})
-
-
-def _doubled(made: Assembled) -> Problem:
-    return Problem(
-        pointer="",
-        code="no-plan",
-        message=f"a stream enters one port twice if {listed(sorted(made.doubled))} hold nothing",
-        remedy="leave one of the ways out, or have a module hold the place",
-    )
 
 
 def _blamed(problem: PlanningProblem, made: Assembled, wrong: Sequence[Problem]) -> set[str]:
@@ -302,12 +289,8 @@ def _blamed(problem: PlanningProblem, made: Assembled, wrong: Sequence[Problem])
 
 
 def _refused(problem: Problem) -> Problem:
-    return replace(
-        problem,
-        pointer="",
-        code="no-plan",
-        message=f"no choice of modules passes the checks; of one of them: {problem.message}",
-    )
+    message = f"no choice of modules passes the checks; of one of them: {problem.message}"
+    return problem_at("no-plan", message, problem.remedy)
 
 
 class InvalidDocuments(Exception):
@@ -334,14 +317,24 @@ def plan_together(
         plan = find_plan(problem, order, left=left)
         if plan is None:
             break
-        options = [_options_of(plan, at, each.problem) for at, each in enumerate(pipelines)]
+        options = [
+            {vertex.id: plan.options[_name(at, vertex.id)] for vertex in pipeline.problem.vertices}
+            for at, pipeline in enumerate(pipelines)
+        ]
         made = [assembled(each, chosen) for each, chosen in zip(pipelines, options, strict=True)]
-        excluded = _shortcomings(pipelines, options, made, checks)
-        if not excluded:
+        together = zip(pipelines, options, made, checks, strict=True)
+        wrong = [shortcoming(each.problem, chosen, document, check) for each, chosen, document, check in together]
+        if not any(wrong):
+            # Each with its own figures.
+            plans = [
+                plan_with(pipeline.problem, chosen, pipeline.blueprint.form.prefer)
+                for pipeline, chosen in zip(pipelines, options, strict=True)
+            ]
             return tuple(
-                PlannedPipeline(pipeline=each, plan=_plan_of(each, chosen, plan), assembled=document)
-                for each, chosen, document in zip(pipelines, options, made, strict=True)
+                PlannedPipeline(pipeline=pipeline, plan=replace(own, is_optimal=plan.is_optimal), assembled=document)
+                for pipeline, own, document in zip(pipelines, plans, made, strict=True)
             )
+        excluded = (_named(at, one.excluded) for at, one in enumerate(wrong) if one is not None)
         problem = replace(problem, excluded=(*problem.excluded, *excluded))
     return _alone(pipelines, checks, left)
 
@@ -393,30 +386,6 @@ def _numbered_vertex(at: int, vertex: Vertex) -> Vertex:
         ),
         same=vertex.same and _name(at, vertex.same),
     )
-
-
-def _options_of(plan: PipelinePlan, at: int, problem: PlanningProblem) -> dict[str, str]:
-    return {vertex.id: plan.options[_name(at, vertex.id)] for vertex in problem.vertices}
-
-
-def _shortcomings(
-    pipelines: Sequence[Pipeline],
-    options: Sequence[Mapping[str, str]],
-    made: Sequence[Assembled],
-    checks: Sequence[Check],
-) -> list[dict[str, str]]:
-    """What must not be chosen together again, of each document that does not pass its check."""
-    found = []
-    for at, (pipeline, chosen, document, check) in enumerate(zip(pipelines, options, made, checks, strict=True)):
-        if (wrong := shortcoming(pipeline.problem, chosen, document, check)) is not None:
-            found.append(_named(at, wrong.excluded))
-    return found
-
-
-def _plan_of(pipeline: Pipeline, chosen: Mapping[str, str], joint: PipelinePlan) -> PipelinePlan:
-    """The part of a joint plan that is one pipeline's, with its own figures."""
-    plan = plan_with(pipeline.problem, chosen, pipeline.blueprint.form.prefer)
-    return replace(plan, is_optimal=joint.is_optimal)
 
 
 def _alone(pipelines: Sequence[Pipeline], checks: Sequence[Check], left: TimeLeft) -> tuple[PlannedPipeline, ...]:

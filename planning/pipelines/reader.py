@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dags import AnyTaskType, Catalogue, Config, Effect, InvalidDocument, Kind, Problem, Source
+from dags import AnyTaskType, Catalogue, Config, Effect, InvalidDocument, Kind, Source
 from dags.canonical.tasks import complete
 from dags.json_text import read_form
-from dags.problems import listed, pointer, quoted, suggestion
+from dags.problems import listed, pointer, problem_at, quoted, suggestion
 from planning.constraint import NOTHING, PAIR, UNSET, All, Constraint, Equals, Some
 from planning.forms import END, EVERYWHERE, MOST_WORTH, Choice, ConstraintReader, GoalForm, PipelineForm
 from planning.pipelines.blueprint import Blueprint, Spot, draw
@@ -259,11 +259,7 @@ def read_pipeline(raw: bytes | str, around: Surroundings) -> Pipeline:
     """The pipeline of a document. Raises `InvalidDocument` with every problem of one kind."""
     form = read_form(raw, PipelineForm)
     blueprint = draw(
-        form,
-        dataflow=around.dataflow,
-        tenant=around.tenant,
-        catalogue=around.catalogue,
-        sources=around.sources,
+        form, dataflow=around.dataflow, tenant=around.tenant, catalogue=around.catalogue, sources=around.sources
     )
     return _Builder(blueprint, around).pipeline()
 
@@ -294,7 +290,6 @@ class _Builder:
         ).union(*(goal.fields for goal in self.form.goals))
 
     def pipeline(self) -> Pipeline:
-        """The pipeline, or its problems."""
         reader = ConstraintReader(self.domains)
         given = {
             Outlet(spot.id, port): self._given(spot, reader)
@@ -347,7 +342,9 @@ class _Builder:
         if not fitting and not choice.shape.allows_no_op:
             why = "; ".join(f"{each.module}: {each.why}" for each in found if isinstance(each, Unusable))
             message = f"no module of shape {choice.shape} fits here{': ' if why else ''}{why}"
-            self._add(place, "no-module", message, "publish one, or change what the place asks for")
+            self.problems.append(
+                problem_at("no-module", message, "publish one, or change what the place asks for", *place)
+            )
         return fitting
 
     def _asked(self, module: Module, site: Site) -> Sequence[Filling | Unusable]:
@@ -363,7 +360,8 @@ class _Builder:
         for at, name in enumerate(wanted):
             if name not in names | tags:
                 remedy = suggestion(name, names | tags, f"there are {listed(sorted(names))}")
-                self._add((*place, "modules", at), "unknown-module", f"unknown module {quoted(name)}", remedy)
+                message = f"unknown module {quoted(name)}"
+                self.problems.append(problem_at("unknown-module", message, remedy, *place, "modules", at))
 
     def _fixed(self, spot: Spot, kind: AnyTaskType, config: Config) -> list[Filling]:
         ports = tuple(each.port for each in spot.inputs)
@@ -414,7 +412,8 @@ class _Builder:
                 parts.append(Equals(FIELD + name, kind_value(Kind(kind))))
             else:
                 remedy = suggestion(kind, list(Kind), f"the kinds are {listed(Kind)}")
-                self._add(("goals", at, "fields", name), "unknown-kind", f"unknown kind {quoted(kind)}", remedy)
+                message = f"unknown kind {quoted(kind)}"
+                self.problems.append(problem_at("unknown-kind", message, remedy, "goals", at, "fields", name))
         return All(tuple(parts))
 
     def _aimed(self, goal: GoalForm, vertices: Sequence[Vertex]) -> tuple[Outlet, ...]:
@@ -432,7 +431,6 @@ class _Builder:
         return tuple(Outlet(last, port) for each in self.blueprint.spots if each.id == last for port in each.outputs)
 
     def _sources(self) -> Mapping[str, str]:
-        """What each source computes."""
         return {
             spot.id: computes(spot.type.name, spot.type.version, spot.text)
             for spot in self.blueprint.spots
@@ -450,9 +448,6 @@ class _Builder:
             for name in sorted(named)
         ]
         return (*(StateVariable(name=name, domain=self.domains[name]) for name in sorted(self.domains)), *types)
-
-    def _add(self, place: Sequence[str | int], code: str, message: str, remedy: str) -> None:
-        self.problems.append(Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy))
 
 
 def _is_fresh(spot: Spot) -> bool:

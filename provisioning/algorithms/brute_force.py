@@ -34,8 +34,6 @@ def deployed(
 
 
 class _Search:
-    """The best that was found, and what is left to try."""
-
     def __init__(self, dataflow: DataflowFigures, rates: Rates, kinds: tuple[CoreKind, ...], goal: ProfitGoal) -> None:
         self.dataflow, self.rates, self.kinds, self.goal = dataflow, rates, kinds, goal
         self.theta = -float("inf")
@@ -49,7 +47,6 @@ class _Search:
         return self._theta(active, cost)
 
     def visit(self, active: Active) -> None:
-        """Try all counts of cores under these alternates."""
         options = self._options(active)
         if not all(options):
             return
@@ -87,11 +84,10 @@ class _Search:
         """For each task the counts of cores worth trying: their least price, their power; the cheapest first."""
         ideal = ideal_rates(self.dataflow, active, self.rates)
         return [
-            sorted(self._of_task(at, active, rate * self.dataflow.alternate(at, active).cost))
-            for at, rate in enumerate(ideal)
+            self._of_task(at, active, rate * self.dataflow.alternate(at, active).cost) for at, rate in enumerate(ideal)
         ]
 
-    def _of_task(self, at: int, active: Active, need: float) -> Iterator[tuple[float, float, Counts]]:
+    def _of_task(self, at: int, active: Active, need: float) -> list[tuple[float, float, Counts]]:
         kinds = [kind for kind in self.kinds if self.dataflow.tasks[at].tags <= kind.tags]
         found: list[tuple[float, float, Counts]] = []
         for counts in self._covers(kinds, need):
@@ -102,16 +98,13 @@ class _Search:
             if omega(self.dataflow, active, self.rates, capacity) >= self.goal.omega - _ROUNDING:
                 found.append((price, power, counts))
         if not all(kind.linear for kind in kinds):
-            return iter(found)
+            return sorted(found)
         # With prices in proportion, more power for no more money is always better.
-        found.sort(key=lambda each: (each[0], -each[1]))
-        most = -1.0
-        kept = []
-        for price, power, counts in found:
-            if power > most + _ROUNDING:
-                most = power
+        kept: list[tuple[float, float, Counts]] = []
+        for price, power, counts in sorted(found, key=lambda each: (each[0], -each[1])):
+            if not kept or power > kept[-1][1] + _ROUNDING:
                 kept.append((price, power, counts))
-        return iter(kept)
+        return sorted(kept)
 
     def _covers(self, kinds: list[CoreKind], need: float) -> Iterator[Counts]:
         """All counts of which no core is without use."""
@@ -123,7 +116,6 @@ class _Search:
                 yield counts
 
     def _price(self, counts: list[Counts]) -> float:
-        """What machines with so many cores cost by the hour."""
         total = 0.0
         for at, kind in enumerate(self.kinds):
             cores = sum(each[at] for each in counts)

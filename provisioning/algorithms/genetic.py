@@ -64,8 +64,6 @@ def adapted(outlook: Outlook, evolution: Evolution = Evolution(population=32, ge
 
 
 class _Population:
-    """Deployments that breed."""
-
     def __init__(
         self,
         runs: DeploymentDraft,
@@ -198,7 +196,6 @@ class _Population:
 
 
 def _distinct(machines: list[Gene]) -> list[Gene]:
-    """Each rented machine once."""
     known: set[int] = set()
     kept = []
     for gene in machines:

@@ -5,7 +5,7 @@ alternate, and repacks; the sharded one does neither. What choosing an alternate
 that with the work that it causes below (centralised).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from provisioning.algorithms.repack import repacked
 from provisioning.deployment import Deployment, DeploymentDraft, Rates, largest
@@ -14,31 +14,35 @@ from provisioning.figures import Active, DataflowFigures, MachineClass, ProfitGo
 
 def selected(dataflow: DataflowFigures, *, central: bool) -> Active:
     """The alternate with the highest ratio of value to cost of each task; of equals, the last."""
-    active = [0] * len(dataflow.tasks)
-    below = [0.0] * len(dataflow.tasks)
-    for at in reversed(range(len(dataflow.tasks))):
-        costs = _costs(dataflow, at, below, central=central)
-        ratios = [one.value / max(cost, 1e-12) for one, cost in zip(dataflow.tasks[at].alternates, costs, strict=True)]
-        active[at] = max(range(len(ratios)), key=lambda each: (ratios[each], each))
-        below[at] = _costs(dataflow, at, below, central=True)[active[at]]
-    return tuple(active)
+
+    def best(at: int, under: float) -> int:
+        causing = under if central else 0.0
+        costs = (max(one.cost + one.selectivity * causing, 1e-12) for one in dataflow.tasks[at].alternates)
+        ratios = [one.value / cost for one, cost in zip(dataflow.tasks[at].alternates, costs, strict=True)]
+        return max(range(len(ratios)), key=lambda each: (ratios[each], each))
+
+    return chosen_upwards(dataflow, best)[0]
 
 
 def causes(dataflow: DataflowFigures, active: Active) -> list[float]:
     """The reference cores that an event a second into each task takes there and below, with these alternates."""
-    below = [0.0] * len(dataflow.tasks)
-    for at in range(len(dataflow.tasks) - 1, -1, -1):
-        one = dataflow.tasks[at].alternates[active[at]]
+    return chosen_upwards(dataflow, lambda at, _under: active[at])[1]
+
+
+def chosen_upwards(dataflow: DataflowFigures, best: Callable[[int, float], int]) -> tuple[Active, list[float]]:
+    """The alternates chosen from the last task on, and what an event a second into each task causes with them.
+
+    `best` is given a task, and what an event that leaves it causes below it.
+    """
+    active, caused = [0] * len(dataflow.tasks), [0.0] * len(dataflow.tasks)
+    for at in reversed(range(len(dataflow.tasks))):
         under = 0.0
         for child in dataflow.children[at]:
-            under += below[child]
-        below[at] = one.cost + one.selectivity * under
-    return below
-
-
-def _costs(dataflow: DataflowFigures, at: int, below: list[float], *, central: bool) -> list[float]:
-    under = sum(below[child] for child in dataflow.children[at]) if central else 0.0
-    return [one.cost + one.selectivity * under for one in dataflow.tasks[at].alternates]
+            under += caused[child]
+        active[at] = best(at, under)
+        one = dataflow.tasks[at].alternates[active[at]]
+        caused[at] = one.cost + one.selectivity * under
+    return tuple(active), caused
 
 
 ENOUGH = 1e-9
@@ -47,12 +51,7 @@ MOST_STEPS = 100_000
 
 
 def deployed(
-    dataflow: DataflowFigures,
-    rates: Rates,
-    classes: tuple[MachineClass, ...],
-    goal: ProfitGoal,
-    *,
-    central: bool,
+    dataflow: DataflowFigures, rates: Rates, classes: tuple[MachineClass, ...], goal: ProfitGoal, *, central: bool
 ) -> Deployment:
     """A deployment on rated machines, for steady rates."""
     draft = DeploymentDraft(dataflow, Deployment(active=selected(dataflow, central=central)))

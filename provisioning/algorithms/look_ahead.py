@@ -135,7 +135,6 @@ class _Plan:
         return self._served[step]
 
     def _of_task(self, task: int, speeds: Speeds) -> float:
-        """The reference cores of a task; machines that are only planned work as rated."""
         draft = self._draft
         return sum(count * speeds.get(number, draft.speeds[number]) for number, count in draft.places[task].items())
 

@@ -87,9 +87,8 @@ def switch_alternates(draft: DeploymentDraft, outlook: Outlook, rates: Rates) ->
         draft.active[task] = next(fitting, draft.active[task])
 
 
-ALTERNATES_EVERY = 1
 RESOURCES_EVERY = 2
-"""Intervals. Where both are due machines are adapted, as both in one interval would undo each other."""
+"""Intervals. In all others alternates are adapted, as both in one interval would undo each other."""
 
 Estimate = Callable[[Outlook], tuple[Rates, Speeds]]
 """The rates and speeds to reckon with for the coming intervals."""
@@ -106,7 +105,7 @@ def adapted(outlook: Outlook, *, central: bool = True, estimate: Estimate = seen
     draft = DeploymentDraft(outlook.dataflow, outlook.deployment, speeds, outlook.now)
     if outlook.step % RESOURCES_EVERY == 0:
         change_resources(draft, outlook, rates, central=central)
-    elif outlook.step % ALTERNATES_EVERY == 0:
+    else:
         switch_alternates(draft, outlook, rates)
     return draft.made()
 
@@ -119,11 +118,6 @@ Name = TypeVar("Name", str, int)
 Fold = Callable[[Sequence[float]], float]
 
 
-def windowed(outlook: Outlook) -> tuple[Rates, Speeds]:
-    """The means of the last intervals."""
-    return _folded(outlook.past_rates, fmean), _folded(outlook.past_speeds, fmean)
-
-
 def predicted(outlook: Outlook, *, of_rates: Fold, of_speeds: Fold) -> tuple[Rates, Speeds]:
     """One figure for each prediction."""
     return _folded(outlook.coming_rates, of_rates), _folded(outlook.coming_speeds, of_speeds)
@@ -131,7 +125,9 @@ def predicted(outlook: Outlook, *, of_rates: Fold, of_speeds: Fold) -> tuple[Rat
 
 CAF: Adaptation = partial(adapted, estimate=seen)
 """Current, after the fact: what was seen last."""
-WAAF: Adaptation = partial(adapted, estimate=windowed)
+WAAF: Adaptation = partial(
+    adapted, estimate=lambda outlook: (_folded(outlook.past_rates, fmean), _folded(outlook.past_speeds, fmean))
+)
 """Windowed average, after the fact."""
 WPA: Adaptation = partial(adapted, estimate=partial(predicted, of_rates=fmean, of_speeds=fmean))
 """Windowed predictive average."""

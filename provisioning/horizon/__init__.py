@@ -5,7 +5,5 @@ rented by the hour, where a linear program finds how much to start, to keep and 
 dataflows that share tasks, so that the cost of a shared task counts once.
 """
 
-from provisioning.horizon.mixes import HorizonPlan, HorizonStep, plan
+from provisioning.horizon.mixes import plan
 from provisioning.horizon.rented import adapted, deployed
-
-__all__ = ["HorizonPlan", "HorizonStep", "adapted", "deployed", "plan"]

@@ -11,9 +11,9 @@ be worth its cost, so that a short lull does not make alternates go to and fro.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 
-from provisioning.algorithms.greedy import causes, selected
+from provisioning.algorithms.greedy import causes, chosen_upwards, selected
 from provisioning.deployment import Rates
 from provisioning.figures import (
     LARGEST,
@@ -89,7 +89,6 @@ def _between(dataflow: DataflowFigures, better: Active, cheaper: Active) -> Iter
 
 
 def _loss(task: TaskFigures, better: int, cheaper: int) -> float:
-    """The value that is lost for the work that is saved."""
     one, other = task.alternates[better], task.alternates[cheaper]
     return task.tenants * (one.value - other.value) / max(one.cost - other.cost, 1e-9)
 
@@ -98,24 +97,18 @@ def _at_price(dataflow: DataflowFigures, rates: Rates, before: Active, price: fl
     """The best alternate of each task at a price of a core, with the rates that the choices before led to."""
     taken = ideal_rates(dataflow, before, rates)
     weight = 1.0 / max(1, sum(dataflow.tasks[at].tenants for at in dataflow.dynamic))
-    below = [0.0] * len(dataflow.tasks)
-    active = list(before)
-    for at in reversed(range(len(dataflow.tasks))):
+
+    def best(at: int, under: float) -> int:
         task = dataflow.tasks[at]
-        under = 0.0
-        for child in dataflow.children[at]:
-            under += below[child]
         if len(task.alternates) == 1:
-            below[at] = task.alternates[0].cost + task.alternates[0].selectivity * under
-            continue
-        costs = [one.cost + one.selectivity * under for one in task.alternates]
+            return 0
         worth = [
-            one.value * task.tenants * weight - price * taken[at] * cost
-            for one, cost in zip(task.alternates, costs, strict=True)
+            one.value * task.tenants * weight - price * taken[at] * (one.cost + one.selectivity * under)
+            for one in task.alternates
         ]
-        active[at] = max(range(len(worth)), key=lambda each, worth=worth: (worth[each], -each))  # type: ignore[misc]
-        below[at] = costs[active[at]]
-    return tuple(active)
+        return max(range(len(worth)), key=worth.__getitem__)
+
+    return chosen_upwards(dataflow, best)[0]
 
 
 def _made(dataflow: DataflowFigures, rates: Rates, active: Active) -> Mix:
@@ -151,16 +144,11 @@ _LOAD = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HorizonStep:
+class HorizonStep(Mix):
     """What is planned for one interval."""
 
-    active: Active
-    gamma: float
-    """Its value."""
     omega: float
     """Its relative throughput as far as it is known, at most 1."""
-    cores: float
-    """The reference cores that would serve all its events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,11 +179,11 @@ def plan(  # noqa: PLR0913  all that a plan considers, by name
     if not forecast:
         raise ValueError("a plan needs the forecast of one interval at least")
     # Predictions below nothing count as nothing.
-    wrong = [*wrong_figure("cores", cores), *wrong_figure("omega", omega, most=1.0)]
-    wrong += [
+    wrong = (*wrong_figure("cores", cores), *wrong_figure("omega", omega, most=1.0))
+    wrong += (
         *wrong_figure("switch_cost", switch_cost),
-        *(each for rates in forecast for each in wrong_rates(rates, least=-LARGEST)),
-    ]
+        *chain(*(wrong_rates(each, least=-LARGEST) for each in forecast)),
+    )
     refuse("this cannot be planned", wrong)
     most = {name: max(max(0.0, rates.get(name, 0.0)) for rates in forecast) for name in forecast[0]}
     options = [mix.active for mix in mixes(dataflow, most, *([running] if running else ()))]
@@ -239,7 +227,6 @@ def _score(step: HorizonStep, omega: float, cores: float) -> float:
 
 
 def _changed(dataflow: DataflowFigures, one: Active, other: Active) -> float:
-    """The share of the tasks with a choice that are switched."""
     if not dataflow.dynamic:
         return 0.0
     return sum(one[at] != other[at] for at in dataflow.dynamic) / len(dataflow.dynamic)

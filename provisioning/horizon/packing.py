@@ -40,7 +40,6 @@ class CoreMenu:
     """What capacities cost: kinds of cores, by the tags that a task needs."""
 
     def __init__(self, classes: Sequence[MachineClass]) -> None:
-        """Offer what the classes have."""
         self.classes = tuple(classes)
         self.kinds: tuple[CoreKind, ...] = kinds_of(classes)
         self.prices = tuple(kind.least_price for kind in self.kinds)
@@ -298,8 +297,6 @@ def _starts(
 
 
 class _Packing:
-    """Cores of tasks, while they are taken back."""
-
     def __init__(  # noqa: PLR0913, PLR0917  what is packed, and with what it begins
         self,
         dataflow: DataflowFigures,
@@ -393,12 +390,10 @@ class _Packing:
             self._capacity[task] = self._menu.power(smaller.counts)
 
     def _switch(self, choice: tuple[int, int]) -> None:
-        """Have another alternate active."""
         task, other = choice
         self.active[task] = other
 
     def _served(self) -> tuple[list[float], list[float]]:
-        """What reaches each task, and what it does."""
         active = tuple(self.active)
         if active != self._reckoned:
             self._ideal, self._reckoned = ideal_rates(self._dataflow, active, self._rates), active

@@ -56,8 +56,7 @@ class RentalProgram:
     """The program of one moment."""
 
     def __init__(self, outlook: Outlook, choice: Sequence[Mix], steps: int) -> None:
-        """Lay out what can be decided."""
-        self._outlook, self._choice, self._steps = outlook, choice, steps
+        self.outlook, self._choice, self._steps = outlook, choice, steps
         self._hour = max(1, round(HOUR / outlook.interval))
         self._sigma = outlook.goal.sigma(outlook.dataflow)
         self._groups = tuple(_grouped(outlook, steps))
@@ -81,7 +80,7 @@ class RentalProgram:
 
     def solved(self) -> RentalPlan:
         """The plan of the highest profit."""
-        offers = cheapest_power(self._outlook.classes)
+        offers = cheapest_power(self.outlook.classes)
         starts = [(one, self._started(one)) for one in offers]
         keeps = [self._kept(group) for group in self._groups]
         level, picks = self._served()
@@ -104,9 +103,9 @@ class RentalProgram:
 
     def _as_it_is(self) -> RentalPlan:
         """What is done should the solver fail: all machines stay."""
-        numbers = frozenset(rental.number for rental in self._outlook.deployment.rentals)
+        numbers = frozenset(rental.number for rental in self.outlook.deployment.rentals)
         least = min(self._choice, key=lambda mix: mix.cores)
-        return RentalPlan(mix=least, level=self._outlook.goal.omega, starts=(), kept=numbers)
+        return RentalPlan(mix=least, level=self.outlook.goal.omega, starts=(), kept=numbers)
 
     def _started(self, machine_class: MachineClass) -> model_builder.Variable:
         """Variables for the power that is started at each interval; the one that is decided now."""
@@ -145,15 +144,15 @@ class RentalProgram:
 
     def _served(self) -> tuple[model_builder.LinearExprT, list[tuple[int, model_builder.Variable]]]:
         """Each interval has a mix and a level, and the power for them; the level and the mixes that are decided now."""
-        goal, dataflow = self._outlook.goal, self._outlook.dataflow
-        per_step = self._outlook.interval / (goal.hours * HOUR)
+        goal, dataflow = self.outlook.goal, self.outlook.dataflow
+        per_step = self.outlook.interval / (goal.hours * HOUR)
         levels = (self.lowest, 1.0)
         special = {task.tags for task in dataflow.tasks if task.tags}
-        dearest = max(one.price / one.power for one in self._outlook.classes) / self._hour
+        dearest = max(one.price / one.power for one in self.outlook.classes) / self._hour
         reached: list[model_builder.LinearExprT] = []
         first: list[tuple[int, model_builder.Variable]] = []
         for step in range(self._steps):
-            rates = self._outlook.coming_rates[min(step, len(self._outlook.coming_rates) - 1)]
+            rates = self.outlook.coming_rates[min(step, len(self.outlook.coming_rates) - 1)]
             options = [
                 (at, level, need, self._model.new_num_var(0, 1, ""))
                 for at, need in enumerate(needs(dataflow, mix.active, rates) for mix in self._choice)
@@ -175,8 +174,8 @@ class RentalProgram:
                         model_builder.LinearExpr.sum([*supply, short]) >= model_builder.LinearExpr.sum(demanded)
                     )
         # What the intervals before were short of on average is made up for.
-        past = min(self._outlook.step, self._steps)
-        enough = goal.omega * (self._steps + past) - self._outlook.mean_omega * past
+        past = min(self.outlook.step, self._steps)
+        enough = goal.omega * (self._steps + past) - self.outlook.mean_omega * past
         self._model.add(model_builder.LinearExpr.sum(reached) >= min(float(self._steps), enough))
         return reached[0], first
 
@@ -185,7 +184,7 @@ class RentalProgram:
 
         Tasks that need less than a core leave some of its power idle. They take the slowest cores.
         """
-        tasks = self._outlook.dataflow.tasks
+        tasks = self.outlook.dataflow.tasks
         needs = sorted(each * level for each, task in zip(need, tasks, strict=True) if not tags or task.tags == tags)
         grains = iter(self._grains[step])
         power = sum(max(each, next(grains, self._grain)) for each in needs)
@@ -199,8 +198,8 @@ class RentalProgram:
         """The part of an interval in which a machine works that was started so many intervals before."""
         if age >= self._hour:
             return 0.0
-        worked = (age + 1) * self._outlook.interval - machine_class.start_seconds
-        return max(0.0, min(1.0, worked / self._outlook.interval))
+        worked = (age + 1) * self.outlook.interval - machine_class.start_seconds
+        return max(0.0, min(1.0, worked / self.outlook.interval))
 
 
 def cheapest_power(classes: Sequence[MachineClass]) -> tuple[MachineClass, ...]:

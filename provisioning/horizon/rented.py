@@ -3,7 +3,7 @@
 Which core works for which task is decided last: what each needs is made up from free cores, spare ones, and exchanges.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from provisioning.algorithms import greedy
@@ -175,7 +175,8 @@ def adapted(outlook: Outlook) -> Deployment:
     With the machines of the plan the best mix is taken that reaches the level. If the planned one does not, since whole
     cores for whole tasks take more than was reckoned, small machines are added until it does.
     """
-    choice = mixes(outlook.dataflow, _highest(outlook), outlook.deployment.active)
+    highest = {name: max(rates[name] for rates in outlook.coming_rates) for name in outlook.coming_rates[0]}
+    choice = mixes(outlook.dataflow, highest, outlook.deployment.active)
     program = RentalProgram(outlook, choice, PLANNED_STEPS)
     plan = program.solved()
     # What the last part of a core would add is not worth a machine, as long as the mean is what it should be.
@@ -183,23 +184,20 @@ def adapted(outlook: Outlook) -> Deployment:
     enough = min(plan.level, program.lowest) if ahead else plan.level
     by_value = sorted(choice, key=lambda mix: (-mix.gamma, mix.cores))
     for mix in by_value:
-        draft = _machines(outlook, program, plan)
+        draft = _machines(program, plan)
         if mix.gamma <= plan.mix.gamma:
-            return _enlarged(draft, outlook, program, replace(plan, mix=mix), enough)
-        if sum(draft_power(draft)) + _ROUNDING < _least(outlook, mix.active, plan.level):
+            return _enlarged(draft, program, replace(plan, mix=mix), enough)
+        power = sum(draft.speeds[number] * one.machine_class.cores for number, one in draft.rentals.items())
+        if power + _ROUNDING < _least(outlook, mix.active, plan.level):
             continue
         if not _lacking(draft, outlook, mix.active, plan.level):
             return draft.made()
     return outlook.deployment
 
 
-def draft_power(draft: DeploymentDraft) -> list[float]:
-    """The power of each machine of a draft."""
-    return [draft.speeds[number] * one.machine_class.cores for number, one in draft.rentals.items()]
-
-
-def _machines(outlook: Outlook, program: RentalProgram, plan: RentalPlan) -> DeploymentDraft:
+def _machines(program: RentalProgram, plan: RentalPlan) -> DeploymentDraft:
     """What runs on the machines that are kept, beside those that are started."""
+    outlook = program.outlook
     speeds = {
         rental.number: coming_power(outlook, rental, 1)[0] / rental.machine_class.cores
         for rental in outlook.deployment.rentals
@@ -214,21 +212,16 @@ def _machines(outlook: Outlook, program: RentalProgram, plan: RentalPlan) -> Dep
             for one in outlook.classes
             if one.tags == small.tags and one.price / one.power <= small.price / small.power + _ROUNDING
         ]
-        _start_power(draft, outlook, program, plan, alike, power)
+        _start_power(draft, program, plan, alike, power)
     return draft
 
 
-def _start_power(  # noqa: PLR0913, PLR0917  all that says which machines
-    draft: DeploymentDraft,
-    outlook: Outlook,
-    program: RentalProgram,
-    plan: RentalPlan,
-    classes: Sequence[MachineClass],
-    power: float,
+def _start_power(
+    draft: DeploymentDraft, program: RentalProgram, plan: RentalPlan, classes: Sequence[MachineClass], power: float
 ) -> None:
     """Machines of about so much power, as large as it goes, of fast cores no more than are needed whole."""
     small = min(classes, key=lambda one: one.power)
-    wanted = needs(draft.dataflow, plan.mix.active, outlook.coming_rates[0])
+    wanted = needs(draft.dataflow, plan.mix.active, program.outlook.coming_rates[0])
     missing = [
         need * plan.level - has
         for need, has, task in zip(wanted, draft.capacity, draft.dataflow.tasks, strict=True)
@@ -243,37 +236,30 @@ def _start_power(  # noqa: PLR0913, PLR0917  all that says which machines
         and (one.speed <= small.speed or one.cores <= sum(int(max(0.0, each) / one.speed) for each in missing))
     ]:
         chosen = max(fitting, key=lambda one: one.power)
-        _start(draft, outlook, program, chosen)
+        works = max(0.0, 1.0 - chosen.start_seconds / program.outlook.interval)
+        draft.rent(chosen, chosen.speed * program.performance * works)
         left -= chosen.power
         for _ in range(chosen.cores):
             at = max(range(len(missing)), key=missing.__getitem__)
             missing[at] -= chosen.speed
 
 
-def _start(draft: DeploymentDraft, outlook: Outlook, program: RentalProgram, machine_class: MachineClass) -> None:
-    works = max(0.0, 1.0 - machine_class.start_seconds / outlook.interval)
-    draft.rent(machine_class, machine_class.speed * program.performance * works)
-
-
-def _enlarged(
-    draft: DeploymentDraft, outlook: Outlook, program: RentalProgram, plan: RentalPlan, enough: float
-) -> Deployment:
+def _enlarged(draft: DeploymentDraft, program: RentalProgram, plan: RentalPlan, enough: float) -> Deployment:
     """The planned mix, with as many machines more as it takes: first those that could have gone, then new ones."""
-    spare = list(plan.spare)
+    outlook, spare = program.outlook, list(plan.spare)
+    powers = {rental.number: sum(coming_power(outlook, rental, 1)) for rental in outlook.deployment.rentals}
     for _ in range(MOST_STARTS):
         lacks = _lacking(draft, outlook, plan.mix.active, plan.level)
         if not lacks or draft.omega(outlook.coming_rates[0]) >= enough:
             break
         if not spare:
-            _start_more(draft, outlook, program, plan, lacks)
+            _start_more(draft, program, plan, lacks)
             continue
         while spare and lacks > 0:
             number = spare.pop(0)
             plan = replace(plan, kept=plan.kept | {number})
-            lacks -= next(
-                sum(coming_power(outlook, one, 1)) for one in outlook.deployment.rentals if one.number == number
-            )
-        draft = _machines(outlook, program, plan)
+            lacks -= powers[number]
+        draft = _machines(program, plan)
     return draft.made()
 
 
@@ -287,24 +273,18 @@ def _lacking(draft: DeploymentDraft, outlook: Outlook, active: Active, level: fl
     return lacks
 
 
-def _start_more(
-    draft: DeploymentDraft, outlook: Outlook, program: RentalProgram, plan: RentalPlan, lacks: float
-) -> None:
+def _start_more(draft: DeploymentDraft, program: RentalProgram, plan: RentalPlan, lacks: float) -> None:
     """Machines for the task that lacks most: large ones for what is needed whole, or the cheapest one."""
+    outlook = program.outlook
     rates, active = outlook.coming_rates[0], tuple(draft.active)
     missing = [need - has for need, has in zip(needs(draft.dataflow, active, rates), draft.capacity, strict=True)]
     task = max(range(len(missing)), key=lambda at: (not draft.counts[at], missing[at]))
     fitting = [one for one in outlook.classes if draft.dataflow.tasks[task].tags <= one.tags]
     small = min(fitting, key=lambda one: (one.price, -one.power))
     cheap = [one for one in fitting if one.price / one.power <= small.price / small.power + _ROUNDING]
-    _start_power(draft, outlook, program, plan, cheap, max(lacks, small.power))
+    _start_power(draft, program, plan, cheap, max(lacks, small.power))
 
 
 def _least(outlook: Outlook, active: Active, level: float) -> float:
     """The power without which a level cannot be reached even by the kindest division."""
     return 0.95 * level * sum(needs(outlook.dataflow, active, outlook.coming_rates[0]))
-
-
-def _highest(outlook: Outlook) -> Mapping[str, float]:
-    """The highest predicted rate of each source."""
-    return {name: max(rates[name] for rates in outlook.coming_rates) for name in outlook.coming_rates[0]}

@@ -1,7 +1,5 @@
 """Forecasts of rates: bounded, and by what was best on the history."""
 
-import math
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,10 +8,10 @@ from adaptation.forecast import forecast
 RATES = st.lists(st.floats(0, 1e6), max_size=40)
 
 
-@given(history=RATES, ahead=st.integers(1, 12), season=st.none() | st.integers(1, 30))
-def test_a_forecast_stays_within_bounds(history: list[float], ahead: int, season: int | None) -> None:
+@given(history=RATES, ahead=st.integers(1, 12))
+def test_a_forecast_stays_within_bounds(history: list[float], ahead: int) -> None:
     """Never below 0, nor above twice what was ever seen."""
-    found = forecast(history, ahead, season)
+    found = forecast(history, ahead)
     assert ahead == len(found.rates)
     assert all(0 <= each <= 2 * max(history, default=0.0) for each in found.rates)
     assert found.error >= 0
@@ -22,7 +20,7 @@ def test_a_forecast_stays_within_bounds(history: list[float], ahead: int, season
 @given(rate=st.floats(0, 1e6), length=st.integers(1, 40))
 def test_a_constant_rate_goes_on(rate: float, length: int) -> None:
     """By the simplest method."""
-    found = forecast([rate] * length, 3, 5)
+    found = forecast([rate] * length, 3)
     assert ("newest", (rate,) * 3) == (found.method, found.rates)
 
 
@@ -31,11 +29,3 @@ def test_what_rises_is_expected_to_rise_further() -> None:
     found = forecast([10.0 * step for step in range(20)], 3)
     assert found.method.startswith("trend")
     assert 190 < found.highest < 230
-
-
-def test_what_repeats_is_expected_to_repeat() -> None:
-    """With its season, the height of the next peak is known."""
-    wave = [100 + 90 * math.sin(step * math.tau / 12) for step in range(48)]
-    found = forecast(wave[:40], 6, 12)
-    assert "season" == found.method
-    assert all(math.isclose(one, other, rel_tol=1e-6) for one, other in zip(found.rates, wave[40:46], strict=True))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from engine.job.plan_log import divided
 from engine.plan import Subscribed
 from manager.planner import Planner, Supplied
-from merge import Costs, Host, Jobs, RunningGraph, divided_work, merge, place
+from merge import Costs, Host, Jobs, RunningGraph, merge, place
+from merge.shards import divided_work
 from tests.catalogue import CATALOGUE, SOURCES
 from tests.notation import flow
 

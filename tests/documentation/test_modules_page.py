@@ -113,12 +113,12 @@ def test_every_code_of_wheels_is_described(heading: str, makers: set[str]) -> No
 
 
 def _codes() -> Iterator[str]:
-    """What is given as a code: by its name, or second to the method that adds a problem."""
+    """What is given as a code: by its name, or first to what makes a problem."""
     for reader in READERS:
         for node in ast.walk(ast.parse((ROOT / reader).read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):
                 given = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
-                if isinstance(node.func, ast.Attribute) and node.func.attr == "_add":
-                    given += node.args[1:2]
+                if isinstance(node.func, ast.Name) and node.func.id == "problem_at":
+                    given += node.args[:1]
                 texts = [part.value for each in given for part in ast.walk(each) if isinstance(part, ast.Constant)]
                 yield from (text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z-]+", text))

@@ -131,7 +131,7 @@ def codes_in_source() -> Iterator[str]:
 
 def given_as_code(nodes: list[ast.AST]) -> Iterator[ast.AST]:
     """What is given wherever something is called that takes a code."""
-    takers = {
+    takers = {"problem_at": 0} | {
         node.name: [argument.arg for argument in node.args.args].index("code")
         for node in nodes
         if isinstance(node, ast.FunctionDef) and any(argument.arg == "code" for argument in node.args.args)

@@ -19,7 +19,7 @@ from dags.task_type import MOST_PORTS
 from engine.job.lifecycle import JOB_LIFE
 from manager.overview import metrics
 from manager.rest.metrics import METRICS
-from merge import STRATEGIES
+from merge.placement.strategies import STRATEGIES
 from tests.documentation import rest_reference, task_library
 from tests.documentation.pages import ROOT, page
 

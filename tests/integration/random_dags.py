@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from manager.answers.sources import SourceForm
-from merge import History, Processed
 from tests.integration.serving import street
+from tests.serialisability import History, Processed
 
 KEYS = ("k0", "k1", "k2")
 MOST_MARKS = 5

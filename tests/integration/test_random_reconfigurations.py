@@ -12,7 +12,6 @@ from manager.answers.dataflows import DataflowState, Stop
 from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
 from manager.client.client import Client
 from manager.client.errors import NotDone
-from merge import violation
 from tests.integration.hosting import QUICK
 from tests.integration.random_dags import (
     COUNTED,
@@ -26,6 +25,7 @@ from tests.integration.random_dags import (
 )
 from tests.integration.serving import Served, serving
 from tests.integration.test_reconfigurations import until_over
+from tests.serialisability import violation
 
 pytestmark = pytest.mark.spark
 PARTS = ("", "", "manager", "engine.machines.process", "pyspark.daemon", "java", "/broker/")

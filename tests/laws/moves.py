@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from rpds import HashTrieMap
 
 from merge import (
-    STRATEGIES,
     Assignment,
     Bridge,
     Change,
@@ -30,6 +29,7 @@ from merge import (
     place,
     release,
 )
+from merge.placement.strategies import STRATEGIES
 from tests.graphs import streams_of
 from tests.strategies import Document, Walk, replay
 

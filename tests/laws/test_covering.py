@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import given, settings
 
-from merge import Component, components
+from merge.reconfiguration.covering import Component, components
 from tests.laws.transactions import Reconfigured, at_random, in_turn, reconfigurations
 
 RUNS = 40

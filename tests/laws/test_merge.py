@@ -11,16 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags import State
-from merge import (
-    Explanation,
-    Instance,
-    Reuse,
-    RunningGraph,
-    explain,
-    explained,
-    merge,
-    unmerge,
-)
+from merge import Explanation, Instance, RunningGraph, explain, explained, merge, unmerge
+from merge.merger import Reuse
 from tests.graphs import applied, streams_of
 from tests.laws.pictures import expected, picture
 from tests.notation import flow

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merge import STRATEGIES, Instance, JobId, place
+from merge import Instance, JobId, place
 from merge.grouping import cost_of, problems_of
 from merge.placement.board import Group, PlacementBoard, anew
 from merge.placement.planned import groups_on, problem_of
+from merge.placement.strategies import STRATEGIES
 from merge.tasks import downwards
 from tests.laws.moves import (
     HOSTS,

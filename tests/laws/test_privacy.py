@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags import Dataflow, InvalidDocument, Key, Problem, Source, State, canonicalise
-from merge import Explanation, Instance, Reuse, RunningGraph, explain, merge, unmerge
+from merge import Explanation, Instance, RunningGraph, explain, merge, unmerge
+from merge.merger import Reuse
 from tests.catalogue import CATALOGUE, SOURCES
 from tests.graphs import applied, streams_of
 from tests.notation import document as written_in

@@ -9,7 +9,6 @@ from hypothesis import given, target
 from merge import (
     ASSUMED_BUSY,
     BATCH_SECONDS,
-    STRATEGIES,
     Conditions,
     Costs,
     JobId,
@@ -21,6 +20,7 @@ from merge import (
     in_quarantine,
     separated,
 )
+from merge.placement.strategies import STRATEGIES
 from tests.graphs import applied
 from tests.laws.moves import HOSTS, at_home, bridges
 from tests.laws.test_steps import CHANCE, decisions

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merge import (
-    STRATEGIES,
     Assignment,
     Change,
     Host,
@@ -31,6 +30,7 @@ from merge.placement.board import PlacementBoard, anew, root_of
 from merge.placement.board import streams_into as board_streams_into
 from merge.placement.hosts import Stream
 from merge.placement.planned import groups_on, problem_of
+from merge.placement.strategies import STRATEGIES
 from merge.tasks import downwards
 from tests import strategies
 from tests.graphs import applied

@@ -6,8 +6,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dags.dataflow import GROUPS
-from merge import Costs, DividedWork, shards_for
-from merge.shards import CALM, WholePart
+from merge import Costs
+from merge.shards import CALM, DividedWork, WholePart, shards_for
 
 LOADS = st.integers(0, 1024).map(lambda part: part / 128)
 CORES = st.integers(1, 64).map(float)

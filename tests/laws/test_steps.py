@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from merge import (
     ASSUMED_BUSY,
     BATCH_SECONDS,
-    MOST_PAUSED,
-    STRATEGIES,
     Conditions,
     Costs,
     Instance,
@@ -27,6 +25,8 @@ from merge import (
     place,
     release,
 )
+from merge.jobs import MOST_PAUSED
+from merge.placement.strategies import STRATEGIES
 from tests import strategies
 from tests.graphs import applied
 from tests.laws.moves import HOSTS, at_home, bridges

@@ -12,7 +12,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from merge import Component, components
+from merge.reconfiguration.covering import Component, components
 
 Pick = Callable[[int], int]
 """One of so many choices, by its number."""

@@ -2,7 +2,8 @@
 
 import pytest
 
-from merge import Disruption, Gain, Instance, JobId, disruption, gain, worth
+from merge import Instance, JobId, disruption, gain, worth
+from merge.consolidation.cost_benefit import Disruption, Gain
 from tests.merge.floor import Floor
 
 
@@ -28,8 +29,6 @@ def test_gain_of_a_consolidation() -> None:
         cores_after=0.125 + 0.25,
         hops_before=2,
         hops_after=0,
-        latency_before=4.0,
-        latency_after=0.0,
     )
     found = gain(running, before, floor.consolidate(), costs)
     assert expected == found

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from merge import components
+from merge.reconfiguration.covering import components
 
 FRAUD = "source>FC FC>FM FM>MC MC>sink"
 """Figures 1 and 2."""

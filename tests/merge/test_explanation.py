@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from merge import Explanation, Reuse, RunningGraph, explain, explained, merge, unmerge
+from merge import Explanation, RunningGraph, explain, explained, merge, unmerge
+from merge.merger import Reuse
 from tests.merge.floor import NOW
 from tests.notation import flow
 

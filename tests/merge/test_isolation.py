@@ -2,7 +2,8 @@
 
 import pytest
 
-from merge import Bridge, Costs, Host, Instance, JobId, NoHost, isolate, overloaded
+from merge import Bridge, Costs, Host, Instance, JobId, NoHost, isolate
+from merge.consolidation.isolation import overloaded
 from tests.merge.floor import HOST, Floor
 
 ONE, TWO, THREE = JobId(1), JobId(2), JobId(3)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from merge import STRATEGIES, Assignment, Bridge, Home, Instance, JobId
+from merge import Assignment, Bridge, Home, Instance, JobId
+from merge.placement.strategies import STRATEGIES
 from tests.merge.floor import Floor
 
 ONE, TWO, THREE, FOUR = (JobId(number) for number in range(1, 5))

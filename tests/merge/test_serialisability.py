@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merge import History, Processed, violation
+from tests.serialisability import History, Processed, violation
 
 Run = list[tuple[str, str]]
 """A run in the paper's notation: (event, task) for an event at a task, ("", task) for the only reconfiguration."""

@@ -1,8 +1,8 @@
 """Shards by example: how work is divided, who gets shards, and what placement makes of them."""
 
 from dags.dataflow import evenly
-from merge import Costs, DividedWork, Host, Instance, JobId, isolate, rescaled
-from merge.shards import WholePart, divided_work
+from merge import Costs, Host, Instance, JobId, isolate, rescaled
+from merge.shards import DividedWork, WholePart, divided_work
 from tests.merge.floor import Floor
 
 ONE, TWO, THREE = JobId(1), JobId(2), JobId(3)

@@ -1,7 +1,10 @@
 """Dataflows in figures, machines and goals: by hand, and drawn."""
 
+from collections.abc import Iterator
+
 from hypothesis import strategies as st
 
+from provisioning.deployment import Deployment
 from provisioning.figures import AlternateFigures, DataflowFigures, MachineClass, ProfitGoal, TaskFigures
 
 SMALL = MachineClass(name="small", cores=1, speed=1.0, price=0.06, start_seconds=120.0)
@@ -15,6 +18,26 @@ def task(name: str, *alternates: tuple[float, float, float], after: tuple[str, .
     """A task with alternates as (value, cost, selectivity)."""
     figures = (AlternateFigures(value=value, cost=cost, selectivity=given) for value, cost, given in alternates)
     return TaskFigures(name=name, alternates=tuple(figures), inputs=after)
+
+
+def problems(deployment: Deployment, dataflow: DataflowFigures) -> Iterator[str]:
+    """Why this cannot be: a task that runs nowhere or where its tags are missing, too many cores of a machine."""
+    known = {rental.number: rental.machine_class for rental in deployment.rentals}
+    somewhere = {task for tasks in deployment.cores.values() for task, count in tasks.items() if count}
+    for at, one in enumerate(dataflow.tasks):
+        if at not in somewhere:
+            yield f"{one.name} runs nowhere"
+    if len(known) < len(deployment.rentals):
+        yield "two rentals have one number"
+    for number, tasks in deployment.cores.items():
+        if number not in known:
+            yield f"rental {number} has work, but is not there"
+            continue
+        if sum(tasks.values()) > known[number].cores or min(tasks.values(), default=0) < 0:
+            yield f"rental {number} has {known[number].cores} cores, not {sum(tasks.values())}"
+        for task in tasks:
+            if missing := dataflow.tasks[task].tags - known[number].tags:
+                yield f"{dataflow.tasks[task].name} needs {', '.join(sorted(missing))}, which {number} lacks"
 
 
 CHAIN = DataflowFigures(

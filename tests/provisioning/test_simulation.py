@@ -25,7 +25,7 @@ from provisioning.simulator import (
     spike,
     wave,
 )
-from tests.provisioning.scenes import CHAIN, CLASSES, GPU, dataflows, goal, rates_of, task
+from tests.provisioning.scenes import CHAIN, CLASSES, GPU, dataflows, goal, problems, rates_of, task
 
 ADAPTATIONS: dict[str, Adaptation] = {
     "none": unchanged,
@@ -74,7 +74,7 @@ def test_every_algorithm_ends_with_what_is_possible(
         nonlocal looked
         looked += 1
         made = ADAPTATIONS[name](outlook)
-        assert [] == list(made.problems(dataflow))
+        assert [] == list(problems(made, dataflow))
         return made
 
     run(world(dataflow, random_walk(10.0, 8, seed=seed), machines=seed, error=error), checked)  # type: ignore[arg-type]
@@ -131,7 +131,7 @@ def test_tags_are_respected_while_adapting() -> None:
 
     def checked(outlook: Outlook) -> object:
         made = horizon.adapted(outlook)
-        assert [] == list(made.problems(dataflow))
+        assert [] == list(problems(made, dataflow))
         return made
 
     assert run(one, checked).omega >= 0.8  # type: ignore[arg-type]

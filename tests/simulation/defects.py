@@ -7,7 +7,8 @@ from manager.kernel.older_events import Clearance, Clearances, EndsWanted
 from manager.kernel.transitions import HAS_SWITCHED
 from manager.kernel.wanted import Reconfiguring
 from manager.observations.sight import JobSight, Sight
-from merge import Component, JobId, components
+from merge import JobId
+from merge.reconfiguration.covering import Component, components
 from tests.simulation.fries import Fries, Planned
 from tests.simulation.graphs import Kind
 from tests.simulation.managed import Managed

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from merge import Component, components
+from merge.reconfiguration.covering import Component, components
 from tests.simulation.graphs import Kind
 from tests.simulation.markers import Alignment, Markers
 from tests.simulation.schedulers import Reconfiguration

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from merge import History, violation
+from tests.serialisability import History, violation
 from tests.simulation.graphs import Graph, beside, drawn, expected, forked
 from tests.simulation.schedulers import Reconfiguration, Scheduler
 from tests.simulation.world import World

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from merge import Processed
+from tests.serialisability import Processed
 from tests.simulation.graphs import Graph, Kind, emitted
 
 

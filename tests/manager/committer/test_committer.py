@@ -15,7 +15,7 @@ from manager.kernel.draft import IDEMPOTENCY_KEPT, Draft
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.tables import IdempotencyRow, OperationRow
 from manager.use_case import Paging
-from merge import MOST_PAUSED
+from merge.jobs import MOST_PAUSED
 from tests.manager.committer.pictures import hold, rows
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 

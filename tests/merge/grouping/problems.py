@@ -47,8 +47,8 @@ def grouping_problems(
         for child in range(1, count)
         for parent in sorted(draw(st.sets(st.integers(0, child - 1), max_size=2)))
     ]
-    there = _present(draw, count, images) if present else ()
-    if there and there[0].stays and draw(st.booleans()):
+    there = _present(draw, images) if present else ()
+    if there and bool(draw(st.booleans())):
         streams.append(GroupedStream(parent="stays", child=draw(st.integers(0, count - 1))))
     return GroupingProblem(
         tasks=tasks,
@@ -63,7 +63,6 @@ def grouping_problems(
             second=draw(st.sampled_from([0.0, 0.0, 0.5])),
             start=0.001,
             price=0.01,
-            move=0.003,
         ),
     )
 
@@ -80,17 +79,14 @@ def _image(draw: st.DrawFn, at: int) -> Image:
     )
 
 
-def _present(draw: st.DrawFn, count: int, images: Sequence[Image]) -> tuple[PresentGroup, ...]:
+def _present(draw: st.DrawFn, images: Sequence[Image]) -> tuple[PresentGroup, ...]:
     if not draw(st.booleans()):
         return ()
-    stays = draw(st.booleans())
-    runs = draw(st.sets(st.integers(0, count - 1), max_size=2))
     return (
         PresentGroup(
             id="job",
             image=draw(st.sampled_from(images)).name,
-            tasks=frozenset(runs) | (frozenset({"stays"}) if stays else frozenset()),
-            stays=stays,
+            tasks=frozenset({"stays"}),
             work=0.1,
             owner=draw(st.sampled_from(["", "ann"])),
             takes_more=draw(st.booleans()),

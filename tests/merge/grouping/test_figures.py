@@ -21,7 +21,7 @@ from merge.grouping import (
     problems_of,
 )
 
-_NAMES = ("work", "stays", "pace", "batch", "bridge", "hop", "second", "start", "price", "move")
+_NAMES = ("work", "stays", "pace", "batch", "bridge", "hop", "second", "start", "price")
 _IMAGE_NAMES = ("cores", "image_start", "image_price", "most", "there")
 _ANY: st.SearchStrategy[Any] = (
     st.sampled_from([0, -1, 1, 0.5, 1e-9, 1e300, -math.inf, math.inf, math.nan, 10**400, 5e-324, True, None, "1"])
@@ -53,7 +53,7 @@ def _problem(figures: Mapping[str, Any]) -> GroupingProblem:
 
 
 @settings(max_examples=150)
-@given(st.dictionaries(st.sampled_from(_NAMES + _IMAGE_NAMES), _ANY, max_size=2), st.sampled_from(["hybrid", "random"]))
+@given(st.dictionaries(st.sampled_from(_NAMES + _IMAGE_NAMES), _ANY, max_size=2), st.sampled_from(["hybrid", "node"]))
 def test_any_figures_lead_to_valid_groups_or_to_an_error(figures: Mapping[str, Any], name: str) -> None:
     """A problem with whatever figures has an answer that is valid, or none with the reason."""
     _hold(figures, name)

@@ -5,6 +5,7 @@ from itertools import pairwise, product
 import pytest
 
 from benchmarks.placement.pipelines import TERMINATOR, PaperPipeline
+from benchmarks.placement.random_groups import at_random
 from engine.plan_messages import read_plan, written_plan
 from merge.grouping import GROUPING_STRATEGIES, Effort
 
@@ -15,7 +16,8 @@ PIPELINES = [PaperPipeline(lines=lines, special=special, step=2) for lines, spec
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.name)
 def test_groups_become_plans(strategy: str, pipeline: PaperPipeline) -> None:
     """Each task that computes and the terminator have one slot; what one job forwards is what others take."""
-    groups = GROUPING_STRATEGIES[strategy](pipeline.problem(), Effort()).groups
+    problem = pipeline.problem()
+    groups = (at_random(problem) if strategy == "random" else GROUPING_STRATEGIES[strategy](problem, Effort())).groups
     plans = pipeline.plans(groups, run=7)
     assert plans == [read_plan(written_plan(plan)) for plan in plans]
     assert list(range(701, 701 + TERMINATOR)) == sorted(slot.instance for plan in plans for slot in plan.slots)

@@ -19,7 +19,7 @@ from tests.merge.grouping.planted import COSTS, PlantedProblem, planted_chain, p
 from tests.merge.grouping.problems import groupings
 
 _EFFORT = Effort(seconds=2.0)
-_HEURISTICS = ("connection", "hybrid", "node", "random")
+_HEURISTICS = ("connection", "hybrid", "node")
 
 
 @pytest.mark.parametrize("decimals", [4, None])

@@ -53,7 +53,7 @@ def test_what_is_planned_is_never_dearer_than_connection(problem: GroupingProble
 @settings(max_examples=20)
 @given(grouping_problems(), st.sampled_from(sorted(GROUPING_STRATEGIES)), st.randoms(use_true_random=False))
 def test_the_order_of_what_is_given_decides_nothing(problem: GroupingProblem, name: str, draw: random.Random) -> None:
-    """The same problem in another order has the same answer, at random too if the seed is the same."""
+    """The same problem in another order has the same answer."""
     other = replace(
         problem,
         tasks=tuple(draw.sample(problem.tasks, len(problem.tasks))),

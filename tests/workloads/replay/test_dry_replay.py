@@ -18,7 +18,7 @@ from manager.kernel.state import CommittedState
 from manager.problem import Conflict
 from manager.settings import Placement
 from manager.store.database import Store, sqlite_url
-from merge import JobId, Weighed, each_step, each_task, works
+from merge import JobId, Weighed, each_step, works
 from merge.consolidation.defragmentation import forwarded
 from tests.catalogue import CATALOGUE
 from tests.manager.managers import Manager, caller
@@ -186,7 +186,7 @@ def test_work_saved_is_counted_beside() -> None:
     # The output takes the events of both twins, so that it costs twice as much as the others.
     assert [(1.0, 1.0), (2.0, 1.5)] == work("reuse", each_step)
     assert [(1.0, 1.5), (2.0, 3.0)] == work("default", each_step)
-    assert [(2.5, 2.5), (5.0, 4.0)] == work("reuse", each_task)
+    assert [(2.5, 2.5), (5.0, 4.0)] == work("reuse", lambda _task: 1)
 
 
 def test_of_paused_tasks_only_those_are_counted_that_a_plan_keeps() -> None:

@@ -18,7 +18,6 @@ from merge.grouping import (
 )
 from merge.grouping.layout import NANOCORES
 from merge.grouping.pddl import (
-    PAPER_WEIGHTS,
     PddlError,
     PddlWeights,
     exported,
@@ -29,6 +28,12 @@ from merge.grouping.pddl import (
 )
 from tests.merge.grouping.pddl.plans import plan_of
 from tests.merge.grouping.problems import cheapest, grouping_problems
+
+PAPER_WEIGHTS = {
+    "node": PddlWeights(group=1000, within=5, between=5),
+    "connection": PddlWeights(group=50, within=5, between=20),
+}
+"""Those of the paper: a group costs very much for one strategy, and a medium price for the other."""
 
 _LONGEST_S = 60
 
