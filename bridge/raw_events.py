@@ -303,34 +303,31 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return marked(pa.schema([*declared, pa.field(REST_COLUMN, pa.string())]), nested)
 
 
-def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
-    """The events of a message as a schema's columns, and those that are unfit.
+def events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+    """The events of messages as a schema's columns, and those that are unfit.
 
-    >>> batch, unfit = events_in(b'[{"t": 1, "x": "y"}, {"t": "warm"}]', Schema.of(t=Kind.FLOAT))
+    All are in one batch, because one for each message would cost more than reading it.
+
+    >>> batch, unfit = events_in([b'[{"t": 1, "x": "y"}, {"t": "warm"}]'], Schema.of(t=Kind.FLOAT))
     >>> batch.to_pylist(), unfit[0].reason
     ([{'t': 1.0, '_rest': '{"x":"y"}'}], "the field 't' should be of kind float")
     """
-    return all_events_in([message], schema)
-
-
-def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
-    """The events of several messages in one batch, because a batch for each would cost more than reading it."""
     typed, converters = typed_events(schema), _converters(schema)
     read = typed.read
     events: list[Any] = []
     unfit: list[Unfit] = []
     for message in messages:
-        found: list[Unfit] = []
-        for text in _readable(message, found):
+        refused: list[Unfit] = []
+        for text in _readable(message, refused):
             try:
                 content = read(text)
             except Exception:  # noqa: BLE001 - value by value, it shows what is unfit, or that nothing is
-                content = [typed.event(*row) for row in _rows(text, converters, found)]
+                content = [typed.event(*row) for row in _rows(text, converters, refused)]
             if isinstance(content, list):
                 events += content
             else:
                 events.append(content)
-        unfit += _together(found)
+        unfit += _together(refused)
     return typed.batch(events, arrow_schema(schema)), tuple(unfit)
 
 

@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from bridge import topics
-from bridge.messages import Message, SenderTransport, why_unsendable
+from bridge.messages import Message, why_unsendable
 from bridge.outbox import (
     DueKind,
     Finished,
@@ -35,6 +35,7 @@ from bridge.outbox import (
     reported,
     sent,
 )
+from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.subscriptions import note_failed
 from bridge.wire import Again, Emitted, Have, MalformedFrame, Stream, encode
 
@@ -100,7 +101,7 @@ class PublishWindow:
 
     def __init__(
         self,
-        transport: SenderTransport,
+        transport: MqttClient,
         *,
         enqueue: Callable[[Callable[[], None]], None],
         on_refusal: Callable[[str, str], None],
@@ -163,7 +164,7 @@ class Sender:
 
     def __init__(  # noqa: PLR0913 - a transport, a clock, two bounds and two callbacks
         self,
-        transport: SenderTransport,
+        transport: MqttClient,
         *,
         clock: Callable[[], float] = time.monotonic,
         most_unconfirmed: int = MOST_UNCONFIRMED,

@@ -13,12 +13,20 @@ from typing import cast
 from . import packets
 from .access import Door
 from .exchange import ClientSession, Exchange, Who
-from .packets import MOST_PACKET_BYTES, V5, V311, Code, Connect, Malformed, Packet, Published
+from .packets import (
+    INTRODUCTION,
+    LINGERING,
+    MOST_PACKET_BYTES,
+    V5,
+    V311,
+    Code,
+    Connect,
+    Fields,
+    Malformed,
+    Packet,
+    Published,
+)
 
-_INTRODUCTION = 10.0
-"""Seconds for a client to send its CONNECT packet."""
-_LINGERING = 5.0
-"""Seconds for a disconnected client to read what it was sent."""
 _EXACTLY_ONCE = 2
 _LONGEST_INTRODUCTION = 1 << 20
 _PENDING = 1 << 18
@@ -61,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._patience = 0.0
         """Seconds without a packet after which the client counts as dead; 0 is no limit."""
         self._heard = self._loop.time()
-        self._timer = self._loop.call_later(_INTRODUCTION, self._end)
+        self._timer = self._loop.call_later(INTRODUCTION, self._end)
 
     # Callbacks of the event loop.
 
@@ -158,9 +166,9 @@ class Connection(asyncio.Protocol):
         elif kind == Packet.PUBLISH:
             self._publish(session, flags, body)
         elif kind == Packet.PUBACK:
-            session.acknowledged(packets.read_acknowledgement(body))
+            session.acknowledged(Fields(body).packet_id())
         elif kind == Packet.PUBREL:
-            packet = packets.read_acknowledgement(body)
+            packet = Fields(body).packet_id()
             known = packet in session.promised
             session.promised.discard(packet)
             reason = Code.SUCCESS if known else Code.NO_PACKET_ID
@@ -173,7 +181,7 @@ class Connection(asyncio.Protocol):
             codes = [Code.SUCCESS if each else Code.NO_SUBSCRIPTION for each in ended]
             self.send(packets.unsuback(self.version, packet, list(codes)))
         elif kind == Packet.PINGREQ:
-            self.send(packets.pingresp())
+            self.send(packets.PINGRESP)
         elif kind == Packet.DISCONNECT:
             self._say_goodbye(session, *packets.read_disconnect(body, self.version))
         else:
@@ -282,7 +290,7 @@ class Connection(asyncio.Protocol):
             self._exchange.leave(session)
         self._transport.close()
         if self._transport.get_write_buffer_size():
-            self._loop.call_later(_LINGERING, self._transport.abort)
+            self._loop.call_later(LINGERING, self._transport.abort)
 
     def _flush(self) -> None:
         """Write the packets of this round, and send what waits."""

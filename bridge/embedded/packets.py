@@ -16,6 +16,10 @@ from .access import why_no_filter, why_no_topic
 MOST_PACKET_BYTES = 268_435_455
 """The length limit of MQTT."""
 V31, V311, V5 = 3, 4, 5
+INTRODUCTION = 10.0
+"""Seconds for a client to send its CONNECT packet."""
+LINGERING = 5.0
+"""Seconds for a disconnected client to read what it was sent."""
 VERSION = "braid embedded"
 """The broker's name, as it publishes it; versions of its own it has none."""
 
@@ -273,11 +277,6 @@ def read_publish(flags: int, body: bytes, version: int) -> tuple[int, Published]
     return packet, Published(topic=topic, payload=fields.rest(), qos=qos, retain=bool(flags & 1), properties=properties)
 
 
-def read_acknowledgement(body: bytes) -> int:
-    """Read the id of an acknowledged packet."""
-    return Fields(body).packet_id()
-
-
 def read_subscribe(body: bytes, version: int) -> tuple[int, list[Subscription]]:
     """Read the filters that a client subscribes to, and the packet id."""
     fields = Fields(body)
@@ -335,6 +334,8 @@ def read_disconnect(body: bytes, version: int) -> tuple[int, int | None]:
 
 _EMPTY = b"\0"
 """No properties."""
+PINGRESP = b"\xd0\0"
+"""The answer to a ping."""
 
 
 def connack(version: int, reason: Code, *, resumed: bool = False, assigned: str | None = None) -> bytes:
@@ -388,11 +389,6 @@ def unsuback(version: int, packet: int, codes: list[int]) -> bytes:
     if version < V5:
         return framed(0xB0, packet.to_bytes(2, "big"))
     return framed(0xB0, packet.to_bytes(2, "big"), _EMPTY, bytes(codes))
-
-
-def pingresp() -> bytes:
-    """Write the answer to a ping."""
-    return b"\xd0\0"
 
 
 def text(given: str) -> bytes:

@@ -28,12 +28,8 @@ from paho.mqtt.properties import Properties
 
 from . import packets
 from .access import ReadRights, UnfitList, read_list
-from .packets import V5, V311, Code, Fields, Malformed, Packet, header, read_connect
+from .packets import INTRODUCTION, LINGERING, V5, V311, Code, Fields, Malformed, Packet, header, read_connect
 
-_INTRODUCTION = 10.0
-"""Seconds for a client to send its CONNECT packet."""
-_LINGERING = 5.0
-"""Seconds for a disconnected client to read what it was sent."""
 _LONGEST_ID = 65_535
 _MOST_UNSENT = 1 << 20
 """Bytes that wait for a client, beyond which it gets no more refusals and is disconnected."""
@@ -135,7 +131,7 @@ class PassageEnd(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
             if self.unsent():
-                asyncio.get_running_loop().call_later(_LINGERING, self._transport.abort)
+                asyncio.get_running_loop().call_later(LINGERING, self._transport.abort)
 
     def _sifted(self) -> bytes:
         """What is passed on now of the bytes that came."""
@@ -185,7 +181,7 @@ class ClientEnd(PassageEnd):
         self._most = most
         self._user: str | None = None
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(_INTRODUCTION, self.close)
+        self._timer = self._loop.call_later(INTRODUCTION, self.close)
         self._reaching: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

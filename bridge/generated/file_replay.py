@@ -177,11 +177,11 @@ def _lines(file: BinaryIO, replay: Replay, on_unfit: OnUnfit) -> Iterator[pa.Rec
     numbered = ((number, line) for number, line in enumerate(file, 1) if not line.isspace())
     while lines := list(islice(numbered, _ROWS)):
         # Reading all lines at once costs a fraction. Only if any is unfit, each line is read alone.
-        events, unfit = events_in(b"[" + b",".join(line for _, line in lines) + b"]", replay.schema)
+        events, unfit = events_in([b"[" + b",".join(line for _, line in lines) + b"]"], replay.schema)
         if unfit or len(events) != len(lines):
             alone: list[pa.RecordBatch] = []
             for number, line in lines:
-                taken, refused = events_in(line, replay.schema)
+                taken, refused = events_in([line], replay.schema)
                 alone.append(taken)
                 for each in refused:
                     on_unfit(replace(each, reason=f"{replay.path}, row {number}: {each.reason}"))

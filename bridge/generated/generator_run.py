@@ -14,7 +14,7 @@ from bridge.intake import Expected
 from bridge.machine import Clock, SystemClock
 from bridge.raw_events import Unfit
 from bridge.spools.log import Item, packed
-from bridge.spools.spool import SpoolOwner, SpoolState
+from bridge.spools.spool import Spool, SpoolState
 from bridge.wire import Birth
 
 GENERATOR = "generator"
@@ -33,7 +33,7 @@ class GeneratorRun:
     """A generator that fills its spool; `run` in a thread, or `work` step by step."""
 
     def __init__(
-        self, generator: Generator, spool: SpoolOwner, *, clock: Clock | None = None, on_unfit: OnUnfit = ignore_unfit
+        self, generator: Generator, spool: Spool, *, clock: Clock | None = None, on_unfit: OnUnfit = ignore_unfit
     ) -> None:
         self._generator = generator
         self._spool = spool

@@ -26,7 +26,6 @@ from bridge.spools.log import (
     log_files,
     read_mark,
 )
-from bridge.spools.spool import commit, consumers, leave
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,30 +147,6 @@ class SpoolIndex:
             self._before = self._sizes[gone - 1]
         del self._ends[:gone], self._sizes[:gone], self._marked[:marked], self._names[:marked]
         self.first, self.end = first, max(self.end, first)
-
-
-class FolderReader(SpoolIndex):
-    """A reader of a spool's folder, with its index."""
-
-    def read(self, start: int, most_bytes: int) -> Iterator[Placed]:
-        """The items from a position on: up to so many bytes, but at least one item if there is one."""
-        return read(self.folder, start, most_bytes)
-
-    def between(self, start: int, end: int) -> Iterator[Placed]:
-        """Exactly the items between two positions."""
-        return between(self.folder, start, end)
-
-    def commit(self, consumer: str, position: int) -> None:
-        """Note that a consumer needs nothing before a position; its first commit lets it join."""
-        commit(self.folder, consumer, position)
-
-    def leave(self, consumer: str) -> None:
-        """Remove a consumer."""
-        leave(self.folder, consumer)
-
-    def consumers(self) -> dict[str, int]:
-        """The position of each consumer."""
-        return consumers(self.folder)
 
 
 def read(folder: Path, start: int, most_bytes: int) -> Iterator[Placed]:

@@ -15,7 +15,6 @@ from enum import StrEnum
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 from urllib.parse import quote, unquote
 
 from bridge.files import RowLease, Steps, clear_unfinished, make_folder, no_steps, sync_folder, write_whole
@@ -101,51 +100,6 @@ class SpoolFull(RuntimeError):
 
 class SpoolClosed(RuntimeError):
     """A spool that was closed, or that closed itself because a write failed half-way."""
-
-
-class SpoolOwner(Protocol):
-    """A spool as receivers and generators fill it: a `Spool`, or a twin of it."""
-
-    @property
-    def first(self) -> int:
-        """The earliest position that can still be read."""
-
-    @property
-    def end(self) -> int:
-        """The next position."""
-
-    @property
-    def producers(self) -> Mapping[str, Expected]:
-        """The expectations of each producer."""
-
-    @property
-    def size(self) -> int:
-        """The bytes that it holds."""
-
-    @property
-    def state(self) -> SpoolState:
-        """The state: ready or full."""
-
-    @property
-    def in_doubt(self) -> InDoubt:
-        """The deliveries in doubt."""
-
-    def append(
-        self,
-        items: Sequence[Item],
-        producers: Mapping[str, Expected] | None = None,
-        in_doubt: InDoubt | None = None,
-    ) -> int:
-        """Make items durable, with the expectations of their producers after them; returns their first position.
-
-        `in_doubt` replaces what was in doubt.
-        """
-
-    def prune(self) -> None:
-        """Remove everything that all consumers have passed; cheap if there is nothing to remove."""
-
-    def close(self) -> None:
-        """Release the lease."""
 
 
 class Spool:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 
-from bridge import Clock, FolderReader, Lease, PositionsGone, SpoolDamaged, read
+from bridge import Clock, Lease, PositionsGone, SpoolDamaged, SpoolIndex, read
 from bridge.machine import BackOff
 from engine.delivery.follower import Follower
 from engine.delivery.forwarder import StreamSender
@@ -134,14 +134,14 @@ class JobSpools:
         """`owned_spool` finds the spool of a stream that the job's host fills; that one is always up to date."""
         self._root = root
         self._owned_spool = owned_spool
-        self._readers: Mapping[str, FolderReader] = {}
+        self._readers: Mapping[str, SpoolIndex] = {}
         """The spools of streams that another host fills, as seen last."""
 
     def readable(self, streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
         """The spools of some streams, up to date; called from one thread at a time."""
         own = {stream: spool for stream in streams if (spool := self._owned_spool(stream)) is not None}
         self._readers = {
-            stream: self._readers.get(stream) or FolderReader(spool_folder(self._root, stream))
+            stream: self._readers.get(stream) or SpoolIndex(spool_folder(self._root, stream))
             for stream in streams
             if stream not in own
         }

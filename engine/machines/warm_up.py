@@ -8,13 +8,11 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from bridge import SystemClock
-from bridge.sender import PlainMessage
-from bridge.wire import Emitted, Stream
 from engine.job.lifecycle import JobState
 from engine.job.pace_keeper import begin_pace_server
 from engine.job.query import SparkJob
@@ -31,15 +29,11 @@ _JOB = "warm-up"
 log = logging.getLogger("braid.host")
 
 
-class ColdCheck(Protocol):
-    """A check whether a machine is cold; the machine's."""
+def keep_warm(session: "SparkSession", stopping: threading.Event, is_cold: Callable[..., bool]) -> None:
+    """Warm a machine up whenever it is cold, until it stops.
 
-    def __call__(self, *, begins: bool) -> bool:
-        """Whether it is worth a warm-up now; `begins` at the start of the machine."""
-
-
-def keep_warm(session: "SparkSession", stopping: threading.Event, is_cold: ColdCheck) -> None:
-    """Warm a machine up whenever it is cold, until it stops."""
+    `is_cold` says whether it is worth it; `begins` at the start of the machine.
+    """
     begins = True
     while True:
         if is_cold(begins=begins):
@@ -57,12 +51,14 @@ def warm_up(session: "SparkSession", is_over: Callable[[], bool]) -> None:
     with tempfile.TemporaryDirectory(prefix="braid-") as name:
         root = Path(name)
         pace = begin_pace_server(session, root)
+        # It has nothing to send.
+        sender: Any = None
         job = SparkJob(
             _JOB,
             root,
             session,
             pace,
-            _Nobody(),
+            sender,
             clock=SystemClock(),
             on_record=lambda _job: None,
             owned_spool=lambda _stream: None,
@@ -89,22 +85,3 @@ def _await(found: Callable[[], bool]) -> None:
             log.warning("the warm-up did not come to its end; the first job starts slowly")
             return
         time.sleep(_LOOK)
-
-
-class _Nobody:
-    """A sender of a job that sends nothing."""
-
-    def forward(self, stream: Stream, *, epoch: int, first: int, kept: Callable[[int], Iterator[Emitted]]) -> None:
-        raise NotImplementedError
-
-    def emit(self, stream: Stream, emitted: Emitted) -> None:
-        raise NotImplementedError
-
-    def close(self, stream: Stream) -> None:
-        raise NotImplementedError
-
-    def needed(self, stream: Stream) -> int:
-        raise NotImplementedError
-
-    def send(self, *messages: PlainMessage) -> None:
-        raise NotImplementedError

@@ -35,24 +35,6 @@ class Copies(Protocol):
         """Whether a file is at the peers."""
 
 
-class _NoCopies:
-    """What there is of copies where a host has no peers."""
-
-    def settle(self, *_folders: Path) -> None:
-        """There is nothing to wait for."""
-
-    def ship(self, _folder: Path) -> None:
-        """There is nothing to send."""
-
-    def has(self, _path: Path) -> bool:
-        """Nobody waits for anything."""
-        return True
-
-
-NO_COPIES: Copies = _NoCopies()
-"""The copies of a host without peers."""
-
-
 class HostSuperseded(CopiesEnded):
     """A peer knows a later carrier of the host, so this one may not act any more."""
 
@@ -126,17 +108,15 @@ class Replicator:
             if self._store is not None and term:
                 addresses[self._store.machine] = self._store
             self._counted = counted
-            for machine in list(self._senders):
-                sender = self._senders[machine]
+            for machine, sender in list(self._senders.items()):
                 if machine not in addresses:
                     self._drop(machine)
-                elif (sender.address, sender.greeting) != (addresses[machine], greeting):
-                    sender.expect(counted=machine in counted)
+                    continue
+                sender.expect(counted=machine in counted)
+                if (sender.address, sender.greeting) != (addresses[machine], greeting):
                     self._drop(machine)
                     # It stays waited for: what it had it has.
                     self._add(greeting, addresses[machine], counted=machine in counted or sender.in_sync)
-                else:
-                    sender.expect(counted=machine in counted)
             for machine, address in addresses.items():
                 if machine not in self._senders:
                     self._add(greeting, address, counted=machine in counted)
@@ -186,16 +166,16 @@ class Replicator:
         """The state of the copies."""
         with self._news:
             senders = list(self._senders.values())
-            broken = frozenset(each.address.machine for each in senders if each.is_broken)
+            broken = frozenset(sender.address.machine for sender in senders if sender.is_broken)
             # The last carrier had a store, and this one has none: only the leader can go on without it.
             broken |= {STORE} & (self._counted - self._senders.keys())
             return CopyReport(
-                in_sync=frozenset(each.address.machine for each in senders if each.in_sync),
+                in_sync=frozenset(sender.address.machine for sender in senders if sender.in_sync),
                 broken=broken,
-                behind_bytes=max((each.left for each in senders), default=0),
+                behind_bytes=max((sender.left for sender in senders), default=0),
                 superseded=bool(self._superseded),
-                sent_bytes=self._sent_before + sum(each.sent for each in senders),
-                troubles={each.address.machine: each.trouble for each in senders if each.trouble},
+                sent_bytes=self._sent_before + sum(sender.sent for sender in senders),
+                troubles={sender.address.machine: sender.trouble for sender in senders if sender.trouble},
             )
 
     def close(self) -> None:
@@ -219,8 +199,10 @@ class Replicator:
 
     def _waited_for(self) -> dict[str, PeerSender | None]:
         """The peers that count; one without an address has no sender, and is waited for all the same."""
-        found: dict[str, PeerSender | None] = dict.fromkeys(self._counted)
-        return {**found, **{name: each for name, each in self._senders.items() if each.waited_for or name in found}}
+        senders: dict[str, PeerSender | None] = dict.fromkeys(self._counted)
+        return senders | {
+            name: sender for name, sender in self._senders.items() if sender.waited_for or name in senders
+        }
 
     def _ask(self, folders: Iterable[Path]) -> int:
         entities = {self._entity(folder) for folder in folders}
@@ -263,3 +245,7 @@ class Replicator:
                 sender.close()
             self._news.notify_all()
         self._on_kept()
+
+
+NO_COPIES: Copies = Replicator("", Path(), "", on_kept=lambda: None)
+"""The copies of a host without peers: there is nothing to send or to wait for."""

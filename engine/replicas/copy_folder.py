@@ -23,7 +23,7 @@ from shutil import rmtree
 import msgspec
 
 from bridge.files import Steps, make_folder, no_steps, sync_folder, write_whole
-from engine.replicas.channel import CopyChanges, Piece, PresentFile, PresentFiles
+from engine.replicas.channel import Commit, Piece, PresentFile, PresentFiles
 from engine.replicas.file_kinds import FOLDERS, has_folder, is_plain, is_replaced, is_sent, kind_of
 
 
@@ -340,22 +340,16 @@ class CopyFolder:
             self._coming = None
             self._files[piece.path] = LoggedFile(piece.path, piece.mtime_ns, None)
 
-    def note(self, changes: CopyChanges) -> None:
-        """Take what the next round does besides putting files."""
-        for path in changes.withdrawn:
-            self._files.pop(path, None)
-        for folder in changes.folders:
-            self._tree.check_folder(folder)
-        for path in (*changes.removed, *changes.removed_folders):
-            self._tree.check_removed(path)
-        self._folders += changes.folders
-        self._removed += changes.removed
-        self._removed_folders += changes.removed_folders
-
-    def commit(self) -> LoggedRound:
+    def commit(self, commit: Commit) -> LoggedRound:
         """Let the round count. It is then to be finished, before anything else."""
+        for path in commit.withdrawn:
+            self._files.pop(path, None)
+        for folder in commit.folders:
+            self._tree.check_folder(folder)
+        for path in (*commit.removed, *commit.removed_folders):
+            self._tree.check_removed(path)
         files = sorted(self._files.values(), key=lambda file: kind_of(file.path))
-        done = LoggedRound(files, self._folders, self._removed, self._removed_folders)
+        done = LoggedRound(files, commit.folders, commit.removed, commit.removed_folders)
         if any(file.data is None for file in files):
             # The files that wait must be durable, and no older round may be done again after they have their names.
             self._make_durable()
@@ -399,9 +393,6 @@ class CopyFolder:
     def _forget(self) -> None:
         """Forget what came for a round that does not count."""
         self._files: dict[str, LoggedFile] = {}
-        self._folders: list[str] = []
-        self._removed: list[str] = []
-        self._removed_folders: list[str] = []
         self._in_memory = 0
         self._drop_coming()
 

@@ -30,6 +30,7 @@ import fsspec
 import msgspec
 
 from bridge.files import Steps, make_folder, no_steps, write_whole
+from engine.replicas.channel import PeerRefuses
 
 _MAGIC = b"braid store 1\n"
 _LENGTH, _DIGEST = 8, 32
@@ -244,12 +245,11 @@ class StoredFiles:
 CLAIM_FOLDER = "claims"
 
 
-class HigherTerm(ConnectionError):
+class HigherTerm(PeerRefuses):
     """A store that a later carrier of the host writes to."""
 
     def __init__(self, objects: StoreObjects, term: int) -> None:
-        super().__init__(f"the store {objects.url} follows a carrier of term {term}")
-        self.term = term
+        super().__init__(f"the store {objects.url} follows a carrier of term {term}", term)
 
 
 class HigherSitting(ConnectionError):
