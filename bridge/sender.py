@@ -93,48 +93,8 @@ class ForwardedStreams:
 
 
 MOST_UNANSWERED_BYTES = 64_000_000
+"""Bytes of all messages that may wait for the broker's answer."""
 _MOST_UNANSWERED_MESSAGES = 10_000  # message ids are few
-
-
-class PublishWindow:
-    """Publishes over a client, and counts what the broker has not answered; used by one sender, in its thread."""
-
-    def __init__(
-        self,
-        transport: MqttClient,
-        *,
-        enqueue: Callable[[Callable[[], None]], None],
-        on_refusal: Callable[[str, str], None],
-        most_bytes: int = MOST_UNANSWERED_BYTES,
-    ) -> None:
-        """`enqueue` takes the answers from the client's thread to the sender's."""
-        self._transport = transport
-        self._enqueue = enqueue
-        self._on_refusal = on_refusal
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._messages = 0
-
-    @property
-    def has_room(self) -> bool:
-        """True if one more message may be published."""
-        return self._bytes < self._most_bytes and self._messages < _MOST_UNANSWERED_MESSAGES
-
-    def publish(self, topic: str, payload: bytes, then: Callable[[str], None]) -> None:
-        """Publish a message, and call `then` in the sender's thread with the broker's refusal; empty if it took it."""
-        self._bytes += len(payload)
-        self._messages += 1
-
-        def note(refusal: str) -> None:
-            self._bytes -= len(payload)
-            self._messages -= 1
-            if refusal:
-                self._on_refusal(topic, refusal)
-            then(refusal)
-
-        self._transport.publish(topic, payload, answered=lambda refusal: self._enqueue(partial(note, refusal)))
-
-
 MOST_UNCONFIRMED = 16_000_000
 """Bytes of one stream that may be on their way to its consumer's spool."""
 _RETRY_INTERVAL = 1.0
@@ -178,9 +138,8 @@ class Sender:
         self._on_superseded = on_superseded
         self._on_trouble = on_trouble
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._window = PublishWindow(
-            transport, enqueue=self._commands.put, on_refusal=self._refused_by_broker, most_bytes=most_unanswered
-        )
+        self._most_unanswered = most_unanswered
+        self._unanswered_bytes = self._unanswered = 0
         self._forwarded = ForwardedStreams()
         self._lines: dict[Stream, ForwardLine] = {}
         self._awake: dict[ForwardLine, None] = {}
@@ -343,19 +302,19 @@ class Sender:
     def _send_plain(self, now: float) -> None:
         while self._refused and self._refused[0][0] <= now:
             self._plain.append(self._refused.popleft()[1])
-        while self._plain and self._window.has_room:
+        while self._plain and self._has_room:
             message = self._plain.popleft()
             if refusal := why_unsendable(message.payload):
                 self._on_trouble(StreamTrouble(topic=message.topic, reason=f"a message is not sent: {refusal}"))
                 # It would be no smaller later, and its batch's record would be kept for it for ever.
                 message.done()
                 continue
-            self._window.publish(message.topic, message.payload, partial(self._answered_plain, message))
+            self._publish(message.topic, message.payload, partial(self._answered_plain, message))
 
     def _send_one(self, line: ForwardLine) -> bool:
         """Send one frame of a stream; returns True if there may be more."""
         now = self._clock()
-        if not self._window.has_room or (what := line.due(self._most_unconfirmed, now)) is None:
+        if not self._has_room or (what := line.due(self._most_unconfirmed, now)) is None:
             return False
         try:
             frame = line.frame(what)
@@ -379,14 +338,29 @@ class Sender:
             return True
         line.outbox = sent(line.outbox, what, frame.end, len(payload), now)
         line.unanswered += 1
-        self._window.publish(topics.stream(*line.stream), payload, partial(self._answered_frame, line))
+        self._publish(topics.stream(*line.stream), payload, partial(self._answered_frame, line))
         return True
 
     def _report(self, stream: Stream, reason: str) -> None:
         self._on_trouble(StreamTrouble(topic=topics.stream(*stream), reason=reason))
 
-    def _refused_by_broker(self, topic: str, refusal: str) -> None:
-        self._on_trouble(StreamTrouble(topic=topic, reason=f"the broker refused a message: {refusal}"))
+    @property
+    def _has_room(self) -> bool:
+        return self._unanswered_bytes < self._most_unanswered and self._unanswered < _MOST_UNANSWERED_MESSAGES
+
+    def _publish(self, topic: str, payload: bytes, then: Callable[[str], None]) -> None:
+        """Publish a message, and call `then` in this thread with the broker's refusal; empty if it took it."""
+        self._unanswered_bytes += len(payload)
+        self._unanswered += 1
+
+        def note(refusal: str) -> None:
+            self._unanswered_bytes -= len(payload)
+            self._unanswered -= 1
+            if refusal:
+                self._on_trouble(StreamTrouble(topic=topic, reason=f"the broker refused a message: {refusal}"))
+            then(refusal)
+
+        self._transport.publish(topic, payload, answered=lambda refusal: self._commands.put(partial(note, refusal)))
 
     def _answered_frame(self, line: ForwardLine, _refusal: str) -> None:
         line.unanswered -= 1

@@ -244,15 +244,14 @@ def written(items: Sequence[Item], expected: Mapping[str, Expected], in_doubt: I
 def items_in(file: LogFile) -> Iterator[Placed]:
     """The items of a file with their positions."""
     first = file.first
-    for item in _content(file).items:
+    for item in _content(file)[0]:
         yield Placed(first, item)
         first += item.count
 
 
 def mark_in(file: LogFile) -> Mark:
     """The end of a file, as a high-water mark."""
-    content = _content(file)
-    return Mark(file.end, content.producers, content.in_doubt)
+    return _content(file)[1]
 
 
 def extents_in(file: LogFile) -> list[Extent]:
@@ -282,35 +281,22 @@ def _extents(first: int, counts: Iterable[int], sizes: Iterable[int], names: Ite
     return [Extent(*each) for each in zip(ends, sizes, names, strict=True)]
 
 
-class _Content(NamedTuple):
-    """All that a file holds."""
-
-    items: list[Item]
-    producers: dict[str, Expected]
-    in_doubt: InDoubt
-
-
-def _content(file: LogFile) -> _Content:
+def _content(file: LogFile) -> tuple[list[Item], Mark]:
     with damage_named(file.path):
         whole = file.path.read_bytes()
         if len(whole) < _CHECKSUM:
             raise ValueError("it is torn")
         if _checksum(memoryview(whole)[:-_CHECKSUM]) != whole[-_CHECKSUM:]:
             raise ValueError("its checksum does not match")
-        content = _parsed(whole)
-    _check_count(file, content.items)
-    return content
-
-
-def _parsed(whole: bytes) -> _Content:
-    begin = whole.index(_LINE_END) + len(_LINE_END)
-    header = _DECODER.decode(memoryview(whole)[:begin])
-    places = pairwise(accumulate((each.size for each in header.items), initial=begin))
-    items = [
-        Item(kind=each.kind, count=each.count, stamp=each.stamp, payload=whole[at:end], births=each.births)
-        for each, (at, end) in zip(header.items, places, strict=True)
-    ]
-    return _Content(items, header.producers, header.in_doubt)
+        begin = whole.index(_LINE_END) + len(_LINE_END)
+        header = _DECODER.decode(memoryview(whole)[:begin])
+        places = pairwise(accumulate((item.size for item in header.items), initial=begin))
+        items = [
+            Item(kind=item.kind, count=item.count, stamp=item.stamp, payload=whole[at:end], births=item.births)
+            for item, (at, end) in zip(header.items, places, strict=True)
+        ]
+    _check_count(file, items)
+    return items, Mark(file.end, header.producers, header.in_doubt)
 
 
 def _check_count(file: LogFile, items: Sequence[Item] | Sequence[_ItemHeader]) -> None:

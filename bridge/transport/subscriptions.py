@@ -43,54 +43,36 @@ class PassedOver(NamedTuple):
     """Messages whose callback raised an error."""
 
 
-class _Tally:
-    """Counts of the whole process, because they outlive clients."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._unasked = 0
-        self._failed = 0
-        self._failures: Counter[str] = Counter()
-
-    @property
-    def counts(self) -> PassedOver:
-        with self._guard:
-            return PassedOver(self._unasked, self._failed)
-
-    def note_unasked(self) -> int:
-        """Count a message; returns the new count."""
-        with self._guard:
-            self._unasked += 1
-            return self._unasked
-
-    def note_failed(self, about: str) -> int:
-        """Count a failure; returns the new count of its subject."""
-        with self._guard:
-            self._failed += 1
-            if len(self._failures) > _MOST_REMEMBERED:
-                self._failures.clear()
-            self._failures[about] += 1
-            return self._failures[about]
-
-
-_tally = _Tally()
+# Counts of the whole process, because they outlive clients.
+_guard = threading.Lock()
+_counts = Counter[str]()
+_failures = Counter[str]()
+"""Failures by their subject."""
 
 
 def passed_over() -> PassedOver:
     """The messages that the clients of this process have not handled so far."""
-    return _tally.counts
+    with _guard:
+        return PassedOver(_counts["unasked"], _counts["failed"])
 
 
 def note_failed(about: str, error: Exception) -> None:
     """Count and log an error. `about` is its subject, such as a topic. Any thread may call it."""
-    number = _tally.note_failed(about)
+    with _guard:
+        _counts["failed"] += 1
+        if len(_failures) > _MOST_REMEMBERED:
+            _failures.clear()
+        _failures[about] += 1
+        number = _failures[about]
     if _is_logged(number):
         log.error("%s: passed over, because of %r; %d so far", about, error, number, exc_info=error)
 
 
 def note_unasked(topic: str) -> None:
     """Count and log a message of a topic without a subscription."""
-    number = _tally.note_unasked()
+    with _guard:
+        _counts["unasked"] += 1
+        number = _counts["unasked"]
     if _is_logged(number):
         log.info("topic %s: passed over, because there is no subscription to it; %d so far", topic, number)
 

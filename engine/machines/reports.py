@@ -11,7 +11,6 @@ A report is published when something changes, and now and then. Hosts report the
 equal parts.
 """
 
-import dataclasses
 import json
 import logging
 import threading
@@ -22,6 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -240,10 +240,5 @@ class MachineReporter:
         if time.monotonic() - self._published_at >= _REPEAT:
             self._watch.repeat()
             self._published_at, self._cores = time.monotonic(), self._count_cores()
-        written = {host: _host_fields(report) for host, report in hosts.items()}
+        written = msgspec.to_builtins(dict(hosts), order="deterministic")
         self._watch.publish({**self._about, **changing, "cores": self._cores, "hosts": written})
-
-
-def _host_fields(report: HostReport) -> dict[str, Any]:
-    fields = dataclasses.asdict(report)
-    return {key: sorted(each) if isinstance(each, frozenset) else each for key, each in fields.items()}

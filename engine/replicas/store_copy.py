@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
@@ -62,20 +63,15 @@ MOST_ROUNDS = 64
 """Rounds after which a state is written."""
 
 
+@dataclass(slots=True, eq=False)
 class IncomingFile:
     """A file of the next round, as far as it came."""
 
-    def __init__(self, path: str, size: int, mtime_ns: int) -> None:
-        self.path = path
-        self.size = size
-        self.mtime_ns = mtime_ns
-        self.digest = b""
-        self.parts: list[StoredPart] = []
-
-    @property
-    def came(self) -> int:
-        """The bytes that came."""
-        return sum(part.size for part in self.parts)
+    path: str
+    size: int
+    mtime_ns: int
+    digest: bytes = b""
+    parts: list[StoredPart] = field(default_factory=list)
 
     def stored(self) -> StoredFile:
         """The file, once all of it came."""
@@ -104,7 +100,7 @@ class StoreWriter:
         self._write_state()
         sitting.check()
 
-    def add(self, file: "IncomingFile", data: bytes) -> None:
+    def add(self, file: IncomingFile, data: bytes) -> None:
         """Add a part to a file of the next round."""
         if not data:
             return
@@ -305,7 +301,7 @@ class StoreConnection:
         if piece.at == 0:
             self._coming[piece.path] = IncomingFile(piece.path, piece.size, piece.mtime_ns)
         file = self._coming[piece.path]
-        if file.came != piece.at:
+        if sum(part.size for part in file.parts) != piece.at:
             raise Disconnected(f"a part of {piece.path} is missing at {piece.at}")
         self._writer.add(file, piece.data)
         file.digest = piece.digest
