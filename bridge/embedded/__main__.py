@@ -42,7 +42,6 @@ class EmbeddedBroker:
     def __init__(self, listeners: list[Opening], most_waiting: int, largest_packet: int) -> None:
         self._listeners = listeners
         self._largest_packet = largest_packet
-        self._doors = [each.door for each in listeners]
         self._connections: list[set[Connection]] = [set() for _ in listeners]
         self._exchange = Exchange(most_waiting=most_waiting)
         self._loop = asyncio.get_running_loop()
@@ -85,9 +84,9 @@ class EmbeddedBroker:
 
     def _reload(self) -> None:
         """Read every file again, and disconnect users who would not be accepted any more."""
-        for door in self._doors:
+        for listener in self._listeners:
             try:
-                door.read()
+                listener.door.read()
             except UnfitList as error:
                 log.error("%s; its old content stays in force", error)  # noqa: TRY400 - it says where and what to do
         for connection in list(chain(*self._connections)):

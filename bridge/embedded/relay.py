@@ -27,7 +27,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from . import packets
-from .access import ReadRights, UnfitList, read_list
+from .access import Rights, UnfitList
 from .packets import INTRODUCTION, LINGERING, V5, V311, Code, Fields, Malformed, Packet, header, read_connect
 
 _LONGEST_ID = 65_535
@@ -43,10 +43,10 @@ class AccessList:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._version: tuple[int, ...] = ()
-        self._rights = ReadRights(())
+        self._rights: Rights
         self._look()
 
-    def rights(self) -> ReadRights:
+    def rights(self) -> Rights:
         """The rights as of now."""
         try:
             self._look()
@@ -59,7 +59,7 @@ class AccessList:
         version = file.st_ino, file.st_mtime_ns, file.st_size
         if version != self._version:
             self._version = version
-            self._rights = ReadRights(read_list(self._path))
+            self._rights = Rights(self._path)
 
 
 class PassageEnd(asyncio.Protocol):
@@ -262,7 +262,7 @@ class ClientEnd(PassageEnd):
         rights, codes, granted = self._access_list.rights(), list[int | None](), list[bytes]()
         while fields.more():
             topic_filter, options = fields.text(), fields.take(1)
-            if rights.permit(self._user or "", topic_filter):
+            if rights.permit(self._user or "", "read", topic_filter):
                 codes.append(None)
                 granted += [packets.text(topic_filter), options]
             else:

@@ -222,7 +222,8 @@ class Subscriptions:
         self._confirmed: set[str] = set()
         self._ended = 0
         """The last message id with which the broker confirmed the end of a subscription."""
-        self._refusal = "no answer"
+        self.refusal = "no answer"
+        """Why the broker refused the client or a subscription last, or why there is no connection."""
         self._turned_away = False
         """True if the broker does not know this user, so that waiting is useless."""
         self._changed = threading.Condition()
@@ -249,11 +250,6 @@ class Subscriptions:
         """True if the broker has confirmed topics over the present connection."""
         with self._changed:
             return self._connected and self._confirmed.issuperset(topics)
-
-    @property
-    def refusal(self) -> str:
-        """The reason why the broker refused the client or a subscription last, or why there is no connection."""
-        return self._refusal
 
     def add(self, topics: tuple[str, ...]) -> None:
         """Subscribe to more topics, now and with each new connection."""
@@ -305,13 +301,13 @@ class Subscriptions:
     def refused(self, reason: object) -> None:
         """Note that the broker refused the client; called by the client's thread."""
         with self._changed:
-            self._refusal, self._turned_away = why_refused(reason), is_unknown_user(reason)
+            self.refusal, self._turned_away = why_refused(reason), is_unknown_user(reason)
             self._changed.notify_all()
 
     def unreachable(self, why: str) -> None:
         """Note that no connection came about; called by the client's thread."""
         with self._changed:
-            self._refusal = why
+            self.refusal = why
 
     def disconnected(self) -> None:
         """Note that the connection ended; called by the client's thread."""
@@ -328,7 +324,7 @@ class Subscriptions:
         with self._changed:
             topics = self._pending.pop(mid, ())
             if any(reason.is_failure for reason in reasons):
-                self._refusal = "it refused a subscription"
+                self.refusal = "it refused a subscription"
                 return
             self._confirmed.update(topic for topic in topics if topic in self._topics)
             self._changed.notify_all()

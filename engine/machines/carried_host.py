@@ -105,9 +105,8 @@ class Restoration:
 
     def offer(self) -> dict[str, str | bool]:
         """What the leader has to know of it."""
-        if self._asked is None or self._asked.done:
-            return {"restores": "", "accepts_loss": False}
-        return {"restores": self._asked.restores, "accepts_loss": self._asked.accepts_loss}
+        asked = self._asked if self.waits else None
+        return {"restores": asked.restores if asked else "", "accepts_loss": bool(asked and asked.accepts_loss)}
 
     def begin(self, order: CarrierOrder, on_done: Callable[[], None]) -> None:
         """Restore the host, which this machine is to carry; `on_done` is called from another thread after that.
@@ -206,13 +205,12 @@ class CarriedHost:
         if order.heir and self.state is Carried.RUNNING:
             self.state = Carried.STOPPING
             self.ask_to_stop()
-        elif not order.heir and self.state is Carried.RELEASED:
-            log.info("host %s stays, and runs again", order.host)
-            self._begin()
+        self.look()
 
     def look(self) -> None:
         """Run a host again that was to be handed over, and is not any more."""
         if self.state is Carried.RELEASED and not self.order.heir:
+            log.info("host %s stays, and runs again", self.order.host)
             self._begin()
 
     def report(self) -> HostReport:

@@ -128,7 +128,7 @@ class CarrierWatch:
             f"braid-{machine}-machine",
             topics=[*([topics.common("#")] if common else []), topics.host("+", "carrier"), self._echo],
             on_message=self._take,
-            on_connection=self._forget,
+            on_connection=self.repeat,
             will=(self._status, key.signed(self._end)),
             protocol=detect_protocol(address),
             lasting=False,
@@ -167,11 +167,7 @@ class CarrierWatch:
         self.publish(self._end)
 
     def repeat(self) -> None:
-        """Have the next status published even if it is the same."""
-        self._published = {}
-
-    def _forget(self) -> None:
-        # A broker that was killed may have lost it.
+        """Have the next status published even if it is the same: a broker that was killed may have lost it."""
         self._published = {}
 
     def _take(self, message: Message) -> None:

@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from io import BufferedWriter
 from pathlib import Path
 from shutil import rmtree
@@ -24,7 +24,7 @@ import msgspec
 
 from bridge.files import Steps, make_folder, no_steps, sync_folder, write_whole
 from engine.replicas.channel import Commit, Piece, PresentFile, PresentFiles
-from engine.replicas.file_kinds import FOLDERS, has_folder, is_plain, is_replaced, is_sent, kind_of
+from engine.replicas.file_kinds import FOLDERS, digest_of, has_folder, is_plain, is_replaced, is_sent, kind_of
 
 
 class WrongPath(ValueError):
@@ -135,14 +135,6 @@ class CopyTree:
                         size = -1 if entry.is_symlink() else found.st_size
                         files.append((entry.name, size, found.st_mtime_ns))
             yield folder, files
-
-    def digest(self, path: str) -> bytes:
-        """The digest of a file; nothing that a file has if it is none."""
-        try:
-            with os.fdopen(os.open(f"{self._place}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-                return file_digest(file, "sha256").digest()
-        except OSError:
-            return b"?"
 
 
 _LENGTH, _DIGEST = 8, 32
@@ -316,7 +308,7 @@ class CopyFolder:
                 path = f"{folder}/{name}"
                 # A term has one owner. So a file of the same time and size is the same, unless it was replaced within
                 # a tick of the clock.
-                digest = b"" if known and not is_replaced(path) else self._tree.digest(path)
+                digest = b"" if known and not is_replaced(path) else digest_of(f"{self.place}/{path}")
                 files.append(PresentFile(path, size, mtime_ns, digest))
                 if len(files) >= _PAGE or (digest and size > IN_MEMORY):
                     yield PresentFiles(files, folders)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -32,7 +32,7 @@ from engine.replicas.channel import (
     Refused,
     Sent,
 )
-from engine.replicas.file_kinds import is_replaced, kind_of
+from engine.replicas.file_kinds import digest_of, is_replaced, kind_of
 from engine.replicas.root_look import FileVersion, RootLook, Tree
 
 _PIECE_HEAD = 512
@@ -163,7 +163,7 @@ class CopyLine:
             version = seen.get(folder, {}).get(name)
             if version is None or (version.size, version.mtime_ns) != (file.size, file.mtime_ns):
                 continue
-            if not file.digest or file.digest == self._digest(path):
+            if not file.digest or file.digest == digest_of(f"{self._root}/{path}"):
                 self.known[folder][name] = version
         self._present.clear()
 
@@ -271,13 +271,6 @@ class CopyLine:
         size = self._connection.send(Sent(pieces, commit))
         self._left -= sum(len(piece.data) for piece in pieces)
         self._on_sent(size, self._left)
-
-    def _digest(self, path: str) -> bytes:
-        try:
-            with Path(f"{self._root}/{path}").open("rb") as file:
-                return file_digest(file, "sha256").digest()
-        except OSError:
-            return b"?"
 
 
 class _Portion(dict[str, FileVersion]):

@@ -173,7 +173,7 @@ class StoreWriter:
             content = self._payloads.get(name)
             if content is None:
                 content, _ = self._objects.get(name, msgspec.Raw)
-            for part in self._parts_in(name):
+            for part in [part for part in self.files.parts() if part.object == name]:
                 if payload and len(payload) + part.size > PACK_BYTES:
                     moved |= self._packed(payload, waiting)
                     payload, waiting = bytearray(), []
@@ -186,12 +186,6 @@ class StoreWriter:
                 self.files.files[path] = msgspec.structs.replace(
                     file, parts=tuple(moved.get(part, part) for part in file.parts)
                 )
-
-    def _parts_in(self, name: str) -> Iterator[StoredPart]:
-        for file in self.files.files.values():
-            for part in file.parts:
-                if part.object == name:
-                    yield part
 
     def _packed(self, payload: bytearray, parts: list[StoredPart]) -> dict[StoredPart, StoredPart]:
         name, at = self._pack(payload), 0
@@ -442,15 +436,11 @@ def request_restoration(root: Path, host: str, url: str, *, accepts_loss: bool) 
         return ""
     if before is None and any((root / name).exists() for name in ("identity", *FOLDERS)):
         raise NoRestoration(f"{root} has files of a host already; give an empty folder, or start without --restore")
-    found = _restorable_now(StoreObjects(url, host))
-    RestorationRequest(restores=found.root, accepts_loss=accepts_loss).keep(root)
-    return f"{len(found.files.files):,} files of machine {found.machine} in term {found.term}"
-
-
-def _restorable_now(objects: StoreObjects) -> LatestState:
     try:
-        return restorable(objects)
+        found = restorable(StoreObjects(url, host))
     except (NothingStored, StoreAway) as error:
         raise NoRestoration(str(error)) from error
     except StoreDamaged as error:
         raise NoRestoration(f"{error}; bring that object back, such as from a version that the store keeps") from error
+    RestorationRequest(restores=found.root, accepts_loss=accepts_loss).keep(root)
+    return f"{len(found.files.files):,} files of machine {found.machine} in term {found.term}"

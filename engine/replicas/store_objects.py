@@ -18,6 +18,7 @@ The storage is any file system that fsspec knows.
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -225,14 +226,15 @@ class StoredFiles:
             if not any(path.startswith(f"{folder}/") for path in (*self.files, *self.folders)):
                 self.folders.pop(folder, None)
 
-    def live(self) -> dict[str, int]:
+    def live(self) -> Counter[str]:
         """The bytes of each object that files need."""
-        found: dict[str, int] = {}
-        for part in self._parts():
-            found[part.object] = found.get(part.object, 0) + part.size
-        return found
+        needed = Counter[str]()
+        for part in self.parts():
+            needed[part.object] += part.size
+        return needed
 
-    def _parts(self) -> Iterator[StoredPart]:
+    def parts(self) -> Iterator[StoredPart]:
+        """The parts of all files."""
         for file in self.files.values():
             yield from file.parts
 
