@@ -251,7 +251,7 @@ class Broker:
                     return children
             if given == listeners:
                 break
-        host, port = next((each for each in given if not is_free(*each)), listeners[0])
+        host, port = next((listener for listener in given if not is_free(*listener)), listeners[0])
         where = f"port {port}" if port else f"each of {_ATTEMPTS} ports"
         raise BrokerDown(f"{self.kind} did not start: on {host}, {where} is in use or not permitted")
 

@@ -195,9 +195,9 @@ def _plain(value: Any) -> Any:
         case bytes():
             plain = base64.b64encode(value).decode()
         case dict():
-            plain = {str(name): _plain(each) for name, each in value.items()}
+            plain = {str(name): _plain(inner) for name, inner in value.items()}
         case list():
-            plain = [_plain(each) for each in value]
+            plain = [_plain(inner) for inner in value]
         case float():
             pass
         case _:

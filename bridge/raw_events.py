@@ -45,10 +45,10 @@ def deeper_than(value: Any, most: int) -> bool:
     """
     level = [value]
     for _ in range(most + 1):
-        level = [each for each in level if isinstance(each, list | dict)]
+        level = [outer for outer in level if isinstance(outer, list | dict)]
         if not level:
             return False
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
     return True
 
 
@@ -61,12 +61,12 @@ def marked(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     >>> json_columns(marked(pa.schema({"a": pa.string(), "b": pa.string()}), ["b"]))
     frozenset({'b'})
     """
-    return pa.schema([each.with_metadata(_MARK if each.name in names else None) for each in schema])
+    return pa.schema([field.with_metadata(_MARK if field.name in names else None) for field in schema])
 
 
 def json_columns(schema: pa.Schema) -> frozenset[str]:
     """The fields that are marked as JSON."""
-    return frozenset(each.name for each in schema if each.metadata and each.metadata.get(b"kind") == b"json")
+    return frozenset(field.name for field in schema if field.metadata and field.metadata.get(b"kind") == b"json")
 
 
 EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
@@ -385,9 +385,10 @@ def _rows(message: bytes, converters: _Converters, unfit: list[Unfit]) -> Iterat
 def rows_in(events: Iterable[Any], schema: Schema, *, on_unfit: Callable[[int, ValueError], None]) -> pa.RecordBatch:
     """Parsed events as a schema's columns; `on_unfit` gets each unfit value with its event's place.
 
-    >>> found = []
-    >>> batch = rows_in([{"t": 1}, {"t": "warm"}], Schema.of(t=Kind.FLOAT), on_unfit=lambda *unfit: found.append(unfit))
-    >>> batch.num_rows, found
+    >>> unfit = []
+    >>> schema = Schema.of(t=Kind.FLOAT)
+    >>> batch = rows_in([{"t": 1}, {"t": "warm"}], schema, on_unfit=lambda *value: unfit.append(value))
+    >>> batch.num_rows, unfit
     (1, [(1, UnfitField("the field 't' should be of kind float"))])
     """
     converters, typed = _converters(schema), typed_events(schema)

@@ -89,7 +89,7 @@ class ForwardedStreams:
     def needed(self, stream: Stream) -> int:
         """The first number that the consumer's spool is not known to have."""
         with self._guard:
-            return min(each.get(stream, NO_RECORD_NEEDED) for each in (self._confirmed, self._opening))
+            return min(numbers.get(stream, NO_RECORD_NEEDED) for numbers in (self._confirmed, self._opening))
 
 
 MOST_UNANSWERED_BYTES = 64_000_000
@@ -292,7 +292,7 @@ class Sender:
                 self._forwarded.finish(line.stream)
 
     def _note_needed(self, line: ForwardLine, *, opened: bool = False) -> None:
-        self._forwarded.confirm(line.stream, min(each.outbox.confirmed for each in line.chain), opened=opened)
+        self._forwarded.confirm(line.stream, min(opening.outbox.confirmed for opening in line.chain), opened=opened)
 
     def _reconnected(self) -> None:
         for line in self._lines.values():

@@ -54,20 +54,20 @@ class EmbeddedBroker:
         self._loop.add_signal_handler(signal.SIGHUP, self._reload)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._ending.set)
-        for each, connections in zip(self._listeners, self._connections, strict=True):
+        for opening, connections in zip(self._listeners, self._connections, strict=True):
             await self._loop.create_server(
                 partial(
                     Connection,
                     self._exchange,
-                    each.door,
+                    opening.door,
                     connections,
-                    most=each.most,
+                    most=opening.most,
                     largest_packet=self._largest_packet,
                 ),
-                each.host,
-                each.port,
+                opening.host,
+                opening.port,
                 reuse_address=True,
-                family=socket.AF_INET6 if ":" in each.host else socket.AF_UNSPEC,
+                family=socket.AF_INET6 if ":" in opening.host else socket.AF_UNSPEC,
                 backlog=1_024,
             )
         began = self._loop.time()

@@ -143,8 +143,8 @@ def matches(digest: str, password: bytes) -> bool:
     if parts is None:
         return False
     iterations, salt, key = parts.groups()
-    found = hashlib.pbkdf2_hmac("sha512", password, base64.b64decode(salt), int(iterations))
-    return hmac.compare_digest(found, base64.b64decode(key))
+    key_of_password = hashlib.pbkdf2_hmac("sha512", password, base64.b64decode(salt), int(iterations))
+    return hmac.compare_digest(key_of_password, base64.b64decode(key))
 
 
 Access = Literal["read", "write"]

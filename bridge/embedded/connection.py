@@ -177,8 +177,8 @@ class Connection(asyncio.Protocol):
             self._subscribe(session, body)
         elif kind == Packet.UNSUBSCRIBE and flags == 2:  # noqa: PLR2004 - as above
             packet, filters = packets.read_unsubscribe(body, self.version)
-            ended = [self._exchange.unsubscribe(session, each) for each in filters]
-            codes = [Code.SUCCESS if each else Code.NO_SUBSCRIPTION for each in ended]
+            ended = [self._exchange.unsubscribe(session, topic_filter) for topic_filter in filters]
+            codes = [Code.SUCCESS if is_ended else Code.NO_SUBSCRIPTION for is_ended in ended]
             self.send(packets.unsuback(self.version, packet, list(codes)))
         elif kind == Packet.PINGREQ:
             self.send(packets.PINGRESP)
@@ -237,8 +237,8 @@ class Connection(asyncio.Protocol):
             wish if self._door.lets_subscribe(user, wish.topic_filter) else replace(wish, refused=Code.NOT_AUTHORIZED)
             for wish in wishes
         ]
-        granted = [(each, self._exchange.subscribe(session, each)) for each in wishes if each.refused is None]
-        codes = [each.qos if each.refused is None else int(each.refused) for each in wishes]
+        granted = [(wish, self._exchange.subscribe(session, wish)) for wish in wishes if wish.refused is None]
+        codes = [wish.qos if wish.refused is None else int(wish.refused) for wish in wishes]
         self.send(packets.suback(self.version, packet, codes))
         for wish, new in granted:
             if wish.handling == 0 or (wish.handling == 1 and new):

@@ -102,7 +102,7 @@ class ClientSession:
     def detach(self) -> None:
         """Keep messages for an absent client."""
         self.link = None
-        self._waiting = deque(each for each in self._waiting if each.qos)
+        self._waiting = deque(parcel for parcel in self._waiting if parcel.qos)
         self._bytes = sum(len(parcel.publication.payload) for parcel in self._waiting)
 
     def offer(self, publication: Published, qos: int, *, retain: bool, taken: float) -> None:
@@ -140,7 +140,7 @@ class ClientSession:
                 self._ids.discard(parcel.packet)
                 continue
             if parcel.qos and not parcel.packet:
-                parcel.packet = next(each for each in self._next if each not in self._ids)
+                parcel.packet = next(packet for packet in self._next if packet not in self._ids)
                 self._ids.add(parcel.packet)
             written = packets.publish(
                 link.version,
@@ -187,7 +187,7 @@ class Exchange:
     @property
     def dropped(self) -> int:
         """The number of messages that were dropped: the queue was full, or they were too large for their readers."""
-        return self._dropped + sum(each.dropped for each in self._sessions.values())
+        return self._dropped + sum(session.dropped for session in self._sessions.values())
 
     @property
     def sessions(self) -> list[ClientSession]:
@@ -200,13 +200,13 @@ class Exchange:
 
     def open(self, who: Who) -> tuple[ClientSession, bool]:
         """The session of a client, made if there is none; and True if there was one."""
-        found = self._sessions.get(who)
-        if found is not None:
-            if (end := self._ends.pop(found, None)) is not None:
+        session = self._sessions.get(who)
+        if session is not None:
+            if (end := self._ends.pop(session, None)) is not None:
                 end.cancel()
-            if (bequest := self._bequests.pop(found, None)) is not None:
+            if (bequest := self._bequests.pop(session, None)) is not None:
                 bequest[0].cancel()
-            return found, True
+            return session, True
         most_bytes = _MOST_BYTES_OF_TENANT if who.door.has_list else 0
         made = self._sessions[who] = ClientSession(who, self._most_waiting, self._loop.time, most_bytes)
         return made, False
@@ -286,8 +286,8 @@ class Exchange:
 
     def _route(self, topic: str) -> Route:
         """The sessions that get a message, once each, with their highest subscribed QoS."""
-        if (found := self._routes.get(topic)) is not None:
-            return found
+        if (known := self._routes.get(topic)) is not None:
+            return known
         best: dict[ClientSession, Subscription] = {}
         for subscribers in self._subscribers.match(topic):
             for session, wish in subscribers.items():
@@ -301,9 +301,9 @@ class Exchange:
     def _kept(self, topic_filter: str) -> Iterator[tuple[Published, float]]:
         """The retained messages of a filter, with their times; expired ones are not sent."""
         if "+" not in topic_filter and "#" not in topic_filter:
-            if (found := self._retained.get(topic_filter)) is not None:
-                yield found
+            if (kept := self._retained.get(topic_filter)) is not None:
+                yield kept
             return
         asked: TopicFilters[bool] = TopicFilters()
         asked[topic_filter] = True
-        yield from (found for topic, found in self._retained.items() if any(asked.match(topic)))
+        yield from (kept for topic, kept in self._retained.items() if any(asked.match(topic)))

@@ -141,9 +141,9 @@ class Fields:
         end = self._at + many
         if end > len(self._body):
             raise Malformed("a packet ends within a field")
-        found = self._body[self._at : end]
+        taken = self._body[self._at : end]
         self._at = end
-        return found
+        return taken
 
     def byte(self) -> int:
         """A number of one byte."""
@@ -160,18 +160,18 @@ class Fields:
     def text(self) -> str:
         """Text with its length in front."""
         try:
-            found = self.binary().decode()
+            read = self.binary().decode()
         except UnicodeDecodeError as error:
             raise Malformed("a text is not UTF-8") from error
-        if "\0" in found:
+        if "\0" in read:
             raise Malformed("a text holds a zero")
-        return found
+        return read
 
     def packet_id(self) -> int:
         """The id that the acknowledgement has to name."""
-        if not (found := self.short()):
+        if not (packet := self.short()):
             raise Malformed("0 is no packet id")
-        return found
+        return packet
 
     def properties(self, kind: int, version: int) -> Any:
         """The properties of an MQTT 5 packet; None if there are none."""

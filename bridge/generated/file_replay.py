@@ -183,8 +183,8 @@ def _lines(file: BinaryIO, replay: Replay, on_unfit: OnUnfit) -> Iterator[pa.Rec
             for number, line in lines:
                 taken, refused = events_in([line], replay.schema)
                 alone.append(taken)
-                for each in refused:
-                    on_unfit(replace(each, reason=f"{replay.path}, row {number}: {each.reason}"))
+                for line_unfit in refused:
+                    on_unfit(replace(line_unfit, reason=f"{replay.path}, row {number}: {line_unfit.reason}"))
             events = pa.Table.from_batches(alone, arrow_schema(replay.schema)).combine_chunks()
             if not len(events):
                 continue

@@ -140,14 +140,14 @@ def log_files(folder: Path, after: int = 0) -> list[LogFile]:
     hole, again = None, False
     while True:
         files = _listed(folder, after)
-        found = next(((before, late) for before, late in pairwise(files) if before.end != late.first), None)
+        new_hole = next(((before, late) for before, late in pairwise(files) if before.end != late.first), None)
         begins_late = bool(files) and files[0].first > after
-        if found is None and (again or not begins_late):
+        if new_hole is None and (again or not begins_late):
             return files[1:] if files and files[0].end <= after else files
-        if found is not None and found == hole:
-            before, late = found
+        if new_hole is not None and new_hole == hole:
+            before, late = new_hole
             raise SpoolDamaged(f"{late.path} does not follow {before.path}; restore what lay between them")
-        hole, again = found, True
+        hole, again = new_hole, True
 
 
 def _listed(folder: Path, after: int) -> list[LogFile]:
@@ -173,7 +173,7 @@ def read_mark(spool: Path) -> Mark:
         producers = json.loads(mark["producers"])
         # The very default, as files leave it out by identity.
         in_doubt = msgspec.convert(mark["in_doubt"], InDoubt) if "in_doubt" in mark else NOTHING_IN_DOUBT
-        return Mark(mark["end"], {producer: Expected(**each) for producer, each in producers.items()}, in_doubt)
+        return Mark(mark["end"], {producer: Expected(**expected) for producer, expected in producers.items()}, in_doubt)
 
 
 def write_mark(spool: Path, mark: Mark, step: Steps) -> None:
@@ -259,15 +259,15 @@ def extents_in(file: LogFile) -> list[Extent]:
     with damage_named(file.path), file.path.open("rb") as opened:
         line = opened.readline()
         headers = _DECODER.decode(line).items
-        *begins, end = accumulate((each.size for each in headers), initial=len(line))
+        *begins, end = accumulate((header.size for header in headers), initial=len(line))
         if end + _CHECKSUM != os.fstat(opened.fileno()).st_size:
             raise ValueError("it is torn")
         names = [
-            os.pread(opened.fileno(), each.size, begin).decode() if each.kind is ItemKind.MARKER else None
-            for each, begin in zip(headers, begins, strict=True)
+            os.pread(opened.fileno(), header.size, begin).decode() if header.kind is ItemKind.MARKER else None
+            for header, begin in zip(headers, begins, strict=True)
         ]
     _check_count(file, headers)
-    return _extents(file.first, (each.count for each in headers), (each.size for each in headers), names)
+    return _extents(file.first, (header.count for header in headers), (header.size for header in headers), names)
 
 
 def extents_of(first: int, items: Sequence[Item]) -> list[Extent]:
@@ -278,7 +278,7 @@ def extents_of(first: int, items: Sequence[Item]) -> list[Extent]:
 
 def _extents(first: int, counts: Iterable[int], sizes: Iterable[int], names: Iterable[str | None]) -> list[Extent]:
     ends = islice(accumulate(counts, initial=first), 1, None)
-    return [Extent(*each) for each in zip(ends, sizes, names, strict=True)]
+    return [Extent(*extent) for extent in zip(ends, sizes, names, strict=True)]
 
 
 def _content(file: LogFile) -> tuple[list[Item], Mark]:

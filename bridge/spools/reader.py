@@ -172,12 +172,12 @@ def position_since(folder: Path, first: int, stamp: int) -> int:
 def within(placed: Iterator[Placed], most_bytes: int) -> Iterator[Placed]:
     """The items that fit into so many bytes, but at least one if there is one."""
     left = most_bytes
-    for each in placed:
-        size = len(each.item.payload)
+    for item in placed:
+        size = len(item.item.payload)
         if size > left and left < most_bytes:
             return
         left -= size
-        yield each
+        yield item
 
 
 def up_to(placed: Iterator[Placed], name: Path | str, start: int, end: int) -> Iterator[Placed]:
@@ -185,9 +185,9 @@ def up_to(placed: Iterator[Placed], name: Path | str, start: int, end: int) -> I
     if start >= end:
         return
     reached = start
-    for each in placed:
-        yield (found := each.until(end))
-        reached = found.end
+    for item in placed:
+        yield (part := item.until(end))
+        reached = part.end
         if reached == end:
             return
     raise SpoolDamaged(f"the spool {name} ends at {reached}, but it went up to {end} before; restore what was lost")

@@ -27,7 +27,7 @@ from bridge.transport.subscriptions import guarded, note_unasked
 def detect_protocol(address: Address, timeout: float = 5.0) -> MQTTProtocolVersion:
     """The newer of MQTT 5 and 3.1.1 that a broker supports; 5 if neither gets an answer, for whatever reason."""
     versions = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
-    return next((each for each in versions if _is_supported(address, each, timeout)), versions[0])
+    return next((version for version in versions if _is_supported(address, version, timeout)), versions[0])
 
 
 def _is_supported(address: Address, protocol: MQTTProtocolVersion, timeout: float) -> bool:

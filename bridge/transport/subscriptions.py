@@ -102,14 +102,14 @@ class SubscribedFilters:
 
     def add(self, filters: Iterable[str]) -> None:
         """Add filters. One thread at a time may change them, while another one calls `cover`."""
-        for each in filters:
-            (self._wild if _is_wild(each) else self._exact)[each] = None
+        for topic_filter in filters:
+            (self._wild if _is_wild(topic_filter) else self._exact)[topic_filter] = None
         self._known = {}
 
     def discard(self, filters: Iterable[str]) -> None:
         """Remove filters; as `add`."""
-        for each in filters:
-            (self._wild if _is_wild(each) else self._exact).pop(each, None)
+        for topic_filter in filters:
+            (self._wild if _is_wild(topic_filter) else self._exact).pop(topic_filter, None)
         self._known = {}
 
     def cover(self, topic: str) -> bool:
@@ -119,15 +119,15 @@ class SubscribedFilters:
         return bool(self._wild) and self._covers(topic)
 
     def _covers(self, topic: str) -> bool:
-        # A change of the filters replaces this dictionary, so a result that is found now is forgotten with it.
+        # A change of the filters replaces this dictionary, so a result that is known now is forgotten with it.
         known = self._known
-        found = known.get(topic)
-        if found is None:
-            found = any(topic_matches_sub(_plain(each), topic) for each in list(self._wild))
+        is_covered = known.get(topic)
+        if is_covered is None:
+            is_covered = any(topic_matches_sub(_plain(topic_filter), topic) for topic_filter in list(self._wild))
             if len(known) >= _MOST_REMEMBERED:
                 known.clear()
-            known[topic] = found
-        return found
+            known[topic] = is_covered
+        return is_covered
 
 
 class Dispatch:

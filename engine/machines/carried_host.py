@@ -134,7 +134,7 @@ class Restoration:
         while not self._stopping.is_set():
             try:
                 objects = StoreObjects(self._url, order.host)
-                found = restore(objects, order.term, self._root, self._claim)
+                restored = restore(objects, order.term, self._root, self._claim)
             except HigherTerm as error:
                 why = f"{error}; so it is of another deployment, or the leader has forgotten what it was"
                 log.error("host %s is not restored: %s", order.host, why)  # noqa: TRY400 - the message says all
@@ -146,7 +146,9 @@ class Restoration:
                 failures += 1
                 self._stopping.wait(_BACK_OFF.after(failures))
             else:
-                log.info("host %s is restored: %d files of term %d", order.host, len(found.files.files), found.term)
+                log.info(
+                    "host %s is restored: %d files of term %d", order.host, len(restored.files.files), restored.term
+                )
                 self._end()
                 on_done()
                 break
@@ -217,7 +219,7 @@ class CarriedHost:
         """What the leading manager has to know."""
         copies = self._replicator.report()
         # What counts goes on to count until the leader orders otherwise, even if it cannot be reached.
-        counting = (copies.in_sync | self.order.kept_by) & {*(each.machine for each in self.order.peers), STORE}
+        counting = (copies.in_sync | self.order.kept_by) & {*(peer.machine for peer in self.order.peers), STORE}
         return HostReport(
             version=self.order.version,
             in_sync=counting,

@@ -207,7 +207,7 @@ class MachineFigures:
         """What one of the carried hosts reports; the first of the machine's own reports the CPU of all."""
         # A host begins before it is noted as carried.
         carried = {host, *carried}
-        first = next((each for each in self._own if each in carried), None)
+        first = next((own for own in self._own if own in carried), None)
         return {
             "machine": self._machine,
             "cpu": self._meter.cpu() if host == first else {},

@@ -197,10 +197,10 @@ def _versions(files: TlsFiles) -> tuple[tuple[int, int, int] | None, ...]:
 
 def _version(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        file_stat = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_ctime_ns
+    return file_stat.st_ino, file_stat.st_size, file_stat.st_ctime_ns
 
 
 def _load(files: TlsFiles) -> _Contexts:

@@ -152,10 +152,10 @@ class Replicator:
         if not waited_for:
             return True
         try:
-            found = path.stat()
+            file_stat = path.stat()
         except FileNotFoundError:
             return False
-        version = FileVersion(found.st_size, found.st_mtime_ns, found.st_ino)
+        version = FileVersion(file_stat.st_size, file_stat.st_mtime_ns, file_stat.st_ino)
         folder = str(path.parent.relative_to(self._root))
         return all(
             sender is not None and sender.known.get(folder, {}).get(path.name) == version

@@ -112,7 +112,7 @@ class CopyTree:
 
     def remove_folder(self, folder: str) -> None:
         """Remove a folder, unless something is in it."""
-        self._real = {each for each in self._real if each != folder and not each.startswith(f"{folder}/")}
+        self._real = {real for real in self._real if real != folder and not real.startswith(f"{folder}/")}
         self._step("remove folder")
         try:
             os.rmdir(f"{self._place}/{folder}")  # noqa: PTH106 - as above
@@ -131,9 +131,9 @@ class CopyTree:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(f"{folder}/{entry.name}")
                     else:
-                        found = entry.stat(follow_symlinks=False)
-                        size = -1 if entry.is_symlink() else found.st_size
-                        files.append((entry.name, size, found.st_mtime_ns))
+                        file_stat = entry.stat(follow_symlinks=False)
+                        size = -1 if entry.is_symlink() else file_stat.st_size
+                        files.append((entry.name, size, file_stat.st_mtime_ns))
             yield folder, files
 
 
@@ -281,8 +281,8 @@ class CopyFolder:
         self._forget()
         self._tree.forget()
         if self._log.parts():
-            for each in self._log.rounds():
-                self._write(each)
+            for logged in self._log.rounds():
+                self._write(logged)
             self._make_durable()
         for path in self._own.glob("*.waiting"):
             path.unlink()

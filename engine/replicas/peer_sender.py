@@ -446,11 +446,11 @@ class PeerSender:
     def _count_missing(self, look: RootLook) -> None:
         """Note what a peer that is away does not have by now."""
         with suppress(OSError):
-            if (found := look.whole(self._had)) is not None:
+            if (seen := look.whole(self._had)) is not None:
                 had = self._had
                 self.left = sum(
                     version.size
-                    for folder, files in found.items()
+                    for folder, files in seen.items()
                     for name, version in files.items()
                     if had.get(folder, {}).get(name) != version
                 )
@@ -499,8 +499,8 @@ class PeerSender:
             if wanted is not None and looks > 1:
                 # What was looked at does not hold together without the rest, or not any more.
                 wanted = None
-            found = look.whole(line.known) if wanted is None else look.part(wanted, line.known)
-            if found is not None and line.bring(found, whole=wanted is None, in_portions=in_portions):
+            seen = look.whole(line.known) if wanted is None else look.part(wanted, line.known)
+            if seen is not None and line.bring(seen, whole=wanted is None, in_portions=in_portions):
                 return wanted is None
             if looks % _LOOKS == 0:
                 self._note("the host's files change faster than they can be sent")

@@ -75,10 +75,10 @@ class RootFolders:
         before = self._seen.get(folder, NO_FOLDER)
         try:
             # Only the folders of the root itself may be links, such as to another disk.
-            found = os.stat(path, follow_symlinks="/" not in folder)  # noqa: PTH116 - a path for each folder costs more
-            if not stat.S_ISDIR(found.st_mode):
+            folder_stat = os.stat(path, follow_symlinks="/" not in folder)  # noqa: PTH116 - a path for each folder costs more
+            if not stat.S_ISDIR(folder_stat.st_mode):
                 return NO_FOLDER
-            stamp = (found.st_ino, found.st_mtime_ns)
+            stamp = (folder_stat.st_ino, folder_stat.st_mtime_ns)
             if before.sure and before.stamp == stamp:
                 return before
             now = time.time_ns()
@@ -89,14 +89,16 @@ class RootFolders:
         if files == before.files:
             # So that it can be seen at once that nothing changed.
             files = before.files
-        seen = SeenFolder(stamp=stamp, sure=now - found.st_mtime_ns > _COARSE, files=files, folders=tuple(folders))
+        seen = SeenFolder(
+            stamp=stamp, sure=now - folder_stat.st_mtime_ns > _COARSE, files=files, folders=tuple(folders)
+        )
         self._seen[folder] = seen
         return seen
 
     def forget(self, folder: str) -> None:
         """Forget a folder and all in it, because another one has its name."""
-        for each in [each for each in self._seen if each == folder or each.startswith(f"{folder}/")]:
-            del self._seen[each]
+        for seen in [seen for seen in self._seen if seen == folder or seen.startswith(f"{folder}/")]:
+            del self._seen[seen]
 
     def _listed(self, folder: str, path: str, before: Files) -> tuple[Files, list[str]]:
         files: Files = {}
@@ -113,8 +115,8 @@ class RootFolders:
                         folders.append(name)
                 elif has_file(f"{folder}/{name}") and entry.is_file(follow_symlinks=False):
                     with suppress(FileNotFoundError):
-                        found = entry.stat(follow_symlinks=False)
-                        files[name] = FileVersion(found.st_size, found.st_mtime_ns, found.st_ino)
+                        file_stat = entry.stat(follow_symlinks=False)
+                        files[name] = FileVersion(file_stat.st_size, file_stat.st_mtime_ns, file_stat.st_ino)
         return files, folders
 
 
@@ -152,13 +154,14 @@ class NeedsReader:
                 version,
                 PlanNeeds(
                     frozenset(f"spools/{spool_folder(Path(), stream).name}" for stream in plan.streams),
-                    frozenset(f"jobs/{quote(each.job, safe='')}" for each in plan.imports) - {job},
+                    frozenset(f"jobs/{quote(state.job, safe='')}" for state in plan.imports) - {job},
                 ),
             )
         self._read[job] = now
-        needs = [each for _, each in now.values()]
+        needs = [needed for _, needed in now.values()]
         return PlanNeeds(
-            frozenset().union(*(each.spools for each in needs)), frozenset().union(*(each.jobs for each in needs))
+            frozenset().union(*(needed.spools for needed in needs)),
+            frozenset().union(*(needed.jobs for needed in needs)),
         )
 
 
@@ -222,7 +225,7 @@ class RootLook:
     def _look(self, early: Tree, kept: set[str], known: Tree, *, whole: bool) -> Tree | None:
         """List what was noted again, in order; nothing is removed from the spools that are kept."""
         late = [(_turn(folder), folder) for folder in early]
-        late += [(_turn(each), each) for spool in kept for each in (spool, f"{spool}/log", f"{spool}/consumers")]
+        late += [(_turn(place), place) for spool in kept for place in (spool, f"{spool}/log", f"{spool}/consumers")]
         heapify(late)
         found: Tree = {}
         planned: dict[str, int] = {}
@@ -247,8 +250,8 @@ class RootLook:
                     return None
                 for spool in needs.spools - kept:
                     kept.add(spool)
-                    for each in (spool, f"{spool}/log"):
-                        heappush(late, (_turn(each), each))
+                    for place in (spool, f"{spool}/log"):
+                        heappush(late, (_turn(place), place))
         return found if self._holds_together(found, early, kept, known, planned) else None
 
     def _holds_together(

@@ -344,16 +344,16 @@ class NothingStored(ValueError):
 
 def restorable(objects: StoreObjects) -> LatestState:
     """The latest state in a store; raises NothingStored or StoreDamaged."""
-    found = latest(objects)
-    if not found.term:
+    stored = latest(objects)
+    if not stored.term:
         raise NothingStored(
             f"{objects.url} has no files of a host; see whether URL and name are those of the lost host"
         )
-    if not found.whole:
+    if not stored.whole:
         raise NothingStored(
             f"{objects.url} never got all files of the host, so no host can begin from it; start one without --restore"
         )
-    return found
+    return stored
 
 
 def restore(objects: StoreObjects, term: int, root: Path, claim: StoredClaim, *, step: Steps = no_steps) -> LatestState:
@@ -364,30 +364,30 @@ def restore(objects: StoreObjects, term: int, root: Path, claim: StoredClaim, *,
     # A store with nothing in it is not claimed.
     restorable(objects)
     sitting = Sitting(objects, term, claim)
-    found = restorable(objects)
-    StoreWriter(objects, sitting, found, claim)
+    stored = restorable(objects)
+    StoreWriter(objects, sitting, stored, claim)
     for top in FOLDERS:
         # What an attempt left that came to no end.
         shutil.rmtree(root / top, ignore_errors=True)
         make_folder(root / top)
     unfinished = root / "restoring"
     tree = CopyTree(root, unfinished, step)
-    for folder in sorted(found.files.folders):
+    for folder in sorted(stored.files.folders):
         tree.check_folder(folder)
         tree.make(folder)
-    for file, content in _contents(objects, found):
+    for file, content in _contents(objects, stored):
         tree.check_file(file.path)
         tree.write(file.path, content, file.mtime_ns)
     sync_all(root)
     unfinished.unlink(missing_ok=True)
     sitting.check()
-    return found
+    return stored
 
 
-def _contents(objects: StoreObjects, found: LatestState) -> Iterator[tuple[StoredFile, bytes]]:
+def _contents(objects: StoreObjects, stored: LatestState) -> Iterator[tuple[StoredFile, bytes]]:
     """Each file with its content; each object is read about once."""
     name, payload = "", b""
-    for file in sorted(found.files.files.values(), key=lambda file: [(part.object, part.at) for part in file.parts]):
+    for file in sorted(stored.files.files.values(), key=lambda file: [(part.object, part.at) for part in file.parts]):
         content = bytearray()
         for part in file.parts:
             if part.object != name:
@@ -437,10 +437,10 @@ def request_restoration(root: Path, host: str, url: str, *, accepts_loss: bool) 
     if before is None and any((root / name).exists() for name in ("identity", *FOLDERS)):
         raise NoRestoration(f"{root} has files of a host already; give an empty folder, or start without --restore")
     try:
-        found = restorable(StoreObjects(url, host))
+        stored = restorable(StoreObjects(url, host))
     except (NothingStored, StoreAway) as error:
         raise NoRestoration(str(error)) from error
     except StoreDamaged as error:
         raise NoRestoration(f"{error}; bring that object back, such as from a version that the store keeps") from error
-    RestorationRequest(restores=found.root, accepts_loss=accepts_loss).keep(root)
-    return f"{len(found.files.files):,} files of machine {found.machine} in term {found.term}"
+    RestorationRequest(restores=stored.root, accepts_loss=accepts_loss).keep(root)
+    return f"{len(stored.files.files):,} files of machine {stored.machine} in term {stored.term}"

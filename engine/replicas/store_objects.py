@@ -120,10 +120,10 @@ class StoreObjects:
         """The objects in a folder, in the order of their names."""
         try:
             with self._answering():
-                found = self._files.ls(f"{self._place}/{folder}", detail=True)
+                listed = self._files.ls(f"{self._place}/{folder}", detail=True)
         except FileNotFoundError:
             return {}
-        names = {each["name"].rpartition("/")[2]: each["size"] for each in found if each["type"] == "file"}
+        names = {entry["name"].rpartition("/")[2]: entry["size"] for entry in listed if entry["type"] == "file"}
         return dict(sorted((name, size) for name, size in names.items() if name))
 
     def remove(self, names: Iterable[str]) -> None:
@@ -266,7 +266,7 @@ class Sitting:
         self._objects = objects
         self.term = term
         self._number = 0
-        self._number = 1 + max((number for of, number, _ in self._claims() if of == term), default=0)
+        self._number = 1 + max((number for claimed, number, _ in self._claims() if claimed == term), default=0)
         self.name = f"{term:010d}-{self._number:08d}-{uuid.uuid4().hex[:12]}"
         self.check()
         objects.put(f"{CLAIM_FOLDER}/{self.name}", b"", claim)
@@ -311,22 +311,22 @@ def latest(objects: StoreObjects) -> LatestState:
     _, state = objects.get(f"{STATES}/{name}", StoredState)
     files, whole = StoredFiles(state.files, state.folders), state.whole
     fallen_back = None
-    for each in objects.sizes(ROUNDS):
-        if each[:SITTING_LENGTH] != sitting or int(each[SITTING_LENGTH + 1 :]) <= number:
+    for round_name in objects.sizes(ROUNDS):
+        if round_name[:SITTING_LENGTH] != sitting or int(round_name[SITTING_LENGTH + 1 :]) <= number:
             continue
         number += 1
-        if int(each[SITTING_LENGTH + 1 :]) != number:
+        if int(round_name[SITTING_LENGTH + 1 :]) != number:
             raise StoreDamaged(f"{objects.url}/{ROUNDS}/{sitting}-{number:010d} is missing")
-        _, done = objects.get(f"{ROUNDS}/{each}", StoredRound)
+        _, done = objects.get(f"{ROUNDS}/{round_name}", StoredRound)
         if done.portion and whole:
             fallen_back = files.copy()
         elif not done.portion:
             fallen_back = None
         whole = not done.portion
-        files.apply(done, f"{ROUNDS}/{each}")
+        files.apply(done, f"{ROUNDS}/{round_name}")
     if fallen_back is not None:
         files, whole = fallen_back, True
-    there = {f"{folder}/{each}" for folder in (ROUNDS, PACKS) for each in objects.sizes(folder)}
+    there = {f"{folder}/{object_name}" for folder in (ROUNDS, PACKS) for object_name in objects.sizes(folder)}
     if missing := sorted(files.live().keys() - there):
         raise StoreDamaged(f"{objects.url}/{missing[0]} is missing")
     return LatestState(term=int(sitting[:10]), root=state.root, machine=state.machine, whole=whole, files=files)
