@@ -181,13 +181,6 @@ def texts_to_read(message: bytes) -> list[bytes] | None:
     return [bytes(text) for text in texts]
 
 
-def why_too_large(text: bytes) -> str:
-    """Why an event is not read because of its size; empty if it is."""
-    if len(text) <= LARGEST_EVENT:
-        return ""
-    return f"the event has {len(text):,} bytes, and may have {LARGEST_EVENT:,}; send less in one event"
-
-
 _TYPES: Mapping[Kind, Any] = MappingProxyType(
     {
         Kind.BOOLEAN: bool | None,
@@ -342,7 +335,12 @@ def _readable(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
         return (message,)
     readable = []
     for text in texts:
-        if reason := why_too_large(text) or ("the event is not a JSON object" if text.startswith(b"[") else ""):
+        reason = ""
+        if len(text) > LARGEST_EVENT:
+            reason = f"the event has {len(text):,} bytes, and may have {LARGEST_EVENT:,}; send less in one event"
+        elif text.startswith(b"["):
+            reason = "the event is not a JSON object"
+        if reason:
             unfit.append(Unfit(event=_text(text[:_SHOWN]), reason=reason))
         else:
             readable.append(text)

@@ -108,9 +108,6 @@ class Connection(asyncio.Protocol):
             self._refuse(error.reason)
         del self._buffer[:at]
 
-    def eof_received(self) -> None:
-        """Close as well."""
-
     def pause_writing(self) -> None:
         """Stop sending for now."""
         self._slow = True

@@ -235,12 +235,10 @@ class Exchange:
     def bequeath(self, session: ClientSession, will: Published, delay: int) -> None:
         """Publish a will after a delay, unless the client is back by then; at the latest when its session ends."""
         if delay and session.expiry != 0:
-            self._bequests[session] = self._loop.call_later(delay, self._execute, session), will
+            timer = self._loop.call_later(delay, lambda: self.publish(self._bequests.pop(session)[1]))
+            self._bequests[session] = timer, will
         else:
             self.publish(will)
-
-    def _execute(self, session: ClientSession) -> None:
-        self.publish(self._bequests.pop(session)[1])
 
     def subscribe(self, session: ClientSession, wish: Subscription) -> bool:
         """Subscribe, or change a subscription; returns True if it is new."""

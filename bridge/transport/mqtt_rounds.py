@@ -263,7 +263,9 @@ class RoundsClient(paho.Client):
             self._hurries_seen = self._hurries
             before = Fetch(self._begun, self._messages, self._acknowledged, self._most)
             self._reads_at = now + self._rounds.grouping(before)
-        if self._reads_at is not None and (now >= self._reads_at or self._is_hurried(now)):
+        if self._reads_at is not None and (
+            now >= self._reads_at or now < self._hurried_until or self._hurries != self._hurries_seen
+        ):
             self._reads_at, self._reading, self._reads_on_at = None, self._round(), now
         if self._reading is not None and now >= self._reads_on_at:
             pause = next(self._reading, None)
@@ -346,9 +348,6 @@ class RoundsClient(paho.Client):
         if self._together != threading.get_ident():
             self.call()
         return MQTTErrorCode.MQTT_ERR_SUCCESS
-
-    def _is_hurried(self, now: float) -> bool:
-        return now < self._hurried_until or self._hurries != self._hurries_seen
 
     def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages in this order, in one piece; those of an earlier connection come again and are ignored.

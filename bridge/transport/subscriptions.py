@@ -246,11 +246,6 @@ class Subscriptions:
         """True until the broker has accepted the client and answered for every subscription."""
         return not self._connected or bool(self._pending)
 
-    def are_confirmed(self, topics: Iterable[str]) -> bool:
-        """True if the broker has confirmed topics over the present connection."""
-        with self._changed:
-            return self._connected and self._confirmed.issuperset(topics)
-
     def add(self, topics: tuple[str, ...]) -> None:
         """Subscribe to more topics, now and with each new connection."""
         with self._changed:

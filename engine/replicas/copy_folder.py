@@ -326,7 +326,7 @@ class CopyFolder:
                 return
             self._drop_coming()
             self._coming = _Coming(piece, self._waiting(piece.path))
-        if self._coming is None or not self._coming.is_next(piece):
+        if self._coming is None or self._coming.awaited != (piece.path, piece.size, piece.at):
             raise WrongContent(f"a part of {piece.path} is missing at {piece.at}; all of it is sent again")
         if self._coming.take(piece):
             self._coming = None
@@ -412,27 +412,25 @@ class _Coming:
     """A file that comes in parts, or is too large for the memory."""
 
     def __init__(self, first: Piece, waiting: Path) -> None:
-        self._path, self._size = first.path, first.size
+        self.awaited = (first.path, first.size, 0)
+        """The file, and where its next part begins."""
         self._file: BufferedWriter = waiting.open("wb")
-        self._came = 0
         self._digest = sha256()
 
     def close(self) -> None:
         self._file.close()
 
-    def is_next(self, piece: Piece) -> bool:
-        return (piece.path, piece.size, piece.at) == (self._path, self._size, self._came)
-
     def take(self, piece: Piece) -> bool:
         """Take a part; True if it was the last."""
         self._file.write(piece.data)
         self._digest.update(piece.data)
-        self._came += len(piece.data)
-        if self._came < self._size and piece.data:
+        came = piece.at + len(piece.data)
+        self.awaited = (piece.path, piece.size, came)
+        if came < piece.size and piece.data:
             return False
         self.close()
         os.utime(self._file.name, ns=(piece.mtime_ns, piece.mtime_ns))
-        _check(piece, self._digest.digest() if self._came == self._size else b"")
+        _check(piece, self._digest.digest() if came == piece.size else b"")
         return True
 
 

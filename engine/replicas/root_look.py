@@ -227,7 +227,7 @@ class RootLook:
         late = [(_turn(folder), folder) for folder in early]
         late += [(_turn(place), place) for spool in kept for place in (spool, f"{spool}/log", f"{spool}/consumers")]
         heapify(late)
-        found: Tree = {}
+        look: Tree = {}
         planned: dict[str, int] = {}
         while late:
             turn, folder = heappop(late)
@@ -237,7 +237,7 @@ class RootLook:
             seen = self._folders.seen(folder)
             if seen is NO_FOLDER:
                 continue
-            found[folder] = seen.files
+            look[folder] = seen.files
             for name in seen.folders if folder.startswith("jobs/") else ():
                 inner = f"{folder}/{name}"
                 # Something new may only be taken up while what it needs is still to be listed.
@@ -252,13 +252,13 @@ class RootLook:
                     kept.add(spool)
                     for place in (spool, f"{spool}/log"):
                         heappush(late, (_turn(place), place))
-        return found if self._holds_together(found, early, kept, known, planned) else None
+        return look if self._holds_together(look, early, kept, known, planned) else None
 
     def _holds_together(
-        self, found: Tree, early: Tree, kept: Collection[str], known: Tree, planned: Mapping[str, int]
+        self, look: Tree, early: Tree, kept: Collection[str], known: Tree, planned: Mapping[str, int]
     ) -> bool:
         """Whether the listed files need nothing that came and went meanwhile; what went meanwhile is added again."""
-        for folder, listed in found.items():
+        for folder, listed in look.items():
             files = listed
             had = known.get(folder, {})
             noted = had if _entity(folder) in kept else early.get(folder, {})
@@ -268,19 +268,19 @@ class RootLook:
             if any(had.get(name) != noted[name] for name in gone):
                 return False
             if gone:
-                found[folder] = files = {**files, **{name: had[name] for name in gone}}
+                look[folder] = files = {**files, **{name: had[name] for name in gone}}
                 if _has_gap(folder, files):
                     return False
-            if folder.startswith("jobs/") and folder.count("/") == 1 and not _as_noted(found, folder, files, noted):
+            if folder.startswith("jobs/") and folder.count("/") == 1 and not _as_noted(look, folder, files, noted):
                 return False
         for records, last in planned.items():
-            _cut_off(found, records, last, known)
-        spools = (folder for folder in found if folder.startswith("spools/") and folder.count("/") == 1)
-        return all(self._agrees(spool, found, known if spool in kept else early) for spool in spools)
+            _cut_off(look, records, last, known)
+        spools = (folder for folder in look if folder.startswith("spools/") and folder.count("/") == 1)
+        return all(self._agrees(spool, look, known if spool in kept else early) for spool in spools)
 
-    def _agrees(self, spool: str, found: Tree, noted: Tree) -> bool:
+    def _agrees(self, spool: str, look: Tree, noted: Tree) -> bool:
         """Whether the mark of a spool is not beyond its log: the files up to it came and went meanwhile."""
-        mark, log = found[spool].get(_MARK), found.get(f"{spool}/log", {})
+        mark, log = look[spool].get(_MARK), look.get(f"{spool}/log", {})
         if mark is None:
             return True
         agreed = self._agreed.get(spool)
@@ -318,24 +318,24 @@ def _entity(folder: str) -> str:
     return "/".join(folder.split("/", 2)[:2])
 
 
-def _as_noted(found: Tree, job: str, files: Files, noted: Files) -> bool:
+def _as_noted(look: Tree, job: str, files: Files, noted: Files) -> bool:
     """Take the published position of a job as it was noted; False if another job has its name since."""
     if noted.get(_LEASE) not in {None, files.get(_LEASE)}:
         return False
     if files.get(_PUBLISHED) != (before := noted.get(_PUBLISHED)):
-        found[job] = {name: version for name, version in files.items() if name != _PUBLISHED}
+        look[job] = {name: version for name, version in files.items() if name != _PUBLISHED}
         if before is not None:
-            found[job][_PUBLISHED] = before
+            look[job][_PUBLISHED] = before
     return True
 
 
-def _cut_off(found: Tree, records: str, last: int, known: Tree) -> None:
+def _cut_off(look: Tree, records: str, last: int, known: Tree) -> None:
     """Leave out what is of batches that were planned only after the look came to records: some of it may be gone."""
     for folder in (records, f"{records}/ends", f"{records}/shards"):
-        files, had = found.get(folder, {}), known.get(folder, {})
+        files, had = look.get(folder, {}), known.get(folder, {})
         late = {name for name in files if _batch(name) > last and name not in had}
         if late:
-            found[folder] = {name: version for name, version in files.items() if name not in late}
+            look[folder] = {name: version for name, version in files.items() if name not in late}
 
 
 def _batch(name: str) -> int:
